@@ -1,0 +1,1 @@
+"""Inferno: an optimizing compiler for PyTorch, written in Python on MLIR."""

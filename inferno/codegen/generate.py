@@ -1,0 +1,21 @@
+"""Turn every scheduled kernel into GPU code: a ``gpu.module``, and a launcher in place of the kernel function."""
+
+from importlib import import_module
+
+from inferno.errors import PassError
+from inferno.mlir import ir
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.target import find_target
+
+
+def generate_kernels(module: ir.Module, target: str) -> None:
+    """Call ``inferno.codegen.<generator>.generate(kernel, schedule, target)`` for each kernel function."""
+    machine = find_target(target)
+    for kernel in kernels(module):
+        if ATTRIBUTE not in kernel.attributes:
+            raise PassError(f"kernel @{kernel.name.value} has no {ATTRIBUTE}; run assign-schedules first")
+        schedule = from_attribute(kernel.attributes[ATTRIBUTE])
+        import_module(f"inferno.codegen.{schedule.generator}").generate(kernel, schedule, machine)
+    if machine.kind == "nvptx":
+        module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get(module.context)

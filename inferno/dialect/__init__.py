@@ -1,0 +1,21 @@
+"""The inferno dialect: what the stages need and upstream lacks.
+
+| operation             | stage | meaning |
+|-----------------------|-------|---------|
+| ``inferno.launch``     | gpu   | run one kernel on parameters, in order |
+| ``inferno.pointer``    | gpu   | a buffer's address, as a parameter |
+| ``inferno.scalar``     | gpu   | a number, as a parameter |
+| ``inferno.tensor_map`` | gpu   | a buffer as the copy engine (TMA) sees it, as a parameter: boxes of a strided tensor of up to 5 dimensions |
+| ``inferno.workspace``  | gpu   | a buffer inside the plan's workspace, at a byte offset |
+| ``inferno.library``    | gpu   | call a library function (an ATen operator) on the operands |
+
+Text is MLIR's generic form: ``"inferno.launch"(%p, %q) {kernel = @k::@k, ...} : (!inferno.parameter, !inferno.parameter) -> ()``.
+"""
+
+from inferno.dialect.ops import (
+    Inferno, LaunchOp, LibraryOp, ParameterType, PointerOp, ScalarOp, TensorMapOp, WorkspaceOp,
+)
+
+__all__ = [
+    "Inferno", "LaunchOp", "LibraryOp", "ParameterType", "PointerOp", "ScalarOp", "TensorMapOp", "WorkspaceOp",
+]

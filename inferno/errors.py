@@ -1,0 +1,33 @@
+"""The errors that a user of Inferno can meet.  Each message says what is wrong and what to do about it."""
+
+
+class InfernoError(Exception):
+    """Base of every error that Inferno raises on purpose."""
+
+
+class CaptureError(InfernoError):
+    """The model could not be captured as one graph of tensor operations."""
+
+
+class UnsupportedOperation(InfernoError):
+    """An operation of the model has no way into the compiler.  Names the operation, the user's line and the shapes."""
+
+
+class InputError(InfernoError, ValueError):
+    """A call's arguments do not fit the compiled module.  Names the argument, what was expected and what came."""
+
+
+class OptionError(InfernoError, ValueError):
+    """An option, target or name that does not exist; lists the ones that do."""
+
+
+class CompileError(InfernoError):
+    """A stage of the compiler failed on valid input: a fault of Inferno's.  Names the stage and the kernel."""
+
+
+class PassError(InfernoError):
+    """A pass or pipeline failed, or its text names something that does not exist."""
+
+
+class LaunchError(InfernoError):
+    """The driver refused a kernel or a launch."""

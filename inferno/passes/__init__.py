@@ -1,0 +1,38 @@
+"""The passes, by name.  Names map to lazy imports, so that listing them costs nothing.
+
+A pass is a function ``(module: ir.Module, **options: str) -> None`` that rewrites the module in place and raises
+``PassError`` when it cannot.  One pass a file; later folders' passes (schedule, codegen, runtime) are listed here too, as text.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+
+_PASSES = {
+    # linalg -> fused
+    "remove-asserts": "inferno.passes.remove_asserts:remove_asserts",
+    "lift-constants": "inferno.passes.lift_constants:lift_constants",
+    "fold-transposes": "inferno.passes.fold_transposes:fold_transposes",
+    "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",
+    "fuse-elementwise": "inferno.passes.fuse_elementwise:fuse_elementwise",
+    "fuse-contractions": "inferno.passes.fuse_contractions:fuse_contractions",
+    "split-contractions": "inferno.passes.split_contractions:split_contractions",
+    "join-contractions": "inferno.passes.join_contractions:join_contractions",
+    "widen-arithmetic": "inferno.passes.widen_arithmetic:widen_arithmetic",
+    "outline-kernels": "inferno.passes.outline_kernels:outline_kernels",
+    "deduplicate-kernels": "inferno.passes.deduplicate_kernels:deduplicate_kernels",
+    # fused -> scheduled
+    "assign-schedules": "inferno.schedule.assign:assign_schedules",
+    # scheduled -> gpu
+    "generate-kernels": "inferno.codegen.generate:generate_kernels",
+    "plan-launches": "inferno.runtime.plan_launches:plan_launches",
+    "plan-memory": "inferno.runtime.plan_memory:plan_memory",
+}
+
+
+def pass_names() -> list[str]:
+    return list(_PASSES)
+
+
+def find_pass(name: str) -> Callable:
+    module, function = _PASSES[name].split(":")
+    return getattr(import_module(module), function)

@@ -1,0 +1,38 @@
+"""Give every kernel the schedule that the cost model picks for it."""
+
+from importlib import import_module
+
+from inferno.errors import PassError
+from inferno.mlir import func, ir
+from inferno.schedule.attributes import ATTRIBUTE, to_attribute
+from inferno.target import Target, find_target
+
+# In order of preference: the first whose ``choose(kernel, target)`` returns a schedule takes the kernel.
+_CHOOSERS = {
+    "nvptx": ("inferno.schedule.wgmma", "inferno.schedule.simt", "inferno.schedule.elementwise", "inferno.schedule.universal"),
+    "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
+}
+
+
+def assign_schedules(module: ir.Module, target: str) -> None:
+    """Set ``inferno.schedule`` on each kernel that has none yet; a schedule that is already there is kept."""
+    machine = find_target(target)
+    for kernel in kernels(module):
+        if ATTRIBUTE not in kernel.attributes:
+            kernel.attributes[ATTRIBUTE] = to_attribute(_choose(kernel, machine))
+
+
+def kernels(module: ir.Module) -> list[func.FuncOp]:
+    """The kernel functions: private and with a body."""
+    return [
+        op for op in module.body.operations
+        if isinstance(op, func.FuncOp) and not op.is_external and "sym_visibility" in op.attributes
+    ]
+
+
+def _choose(kernel: func.FuncOp, target: Target):
+    for name in _CHOOSERS[target.kind]:
+        schedule = import_module(name).choose(kernel, target)
+        if schedule is not None:
+            return schedule
+    raise PassError(f"no generator for {target.name} takes kernel @{kernel.name.value}")

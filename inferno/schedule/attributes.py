@@ -1,0 +1,61 @@
+"""Schedules as attributes: ``inferno.schedule = {generator = "simt", tile_m = 64 : i64, ...}`` on a kernel function.
+
+A schedule is a frozen dataclass whose fields are integers, booleans or strings; its class attribute ``generator`` names
+the generator that takes it.
+"""
+
+from dataclasses import fields
+from importlib import import_module
+from typing import Any
+
+from inferno.errors import PassError
+from inferno.mlir import ir
+
+ATTRIBUTE = "inferno.schedule"
+
+_CLASSES = {
+    "universal": "inferno.schedule.universal:Universal",
+    "elementwise": "inferno.schedule.elementwise:Elementwise",
+    "simt": "inferno.schedule.simt:Simt",
+    "wgmma": "inferno.schedule.wgmma:Wgmma",
+    "loops": "inferno.schedule.loops:Loops",
+    "library": "inferno.schedule.library:Library",
+}
+
+
+def to_attribute(schedule: Any) -> ir.DictAttr:
+    """The dictionary that stands for ``schedule`` in the IR."""
+    entries: dict[str, ir.Attribute] = {"generator": ir.StringAttr.get(schedule.generator)}
+    for field in fields(schedule):
+        value = getattr(schedule, field.name)
+        if isinstance(value, bool):
+            entries[field.name] = ir.BoolAttr.get(value)
+        elif isinstance(value, int):
+            entries[field.name] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+        else:
+            entries[field.name] = ir.StringAttr.get(str(value))
+    return ir.DictAttr.get(entries)
+
+
+def from_attribute(attribute: ir.Attribute) -> Any:
+    """The schedule that ``attribute`` stands for; PassError names a generator or knob that does not exist."""
+    values: dict[str, Any] = {}
+    for entry in ir.DictAttr(attribute):
+        values[entry.name] = _value(entry.attr)
+    generator = values.pop("generator", None)
+    if generator not in _CLASSES:
+        raise PassError(f"unknown generator {generator!r} in {attribute}; the generators are {', '.join(_CLASSES)}")
+    module, name = _CLASSES[generator].split(":")
+    cls = getattr(import_module(module), name)
+    known = {f.name for f in fields(cls)}
+    if unknown := set(values) - known:
+        raise PassError(f"{generator} has no knob {', '.join(sorted(unknown))}; it has {', '.join(sorted(known)) or 'none'}")
+    return cls(**values)
+
+
+def _value(attribute: ir.Attribute) -> Any:
+    if isinstance(attribute, ir.BoolAttr):
+        return attribute.value
+    if isinstance(attribute, ir.IntegerAttr):
+        return attribute.value
+    return ir.StringAttr(attribute).value

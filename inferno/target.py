@@ -1,0 +1,53 @@
+"""Targets: what a machine to compile for can do, as data."""
+
+from dataclasses import dataclass
+
+from inferno.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Target:
+    """One machine.  ``shared`` is the dynamic shared memory that a block can have, in bytes; ``ptx`` is the PTX ISA
+    version that code is written for (driver 580 reads at most 9.0); ``multiprocessors`` sizes persistent grids."""
+
+    name: str
+    kind: str  # "nvptx" or "cpu"
+    multiprocessors: int = 0
+    shared: int = 0
+    ptx: int = 0
+
+    @property
+    def features(self) -> str:
+        return f"+ptx{self.ptx}"
+
+    @property
+    def capability(self) -> int:
+        """Compute capability times ten: 90 for sm_90a."""
+        return int("".join(c for c in self.name if c.isdigit())) if self.kind == "nvptx" else 0
+
+    @property
+    def hopper(self) -> bool:
+        """wgmma, setmaxnreg and TMA as Hopper has them: only the architecture-specific sm_90a."""
+        return self.name == "sm_90a"
+
+
+# Shared memory per block from NVIDIA's compute capability table; multiprocessors of the largest part of each kind.
+TARGETS = {
+    t.name: t
+    for t in (
+        Target("sm_80", "nvptx", 108, 163 * 1024, 83),
+        Target("sm_86", "nvptx", 84, 99 * 1024, 83),
+        Target("sm_89", "nvptx", 128, 99 * 1024, 83),
+        Target("sm_90a", "nvptx", 132, 227 * 1024, 83),
+        Target("sm_100", "nvptx", 148, 227 * 1024, 86),
+        Target("sm_120", "nvptx", 170, 99 * 1024, 87),
+        Target("cpu", "cpu"),
+    )
+}
+
+
+def find_target(name: str) -> Target:
+    """The target called ``name``; OptionError lists the known ones."""
+    if name not in TARGETS:
+        raise OptionError(f"unknown target {name!r}; the targets are {', '.join(TARGETS)}")
+    return TARGETS[name]
