@@ -38,7 +38,7 @@ TARGETS = {
         Target("sm_80", "nvptx", 108, 163 * 1024, 83),
         Target("sm_86", "nvptx", 84, 99 * 1024, 83),
         Target("sm_89", "nvptx", 128, 99 * 1024, 83),
-        Target("sm_90a", "nvptx", 132, 227 * 1024, 83),
+        Target("sm_90a", "nvptx", 132, 227 * 1024, 86),
         Target("sm_100", "nvptx", 148, 227 * 1024, 86),
         Target("sm_120", "nvptx", 170, 99 * 1024, 87),
         Target("cpu", "cpu"),
