@@ -1,1 +1,21 @@
 """Inferno: an optimizing compiler for PyTorch, written in Python on MLIR."""
+
+from inferno.errors import (
+    CaptureError, CompileError, InfernoError, InputError, LaunchError, OptionError, PassError, UnsupportedOperation,
+)
+
+__all__ = [
+    "CaptureError", "CompileError", "CompiledModule", "InfernoError", "InputError", "LaunchError", "OptionError",
+    "PassError", "UnsupportedOperation", "compile",
+]
+
+
+def __getattr__(name: str):
+    # Lazily, so that a process that only runs passes does not wait for torch.
+    if name == "compile":
+        from inferno.runtime.compile import compile
+        return compile
+    if name == "CompiledModule":
+        from inferno.runtime.module import CompiledModule
+        return CompiledModule
+    raise AttributeError(f"module 'inferno' has no attribute {name!r}")

@@ -1,0 +1,139 @@
+"""``inferno.compile``: from a model to a CompiledModule, stage by stage."""
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from inferno.capture import Captured, capture
+from inferno.errors import CompileError, InputError, PassError
+from inferno.runtime import jobs
+from inferno.runtime.device import find_device, target_of
+from inferno.runtime.module import CompiledModule, Program
+from inferno.runtime.workers import WorkerDied, pool
+from inferno.target import Target, find_target
+
+log = logging.getLogger(__name__)
+
+
+def compile(
+    model: Any = None, example_inputs: Sequence[Any] | Any = None, *, inputs: Sequence[Any] | Any = None,
+    kwargs: dict[str, Any] | None = None, target: str | None = None,
+) -> Any:
+    """Compile ``model`` for inputs like ``example_inputs``.
+
+    ``model`` is an nn.Module, a function of tensors or a torch.export.ExportedProgram; ``example_inputs`` are its
+    positional arguments (one tensor may stand alone) and ``kwargs`` its keyword arguments.  ``target`` names the machine
+    to compile for (``sm_90a``, ``cpu``, ...); by default the one that the tensors are on.
+
+    Returns a CompiledModule, which is called like the model.  Without a model this is a decorator,
+    ``@inferno.compile(inputs=...)``: on a function it compiles at once, on an nn.Module class each instance compiles at
+    its first call.
+
+    Raises CaptureError when the model is not one graph of tensor operations, UnsupportedOperation for an operation that
+    has no way into the compiler, OptionError for an unknown target.  The model is not run and not changed.
+    """
+    if example_inputs is not None and inputs is not None:
+        raise InputError("give example_inputs or inputs, not both: they are the same thing, inputs= is for the decorator")
+    examples = inputs if example_inputs is None else example_inputs
+    if model is None:
+        return functools.partial(_decorate, examples=examples, kwargs=kwargs, target=target)
+    if isinstance(model, type) or (example_inputs is None and inputs is not None):
+        return _decorate(model, examples=examples, kwargs=kwargs, target=target)
+    if examples is None and not kwargs and not isinstance(model, torch.export.ExportedProgram):
+        raise InputError("example_inputs is missing: pass a tuple of tensors like those that the model will be called with")
+    return _compile(model, _as_tuple(examples), kwargs or {}, target)
+
+
+def _as_tuple(examples: Any) -> tuple:
+    if examples is None:
+        return ()
+    return tuple(examples) if isinstance(examples, (tuple, list)) else (examples,)
+
+
+def _decorate(model: Any, *, examples: Any, kwargs: dict[str, Any] | None, target: str | None) -> Any:
+    if isinstance(model, type):
+        if not issubclass(model, torch.nn.Module):
+            raise InputError(f"model: expected a torch.nn.Module class or a function, got class {model.__name__}")
+        return _compiled_class(model, examples, kwargs, target)
+    compiled = _compile(model, _as_tuple(examples), kwargs or {}, target)
+    return functools.update_wrapper(compiled, model) if isinstance(model, Callable) and hasattr(model, "__name__") else compiled
+
+
+def _compiled_class(cls: type, examples: Any, kwargs: dict[str, Any] | None, target: str | None) -> type:
+    """A subclass whose instances compile at their first call, for ``examples`` or, without them, for that call's arguments."""
+
+    def compiled(self: torch.nn.Module, *args: Any, **keywords: Any) -> CompiledModule:
+        state = self.__dict__
+        if "_inferno" not in state:
+            state["_inferno"] = None  # the capture calls the module: let it through to the original
+            try:
+                given, named = (args, keywords) if examples is None else (_as_tuple(examples), kwargs or {})
+                state["_inferno"] = _compile(self, given, named, target)
+            finally:
+                if state["_inferno"] is None:
+                    del state["_inferno"]
+        return state["_inferno"]
+
+    class Compiled(cls):
+        def __call__(self, *args: Any, **keywords: Any) -> Any:
+            if self.__dict__.get("_inferno", self) is None:
+                return super().__call__(*args, **keywords)
+            return compiled(self, *args, **keywords)(*args, **keywords)
+
+        def ir(self, stage: str) -> str:
+            """The IR at ``stage``; the instance must have been called, or the decorator must hold the inputs."""
+            return _existing(self).ir(stage)
+
+        def explain(self) -> Any:
+            return _existing(self).explain()
+
+    def _existing(self: torch.nn.Module) -> CompiledModule:
+        if examples is None and "_inferno" not in self.__dict__:
+            raise InputError(f"{cls.__name__} has not been compiled yet: call it once, or give inputs= to the decorator")
+        return compiled(self)
+
+    return functools.update_wrapper(Compiled, cls, updated=())
+
+
+def _compile(model: Any, args: tuple, kwargs: dict[str, Any], target: str | None) -> CompiledModule:
+    begin = time.perf_counter()
+    device = find_device(model, args, kwargs)
+    machine = find_target(target) if target else target_of(device)
+    captured = capture(model, args, kwargs)
+    captured_at = time.perf_counter()
+    program = build_program(captured, machine, tf32=torch.get_float32_matmul_precision() != "highest")
+    log.info(
+        "compiled for %s: %d kernels, capture %.2f s, compile %.2f s", machine.name, len(program.kernels),
+        captured_at - begin, time.perf_counter() - captured_at,
+    )
+    return CompiledModule(program, device, time.perf_counter() - begin)
+
+
+def build_program(captured: Captured, target: Target, tf32: bool = False, record: bool = False) -> Program:
+    """Everything past the ``torch`` stage, in worker processes.  With ``record`` the passes' texts are kept."""
+    workers = pool()
+    linalg, imported = _import(captured, record)
+    fused = workers.run("fusing the program", "fuse", linalg=linalg, target=target.name, tf32=tf32, record=record)
+    kernels = workers.map("build", (
+        (f"kernel @{name} for {target.name}", {"text": text, "target": target.name}) for name, text in fused.kernels.items()
+    ))
+    gpu = workers.run(
+        "planning the launches", "plan", scheduled=fused.stages["scheduled"], modules={k.name: k.module for k in kernels},
+    )
+    stages = {"torch": captured.text, "linalg": linalg, **fused.stages, "gpu": gpu}
+    return Program(captured.signature, target, stages, {k.name: k for k in kernels}, [*imported, *fused.passes])
+
+
+def _import(captured: Captured, record: bool) -> tuple[str, list[jobs.PassRecord]]:
+    from inferno.capture import explain_failure
+
+    try:
+        return pool().run("importing the program", "lower_to_linalg", text=captured.text, record=record)
+    except (PassError, WorkerDied) as error:
+        raise explain_failure(captured.text, str(error)) from error
+    except CompileError:
+        raise

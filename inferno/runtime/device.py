@@ -1,0 +1,47 @@
+"""Which machine a model's tensors are on, and the target that stands for it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from inferno.errors import InputError, OptionError
+from inferno.target import TARGETS, Target
+
+
+def find_device(model: Any, args: tuple, kwargs: dict[str, Any]) -> torch.device:
+    """The one device of the model's and the inputs' tensors; the CPU if there is no tensor at all."""
+    seen: dict[torch.device, str] = {}
+    for name, tensor in _tensors(model, args, kwargs):
+        seen.setdefault(tensor.device, name)
+    if len(seen) > 1:
+        found = ", ".join(f"{name} on {device}" for device, name in seen.items())
+        raise InputError(f"all tensors must be on one device, got {found}; move the model and its inputs to the same device")
+    return next(iter(seen), torch.device("cpu"))
+
+
+def _tensors(model: Any, args: tuple, kwargs: dict[str, Any]) -> Iterable[tuple[str, torch.Tensor]]:
+    for i, leaf in enumerate(torch.utils._pytree.tree_leaves((args, kwargs))):
+        if isinstance(leaf, torch.Tensor) and leaf.dim():  # a scalar on the CPU may go with tensors on a GPU
+            yield f"input {i}", leaf
+    if isinstance(model, torch.export.ExportedProgram):
+        yield from model.state_dict.items()
+    elif isinstance(model, torch.nn.Module):
+        yield from model.named_parameters()
+        yield from model.named_buffers()
+
+
+def target_of(device: torch.device) -> Target:
+    """The target for a device: the CPU, or the newest known architecture that runs on the GPU."""
+    if device.type == "cpu":
+        return TARGETS["cpu"]
+    if device.type != "cuda":
+        raise OptionError(f"no target for device {device}; Inferno compiles for cpu and cuda")
+    major, minor = torch.cuda.get_device_capability(device)
+    capability = 10 * major + minor
+    exact = [t for t in TARGETS.values() if t.kind == "nvptx" and t.capability == capability]
+    # Code for an architecture runs on later ones of the same major version, but for the architecture-specific sm_90a.
+    near = [t for t in TARGETS.values() if t.kind == "nvptx" and t.capability // 10 == major and t.capability < capability and not t.hopper]
+    if not exact and not near:
+        raise OptionError(f"no target for compute capability {major}.{minor}; the targets are {', '.join(TARGETS)}")
+    return exact[0] if exact else max(near, key=lambda t: t.capability)

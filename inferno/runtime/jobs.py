@@ -1,0 +1,149 @@
+"""What a worker can be asked to do.  Text in, text and bytes out; one MLIR context a job.  Nothing here imports torch."""
+
+import time
+from dataclasses import dataclass, field
+
+from inferno.errors import CompileError
+from inferno.mlir import func, ir, new_context, walk
+from inferno.passes.manager import run_pipeline
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE
+from inferno.target import Target, find_target
+
+
+@dataclass(frozen=True)
+class PassRecord:
+    """One pass as it ran: its text, its time and, when it was asked for, the module after it."""
+
+    name: str
+    seconds: float
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A program up to the ``scheduled`` stage: text by stage, one module's text a kernel, and what the passes did."""
+
+    stages: dict[str, str]
+    kernels: dict[str, str]
+    passes: list[PassRecord]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel, compiled: ``module`` holds its launcher and its code (``gpu.module``); ``resources`` are by entry point."""
+
+    name: str
+    module: str
+    llvm: str = ""
+    ptx: str = ""
+    cubin: bytes | None = None
+    resources: dict[str, object] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def parse(text: str) -> ir.Module:
+    return ir.Module.parse(text, new_context())
+
+
+def print_module(module: ir.Module, locations: bool = False) -> str:
+    return module.operation.get_asm(enable_debug_info=locations)
+
+
+def run(text: str, pipeline: str) -> str:
+    """The text of a module after a pipeline."""
+    module = parse(text)
+    run_pipeline(module, pipeline)
+    return print_module(module)
+
+
+def lower_to_linalg(text: str, record: bool = False) -> tuple[str, list[PassRecord]]:
+    """``torch`` -> ``linalg``; keeps locations."""
+    module = parse(text)
+    recorder = _Recorder(record)
+    run_pipeline(module, "inferno-import", recorder)
+    return print_module(module, locations=True), recorder.records
+
+
+def fuse(linalg: str, target: str, tf32: bool = False, record: bool = False) -> Fused:
+    """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own."""
+    module = parse(linalg)
+    recorder = _Recorder(record)
+    kind = find_target(target).kind
+    run_pipeline(module, "inferno-fuse", recorder)
+    stages = {"fused": print_module(module)}
+    if tf32:
+        for kernel in kernels(module):
+            kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32", module.context)
+    suffix = "-cpu" if kind == "cpu" else ""
+    run_pipeline(module, f"inferno-schedule{suffix}{{target={target}}}", recorder)
+    stages["scheduled"] = print_module(module)
+    with module.context:
+        texts = {k.name.value: f"module {{\n{k}\n}}\n" for k in kernels(module)}
+    return Fused(stages, texts, recorder.records)
+
+
+def build(text: str, target: str) -> Kernel:
+    """One scheduled kernel, in a module of its own, to machine code."""
+    begin = time.perf_counter()
+    machine = find_target(target)
+    module = parse(text)
+    name = kernels(module)[0].name.value
+    run_pipeline(module, f"generate-kernels{{target={target}}}")
+    generated = print_module(module)
+    if machine.kind == "cpu":
+        from inferno.targets import cpu
+
+        code = cpu.lower(module)
+        return Kernel(name, generated, llvm=code, seconds=time.perf_counter() - begin)
+    return _assemble(name, module, generated, machine, begin)
+
+
+def _assemble(name: str, module: ir.Module, generated: str, machine: Target, begin: float) -> Kernel:
+    from inferno.targets import nvptx
+
+    run_pipeline(module, "inferno-lower")
+    devices = [o for o in module.body.operations if o.operation.name == "gpu.module"]
+    if not devices:  # nothing to compute: every destination is empty
+        return Kernel(name, generated, seconds=time.perf_counter() - begin)
+    if len(devices) > 1:
+        raise CompileError(f"kernel @{name} has {len(devices)} gpu.modules; a generator makes one")
+    text = nvptx.llvm_text(devices[0].operation)
+    ptx = nvptx.to_ptx(text, machine)
+    cubin, resources = nvptx.assemble(ptx, machine) or (None, {})
+    return Kernel(name, generated, text, ptx, cubin, resources, time.perf_counter() - begin)
+
+
+def plan(scheduled: str, modules: dict[str, str]) -> str:
+    """``scheduled`` and the generated kernels -> the ``gpu`` stage: every kernel's code, and ``@main`` as a launch plan."""
+    module = parse(scheduled)
+    with module.context, ir.Location.unknown():
+        for kernel in kernels(module):
+            part = ir.Module.parse(modules[kernel.name.value])
+            for op in part.body.operations:
+                ir.InsertionPoint(kernel.operation).insert(op.operation.clone(ip=False))
+            kernel.operation.erase()
+        if any(o.operation.name == "gpu.module" for o in module.body.operations):
+            module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+    run_pipeline(module, "plan-launches,plan-memory")
+    return print_module(module)
+
+
+def schedules(scheduled: str) -> dict[str, str]:
+    """The schedule of each kernel of a ``scheduled`` module, as text."""
+    module = parse(scheduled)
+    return {k.name.value: str(k.attributes[ATTRIBUTE]) for k in kernels(module)}
+
+
+class _Recorder:
+    """Collects a PassRecord for each pass."""
+
+    def __init__(self, text: bool) -> None:
+        self.records: list[PassRecord] = []
+        self._text = text
+        self._last = time.perf_counter()
+
+    def __call__(self, name: str, module: ir.Module) -> None:
+        seconds = time.perf_counter() - self._last
+        self.records.append(PassRecord(name, seconds, print_module(module) if self._text else None))
+        self._last = time.perf_counter()

@@ -1,0 +1,135 @@
+"""Worker processes that compile: MLIR can end the process that it runs in, and its bindings hold the interpreter's lock.
+
+A worker that dies is a CompileError that names its job, and is replaced.  Workers import neither torch nor the user's
+program, start in 0.3 s, and end with the process that started them (their input closes).
+"""
+
+import atexit
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from inferno.errors import CompileError
+from inferno.runtime.worker import read_frame, write_frame
+
+TIMEOUT = 600.0  # seconds for one job; the longest seen is a model's fusion, under 20 s
+
+
+class Worker:
+    """One process.  Not thread-safe: the pool hands it to one job at a time."""
+
+    def __init__(self) -> None:
+        self._log = tempfile.TemporaryFile()
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "inferno.runtime.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self._log, env=environment,
+        )
+
+    def run(self, label: str, name: str, arguments: dict[str, Any]) -> Any:
+        """The result of ``jobs.<name>(**arguments)``; ``label`` is what the job is called in an error."""
+        timer = threading.Timer(TIMEOUT, self._process.kill)
+        timer.start()
+        try:
+            write_frame(self._process.stdin, (name, arguments))
+            status, value = read_frame(self._process.stdout)
+        except (EOFError, BrokenPipeError) as error:
+            raise WorkerDied(f"{label}: the compiler process died ({self._reason()}). Its last words: {self._last_words()}") from error
+        finally:
+            timer.cancel()
+        if status == "failed":
+            raise value
+        if status == "raised":
+            raise CompileError(f"{label}: {value}")
+        return value
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _reason(self) -> str:
+        code = self._process.wait()
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    def _last_words(self) -> str:
+        self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, self._log.tell() - 2000))
+        return self._log.read().decode(errors="replace").strip() or "none"
+
+
+class WorkerDied(CompileError):
+    """The process that compiled ended before it answered."""
+
+
+class Pool:
+    """As many workers as there are cores, started when they are first needed."""
+
+    def __init__(self, size: int | None = None) -> None:
+        self._size = size or min(len(os.sched_getaffinity(0)), 16)
+        self._threads = ThreadPoolExecutor(self._size, thread_name_prefix="inferno-worker")
+        self._idle: list[Worker] = []
+        self._lock = threading.Lock()
+
+    def submit(self, label: str, name: str, **arguments: Any) -> Future:
+        return self._threads.submit(self._run, label, name, arguments)
+
+    def run(self, label: str, name: str, **arguments: Any) -> Any:
+        return self.submit(label, name, **arguments).result()
+
+    def map(self, name: str, work: Iterable[tuple[str, dict[str, Any]]]) -> list[Any]:
+        """Run job ``name`` once for each (label, arguments), in parallel; results in order, the first error raised."""
+        futures = [self.submit(label, name, **arguments) for label, arguments in work]
+        return [f.result() for f in futures]
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            for worker in self._idle:
+                worker.close()
+            self._idle.clear()
+
+    def _run(self, label: str, name: str, arguments: dict[str, Any]) -> Any:
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+        worker = worker or Worker()
+        try:
+            result = worker.run(label, name, arguments)
+        except WorkerDied:
+            raise
+        except BaseException:
+            self._put_back(worker)
+            raise
+        self._put_back(worker)
+        return result
+
+    def _put_back(self, worker: Worker) -> None:
+        with self._lock:
+            self._idle.append(worker)
+
+
+_pool: Pool | None = None
+_pool_lock = threading.Lock()
+
+
+def pool() -> Pool:
+    """The process's pool; a forked child starts its own."""
+    global _pool
+    with _pool_lock:
+        if _pool is None:
+            _pool = Pool()
+            atexit.register(_pool.close)
+        return _pool
+
+
+def _forget() -> None:
+    global _pool, _pool_lock
+    _pool, _pool_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
