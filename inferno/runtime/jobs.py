@@ -1,13 +1,15 @@
 """What a worker can be asked to do.  Text in, text and bytes out; one MLIR context a job.  Nothing here imports torch."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from inferno.errors import CompileError
-from inferno.mlir import func, ir, new_context, walk
+from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.cost import count_bytes, count_flops
 from inferno.target import Target, find_target
 
 
@@ -40,6 +42,9 @@ class Kernel:
     cubin: bytes | None = None
     resources: dict[str, object] = field(default_factory=dict)
     seconds: float = 0.0
+    schedule: str = ""
+    flops: int = 0
+    bytes: int = 0
 
 
 def parse(text: str) -> ir.Module:
@@ -88,30 +93,35 @@ def build(text: str, target: str) -> Kernel:
     begin = time.perf_counter()
     machine = find_target(target)
     module = parse(text)
-    name = kernels(module)[0].name.value
+    function = kernels(module)[0]
+    name, facts = function.name.value, {
+        "schedule": str(function.attributes[ATTRIBUTE]), "flops": count_flops(function), "bytes": count_bytes(function),
+    }
     run_pipeline(module, f"generate-kernels{{target={target}}}")
     generated = print_module(module)
     if machine.kind == "cpu":
         from inferno.targets import cpu
 
-        code = cpu.lower(module)
-        return Kernel(name, generated, llvm=code, seconds=time.perf_counter() - begin)
-    return _assemble(name, module, generated, machine, begin)
+        made = Kernel(name, generated, llvm=cpu.lower(module), **facts)
+    else:
+        made = Kernel(name, generated, **_assemble(name, module, machine), **facts)
+    return replace(made, seconds=time.perf_counter() - begin)
 
 
-def _assemble(name: str, module: ir.Module, generated: str, machine: Target, begin: float) -> Kernel:
+def _assemble(name: str, module: ir.Module, machine: Target) -> dict[str, Any]:
+    """The kernel's LLVM IR, PTX, cubin and resources; nothing where every destination is empty and there is no code."""
     from inferno.targets import nvptx
 
     run_pipeline(module, "inferno-lower")
     devices = [o for o in module.body.operations if o.operation.name == "gpu.module"]
-    if not devices:  # nothing to compute: every destination is empty
-        return Kernel(name, generated, seconds=time.perf_counter() - begin)
+    if not devices:
+        return {}
     if len(devices) > 1:
         raise CompileError(f"kernel @{name} has {len(devices)} gpu.modules; a generator makes one")
     text = nvptx.llvm_text(devices[0].operation)
     ptx = nvptx.to_ptx(text, machine)
     cubin, resources = nvptx.assemble(ptx, machine) or (None, {})
-    return Kernel(name, generated, text, ptx, cubin, resources, time.perf_counter() - begin)
+    return {"llvm": text, "ptx": ptx, "cubin": cubin, "resources": resources}
 
 
 def plan(scheduled: str, modules: dict[str, str]) -> str:
@@ -127,12 +137,6 @@ def plan(scheduled: str, modules: dict[str, str]) -> str:
             module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
     run_pipeline(module, "plan-launches,plan-memory")
     return print_module(module)
-
-
-def schedules(scheduled: str) -> dict[str, str]:
-    """The schedule of each kernel of a ``scheduled`` module, as text."""
-    module = parse(scheduled)
-    return {k.name.value: str(k.attributes[ATTRIBUTE]) for k in kernels(module)}
 
 
 class _Recorder:

@@ -1,0 +1,76 @@
+"""What a kernel costs at least: operations and bytes, counted on its structure."""
+
+import math
+
+from inferno.mlir import func, ir, walk
+
+_FREE = {"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf", "arith.index_cast", "arith.select"}
+
+
+def bit_width(element: ir.Type) -> int:
+    """Bits of one element in memory; a boolean takes a byte."""
+    if isinstance(element, ir.IndexType):
+        return 64
+    if isinstance(element, ir.ComplexType):
+        return 2 * bit_width(element.element_type)
+    return max(8, element.width)
+
+
+def tensor_bytes(type_: ir.Type) -> int:
+    """Bytes of a tensor or buffer of static shape."""
+    shaped = ir.ShapedType(type_)
+    return math.prod(shaped.shape) * bit_width(shaped.element_type) // 8
+
+
+def count_bytes(kernel: func.FuncOp) -> int:
+    """Bytes that the kernel must move through memory: each argument once, destinations and inputs alike."""
+    return sum(tensor_bytes(t) for t in kernel.type.inputs)
+
+
+def count_flops(kernel: func.FuncOp) -> int:
+    """Arithmetic operations: those of every structured operation's body times its points.
+
+    A function such as exp counts as one.  The epilogue of a fused contraction, which runs at the last step of the
+    reduction only, counts once for each result.
+    """
+    total = 0
+    for op in walk(kernel):
+        if op.name.startswith(("linalg.", "tm_tensor.")) and len(op.regions) and op.name != "linalg.yield":
+            total += _structured(op)
+    return total
+
+
+def _structured(op: ir.Operation) -> int:
+    body = [o for o in walk(op) if o != op and not o.name.startswith("linalg.fill")]
+    work = [o for o in body if o.name not in _FREE]
+    if op.name in ("linalg.fill", "linalg.transpose", "linalg.broadcast", "linalg.copy") or not work:
+        return 0
+    points, results = _points(op)
+    if op.name == "linalg.generic" and any(o.name == "linalg.index" for o in body) and points > results:
+        # The two operations of a multiply-add run at every point, the comparison and the epilogue at the last.
+        return 2 * points + max(0, len(work) - 3) * results
+    return len(work) * points
+
+
+def _points(op: ir.Operation) -> tuple[int, int]:
+    """The size of the iteration space, and of the result."""
+    out = math.prod(ir.ShapedType(op.operands[len(op.operands) - 1].type).shape) if len(op.operands) else 0
+    if op.name != "linalg.generic":
+        sizes = [math.prod(ir.ShapedType(v.type).shape) for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+        if op.name.startswith(("linalg.matmul", "linalg.batch_matmul")):
+            lhs = ir.ShapedType(op.operands[0].type)
+            return out * lhs.shape[lhs.rank - 1], out
+        if op.name.startswith(("linalg.conv", "linalg.depthwise", "linalg.pooling")) and len(sizes) > 1:
+            kernel = ir.ShapedType(op.operands[1].type).shape
+            per = math.prod(kernel) if "depthwise" in op.name or "pooling" in op.name else math.prod(kernel[1:])
+            return out * (per // kernel[0] if "depthwise" in op.name else per), out
+        return max(sizes, default=0), out
+    extent: dict[int, int] = {}
+    for operand, map_ in zip(op.operands, op.opview.indexing_maps):
+        map_ = map_ if isinstance(map_, ir.AffineMap) else map_.value
+        if not isinstance(operand.type, ir.RankedTensorType):
+            continue
+        for size, expr in zip(ir.ShapedType(operand.type).shape, map_.results):
+            if isinstance(expr, ir.AffineDimExpr):
+                extent[ir.AffineDimExpr(expr).position] = size
+    return math.prod(extent.values()), out

@@ -1,0 +1,38 @@
+"""Worker processes: results, errors by class, death, and no torch."""
+
+import pytest
+
+from inferno.errors import CompileError, PassError
+from inferno.runtime.workers import Pool, WorkerDied
+
+MODULE = "func.func @main(%a: i32) -> i32 { %c = arith.constant 0 : i32 %r = arith.addi %a, %c : i32 return %r : i32 }"
+
+
+@pytest.fixture
+def pool():
+    pool = Pool(1)
+    yield pool
+    pool.close()
+
+
+def test_a_job_runs_a_pipeline(pool):
+    assert "addi" not in pool.run("test", "run", text=MODULE, pipeline="func.func(canonicalize)")
+
+
+def test_our_errors_keep_their_class(pool):
+    with pytest.raises(PassError, match="no-such-pass"):
+        pool.run("test", "run", text=MODULE, pipeline="no-such-pass")
+    assert pool.run("test", "run", text=MODULE, pipeline="cse")
+
+
+def test_other_errors_name_the_job(pool):
+    with pytest.raises(CompileError, match="the label.*Unable to parse"):
+        pool.run("the label", "run", text="func.func @", pipeline="cse")
+
+
+def test_a_crash_is_an_error_and_the_pool_goes_on(pool):
+    pool.run("test", "run", text=MODULE, pipeline="cse")
+    pool._idle[0]._process.kill()
+    with pytest.raises(WorkerDied, match="the doomed one.*signal 9"):
+        pool.run("the doomed one", "run", text=MODULE, pipeline="cse")
+    assert pool.run("test", "run", text=MODULE, pipeline="cse")
