@@ -1,0 +1,179 @@
+"""What the shell commands compile: Python text, ``module.py:Model``, or a Hugging Face model id or folder.
+
+In Python text, such as ``torch.nn.RMSNorm(2048)(torch.randn(1, 32, 2048))`` or
+``x = torch.randn(64, 128); w = torch.randn(128, 256); torch.relu(x @ w)``, the last expression is compiled.  Tensors that
+the statements before it bind are its inputs, and so are the calls in it that make a tensor out of nothing; modules that
+it makes keep their parameters as parameters.
+"""
+
+import ast
+import importlib.util
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inferno.errors import InputError
+
+# Methods that only change how a fresh tensor or module is held: the result is as fresh as what they are called on.
+_CONVERSIONS = {
+    "to", "cuda", "cpu", "half", "bfloat16", "float", "double", "int", "long", "bool", "type", "eval", "train",
+    "requires_grad_", "contiguous", "clone", "detach",
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something to compile: ``model(*args, **kwargs)``; ``name`` is what the user wrote."""
+
+    name: str
+    model: Callable
+    args: tuple
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def read_subject(text: str | None, code: str | None = None, device: str = "cpu") -> Subject:
+    """The subject of a command line: ``code`` is the text after ``-c``, else ``text`` names a file or a model."""
+    torch.manual_seed(0)
+    if code is not None:
+        return _on(from_code(code), device)
+    if text is None:
+        raise InputError('nothing to compile: give -c "python text", file.py:Model, or a Hugging Face model')
+    if ".py:" in text or text.endswith(".py"):
+        return _on(_from_file(text), device)
+    return _on(_from_hub(text), device)
+
+
+def _on(subject: Subject, device: str) -> Subject:
+    move = lambda t: t.to(device) if isinstance(t, torch.Tensor) else t  # noqa: E731
+    if isinstance(subject.model, torch.nn.Module):
+        subject.model.to(device)
+    tree = torch.utils._pytree.tree_map
+    return Subject(subject.name, subject.model, tree(move, subject.args), tree(move, subject.kwargs))
+
+
+class Expression(torch.nn.Module):
+    """A Python expression as a module: its names are this module's inputs, its hoisted modules submodules."""
+
+    def __init__(self, code: Any, names: list[str], scope: dict[str, Any]) -> None:
+        super().__init__()
+        self._code, self._names, self._scope = code, names, scope
+        for name, value in scope.items():
+            if isinstance(value, torch.nn.Module):
+                self.add_module(name.lstrip("_"), value)
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        return eval(self._code, {**self._scope, **dict(zip(self._names, tensors))})
+
+
+def from_code(code: str) -> Subject:
+    """The subject of Python text.  Runs the statements before the last expression; InputError if there is none."""
+    try:
+        tree = ast.parse(code.strip())
+    except SyntaxError as error:
+        raise InputError(f"-c: not Python: {error}") from error
+    if not tree.body or not isinstance(tree.body[-1], ast.Expr):
+        raise InputError("-c: the text must end in an expression, as in: x = torch.randn(8, 8); torch.relu(x)")
+    scope: dict[str, Any] = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+    *statements, last = tree.body
+    _execute(compile(ast.Module(statements, []), "<-c>", "exec"), scope)
+    hoisted = _Hoist(scope)
+    expression = ast.fix_missing_locations(ast.Expression(hoisted.visit(last.value)))
+    used = {n.id for n in ast.walk(expression) if isinstance(n, ast.Name)}
+    inputs = {k: v for k, v in scope.items() if isinstance(v, torch.Tensor) and not isinstance(v, torch.nn.Parameter) and k in used}
+    rest = {k: v for k, v in scope.items() if k not in inputs}
+    if isinstance(expression.body, ast.Name):
+        raise InputError(f"-c: the last expression, {ast.unparse(last.value)}, computes nothing")
+    model = Expression(compile(expression, "<-c>", "eval"), list(inputs), rest)
+    model.train(any(isinstance(m, torch.nn.Module) and m.training for m in rest.values()))
+    return Subject(code, model, tuple(inputs.values()))
+
+
+def _execute(code: Any, scope: dict[str, Any]) -> None:
+    try:
+        exec(code, scope)
+    except Exception as error:
+        raise InputError(f"-c: {type(error).__name__}: {error}") from error
+
+
+class _Hoist(ast.NodeTransformer):
+    """Evaluates, from the inside out, the calls that make tensors or modules out of nothing, and binds them to names."""
+
+    def __init__(self, scope: dict[str, Any]) -> None:
+        self._scope = scope
+        self._fresh: set[str] = set()
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        source = node.func.value if isinstance(node.func, ast.Attribute) else None
+        converts = isinstance(source, ast.Name) and source.id in self._fresh and node.func.attr in _CONVERSIONS
+        if not converts and any(self._is_data(n) for n in ast.walk(node) if isinstance(n, ast.Name)):
+            return node
+        code = compile(ast.fix_missing_locations(ast.Expression(node)), "<-c>", "eval")
+        try:
+            value = eval(code, self._scope)
+        except Exception as error:
+            raise InputError(f"-c: {ast.unparse(node)}: {type(error).__name__}: {error}") from error
+        if not isinstance(value, (torch.Tensor, torch.nn.Module)):
+            return node
+        if converts:
+            self._scope.pop(source.id)
+            self._fresh.discard(source.id)
+        kind = "module" if isinstance(value, torch.nn.Module) else "input"
+        name = f"{kind}{sum(k.startswith(kind) for k in self._scope)}"
+        self._scope[name] = value
+        self._fresh.add(name)
+        return ast.Name(name, ast.Load())
+
+    def _is_data(self, name: ast.Name) -> bool:
+        return isinstance(self._scope.get(name.id), (torch.Tensor, torch.nn.Module))
+
+
+def _from_file(text: str) -> Subject:
+    """``module.py:Model``; the file says what to call it with: ``example_inputs`` (a tensor, a tuple or a function)."""
+    path, _, name = text.partition(":")
+    if not os.path.exists(path):
+        raise InputError(f"no file {path}")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not name or not hasattr(module, name):
+        known = [k for k, v in vars(module).items() if isinstance(v, type) and issubclass(v, torch.nn.Module)]
+        raise InputError(f"{path} has no {name or 'model named'}; write {path}:NAME with one of: {', '.join(known) or 'none'}")
+    model = getattr(module, name)
+    if isinstance(model, type):
+        model = model(*getattr(module, "get_init_inputs", tuple)())
+    inputs = getattr(model, "example_inputs", None) or getattr(module, "example_inputs", None) or getattr(module, "get_inputs", None)
+    if inputs is None:
+        raise InputError(f"{path} does not say what to call {name} with: define example_inputs, a tuple of tensors or a function of none")
+    inputs = inputs() if callable(inputs) else inputs
+    return Subject(text, model, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
+
+
+def _from_hub(name: str) -> Subject:
+    """A Hugging Face model id or folder; a folder with a configuration alone gets random weights."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise InputError(f"{name!r} is no file; for Hugging Face models `pip install transformers`") from error
+    try:
+        config = transformers.AutoConfig.from_pretrained(name)
+        try:
+            model = transformers.AutoModel.from_pretrained(name)
+        except OSError:
+            model = transformers.AutoModel.from_config(config)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name!r} is neither a Python file nor a Hugging Face model: {error}") from error
+    model.eval()
+    if getattr(model, "main_input_name", "input_ids") == "pixel_values":
+        size = getattr(config, "image_size", 224)
+        size = size if isinstance(size, (tuple, list)) else (size, size)
+        return Subject(name, model, (), {"pixel_values": torch.randn(1, getattr(config, "num_channels", 3), *size)})
+    tokens = torch.randint(0, config.vocab_size, (1, min(128, getattr(config, "max_position_embeddings", 128) or 128)))
+    kwargs = {"input_ids": tokens}
+    if hasattr(config, "use_cache"):
+        kwargs["use_cache"] = False
+    return Subject(name, model, (), kwargs)
