@@ -1,0 +1,152 @@
+"""The ``inferno`` command: compile, run, explain and bench.
+
+What a command prints of IR goes to stdout alone, everything else to stderr.
+"""
+
+import argparse
+import difflib
+import logging
+import sys
+
+from inferno.errors import InfernoError, OptionError
+from inferno.target import TARGETS, find_target
+
+STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point; returns the exit status: 0, 1 for a failure or a wrong result, 2 for a bad command line."""
+    parser = _parser()
+    options = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO if getattr(options, "verbose", False) else logging.WARNING, format="%(name)s: %(message)s")
+    try:
+        return options.command(options) or 0
+    except OptionError as error:
+        print(f"inferno: {error}", file=sys.stderr)
+        return 2
+    except InfernoError as error:
+        print(f"inferno: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="inferno", description="An optimizing compiler for PyTorch.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, function, help_: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=help_, description=help_)
+        sub.set_defaults(command=function)
+        return sub
+
+    def subject(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("expr", nargs="?", metavar="EXPR", help="file.py:Model, or a Hugging Face model id or folder")
+        sub.add_argument("-c", dest="code", metavar="TEXT", help="Python text; the last expression is compiled, torch, nn and F are in scope")
+        sub.add_argument("--target", metavar="NAME", help=f"compile for this machine instead of the one at hand: {', '.join(TARGETS)}")
+
+    compile_ = command("compile", _compile, "compile and print the IR at a stage")
+    subject(compile_)
+    compile_.add_argument("--ir", default="fused", metavar="STAGE", help=f"one of {', '.join(STAGES)} (default: fused)")
+    compile_.add_argument("-v", "--verbose", action="store_true", help="print what each pass changed, as a unified diff, to stderr")
+
+    run = command("run", _run, "run, check against float64, and with --bench time against eager and torch.compile")
+    subject(run)
+    run.add_argument("--bench", action="store_true", help="time against eager and torch.compile")
+
+    explain = command("explain", _explain, "print the table of kernels")
+    subject(explain)
+
+    bench = command("bench", _bench, "run a benchmark suite; without a name, list them")
+    bench.add_argument("suite", nargs="?", metavar="SUITE")
+    bench.add_argument("--out", metavar="FOLDER", help="where results/<gpu>/<suite>.json goes (default: benchmarks/results)")
+    bench.add_argument("--only", metavar="TEXT", help="only the cases whose name holds TEXT")
+    return parser
+
+
+def _device(target: str | None) -> str:
+    """Where to put the tensors: on the GPU if the target is one and there is one."""
+    import torch
+
+    wants_gpu = target is None or find_target(target).kind == "nvptx"
+    return "cuda" if wants_gpu and torch.cuda.is_available() else "cpu"
+
+
+def _compiled(options: argparse.Namespace):
+    from inferno.runtime.compile import compile
+    from inferno.tools.expression import read_subject
+
+    if options.target:
+        find_target(options.target)
+    subject = read_subject(options.expr, options.code, _device(options.target))
+    return subject, compile(subject.model, subject.args, kwargs=subject.kwargs, target=options.target)
+
+
+def _compile(options: argparse.Namespace) -> int:
+    if options.ir not in STAGES:
+        near = difflib.get_close_matches(options.ir, STAGES, 1)
+        raise OptionError(f"unknown stage {options.ir!r}{f'; did you mean {near[0]}?' if near else ''} The stages are {', '.join(STAGES)}")
+    if options.verbose:
+        _print_diffs(options)
+    _, compiled = _compiled(options)
+    sys.stdout.write(compiled.ir(options.ir))
+    return 0
+
+
+def _print_diffs(options: argparse.Namespace) -> None:
+    """A unified diff for each pass that changed something, to stderr."""
+    from inferno.capture import capture
+    from inferno.runtime.compile import build_program
+    from inferno.runtime.device import find_device, target_of
+    from inferno.runtime.module import strip_locations
+    from inferno.tools.expression import read_subject
+
+    subject = read_subject(options.expr, options.code, _device(options.target))
+    device = find_device(subject.model, subject.args, subject.kwargs)
+    target = find_target(options.target) if options.target else target_of(device)
+    captured = capture(subject.model, subject.args, subject.kwargs)
+    program = build_program(captured, target, record=True)
+    before = strip_locations(captured.text).splitlines()
+    for record in program.passes:
+        after = record.after.splitlines()
+        changes = list(difflib.unified_diff(before, after, "before", record.name, lineterm="", n=2))
+        print(f"// ----- {record.name}: {1e3 * record.seconds:.1f} ms{'' if changes else ', no change'}", file=sys.stderr)
+        for line in changes:
+            print(line, file=sys.stderr)
+        before = after
+
+
+def _run(options: argparse.Namespace) -> int:
+    import torch
+
+    from inferno.tools.check import compare, reference
+
+    subject, compiled = _compiled(options)
+    with torch.no_grad():
+        ours = compiled(*subject.args, **subject.kwargs)
+        eager = subject.model(*subject.args, **subject.kwargs)
+    found = compare(ours, eager, reference(subject.model, subject.args, subject.kwargs))
+    print(f"{subject.name}: {len(compiled.program.kernels)} kernels on {compiled.program.target.name}, {found}")
+    if options.bench:
+        from inferno.tools.versus import render, versus
+
+        print(render({subject.name: versus(subject.model, compiled, subject.args, subject.kwargs)}))
+    return 0 if found.right else 1
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    _, compiled = _compiled(options)
+    sys.stdout.write(compiled.explain().render(max(120, Console().width)))
+    return 0
+
+
+def _bench(options: argparse.Namespace) -> int:
+    try:
+        from benchmarks import runner
+    except ImportError as error:
+        raise OptionError("the benchmark suites are in the repository: run `inferno bench` from a checkout's root") from error
+    return runner.run(options.suite, options.out, options.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
