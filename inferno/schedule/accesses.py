@@ -1,0 +1,159 @@
+"""Where in its buffer a structured operation reads or writes: one stride for each loop.
+
+Every buffer is a contiguous row-major tensor, so an affine indexing map is an offset and a stride per loop dimension.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferno.mlir import func, ir, walk
+
+
+@dataclass(frozen=True)
+class Access:
+    """The element at ``offset + sum(strides[d] * loop[d])`` of kernel argument ``argument``; all counted in elements.
+
+    A stride of 0 is a broadcast.  ``shape`` is the argument's.
+    """
+
+    argument: int
+    element: ir.Type
+    strides: tuple[int, ...]
+    offset: int = 0
+    shape: tuple[int, ...] = ()
+
+
+Linear = tuple[tuple[int, ...], int]
+"""Coefficients of the dimensions, and a constant."""
+
+
+def linear(expr: ir.AffineExpr, dims: int) -> Linear | None:
+    """``expr`` as a linear function of ``dims`` dimensions; None if it has a symbol, a division or a remainder."""
+    if isinstance(expr, ir.AffineDimExpr):
+        position = ir.AffineDimExpr(expr).position
+        return tuple(int(d == position) for d in range(dims)), 0
+    if isinstance(expr, ir.AffineConstantExpr):
+        return (0,) * dims, ir.AffineConstantExpr(expr).value
+    if isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr)):
+        binary = ir.AffineBinaryExpr(expr)
+        lhs, rhs = linear(binary.lhs, dims), linear(binary.rhs, dims)
+        if lhs is None or rhs is None:
+            return None
+        if isinstance(expr, ir.AffineAddExpr):
+            return tuple(a + b for a, b in zip(lhs[0], rhs[0])), lhs[1] + rhs[1]
+        if any(lhs[0]):
+            lhs, rhs = rhs, lhs
+        return None if any(lhs[0]) else (tuple(lhs[1] * c for c in rhs[0]), lhs[1] * rhs[1])
+    return None
+
+
+def maps(op: ir.Operation) -> list[ir.AffineMap]:
+    """The indexing maps of a ``linalg.generic``, one for each operand."""
+    return [ir.AffineMapAttr(m).value for m in ir.ArrayAttr(op.attributes["indexing_maps"])]
+
+
+def iterators(op: ir.Operation) -> list[str]:
+    """``parallel`` or ``reduction`` for each loop of a ``linalg.generic``."""
+    return ["reduction" if "reduction" in str(a) else "parallel" for a in ir.ArrayAttr(op.attributes["iterator_types"])]
+
+
+def outputs(op: ir.Operation) -> list[ir.Value]:
+    """The destination operands of a structured operation on tensors: as many as it has results."""
+    operands = list(op.operands)
+    return operands[len(operands) - len(op.results):]
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a contiguous tensor, in elements."""
+    return tuple(math.prod(shape[d + 1:]) for d in range(len(shape)))
+
+
+def loop_sizes(op: ir.Operation) -> tuple[int, ...] | None:
+    """The size of each loop of a ``linalg.generic``; None if one is dynamic or appears in no map on its own."""
+    dims = len(iterators(op))
+    sizes: list[int | None] = [None] * dims
+    for value, map_ in zip(op.operands, maps(op)):
+        if not isinstance(value.type, ir.RankedTensorType):
+            continue
+        if not value.type.has_static_shape:
+            return None
+        for size, expr in zip(value.type.shape, map_.results):
+            if isinstance(expr, ir.AffineDimExpr):
+                sizes[ir.AffineDimExpr(expr).position] = size
+    return None if any(s is None for s in sizes) else tuple(sizes)
+
+
+def access(value: ir.Value, map_: ir.AffineMap, argument: int) -> Access | None:
+    """How ``map_`` walks over the buffer of kernel argument ``argument``, of ``value``'s type; None if not linear."""
+    type_ = ir.RankedTensorType(value.type)
+    shape = tuple(type_.shape)
+    strides, offset = [0] * map_.n_dims, 0
+    for stride, expr in zip(row_major(shape), map_.results):
+        part = linear(expr, map_.n_dims)
+        if part is None:
+            return None
+        strides = [s + stride * c for s, c in zip(strides, part[0])]
+        offset += stride * part[1]
+    return Access(argument, type_.element_type, tuple(strides), offset, shape)
+
+
+def compose(inner: Access, outer: Sequence[Linear]) -> Access:
+    """``inner``, whose loops are each a linear function of some other loops, as an access by those."""
+    count = len(outer[0][0]) if outer else 0
+    strides = [sum(s * coefficients[d] for s, (coefficients, _) in zip(inner.strides, outer)) for d in range(count)]
+    offset = inner.offset + sum(s * constant for s, (_, constant) in zip(inner.strides, outer))
+    return Access(inner.argument, inner.element, tuple(strides), offset, inner.shape)
+
+
+def argument_index(kernel: func.FuncOp, value: ir.Value) -> int | None:
+    """Which argument of the kernel function ``value`` is."""
+    block = kernel.entry_block
+    return ir.BlockArgument(value).arg_number if isinstance(value, ir.BlockArgument) and value.owner == block else None
+
+
+def destination_index(kernel: func.FuncOp, value: ir.Value) -> int | None:
+    """The argument whose buffer ``value`` is computed into: followed through the destinations of structured operations."""
+    while not isinstance(value, ir.BlockArgument):
+        op = value.owner.operation
+        if not op.name.startswith(("linalg.", "tm_tensor.")) or not len(op.results):
+            return None
+        value = outputs(op)[ir.OpResult(value).result_number]
+    return argument_index(kernel, value)
+
+
+def merge(dims: Sequence[int], sizes: Sequence[int], accesses: Sequence[Access]) -> list[list[int]]:
+    """Group ``dims``, outermost first, into runs that every access walks with one stride: that of the run's last."""
+    runs: list[list[int]] = []
+    for d in dims:
+        if runs and all(a.strides[runs[-1][-1]] == sizes[d] * a.strides[d] for a in accesses):
+            runs[-1].append(d)
+        else:
+            runs.append([d])
+    return runs
+
+
+def sink_constants(generic: ir.Operation) -> bool:
+    """Copy the constants that a body takes from outside into it; False if it takes any other value."""
+    block = generic.regions[0].blocks[0]
+    copies: dict[ir.Value, ir.Value] = {}
+    for op in walk(generic):
+        if op == generic:
+            continue
+        for i, value in enumerate(list(op.operands)):
+            if _defined_in(value, generic):
+                continue
+            if isinstance(value, ir.BlockArgument) or value.owner.operation.name != "arith.constant":
+                return False
+            if value not in copies:
+                with ir.InsertionPoint.at_block_begin(block):
+                    copies[value] = value.owner.operation.clone().results[0]
+            op.operands[i] = copies[value]
+    return True
+
+
+def _defined_in(value: ir.Value, op: ir.Operation) -> bool:
+    at = value.owner.owner.operation if isinstance(value, ir.BlockArgument) else value.owner.operation.parent
+    while at is not None and at.operation != op:
+        at = at.operation.parent
+    return at is not None

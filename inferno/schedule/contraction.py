@@ -1,0 +1,396 @@
+"""What a kernel that is a contraction computes: its loops by role, and where every tensor lies.
+
+``parse_contraction`` reads a kernel function in split form - [elementwise maps of the operands] -> multiply-add ->
+[elementwise map of the result] - or in the fused form, which it splits on a copy.  Everything a generator needs is in
+the result; strides are in elements, one for each loop of the contraction, and 0 where a tensor is broadcast.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from inferno.mlir import func, ir, run_upstream, walk
+from inferno.schedule.accesses import (
+    Access, Linear, access, argument_index, compose, destination_index, iterators, linear, loop_sizes, maps, merge, outputs, sink_constants,
+)
+
+
+@dataclass(frozen=True)
+class Map:
+    """An elementwise ``linalg.generic`` around the contraction, to be inlined for each element.
+
+    ``sources``: one for each argument of its block: where to read it, or None: for an epilogue the accumulator (those
+    arguments are in ``accumulators``), otherwise a destination's old value, which the body does not read.
+    ``indices``: the contraction's loop behind each of its loops, for ``linalg.index``; None where that loop has size 1.
+    """
+
+    generic: ir.Operation
+    sources: tuple[Access | None, ...]
+    indices: tuple[int | None, ...]
+    accumulators: tuple[int, ...] = ()
+
+    @property
+    def block(self) -> ir.Block:
+        return self.generic.regions[0].blocks[0]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A factor: read from ``access``, or computed by ``prologue`` from its own sources.  ``element`` is the type of what the
+    multiplication gets; ``extend`` the operation (such as arith.extf) that widens it to the accumulator's type, or None."""
+
+    element: ir.Type
+    access: Access | None
+    prologue: Map | None
+    extend: str | None
+
+    @property
+    def reads(self) -> tuple[Access, ...]:
+        """Every tensor that is read for this factor."""
+        return (self.access,) if self.prologue is None else tuple(s for s in self.prologue.sources if s is not None)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Loops with one role, outermost first, without those of size 1.  ``runs`` merges neighbours that every tensor walks
+    with one stride, the stride of the run's last loop; with at most one run the group is ``flat``, one dimension."""
+
+    dims: tuple[int, ...]
+    sizes: tuple[int, ...]
+    runs: tuple[tuple[int, ...], ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.sizes)
+
+    @property
+    def run_sizes(self) -> tuple[int, ...]:
+        of = dict(zip(self.dims, self.sizes))
+        return tuple(math.prod(of[d] for d in run) for run in self.runs)
+
+    @property
+    def flat(self) -> bool:
+        return len(self.runs) <= 1
+
+    def strides(self, access: Access) -> tuple[int, ...]:
+        """The stride of ``access`` for each run."""
+        return tuple(access.strides[run[-1]] for run in self.runs)
+
+    def stride(self, access: Access) -> int:
+        """The stride of ``access`` along a flat group (0 for an empty one)."""
+        assert self.flat
+        return sum(self.strides(access))
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Result ``source`` of the epilogue (None: the accumulator itself) goes to ``access``."""
+
+    source: int | None
+    access: Access
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """``dst[b, m, n] = epilogue(sum over k of lhs[b, m, k] * rhs[b, n, k])``.
+
+    ``sizes`` are those of all loops, in the order that strides have.  ``n`` holds the innermost dimension of the first destination.
+    ``accumulator`` is the type of the sum; ``tf32`` says that a float32 product may be rounded to TF32.
+    Operations refer to a copy of the kernel that this object keeps alive; constants are inside their bodies.
+    """
+
+    sizes: tuple[int, ...]
+    batch: Group
+    m: Group
+    n: Group
+    k: Group
+    lhs: Operand
+    rhs: Operand
+    accumulator: ir.Type
+    epilogue: Map | None
+    destinations: tuple[Destination, ...]
+    tf32: bool
+    module: ir.Module = field(repr=False)
+
+    @property
+    def B(self) -> int:
+        return self.batch.size
+
+    @property
+    def M(self) -> int:
+        return self.m.size
+
+    @property
+    def N(self) -> int:
+        return self.n.size
+
+    @property
+    def K(self) -> int:
+        return self.k.size
+
+    @property
+    def extras(self) -> tuple[Access, ...]:
+        """The tensors that the epilogue reads."""
+        return () if self.epilogue is None else tuple(s for s in self.epilogue.sources if s is not None)
+
+
+def parse_contraction(kernel: func.FuncOp) -> Contraction | None:
+    """The contraction that ``kernel`` is, or None if it is anything else, has dynamic or empty dimensions, or reads by a
+    map that is not linear."""
+    if any(not isinstance(t, ir.RankedTensorType) or not t.has_static_shape or 0 in t.shape for t in kernel.type.inputs):
+        return None
+    if not any(op.name.startswith("linalg.") and _reduces(op) for op in kernel.entry_block.operations):
+        return None
+    with kernel.context, kernel.location:
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        if (found := _parse(module)) is not None:
+            return found
+        from inferno.passes.split_contractions import split_contractions
+
+        split_contractions(module)
+        return _parse(module)
+
+
+def _reduces(op: ir.Operation) -> bool:
+    op = op.operation
+    return "reduction" in iterators(op) if op.name == "linalg.generic" else op.name not in ("linalg.fill", "linalg.yield")
+
+
+def _parse(module: ir.Module) -> Contraction | None:
+    if any(op.name.startswith("linalg.") and op.name not in ("linalg.generic", "linalg.fill", "linalg.yield", "linalg.index")
+           and len(op.regions) and op.parent.name == "func.func" for op in walk(module)):
+        run_upstream(module, "func.func(linalg-generalize-named-ops)")
+    kernel = module.body.operations[0]
+    generics = []
+    for op in kernel.entry_block.operations:
+        op = op.operation
+        if op.name == "linalg.generic" and filled(op.results[0]) is None:
+            if not sink_constants(op):
+                return None
+            generics.append(op)
+        elif op.name not in ("linalg.fill", "linalg.generic", "arith.constant", "tensor.empty", "func.return"):
+            return None
+    contractions = [op for op in generics if "reduction" in iterators(op)]
+    if len(contractions) != 1:
+        return None
+    return _Parser(kernel, generics, contractions[0]).parse(module)
+
+
+def filled(value: ir.Value) -> ir.Attribute | None:
+    """The constant that ``value`` is a tensor full of: by ``linalg.fill``, or a generic that only yields it."""
+    if isinstance(value, ir.BlockArgument):
+        return None
+    op = value.owner.operation
+    if op.name == "linalg.fill":
+        source = op.operands[0]
+    elif op.name == "linalg.generic" and len(op.results) == 1 and len(list(op.regions[0].blocks[0].operations)) == 1:
+        source = op.regions[0].blocks[0].operations[0].operands[0]
+        if isinstance(source, ir.BlockArgument) and source.owner == op.regions[0].blocks[0]:
+            source = op.operands[ir.BlockArgument(source).arg_number]
+    else:
+        return None
+    if isinstance(source, ir.BlockArgument) or source.owner.operation.name != "arith.constant":
+        return None
+    value = source.owner.operation.attributes["value"]
+    return value if isinstance(value, (ir.FloatAttr, ir.IntegerAttr)) else None
+
+
+class _Parser:
+    """One try: ``parse`` and the methods that it is made of return None for what is not a contraction."""
+
+    def __init__(self, kernel: func.FuncOp, generics: Sequence[ir.Operation], contraction: ir.Operation):
+        self.kernel, self.generics, self.op = kernel, generics, contraction
+        self.dims = len(iterators(contraction))
+        self.used = [contraction]
+
+    def parse(self, module: ir.Module) -> Contraction | None:
+        self.sizes = loop_sizes(self.op)
+        body = _multiply_add(self.op)
+        initial = filled(outputs(self.op)[0]) if len(self.op.results) == 1 else None
+        if self.sizes is None or body is None or initial is None or initial.value != 0 or str(initial).startswith("-"):
+            return None
+        lhs, rhs = self.operand(*body[0]), self.operand(*body[1])
+        out = [linear(e, self.dims) for e in maps(self.op)[-1].results]
+        where = [_single(part) for part in out]
+        if lhs is None or rhs is None or any(w is None for w in where):
+            return None
+        # The loop behind each dimension of the result; -1 where that dimension is a constant 0.
+        if len({w for w in where if w >= 0}) != len([w for w in where if w >= 0]):
+            return None
+        epilogue = self.epilogue([None if w < 0 else w for w in where])
+        if epilogue is None:
+            return None
+        map_, destinations = epilogue
+        if any(g not in self.used for g in self.generics):
+            return None
+        return self.classify(module, lhs, rhs, map_, destinations)
+
+    def operand(self, number: int, extend: str | None) -> Operand | None:
+        value, map_ = self.op.operands[number], maps(self.op)[number]
+        element = ir.RankedTensorType(value.type).element_type
+        argument = argument_index(self.kernel, value)
+        if argument is not None:
+            found = access(value, map_, argument)
+            return None if found is None else Operand(element, found, None, extend)
+        if isinstance(value, ir.BlockArgument):
+            return None
+        producer = value.owner.operation
+        if producer not in self.generics or len(producer.results) != 1 or "reduction" in iterators(producer):
+            return None
+        outer = [linear(e, self.dims) for e in map_.results]
+        place = [_single(linear(e, len(iterators(producer)))) for e in maps(producer)[-1].results]
+        if any(p is None or p < 0 for p in place) or sorted(place) != list(range(len(iterators(producer)))) or None in outer:
+            return None
+        by_dim: list[Linear] = [outer[place.index(d)] for d in range(len(place))]
+        sources = self.sources(producer, by_dim, accumulator=None)
+        if sources is None:
+            return None
+        self.used.append(producer)
+        indices = tuple(_single(part) for part in by_dim)
+        if _uses_index(producer) and any(i is None for i in indices):
+            return None
+        return Operand(element, None, Map(producer, sources, tuple(None if i == -1 else i for i in indices)), extend)
+
+    def sources(self, generic: ir.Operation, dims: Sequence[Linear], accumulator: ir.Value | None) -> tuple | None:
+        """Where each argument of an elementwise generic's block comes from; ``dims`` are its loops by ours."""
+        count, sources = len(list(generic.operands)) - len(generic.results), []
+        for number, (value, map_) in enumerate(zip(generic.operands, maps(generic))):
+            if value == accumulator:
+                sources.append(None)
+                continue
+            argument = argument_index(self.kernel, value)
+            if number >= count:
+                if len(list(generic.regions[0].blocks[0].arguments[number].uses)):
+                    return None
+                sources.append(None)
+                continue
+            found = access(value, map_, argument) if argument is not None else None
+            if found is None:
+                return None
+            sources.append(compose(found, dims) if dims else Access(argument, found.element, (0,) * self.dims, found.offset, found.shape))
+        return tuple(sources)
+
+    def epilogue(self, where: list[int | None]) -> tuple[Map | None, tuple[Destination, ...]] | None:
+        total = self.op.results[0]
+        users = [u for u in self.generics if u != self.op and total in list(u.operands)]
+        if len(users) > 1:
+            return None
+        map_, known, by_dim = None, {}, None
+        if users:
+            generic = users[0]
+            self.used.append(generic)
+            count = len(iterators(generic))
+            mine = [m for v, m in zip(generic.operands, maps(generic)) if v == total]
+            places = [tuple(_single(linear(e, count)) for e in m.results) for m in mine]
+            if "reduction" in iterators(generic) or len(set(places)) != 1 or sorted(places[0]) != list(range(count)):
+                return None
+            loops = [where[places[0].index(d)] for d in range(count)]
+            by_dim = [(tuple(int(d == w) for d in range(self.dims)), 0) for w in loops]
+            sources = self.sources(generic, by_dim, total)
+            if sources is None:
+                return None
+            at = tuple(i for i, v in enumerate(generic.operands) if v == total)
+            map_ = Map(generic, sources, tuple(loops), at)
+            known = {r: (i, m) for i, (r, m) in enumerate(zip(generic.results, maps(generic)[-len(generic.results):]))}
+        arguments, returned = len(self.kernel.type.inputs), list(self.kernel.entry_block.operations)[-1].operands
+        destinations = []
+        for number, value in enumerate(returned):
+            if destination_index(self.kernel, value) != arguments - len(returned) + number:
+                return None
+            if value == total:
+                found = access(value, maps(self.op)[-1], arguments - len(returned) + number)
+                destinations.append(Destination(None, found))
+            elif value in known:
+                found = access(value, known[value][1], arguments - len(returned) + number)
+                if found is None:
+                    return None
+                found = compose(found, by_dim) if by_dim else Access(found.argument, found.element, (0,) * self.dims, 0, found.shape)
+                destinations.append(Destination(known[value][0], found))
+            else:
+                return None
+        return map_, tuple(destinations)
+
+    def classify(self, module, lhs: Operand, rhs: Operand, epilogue: Map | None, destinations) -> Contraction | None:
+        in_lhs, in_rhs, in_out = (self.loops(accesses) for accesses in
+                                  (lhs.reads, rhs.reads, [destinations[0].access]))
+        kinds = iterators(self.op)
+        roles: dict[str, list[int]] = {"batch": [], "m": [], "n": [], "k": []}
+        for d in range(self.dims):
+            if self.sizes[d] == 1:
+                continue
+            if kinds[d] == "reduction":
+                roles["k"].append(d)
+            elif d not in in_out or (d not in in_lhs and d not in in_rhs):
+                return None
+            else:
+                roles["batch" if d in in_lhs and d in in_rhs else "m" if d in in_lhs else "n"].append(d)
+        into = destinations[0].access
+        innermost = min((d for d in roles["batch"] + roles["m"] + roles["n"]), key=lambda d: into.strides[d], default=None)
+        if innermost in roles["m"]:
+            lhs, rhs, roles["m"], roles["n"] = rhs, lhs, roles["n"], roles["m"]
+        every = [*lhs.reads, *rhs.reads, *(s for s in (epilogue.sources if epilogue else ()) if s is not None),
+                 *(d.access for d in destinations)]
+
+        def group(role: str) -> Group:
+            by = lhs.reads[0] if role == "k" and lhs.reads else into
+            dims = sorted(roles[role], key=lambda d: -by.strides[d])
+            runs = merge(dims, self.sizes, every)
+            return Group(tuple(dims), tuple(self.sizes[d] for d in dims), tuple(tuple(r) for r in runs))
+
+        return Contraction(
+            self.sizes, group("batch"), group("m"), group("n"), group("k"), lhs, rhs,
+            ir.RankedTensorType(self.op.results[0].type).element_type, epilogue, destinations,
+            "inferno.precision" in self.op.attributes and ir.StringAttr(self.op.attributes["inferno.precision"]).value == "tf32",
+            module,
+        )
+
+    def loops(self, accesses: Sequence[Access]) -> set[int]:
+        return {d for a in accesses for d in range(self.dims) if a.strides[d] and self.sizes[d] > 1}
+
+
+def _single(part: Linear | None) -> int | None:
+    """The dimension that a linear function is, -1 for the constant 0, None for anything else."""
+    if part is None or part[1]:
+        return None
+    found = [d for d, c in enumerate(part[0]) if c]
+    if not found:
+        return -1
+    return found[0] if len(found) == 1 and part[0][found[0]] == 1 else None
+
+
+def _uses_index(generic: ir.Operation) -> bool:
+    return bool(walk(generic, "linalg.index"))
+
+
+_WIDEN = ("arith.extf", "arith.extsi", "arith.extui")
+_MULTIPLY_ADD = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
+
+
+def _multiply_add(op: ir.Operation) -> list[tuple[int, str | None]] | None:
+    """For ``acc + widen(a) * widen(b)``: the operand number of a and b, each with what widens it."""
+    block = op.regions[0].blocks[0]
+    acc = list(block.arguments)[-1]
+    total = list(block.operations)[-1].operands[0]
+    if isinstance(total, ir.BlockArgument) or total.owner.operation.name not in _MULTIPLY_ADD:
+        return None
+    add = total.owner.operation
+    product = [v for v in add.operands if v != acc]
+    if len(product) != 1 or isinstance(product[0], ir.BlockArgument):
+        return None
+    multiply = product[0].owner.operation
+    if multiply.name != _MULTIPLY_ADD[add.name]:
+        return None
+    factors, operations = [], [add, multiply, list(block.operations)[-1].operation]
+    for value in multiply.operands:
+        extend = None
+        if not isinstance(value, ir.BlockArgument):
+            if value.owner.operation.name not in _WIDEN:
+                return None
+            extend = value.owner.operation.name
+            operations.append(value.owner.operation)
+            value = value.owner.operation.operands[0]
+        if not isinstance(value, ir.BlockArgument) or value == acc:
+            return None
+        factors.append((ir.BlockArgument(value).arg_number, extend))
+    return factors if all(o.operation in operations for o in block.operations) else None
