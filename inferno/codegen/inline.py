@@ -1,20 +1,26 @@
 """Inline the body of a ``linalg.generic`` on scalars or, lane by lane, on vectors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from inferno.mlir import ir, vector
+
+Custom = Callable[[ir.Operation, list[ir.Value]], ir.Value]
+"""Builds what stands for an operation of the body, from the operation and its new, scalar operands."""
 
 
 def inline_body(
     block: ir.Block, arguments: Sequence[ir.Value], indices: Sequence[ir.Value] = (), lanes: int = 0,
+    custom: Mapping[str, Custom] | None = None,
 ) -> list[ir.Value]:
     """Clone the operations of ``block`` at the insertion point and return what it yields.
 
-    ``arguments`` stand for the block's arguments and ``indices`` for ``linalg.index``.  With ``lanes`` > 0 arguments
-    may be vectors of that many lanes (mixed with scalars, which are broadcast) and the body's operations become
-    operations on vectors; everything in arith and math is elementwise, so this is always possible for them.
+    ``arguments`` stand for the block's arguments and ``indices`` for ``linalg.index``.  With ``lanes`` > 0 both may be
+    vectors of that many lanes, mixed with scalars, which are broadcast where they meet vectors.  Operations in arith become operations on
+    vectors; all others (libdevice functions, intrinsics, regions) are repeated for each lane.
+    ``custom`` maps names of operations to builders, for what cannot be cloned, such as ``tensor.extract``.
     """
     known: dict[ir.Value, ir.Value] = dict(zip(block.arguments, arguments))
+    custom = custom or {}
 
     def widen(type_: ir.Type) -> ir.Type:
         return ir.VectorType.get([lanes], type_)
@@ -30,21 +36,39 @@ def inline_body(
         if op.name == "linalg.index":
             known[op.results[0]] = indices[ir.IntegerAttr(op.attributes["dim"]).value]
             continue
-        if lanes and any(isinstance(v.type, ir.VectorType) for v in operands):
+        outside = known if len(op.regions) else {}
+        if not lanes or not any(isinstance(v.type, ir.VectorType) for v in [*operands, *outside.values()]):
+            results = _scalar(op, operands, outside, custom)
+        elif op.name.startswith("arith.") and not len(op.regions):
             attributes = {name: op.attributes[name] for name in op.attributes}
-            new = ir.Operation.create(
+            results = ir.Operation.create(
                 op.name, results=[widen(r.type) for r in op.results], operands=[as_vector(v) for v in operands],
                 attributes=attributes, loc=op.location,
-            )
+            ).results
         else:
-            new = op.clone()
-            for i, v in enumerate(operands):
-                new.operands[i] = v
-            if len(op.regions):
-                for old, value in known.items():
-                    _replace_inside(new, old, value)
-        known.update(zip(op.results, new.results))
+            each = [
+                _scalar(op, [_lane(v, i) for v in operands], {k: _lane(v, i) for k, v in outside.items()}, custom)
+                for i in range(lanes)
+            ]
+            results = [vector.FromElementsOp(widen(r.type), [e[j] for e in each]).result for j, r in enumerate(op.results)]
+        known.update(zip(op.results, results))
     raise ValueError("the block has no linalg.yield")
+
+
+def _scalar(op: ir.Operation, operands: Sequence[ir.Value], outside: Mapping, custom: Mapping[str, Custom]) -> list[ir.Value]:
+    """Clone one operation; ``outside`` replaces the values that its regions take from around it."""
+    if op.name in custom:
+        return [custom[op.name](op, list(operands))]
+    new = op.clone()
+    for i, v in enumerate(operands):
+        new.operands[i] = v
+    for old, value in outside.items():
+        _replace_inside(new, old, value)
+    return list(new.results)
+
+
+def _lane(value: ir.Value, lane: int) -> ir.Value:
+    return vector.ExtractOp(value, [], [lane]).result if isinstance(value.type, ir.VectorType) else value
 
 
 def _replace_inside(op: ir.Operation, old: ir.Value, new: ir.Value) -> None:

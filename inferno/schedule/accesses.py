@@ -133,15 +133,18 @@ def merge(dims: Sequence[int], sizes: Sequence[int], accesses: Sequence[Access])
     return runs
 
 
-def sink_constants(generic: ir.Operation) -> bool:
-    """Copy the constants that a body takes from outside into it; False if it takes any other value."""
+def sink_constants(generic: ir.Operation, tables: bool = False) -> bool:
+    """Copy the constants that a body takes from outside into it; False if it takes any other value.
+
+    With ``tables`` the tensors that ``tensor.extract`` reads are let through.
+    """
     block = generic.regions[0].blocks[0]
     copies: dict[ir.Value, ir.Value] = {}
     for op in walk(generic):
         if op == generic:
             continue
         for i, value in enumerate(list(op.operands)):
-            if _defined_in(value, generic):
+            if _defined_in(value, generic) or (tables and op.name == "tensor.extract" and i == 0):
                 continue
             if isinstance(value, ir.BlockArgument) or value.owner.operation.name != "arith.constant":
                 return False

@@ -1,0 +1,151 @@
+"""Replace costly float32 functions in the bodies of a kernel by expansions that are as accurate as eager's, for NVIDIA GPUs.
+
+Only where libdevice has no short form of its own: its exp (8 instructions), log, sqrt and rsqrt stay, and so does all of
+float64.  New code is scalar (``inline_body`` repeats it for each lane) and keeps NaN, infinities and signed zeros:
+
+* ``1 + erf(x)``, GELU's: erfc(|x|) = (1 + s P(s)) exp(-x^2), s = 0.37 |x| / (1 + 0.37 |x|): the form of Abramowitz and Stegun
+  7.1.26, turned so that it is exact at 0, with our own minimax fit of P (|error| < 4e-9); no branch, 2 MUFU, and no
+  cancellation where x is far below 0.
+* ``tanh``: 1 - 2 / (exp(2|x|) + 1), below 0.6 an odd polynomial (minimax, relative error < 3e-9); libdevice branches instead.
+* ``a / (1 + exp(x))``, the sigmoids: the denominator is at least 1, so an approximate reciprocal (1 ulp) serves.  Any other division
+  stays exact: a quotient may be compared or rounded to an integer later.
+* powers with exponent 2, 3, 0.5, -0.5, -1, -2, as eager computes them too.
+
+Multiplications and additions in float32 may contract to fused multiply-adds, which round once.
+"""
+
+import math as pymath
+
+from inferno.codegen.elements import splat
+from inferno.mlir import arith, ir, llvm, math, owner, walk
+
+
+def expand_math(kernel_op) -> None:
+    """Rewrite the math operations below ``kernel_op`` (a function, a generic or a gpu.func), in place."""
+    operation = kernel_op.operation
+    with operation.context, ir.Location.unknown():
+        for op in walk(operation, "arith.addf"):
+            _replace(op, _one_plus_erf(op))
+        for op in walk(operation, "math.tanh"):
+            _replace(op, _tanh(op))
+        for op in walk(operation, "arith.divf"):
+            _replace(op, _sigmoid(op))
+        for op in walk(operation, "math.powf", "math.fpowi"):
+            _replace(op, _power(op))
+        for op in walk(operation, "arith.addf", "arith.subf", "arith.mulf"):
+            if _float32(op.results[0]) and "fastmath" in op.attributes and "none" in str(op.attributes["fastmath"]):
+                op.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<contract>")
+
+
+def _replace(op: ir.Operation, value: ir.Value | None) -> None:
+    if value is not None:
+        op.results[0].replace_all_uses_with(value)
+        op.erase()
+
+
+def _float32(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.F32Type)
+
+
+def _constant(value: ir.Value) -> float | None:
+    """The number that a scalar is, if it is a constant."""
+    op = owner(value)
+    if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], (ir.FloatAttr, ir.IntegerAttr)):
+        return None
+    return float(op.attributes["value"].value)
+
+
+def _other(op: ir.Operation, constant: float, names: tuple[str, ...]) -> ir.Operation | None:
+    """For ``constant + f(x)``: the operation f, if its name is among ``names``."""
+    for a, b in ((0, 1), (1, 0)):
+        function = owner(op.operands[a])
+        if function is not None and function.name in names and _constant(op.operands[b]) == constant:
+            return function
+    return None
+
+
+def _intrinsic(name: str, *operands: ir.Value) -> ir.Value:
+    return llvm.CallIntrinsicOp(operands[0].type, name, list(operands), [], []).operation.results[0]
+
+
+def _reciprocal(x: ir.Value) -> ir.Value:
+    """1 / x to 1 ulp, subnormal results included (the intrinsic flushes them)."""
+    return llvm.inline_asm(x.type, [x], "rcp.approx.f32 $0, $1;", "=f,f")
+
+
+def _exp2(x: ir.Value) -> ir.Value:
+    return _intrinsic("llvm.nvvm.ex2.approx.ftz.f", x)
+
+
+def _polynomial(x: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
+    """Horner's rule, lowest power first; contracted to fused multiply-adds with the rest."""
+    total = splat(x.type, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        total = arith.addf(arith.mulf(total, x), splat(x.type, c))
+    return total
+
+
+# Minimax fits by Lawson's iteration, rounded to float32: weighted with s exp(-x^2) on [0, 5], and with x^2 on [0, 0.6].
+_ERFC_SCALE = 0.37
+_ERFC = (-3.0496737957000732, 4.254940032958984, -3.291621685028076, 0.9882299900054932, 0.3985849916934967, -0.31817227602005005)
+_TANH_BOUND = 0.6
+_TANH = (-0.33333298563957214, 0.13331958651542664, -0.05378668010234833, 0.020805364474654198, -0.005905838217586279)
+
+
+def _one_plus_erf(op: ir.Operation) -> ir.Value | None:
+    erf = _other(op, 1.0, ("math.erf",)) if _float32(op.results[0]) else None
+    if erf is None:
+        return None
+    x = erf.operands[0]
+    with ir.InsertionPoint(op):
+        f32 = x.type
+        # Beyond 12 the Gaussian is 0 and infinity would make 0 * infinity of it.
+        distance = arith.minimumf(_intrinsic("llvm.fabs.f32", x), splat(f32, 12.0))
+        w = arith.mulf(distance, splat(f32, _ERFC_SCALE))
+        s = arith.mulf(w, _reciprocal(arith.addf(w, splat(f32, 1.0))))
+        gauss = _exp2(arith.mulf(arith.mulf(distance, splat(f32, -pymath.log2(pymath.e))), distance))
+        erfc = arith.mulf(_polynomial(s, (1.0, *_ERFC)), gauss)
+        negative = arith.cmpf(arith.CmpFPredicate.OLT, x, splat(f32, 0.0))
+        return arith.select(negative, erfc, arith.subf(splat(f32, 2.0), erfc))
+
+
+def _tanh(op: ir.Operation) -> ir.Value | None:
+    x = op.operands[0]
+    if not _float32(x):
+        return None
+    with ir.InsertionPoint(op):
+        f32 = x.type
+        distance = _intrinsic("llvm.fabs.f32", x)
+        power = _exp2(arith.mulf(distance, splat(f32, 2 * pymath.log2(pymath.e))))
+        large = arith.addf(arith.mulf(_reciprocal(arith.addf(power, splat(f32, 1.0))), splat(f32, -2.0)), splat(f32, 1.0))
+        square = arith.mulf(distance, distance)
+        cubic = arith.mulf(arith.mulf(_polynomial(square, _TANH), square), distance)
+        small = arith.addf(cubic, distance)
+        near = arith.cmpf(arith.CmpFPredicate.OLT, distance, splat(f32, _TANH_BOUND))
+        return _intrinsic("llvm.copysign.f32", arith.select(near, small, large), x)
+
+
+def _sigmoid(op: ir.Operation) -> ir.Value | None:
+    numerator, denominator = op.operands
+    total = owner(denominator)
+    if not _float32(numerator) or total is None or total.name != "arith.addf" or _other(total, 1.0, ("math.exp", "math.exp2")) is None:
+        return None
+    with ir.InsertionPoint(op):
+        inverse = _reciprocal(denominator)
+        return inverse if _constant(numerator) == 1.0 else arith.mulf(numerator, inverse)
+
+
+def _power(op: ir.Operation) -> ir.Value | None:
+    x, exponent = op.operands[0], _constant(op.operands[1])
+    if exponent not in (2.0, 3.0, 0.5, -0.5, -1.0, -2.0) or isinstance(x.type, ir.VectorType):
+        return None
+    with ir.InsertionPoint(op):
+        if exponent == 2.0:
+            return arith.mulf(x, x)
+        if exponent == 3.0:
+            return arith.mulf(arith.mulf(x, x), x)
+        if exponent == 0.5:
+            return math.sqrt(x)
+        if exponent == -0.5:
+            return math.rsqrt(x)
+        return arith.divf(splat(x.type, 1.0), arith.mulf(x, x) if exponent == -2.0 else x)

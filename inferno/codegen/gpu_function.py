@@ -1,0 +1,75 @@
+"""The shell of a GPU kernel: a ``gpu.module`` with one ``gpu.func`` on flat buffers in global memory."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from inferno.mlir import func, ir
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A parameter: ``count`` elements of type ``element``; ``readonly`` lets it be read through the non-coherent cache.
+
+    Booleans are bytes in memory, so the buffer of an i1 tensor is one of i8.
+    """
+
+    element: ir.Type
+    count: int
+    readonly: bool
+
+    @property
+    def stored(self) -> ir.Type:
+        return stored_type(self.element)
+
+
+def stored_type(element: ir.Type) -> ir.Type:
+    """The type that an element has in memory."""
+    return ir.IntegerType.get_signless(8) if str(element) == "i1" else element
+
+
+def element_bytes(element: ir.Type) -> int:
+    """Bytes of one element in memory; a boolean takes one."""
+    return max(8, element.width) // 8
+
+
+@dataclass(frozen=True)
+class Function:
+    """The new kernel's parameters (memrefs of address space 1) and its shared arrays."""
+
+    buffers: list[ir.Value]
+    shared: list[ir.Value]
+
+
+@contextmanager
+def gpu_function(
+    kernel: func.FuncOp, buffers: Sequence[Buffer], threads: int, shared: Sequence[tuple[int, ir.Type]] = (),
+    minimum_blocks: int = 0,
+) -> Iterator[Function]:
+    """Add ``gpu.module @<name>_gpu`` in front of the kernel function ``name``, with one GPU kernel of that name in it, and
+    yield its values; the insertion point is its body.  (The launcher keeps the symbol ``@<name>`` of the outer module.)
+
+    ``shared``: (count, element type) of arrays in shared memory, 16-byte aligned.  ``minimum_blocks`` a multiprocessor
+    bounds the registers.
+    """
+    parameters = ", ".join(
+        f"%b{i}: memref<{b.count}x{b.stored}, 1> {{llvm.noalias, llvm.align = 16 : i64{', llvm.readonly' if b.readonly else ''}}}"
+        for i, b in enumerate(buffers)
+    )
+    arrays = ", ".join(
+        f"%s{i} : memref<{count}x{element}, #gpu.address_space<workgroup>> {{llvm.align = 16 : i64}}"
+        for i, (count, element) in enumerate(shared)
+    )
+    bounds = f", nvvm.minctasm = {minimum_blocks} : i32" if minimum_blocks else ""
+    name = kernel.name.value
+    text = f"""gpu.module @"{name}_gpu" {{
+      gpu.func @"{name}"({parameters}) {f"workgroup({arrays})" if shared else ""} kernel
+          attributes {{known_block_size = array<i32: {threads}, 1, 1>{bounds}}} {{ gpu.return }}
+    }}"""
+    shell = ir.Module.parse(text, kernel.context)
+    module = shell.body.operations[0].operation
+    function = module.regions[0].blocks[0].operations[0].operation
+    block = function.regions[0].blocks[0]
+    with ir.InsertionPoint.at_block_terminator(block), kernel.location:
+        yield Function(list(block.arguments)[:len(buffers)], list(block.arguments)[len(buffers):])
+    ir.InsertionPoint(kernel.operation).insert(module.detach_from_parent())

@@ -1,0 +1,88 @@
+"""Index arithmetic in i32 or i64, with constants folded while building: an integer is a Python int or an SSA value.
+
+Everything is non-negative in the end, so divisions are unsigned; LLVM turns those by constants into multiplications.
+"""
+
+from dataclasses import dataclass
+
+from inferno.mlir import arith, ir
+
+Integer = int | ir.Value
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Builds at the current insertion point; ``width`` is 32 wherever all offsets fit, 64 otherwise."""
+
+    width: int = 32
+
+    @property
+    def type(self) -> ir.Type:
+        return ir.IntegerType.get_signless(self.width)
+
+    def value(self, x: Integer) -> ir.Value:
+        return arith.constant(self.type, x) if isinstance(x, int) else x
+
+    def add(self, a: Integer, b: Integer) -> Integer:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(a, int):
+            a, b = b, a
+        return a if isinstance(b, int) and b == 0 else arith.addi(self.value(a), self.value(b))
+
+    def sub(self, a: Integer, b: Integer) -> Integer:
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return a if isinstance(b, int) and b == 0 else arith.subi(self.value(a), self.value(b))
+
+    def mul(self, a: Integer, b: Integer) -> Integer:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(b, int) and b in (0, 1):
+            return a if b else 0
+        return arith.muli(self.value(a), self.value(b))
+
+    def div(self, a: Integer, b: int) -> Integer:
+        if isinstance(a, int):
+            return a // b
+        return a if b == 1 else arith.divui(a, self.value(b))
+
+    def rem(self, a: Integer, b: int) -> Integer:
+        if isinstance(a, int):
+            return a % b
+        return 0 if b == 1 else arith.remui(a, self.value(b))
+
+    def less(self, a: Integer, b: Integer) -> ir.Value:
+        return arith.cmpi(arith.CmpIPredicate.ult, self.value(a), self.value(b))
+
+    def min(self, a: Integer, b: Integer) -> Integer:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return arith.minui(self.value(a), self.value(b))
+
+    def dot(self, values: list[Integer], strides: list[int] | tuple[int, ...], offset: int = 0) -> Integer:
+        """``offset + sum(values * strides)``."""
+        total: Integer = offset
+        for v, s in zip(values, strides):
+            total = self.add(total, self.mul(v, s))
+        return total
+
+    def split(self, value: Integer, sizes: list[int] | tuple[int, ...]) -> list[Integer]:
+        """Row-major coordinates of flat position ``value`` in a box; the outermost size is not checked."""
+        coordinates: list[Integer] = []
+        for size in reversed(sizes[1:]):
+            coordinates.append(self.rem(value, size))
+            value = self.div(value, size)
+        return [value, *reversed(coordinates)] if sizes else []
+
+    def index(self, x: Integer) -> ir.Value:
+        """As an ``index``, for a memory access."""
+        if isinstance(x, int):
+            return arith.constant(ir.IndexType.get(), x)
+        return arith.index_castui(ir.IndexType.get(), x)
+
+    def narrow(self, x: ir.Value) -> ir.Value:
+        """An ``index`` value as an integer of this width."""
+        return arith.index_cast(self.type, x)

@@ -1,0 +1,143 @@
+"""What an elementwise kernel computes: one map over the points of a box, and where every tensor lies.
+
+``parse_pointwise`` reads a kernel function whose only structured operation is all-parallel: any number of inputs, results
+and types, broadcast, permuted or strided operands, and tables read by ``tensor.extract`` (embeddings, index_select).
+"""
+
+import math
+from dataclasses import dataclass, field
+
+from inferno.mlir import func, ir, run_upstream, walk
+from inferno.schedule.accesses import (
+    Access, access, argument_index, destination_index, iterators, loop_sizes, maps, merge, outputs, sink_constants,
+)
+
+_NAMED = (
+    "linalg.transpose", "linalg.broadcast", "linalg.copy", "linalg.map", "linalg.fill", "linalg.elementwise", "linalg.add", "linalg.sub",
+    "linalg.mul", "linalg.div", "linalg.exp", "linalg.log", "linalg.abs", "linalg.ceil", "linalg.floor", "linalg.negf", "linalg.max",
+    "linalg.min", "linalg.select", "linalg.sqrt", "linalg.rsqrt", "linalg.square", "linalg.tanh", "linalg.erf", "linalg.powf", "linalg.reciprocal",
+    "linalg.round", "linalg.div_unsigned",
+)
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """``sources``: for each argument of the body where it is read, None if it is not; ``destinations``: where results go.
+
+    ``order`` lists the loops of size > 1, outermost in the first destination first, and ``runs`` merges neighbours that
+    every tensor walks with one stride, the stride of the run's last loop.
+    """
+
+    generic: ir.Operation
+    sizes: tuple[int, ...]
+    runs: tuple[tuple[int, ...], ...]
+    sources: tuple[Access | None, ...]
+    destinations: tuple[Access, ...]
+    tables: tuple[tuple[ir.Value, int], ...]  # tensors that the body extracts from: the value, its argument
+    module: ir.Module = field(repr=False)
+
+    @property
+    def block(self) -> ir.Block:
+        return self.generic.regions[0].blocks[0]
+
+    @property
+    def points(self) -> int:
+        return math.prod(self.sizes)
+
+    @property
+    def run_sizes(self) -> tuple[int, ...]:
+        return tuple(math.prod(self.sizes[d] for d in run) for run in self.runs)
+
+    def run_strides(self, at: Access) -> tuple[int, ...]:
+        return tuple(at.strides[run[-1]] for run in self.runs)
+
+    def flat(self, at: Access) -> bool:
+        """Whether the tensor is walked in memory order: element ``offset + i`` belongs to point i."""
+        sizes = self.run_sizes
+        return all(s == math.prod(sizes[i + 1:]) for i, s in enumerate(self.run_strides(at)))
+
+
+def parse_pointwise(kernel: func.FuncOp) -> Pointwise | None:
+    """The elementwise kernel that ``kernel`` is, or None."""
+    if any(not isinstance(t, ir.RankedTensorType) or not t.has_static_shape or 0 in t.shape for t in kernel.type.inputs):
+        return None
+    structured = [o.operation for o in kernel.entry_block.operations if o.operation.name.startswith("linalg.")]
+    if len(structured) != 1 or structured[0].name not in ("linalg.generic", *_NAMED):
+        return None
+    with kernel.context, kernel.location:
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        if structured[0].name != "linalg.generic":
+            run_upstream(module, "func.func(linalg-generalize-named-ops)")
+        return _parse(module)
+
+
+def _parse(module: ir.Module) -> Pointwise | None:
+    kernel = module.body.operations[0]
+    others = ("arith.constant", "tensor.empty", "func.return")
+    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others]
+    if len(generics) != 1 or generics[0].name != "linalg.generic" or "reduction" in iterators(generics[0]):
+        return None
+    generic = generics[0]
+    sizes = loop_sizes(generic)
+    if sizes is None or not sink_constants(generic, tables=True):
+        return None
+    block = generic.regions[0].blocks[0]
+    arguments, results = len(kernel.type.inputs), len(generic.results)
+    returned = list(list(kernel.entry_block.operations)[-1].operands)
+    if returned != list(generic.results):
+        return None
+    all_maps, inputs = maps(generic), len(generic.operands) - results
+    destinations: list[Access] = []
+    for i, value in enumerate(outputs(generic)):
+        argument = destination_index(kernel, value)
+        place = access(value, all_maps[inputs + i], argument) if argument == arguments - results + i else None
+        if place is None or not _injective(place, sizes):
+            return None
+        destinations.append(place)
+    sources: list[Access | None] = []
+    for number, (value, map_) in enumerate(zip(generic.operands, all_maps)):
+        argument = argument_index(kernel, value)
+        if not len(list(block.arguments[number].uses)):
+            sources.append(None)
+            continue
+        if not isinstance(value.type, ir.RankedTensorType):
+            constant = _constant(value)
+            if constant is None:
+                return None
+            with ir.InsertionPoint.at_block_begin(block):
+                block.arguments[number].replace_all_uses_with(constant.clone().results[0])
+            sources.append(None)
+            continue
+        found = access(value, map_, argument) if argument is not None else None
+        if found is None or any(d.argument == argument and d != found for d in destinations):
+            return None
+        sources.append(found)
+    tables = []
+    for op in walk(generic, "tensor.extract"):
+        argument = argument_index(kernel, op.operands[0])
+        if argument is None or any(d.argument == argument for d in destinations):
+            return None
+        tables.append((op.operands[0], argument))
+    order = sorted((d for d, size in enumerate(sizes) if size > 1), key=lambda d: -destinations[0].strides[d])
+    runs = merge(order, sizes, [s for s in sources if s is not None] + destinations)
+    return Pointwise(
+        generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module,
+    )
+
+
+def _constant(value: ir.Value) -> ir.Operation | None:
+    """The arith.constant that defines a scalar operand."""
+    if isinstance(value, ir.BlockArgument) or value.owner.operation.name != "arith.constant":
+        return None
+    return value.owner.operation
+
+
+def _injective(place: Access, sizes: tuple[int, ...]) -> bool:
+    """Whether different points go to different elements: each stride is beyond the reach of all smaller ones."""
+    reach = 0
+    for stride, size in sorted((s, n) for s, n in zip(place.strides, sizes) if n > 1):
+        if stride <= reach:
+            return False
+        reach += stride * (size - 1)
+    return True
