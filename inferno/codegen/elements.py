@@ -7,9 +7,9 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.mlir import arith, ir, memref, vector
 
 
-def load(ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type) -> ir.Value:
-    """One element."""
-    return from_memory(memref.load(buffer, [ints.index(offset)]), element)
+def load(ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type, plus: int = 0) -> ir.Value:
+    """The element at ``offset + plus``."""
+    return from_memory(memref.load(buffer, [ints.index(offset, plus)]), element)
 
 
 def store(ints: Integers, value: ir.Value, buffer: ir.Value, offset: Integer) -> None:
@@ -17,34 +17,37 @@ def store(ints: Integers, value: ir.Value, buffer: ir.Value, offset: Integer) ->
     memref.store(to_memory(value), buffer, [ints.index(offset)])
 
 
-def load_vector(ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type, lanes: int, aligned: int) -> ir.Value:
-    """``lanes`` neighbours, of which every run of ``aligned`` is aligned; in accesses of at most 16 bytes."""
+def load_vector(
+    ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type, lanes: int, aligned: int, plus: int = 0,
+) -> ir.Value:
+    """``lanes`` neighbours from ``offset + plus``, of which every run of ``aligned`` is aligned; in accesses of at most
+    16 bytes."""
     width = _width(element, lanes, aligned)
     stored = stored_type(element)
     if width == 1:
-        return join([load(ints, buffer, ints.add(offset, i), element) for i in range(lanes)])
+        return join([load(ints, buffer, offset, element, plus + i) for i in range(lanes)])
     type_ = ir.VectorType.get([width], stored)
     parts = [
-        vector.LoadOp(type_, buffer, [ints.index(ints.add(offset, i))], alignment=width * element_bytes(element)).result
+        vector.LoadOp(type_, buffer, [ints.index(offset, plus + i)], alignment=width * element_bytes(element)).result
         for i in range(0, lanes, width)
     ]
     whole = parts[0] if len(parts) == 1 else join([x for p in parts for x in lanes_of(p)])
     return from_memory(whole, element)
 
 
-def store_vector(ints: Integers, value: ir.Value, buffer: ir.Value, offset: Integer, aligned: int) -> None:
-    """Store a vector to neighbours; ``aligned`` as for ``load_vector``."""
+def store_vector(ints: Integers, value: ir.Value, buffer: ir.Value, offset: Integer, aligned: int, plus: int = 0) -> None:
+    """Store a vector to the elements from ``offset + plus``; ``aligned`` as for ``load_vector``."""
     type_ = ir.VectorType(value.type)
     lanes, element = type_.shape[0], type_.element_type
     width = _width(element, lanes, aligned)
     value = to_memory(value)
     if width == 1:
         for i, x in enumerate(lanes_of(value)):
-            memref.store(x, buffer, [ints.index(ints.add(offset, i))])
+            memref.store(x, buffer, [ints.index(offset, plus + i)])
         return
     for i in range(0, lanes, width):
         part = value if width == lanes else join(lanes_of(value)[i:i + width])
-        vector.StoreOp(part, buffer, [ints.index(ints.add(offset, i))], alignment=width * element_bytes(element))
+        vector.StoreOp(part, buffer, [ints.index(offset, plus + i)], alignment=width * element_bytes(element))
 
 
 def _width(element: ir.Type, lanes: int, aligned: int) -> int:

@@ -77,11 +77,16 @@ class Integers:
             value = self.div(value, size)
         return [value, *reversed(coordinates)] if sizes else []
 
-    def index(self, x: Integer) -> ir.Value:
-        """As an ``index``, for a memory access."""
+    def index(self, x: Integer, plus: int = 0) -> ir.Value:
+        """``x + plus`` as an ``index``, for a memory access.
+
+        The constant is added after widening, where LLVM can make it the access's immediate offset.
+        """
+        index = ir.IndexType.get()
         if isinstance(x, int):
-            return arith.constant(ir.IndexType.get(), x)
-        return arith.index_castui(ir.IndexType.get(), x)
+            return arith.constant(index, x + plus)
+        wide = arith.index_castui(index, x)
+        return arith.addi(wide, arith.constant(index, plus)) if plus else wide
 
     def narrow(self, x: ir.Value) -> ir.Value:
         """An ``index`` value as an integer of this width."""

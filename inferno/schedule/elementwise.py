@@ -47,17 +47,24 @@ def _narrowest(point: Pointwise) -> int:
 
 def supported(point: Pointwise) -> bool:
     """Whether the body holds only what can be cloned, on types that have registers of their own."""
-    for op in walk(point.generic):
-        if op == point.generic:
+    places = [*point.destinations, *(s for s in point.sources if s is not None)]
+    elements = [p.element for p in places] + [ir.RankedTensorType(v.type).element_type for v, _ in point.tables]
+    return supported_body(point.generic) and all(supported_element(e) for e in elements)
+
+
+def supported_body(generic: ir.Operation) -> bool:
+    """Whether the body of a ``linalg.generic`` holds only operations that ``inline_body`` clones and the GPU computes."""
+    for op in walk(generic):
+        if op == generic:
             continue
         if not op.name.startswith(("arith.", "math.", "scf.")) and op.name not in ("linalg.yield", "linalg.index", "tensor.extract"):
             return False
-        if any(not _supported_type(v.type) for v in (*op.operands, *op.results) if not isinstance(v.type, ir.RankedTensorType)):
+        values = [v for v in (*op.operands, *op.results) if not isinstance(v.type, ir.RankedTensorType)]
+        if any(not supported_element(v.type) and not isinstance(v.type, ir.IndexType) for v in values):
             return False
-    places = [*point.destinations, *(s for s in point.sources if s is not None)]
-    elements = [p.element for p in places] + [ir.RankedTensorType(v.type).element_type for v, _ in point.tables]
-    return all(_supported_type(e) and not isinstance(e, ir.IndexType) for e in elements)
+    return True
 
 
-def _supported_type(type_: ir.Type) -> bool:
-    return str(type_) in ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64", "index")
+def supported_element(type_: ir.Type) -> bool:
+    """Types that have registers of their own."""
+    return str(type_) in ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64")

@@ -1,0 +1,277 @@
+"""Contractions on CUDA cores: tiles in shared memory, a small block of sums in each thread's registers.
+
+While one pair of tiles is multiplied, the next is on its way from global memory to registers; with two stages it is stored
+to the other half of shared memory, so that a step costs one barrier.  Long sums are cut into chunks (see ``Simt``).
+"""
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from inferno.codegen.elements import lanes_of, join, load_vector, splat, store_vector
+from inferno.codegen.expand_math import expand_math
+from inferno.codegen.gpu_function import Buffer, gpu_function
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.launcher import launch, launcher, pointer
+from inferno.codegen.simt_epilogue import Epilogue
+from inferno.codegen.simt_operand import Tiles
+from inferno.errors import CompileError
+from inferno.mlir import arith, func, gpu, ir, llvm, scf, vector
+from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.simt import Simt
+from inferno.target import Target
+
+
+def generate(kernel: func.FuncOp, schedule: Simt, target: Target) -> None:
+    """Add the ``gpu.module`` of a contraction and make ``kernel`` its launcher."""
+    c = parse_contraction(kernel)
+    if c is None:
+        raise CompileError(f"@{kernel.name.value} is not a contraction")
+    for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
+        if map_ is not None:
+            expand_math(map_.generic)
+    written = {d.access.argument for d in c.destinations}
+    types = [ir.RankedTensorType(t) for t in kernel.type.inputs]
+    buffers = [Buffer(t.element_type, prod(t.shape), i not in written) for i, t in enumerate(types)]
+    blocks = c.B * ceil(c.M / schedule.tile_m) * ceil(c.N / schedule.tile_n)
+    lhs, rhs = schedule.shared_floats()
+    emitter = _Emitter(c, schedule)
+    name = kernel.name.value
+    # Two blocks of 256 threads a multiprocessor, as 64 sums and what they need leave room for.
+    minimum = 2 if schedule.thread_m * schedule.thread_n >= 64 and c.accumulator.width <= 32 else 0
+    with gpu_function(kernel, buffers, schedule.threads, [(lhs, c.accumulator), (rhs, c.accumulator)], minimum) as function:
+        emitter.emit(function.buffers, *function.shared)
+    if emitter.dynamic:
+        _declare_dynamic(kernel)
+    with launcher(kernel) as arguments:
+        launch(
+            f"{name}_gpu", name, [pointer(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1),
+            shared=emitter.dynamic,
+        )
+
+
+_TOTALS = "inferno_totals"
+
+
+def _declare_dynamic(kernel: func.FuncOp) -> None:
+    """Dynamic shared memory is an external array without a size, which starts after the static arrays."""
+    module = next(o for o in kernel.operation.parent.regions[0].blocks[0].operations
+                  if o.operation.name == "gpu.module" and o.operation.attributes["sym_name"].value == f"{kernel.name.value}_gpu")
+    with ir.InsertionPoint.at_block_begin(module.operation.regions[0].blocks[0]), kernel.location:
+        text = f"module {{ llvm.mlir.global external @{_TOTALS}() {{addr_space = 3 : i32, alignment = 16 : i64}} : !llvm.array<0 x i8> }}"
+        parsed = ir.Module.parse(text, kernel.context)
+        ir.InsertionPoint.current.insert(parsed.body.operations[0].operation.detach_from_parent())
+
+
+@dataclass
+class _Emitter:
+    contraction: Contraction
+    schedule: Simt
+
+    def __post_init__(self) -> None:
+        c, s = self.contraction, self.schedule
+        self.ints = Integers(32)
+        self.steps = ceil(c.K / s.tile_k)
+        terms = max(1, s.chunk * s.slices // s.tile_k)  # steps of one chunk
+        self.per_chunk = terms if self.steps > terms else self.steps
+        self.chunks = ceil(self.steps / self.per_chunk)
+        sums = s.thread_m * s.thread_n
+        in_memory = self.chunks > 1 and not s.totals_in_registers
+        self.dynamic = s.threads * sums * c.accumulator.width // 8 if in_memory else 0
+        self.wide_m, self.wide_n = min(4, s.thread_m), min(4, s.thread_n)
+
+    def emit(self, buffers: list[ir.Value], lhs: ir.Value, rhs: ir.Value) -> None:
+        c, s, ints = self.contraction, self.schedule, self.ints
+        index = ir.IndexType.get()
+        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
+        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        tile_m, tile_n, batch = self.tile(block)
+        m0, n0 = ints.mul(tile_m, s.tile_m), ints.mul(tile_n, s.tile_n)
+        shared = (lhs, rhs)
+        tiles = (
+            Tiles(ints, c.lhs, c.batch, c.m, c.k, s.tile_m, s.tile_k, s.threads, s.tile_m + 4, c.accumulator, buffers),
+            Tiles(ints, c.rhs, c.batch, c.n, c.k, s.tile_n, s.tile_k, s.threads, s.tile_n + 4, c.accumulator, buffers),
+        )
+        for t, first in zip(tiles, (m0, n0)):
+            t.place(thread, batch, first)
+        self.locate(thread)
+        self.thread = thread
+        sums = self.multiply(tiles, shared)
+        epilogue = Epilogue(ints, c, buffers, batch, bool(c.M % s.tile_m), bool(c.N % s.tile_n))
+        if s.slices == 1:
+            for (row, column), value in zip(self.positions(), sums):
+                epilogue.emit(ints.add(m0, row), ints.add(n0, column), value)
+        else:
+            self.reduce(sums, shared, epilogue, m0, n0)
+
+    def tile(self, block: Integer) -> tuple[Integer, Integer, Integer]:
+        """Which tile a block computes: down columns of 8 tiles, so that blocks which run together share operands in L2."""
+        c, s, ints = self.contraction, self.schedule, self.ints
+        rows, columns = ceil(c.M / s.tile_m), ceil(c.N / s.tile_n)
+        batch, at = ints.div(block, rows * columns) if c.B > 1 else 0, ints.rem(block, rows * columns) if c.B > 1 else block
+        if rows % 8 or rows == 8:
+            return ints.rem(at, rows), ints.div(at, rows), batch
+        group, inside = ints.div(at, 8 * columns), ints.rem(at, 8 * columns)
+        return ints.add(ints.mul(group, 8), ints.rem(inside, 8)), ints.div(inside, 8), batch
+
+    def locate(self, thread: Integer) -> None:
+        """This thread's slice, and its row and column among the slice's threads: 8 x 4 a warp where there are so many."""
+        s, ints = self.schedule, self.ints
+        rows, columns = s.tile_m // s.thread_m, s.tile_n // s.thread_n
+        self.slice, t = ints.div(thread, rows * columns), ints.rem(thread, rows * columns)
+        if rows * columns >= 32:
+            high = min(8, rows)
+            wide = min(32 // high, columns)
+            high = 32 // wide
+            warp, lane = ints.div(t, 32), ints.rem(t, 32)
+            self.row = ints.add(ints.mul(ints.div(warp, columns // wide), high), ints.div(lane, wide))
+            self.column = ints.add(ints.mul(ints.rem(warp, columns // wide), wide), ints.rem(lane, wide))
+        else:
+            self.row, self.column = ints.div(t, columns), ints.rem(t, columns)
+
+    def first_rows(self) -> list[Integer]:
+        """Where this thread's runs of ``wide_m`` rows begin in the tile."""
+        count = self.schedule.thread_m // self.wide_m
+        start = self.ints.mul(self.row, self.wide_m)
+        return [self.ints.add(start, q * (self.schedule.tile_m // count)) for q in range(count)]
+
+    def first_columns(self) -> list[Integer]:
+        count = self.schedule.thread_n // self.wide_n
+        start = self.ints.mul(self.column, self.wide_n)
+        return [self.ints.add(start, q * (self.schedule.tile_n // count)) for q in range(count)]
+
+    def positions(self) -> list[tuple[Integer, Integer]]:
+        """The row and first column of each vector of sums, in the order in which they are carried."""
+        return [(self.ints.add(row, i), column)
+                for row in self.first_rows() for i in range(self.wide_m) for column in self.first_columns()]
+
+    # The loop over the terms.
+
+    def multiply(self, tiles: tuple[Tiles, Tiles], shared: tuple[ir.Value, ir.Value]) -> list[ir.Value]:
+        """The sums over all terms of this thread's slice."""
+        s, ints = self.schedule, self.ints
+        for t, array, values in zip(tiles, shared, [t.fetch(0) for t in tiles]):
+            t.commit(values, array, 0, 0)
+        gpu.barrier()
+        zeros = [splat(ir.VectorType.get([self.wide_n], self.contraction.accumulator), 0)] * len(self.positions())
+        if self.steps == 1:
+            return self.products(shared, 0, zeros)
+        if self.chunks == 1:
+            return self.loop(0, self.steps, zeros, lambda step, sums: self.step(tiles, shared, step, sums))
+
+        def chunk(number: Integer, totals: list[ir.Value]) -> list[ir.Value]:
+            begin = ints.mul(number, self.per_chunk)
+            end = ints.min(ints.add(begin, self.per_chunk), self.steps)
+            sums = self.loop(begin, end, zeros, lambda step, sums: self.step(tiles, shared, step, sums))
+            if not self.dynamic:
+                return [self.plus(a, b) for a, b in zip(totals, sums)]
+            self.add_to_memory(sums, number)
+            return []
+
+        if not self.dynamic:
+            return self.loop(0, self.chunks, zeros, chunk)
+        self.loop(0, self.chunks, [], chunk)
+        return [self.total(i) for i in range(len(zeros))]
+
+    def loop(self, begin: Integer, end: Integer, values: list[ir.Value], body) -> list[ir.Value]:
+        ints = self.ints
+        for_ = scf.ForOp(ints.value(begin), ints.value(end), ints.value(1), values)
+        with ir.InsertionPoint(for_.body):
+            scf.yield_(body(for_.induction_variable, list(for_.inner_iter_args)))
+        return list(for_.results)
+
+    def step(self, tiles, shared, step: Integer, sums: list[ir.Value]) -> list[ir.Value]:
+        """Multiply one pair of tiles; meanwhile bring the next (in the last step, the same one again)."""
+        s, ints = self.schedule, self.ints
+        following = ints.min(ints.add(step, 1), self.steps - 1)
+        first = ints.mul(following, s.tile_k)
+        loaded = [t.fetch(first) for t in tiles]
+        half = ints.rem(step, 2) if s.stages == 2 else 0
+        sums = self.products(shared, half, sums)
+        if s.stages == 1:
+            gpu.barrier()
+        other = ints.sub(1, half) if s.stages == 2 else 0
+        for t, array, values in zip(tiles, shared, loaded):
+            t.commit(values, array, ints.mul(other, s.tile_k * t.pitch), first)
+        gpu.barrier()
+        return sums
+
+    def products(self, shared, half: Integer, sums: list[ir.Value]) -> list[ir.Value]:
+        """Add the products of this slice's terms of the tiles in ``half`` of shared memory."""
+        s, ints = self.schedule, self.ints
+        depth, element = s.tile_k // s.slices, self.contraction.accumulator
+        pitches = (s.tile_m + 4, s.tile_n + 4)
+        begins = [
+            [ints.add(ints.mul(ints.add(ints.mul(half, s.tile_k), ints.mul(self.slice, depth)), pitch), at) for at in ats]
+            for pitch, ats in zip(pitches, (self.first_rows(), self.first_columns()))
+        ]
+        sums = list(sums)
+        for term in range(depth):
+            rows = [x for at in begins[0]
+                    for x in lanes_of(load_vector(ints, shared[0], at, element, self.wide_m, self.wide_m, term * pitches[0]))]
+            columns = [load_vector(ints, shared[1], at, element, self.wide_n, self.wide_n, term * pitches[1]) for at in begins[1]]
+            wide = [vector.broadcast(columns[0].type, x) for x in rows]
+            for i, x in enumerate(wide):
+                for j, y in enumerate(columns):
+                    sums[i * len(columns) + j] = self.fma(x, y, sums[i * len(columns) + j])
+        return sums
+
+    def fma(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        if isinstance(self.contraction.accumulator, ir.IntegerType):
+            return arith.addi(c, arith.muli(a, b))
+        return vector.FMAOp(a, b, c).result
+
+    def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return arith.addi(a, b) if isinstance(self.contraction.accumulator, ir.IntegerType) else arith.addf(a, b)
+
+    # Totals in dynamic shared memory: vector i of thread t at (i * threads + t) vectors, free of bank conflicts.
+
+    def total_address(self, number: int) -> ir.Value:
+        bytes_ = self.wide_n * self.contraction.accumulator.width // 8
+        pointer_type = ir.Type.parse("!llvm.ptr<3>")
+        base = llvm.mlir_addressof(pointer_type, _TOTALS)
+        where = self.ints.value(self.ints.add(self.ints.mul(self.thread, bytes_), number * self.schedule.threads * bytes_))
+        dynamic = ir.Attribute.parse("array<i32: -2147483648>")
+        return llvm.getelementptr(pointer_type, base, [where], dynamic, ir.IntegerType.get_signless(8), None)
+
+    def total(self, number: int) -> ir.Value:
+        return llvm.load(ir.VectorType.get([self.wide_n], self.contraction.accumulator), self.total_address(number), alignment=16)
+
+    def add_to_memory(self, sums: list[ir.Value], chunk: Integer) -> None:
+        first = arith.cmpi(arith.CmpIPredicate.eq, self.ints.value(chunk), self.ints.value(0))
+        for i, x in enumerate(sums):
+            old = arith.select(first, splat(x.type, 0), self.total(i))
+            llvm.store(self.plus(old, x), self.total_address(i), alignment=16)
+
+    # Sums of several slices.
+
+    def reduce(self, sums: list[ir.Value], shared, epilogue: Epilogue, m0: Integer, n0: Integer) -> None:
+        """Add the slices' sums through shared memory, as many slices at a time as the operands' arrays hold."""
+        c, s, ints = self.contraction, self.schedule, self.ints
+        array = max(shared, key=lambda a: ir.MemRefType(a.type).shape[0])
+        tile = s.tile_m * s.tile_n
+        width = self.wide_n if tile // self.wide_n >= s.threads else 1
+        items = tile // width // s.threads
+        room = min(s.slices, ir.MemRefType(array.type).shape[0] // tile)
+        zero = splat(ir.VectorType.get([width], c.accumulator), 0)
+        own = [zero] * items
+        for begin in range(0, s.slices, room):
+            gpu.barrier()
+            count = min(room, s.slices - begin)
+            mine = ints.sub(self.slice, begin)
+            inside = scf.IfOp(ints.less(mine, count)) if room < s.slices else None
+            with ir.InsertionPoint(inside.then_block) if inside else ir.InsertionPoint.current:
+                for (row, column), value in zip(self.positions(), sums):
+                    where = ints.add(ints.mul(mine, tile), ints.add(ints.mul(row, s.tile_n), column))
+                    store_vector(ints, value, array, where, self.wide_n)
+                if inside:
+                    scf.yield_([])
+            gpu.barrier()
+            for i in range(items):
+                at = ints.mul(ints.add(self.thread, i * s.threads), width)
+                for k in range(count):
+                    part = load_vector(ints, array, at, c.accumulator, width, width, k * tile)
+                    own[i] = self.plus(own[i], part if isinstance(part.type, ir.VectorType) else join([part]))
+        for i in range(items):
+            at = ints.mul(ints.add(self.thread, i * s.threads), width)
+            row, column = ints.div(at, s.tile_n), ints.rem(at, s.tile_n)
+            epilogue.emit(ints.add(m0, row), ints.add(n0, column), own[i])

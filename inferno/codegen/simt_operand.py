@@ -1,0 +1,145 @@
+"""One factor of a contraction on CUDA cores: its tiles from global memory through registers to shared memory.
+
+In shared memory a tile is [term][row], rows of the accumulator's type, so that a thread reads what it multiplies next in
+16-byte pieces.  The prologue and the widening happen on the way, once an element.
+"""
+
+from dataclasses import dataclass, field
+
+from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, splat, store_vector
+from inferno.codegen.inline import inline_body
+from inferno.codegen.integers import Integer, Integers
+from inferno.mlir import arith, ir
+from inferno.schedule.accesses import Access
+from inferno.schedule.contraction import Group, Operand
+
+
+def group_offset(ints: Integers, group: Group, access: Access, index: Integer) -> Integer:
+    """What position ``index`` of a group adds to the offset of ``access``."""
+    return ints.dot(ints.split(index, group.run_sizes), group.strides(access))
+
+
+@dataclass
+class Tiles:
+    """Moves tiles of ``rows`` (m or n) x ``depth`` (k) with ``threads`` threads; each moves some vectors of ``lanes`` elements
+    along ``along``: the group in which the tensor is contiguous."""
+
+    ints: Integers
+    operand: Operand
+    batch: Group
+    mn: Group
+    k: Group
+    rows: int
+    depth: int
+    threads: int
+    pitch: int
+    element: ir.Type
+    buffers: list[ir.Value]
+    lanes: int = 1
+    along: str = "k"
+    slots: list[tuple[Integer, Integer]] = field(default_factory=list)
+    bases: list[list[Integer]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        main = max(self.operand.reads, key=lambda a: sum(1 for s in a.strides if s))
+        best = 4 if self.element.width <= 32 else 2
+        choices = []
+        for name, group, extent in (("k", self.k, self.depth), ("mn", self.mn, self.rows)):
+            lanes = best
+            while lanes > 1 and not (extent % lanes == 0 and group.runs and group.run_sizes[-1] % lanes == 0
+                                     and self.aligned(main, group) >= lanes):
+                lanes //= 2
+            contiguous = bool(group.runs) and group.strides(main)[-1] == 1
+            choices.append((contiguous, lanes, name))
+        contiguous, lanes, self.along = max(choices, key=lambda c: (c[0], c[1]))
+        self.lanes = lanes if contiguous else 1
+
+    def aligned(self, access: Access, group: Group) -> int:
+        """Neighbours along ``group`` that are aligned together wherever a vector begins."""
+        last = group.runs[-1][-1] if group.runs else None
+        others = [access.strides[run[-1]] for g in (self.batch, self.mn, self.k) for run in g.runs if run[-1] != last]
+        if last is None or access.strides[last] != 1:
+            return 1
+        aligned = 1
+        while aligned < 16 and all(x % (2 * aligned) == 0 for x in (access.offset, *others)):
+            aligned *= 2
+        return aligned
+
+    def place(self, thread: Integer, batch: Integer, first_row: Integer) -> None:
+        """Compute, once, which elements this thread moves and where their rows begin."""
+        ints, vectors = self.ints, self.rows * self.depth // self.lanes
+        for i in range(-(-vectors // self.threads)):
+            v = ints.add(thread, i * self.threads)
+            if vectors % self.threads:
+                v = ints.min(v, vectors - 1)  # the same element twice, with the same value
+            if self.along == "mn":
+                row, term = ints.mul(ints.rem(v, self.rows // self.lanes), self.lanes), ints.div(v, self.rows // self.lanes)
+            elif self.lanes > 1 and self.depth // self.lanes % 2 == 0:
+                # Pairs of lanes read 32 bytes of a row; 16 rows a warp then fall into different banks when they are stored.
+                row = ints.rem(ints.div(v, 2), self.rows)
+                term = ints.mul(ints.add(ints.rem(v, 2), ints.mul(ints.div(v, 2 * self.rows), 2)), self.lanes)
+            else:
+                row, term = ints.div(v, self.depth // self.lanes), ints.mul(ints.rem(v, self.depth // self.lanes), self.lanes)
+            self.slots.append((row, term))
+            at = ints.add(first_row, row)
+            if self.mn.size % self.rows:
+                at = ints.min(at, self.mn.size - (self.lanes if self.along == "mn" else 1))
+            self.bases.append([
+                ints.add(ints.add(group_offset(ints, self.batch, a, batch), group_offset(ints, self.mn, a, at)), a.offset)
+                for a in self.operand.reads
+            ])
+
+    def fetch(self, first: Integer) -> list[list[ir.Value]]:
+        """Load this thread's part of the tile whose terms begin at ``first``; what lies beyond the end is clamped."""
+        ints, loaded = self.ints, []
+        for (_, term), bases in zip(self.slots, self.bases):
+            at = ints.add(first, term)
+            if self.k.size % self.depth:
+                at = ints.min(at, self.k.size - (self.lanes if self.along == "k" else 1))
+            loaded.append([
+                self.read(a, ints.add(base, group_offset(ints, self.k, a, at))) for a, base in zip(self.operand.reads, bases)
+            ])
+        return loaded
+
+    def read(self, access: Access, offset: Integer) -> ir.Value:
+        buffer, group = self.buffers[access.argument], self.k if self.along == "k" else self.mn
+        step = group.strides(access)[-1] if group.runs else 0
+        if self.lanes == 1 or step == 0:
+            return load(self.ints, buffer, offset, access.element)
+        if step == 1:
+            return load_vector(self.ints, buffer, offset, access.element, self.lanes, self.aligned(access, group))
+        return join([load(self.ints, buffer, offset, access.element, i * step) for i in range(self.lanes)])
+
+    def commit(self, loaded: list[list[ir.Value]], shared: ir.Value, begin: Integer, first: Integer) -> None:
+        """Finish the elements that ``fetch`` loaded and store them to the tile at ``shared[begin]``; terms beyond the
+        end become 0."""
+        ints = self.ints
+        for (row, term), values in zip(self.slots, loaded):
+            value = self.finish(values)
+            if self.k.size % self.depth:
+                inside = ints.less(ints.add(first, term), self.k.size)
+                value = arith.select(inside, value, splat(value.type, 0))
+            where = ints.add(begin, ints.add(ints.mul(term, self.pitch), row))
+            lanes = lanes_of(value)
+            if self.lanes == 1 or self.along == "mn":
+                vector = value if self.lanes > 1 else join(lanes)
+                store_vector(ints, vector, shared, where, self.lanes)
+            else:
+                for i, x in enumerate(lanes):
+                    store_vector(ints, join([x]), shared, where, 1, i * self.pitch)
+
+    def finish(self, values: list[ir.Value]) -> ir.Value:
+        """Prologue and widening."""
+        lanes = self.lanes if self.lanes > 1 else 0
+        value = values[0]
+        if self.operand.prologue is not None:
+            rest = iter(values)
+            unused = arith.constant(ir.IntegerType.get_signless(1), 0)
+            arguments = [unused if s is None else next(rest) for s in self.operand.prologue.sources]
+            value = inline_body(self.operand.prologue.block, arguments, (), lanes)[0]
+        if lanes:
+            value = as_vector(value, lanes)
+        if self.operand.extend is not None:
+            type_ = ir.VectorType.get([lanes], self.element) if lanes else self.element
+            value = ir.Operation.create(self.operand.extend, results=[type_], operands=[value]).results[0]
+        return value

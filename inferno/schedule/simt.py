@@ -1,0 +1,115 @@
+"""The schedule of contractions on CUDA cores: exact float32, float64 and integers, and any shape that tensor cores refuse."""
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import ClassVar
+
+from inferno.mlir import func, ir, walk
+from inferno.schedule.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.elementwise import supported_body, supported_element
+from inferno.target import Target
+
+
+@dataclass(frozen=True)
+class Simt:
+    """A block computes ``tile_m`` x ``tile_n`` results, ``tile_k`` terms at a time, each thread ``thread_m`` x ``thread_n``.
+
+    ``slices`` groups of threads share the terms of a tile and add up in shared memory in the end.  ``chunk`` is the
+    number of terms that a thread adds one after the other before it adds their sum to a total: it bounds the rounding error.
+    ``stages`` is the number of tiles in shared memory (2: the next one is written while one is read).
+    """
+
+    generator: ClassVar[str] = "simt"
+
+    tile_m: int = 128
+    tile_n: int = 128
+    tile_k: int = 16
+    thread_m: int = 8
+    thread_n: int = 8
+    slices: int = 1
+    stages: int = 2
+    chunk: int = 256
+
+    @property
+    def threads(self) -> int:
+        return self.tile_m // self.thread_m * (self.tile_n // self.thread_n) * self.slices
+
+    @property
+    def totals_in_registers(self) -> bool:
+        """Up to 32 totals fit beside the accumulators; more lie in dynamic shared memory."""
+        return self.thread_m * self.thread_n <= 32
+
+    def shared_floats(self) -> tuple[int, int]:
+        """Elements of the two operands' arrays in shared memory; rows are padded by 4 against bank conflicts."""
+        return self.stages * self.tile_k * (self.tile_m + 4), self.stages * self.tile_k * (self.tile_n + 4)
+
+
+# (schedule, share of the peak rate that its inner loop reaches when there are enough blocks), largest first.
+_SHAPES = (
+    (Simt(128, 128, 16, 8, 8, 1), 0.80),
+    (Simt(64, 128, 16, 8, 8, 2), 0.70),
+    (Simt(128, 64, 16, 8, 8, 2), 0.70),
+    (Simt(64, 64, 32, 4, 8, 2), 0.60),
+    (Simt(32, 64, 32, 4, 4, 2), 0.45),
+    (Simt(32, 32, 64, 4, 4, 4), 0.40),
+    (Simt(16, 32, 64, 4, 2, 4), 0.25),
+    (Simt(8, 32, 128, 8, 1, 8, stages=1), 0.18),
+    (Simt(8, 32, 256, 8, 1, 8, stages=1), 0.18),
+)
+_STATIC_SHARED = 48 * 1024
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Simt | None:
+    """The schedule with the lowest estimate if ``kernel`` is a contraction of a type that CUDA cores multiply, else None."""
+    if target.kind != "nvptx":
+        return None
+    contraction = parse_contraction(kernel)
+    if contraction is None or not supported(contraction):
+        return None
+    size = contraction.accumulator.width // 8
+    fitting = [(s, share) for s, share in _SHAPES if size * sum(s.shared_floats()) <= _STATIC_SHARED and _totals(s, size) <= target.shared // 3]
+    return min(fitting, key=lambda item: estimate(item[0], item[1], contraction, target))[0]
+
+
+def _totals(schedule: Simt, size: int) -> int:
+    """Bytes of dynamic shared memory for totals."""
+    return 0 if schedule.totals_in_registers else schedule.threads * schedule.thread_m * schedule.thread_n * size
+
+
+def estimate(schedule: Simt, share: float, contraction: Contraction, target: Target) -> float:
+    """Microseconds, roughly: the fullest multiprocessor's multiply-adds at the shape's rate, or its loads' latency.
+
+    128 multiply-adds a clock and multiprocessor at 1.7 GHz; 0.6 us for each tile of operands that is waited for.
+    """
+    s, c = schedule, contraction
+    blocks = c.B * ceil(c.M / s.tile_m) * ceil(c.N / s.tile_n)
+    rounds = ceil(blocks / target.multiprocessors)
+    steps = ceil(c.K / s.tile_k)
+    slow = {"f32": 1, "f64": 2}.get(str(c.accumulator), 4)
+    work = rounds * s.tile_m * s.tile_n * steps * s.tile_k * slow / (128 * 1.7e3 * share)
+    # A lone block's loads are not hidden by another block's arithmetic.
+    exposed = 0.6 * (steps if s.stages == 1 else 1 + 0.25 * steps)
+    return max(work, exposed) + 0.3 * min(work, exposed)
+
+
+def supported(contraction: Contraction) -> bool:
+    """Whether all types and bodies are ones that the generator can inline."""
+    c = contraction
+    if str(c.accumulator) not in ("f32", "f64", "i32", "i64"):
+        return False
+    places = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
+    if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
+        return False
+    if any(stride < 0 for p in places for stride in p.strides):
+        return False
+    bodies = [m for m in (c.lhs.prologue, c.rhs.prologue, c.epilogue) if m is not None]
+    if any(not supported_body(b.generic) or walk(b.generic, "tensor.extract") for b in bodies):
+        return False
+    return all(_factor(o, c.accumulator) for o in (c.lhs, c.rhs))
+
+
+def _factor(operand: Operand, accumulator: ir.Type) -> bool:
+    """Whether what is multiplied has the accumulator's type once widened, and does not depend on where it stands."""
+    if not operand.reads or (operand.extend is None and operand.element != accumulator):
+        return False
+    return operand.prologue is None or not walk(operand.prologue.generic, "linalg.index")
