@@ -125,7 +125,7 @@ def build_program(captured: Captured, target: Target, tf32: bool = False, record
         "planning the launches", "plan", scheduled=fused.stages["scheduled"], modules={k.name: k.module for k in kernels},
     )
     stages = {"torch": captured.text, "linalg": linalg, **fused.stages, "gpu": gpu}
-    return Program(captured.signature, target, stages, {k.name: k for k in kernels}, [*imported, *fused.passes])
+    return Program(captured.signature, target, stages, {k.name: k for k in kernels}, fused.constants, [*imported, *fused.passes])
 
 
 def _import(captured: Captured, record: bool) -> tuple[str, list[jobs.PassRecord]]:

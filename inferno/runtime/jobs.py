@@ -6,6 +6,7 @@ from typing import Any
 
 from inferno.errors import CompileError
 from inferno.mlir import ir, new_context
+from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE
@@ -24,10 +25,12 @@ class PassRecord:
 
 @dataclass(frozen=True)
 class Fused:
-    """A program up to the ``scheduled`` stage: text by stage, one module's text a kernel, and what the passes did."""
+    """A program up to the ``scheduled`` stage: text by stage, one module's text a kernel, the values of the constants that
+    became arguments behind the signature's, and what the passes did."""
 
     stages: dict[str, str]
     kernels: dict[str, str]
+    constants: list[tuple[str, tuple[int, ...], bytes]]
     passes: list[PassRecord]
 
 
@@ -74,18 +77,16 @@ def fuse(linalg: str, target: str, tf32: bool = False, record: bool = False) -> 
     """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own."""
     module = parse(linalg)
     recorder = _Recorder(record)
-    kind = find_target(target).kind
     run_pipeline(module, "inferno-fuse", recorder)
     stages = {"fused": print_module(module)}
     if tf32:
         for kernel in kernels(module):
             kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32", module.context)
-    suffix = "-cpu" if kind == "cpu" else ""
-    run_pipeline(module, f"inferno-schedule{suffix}{{target={target}}}", recorder)
+    run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
     stages["scheduled"] = print_module(module)
     with module.context:
         texts = {k.name.value: f"module {{\n{k}\n}}\n" for k in kernels(module)}
-    return Fused(stages, texts, recorder.records)
+    return Fused(stages, texts, lifted_values(module), recorder.records)
 
 
 def build(text: str, target: str) -> Kernel:

@@ -23,6 +23,7 @@ class Program:
     target: Target
     stages: dict[str, str]
     kernels: dict[str, Kernel]
+    constants: list[tuple[str, tuple[int, ...], bytes]]
     passes: list[PassRecord]
 
 
@@ -41,6 +42,7 @@ class CompiledModule:
         self._inputs = [(i, a) for i, a in enumerate(arguments) if a.kind == "input"]
         self._mutations = [(i, r.target) for i, r in enumerate(program.signature.results) if r.kind == "mutation"]
         self._outputs = [i for i, r in enumerate(program.signature.results) if r.kind == "output"]
+        self._constants = [_tensor(*c).to(device) for c in program.constants]
         self._expected = [(torch.Size(a.shape), a.dtype) for a in arguments]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -50,8 +52,10 @@ class CompiledModule:
                 f"ir() and explain() work, calls need that machine",
             )
         signature = self.program.signature
-        tensors = signature.bind(signature.flatten_inputs(args, kwargs))
+        tensors = signature.arguments_of(args, kwargs)
         ready = [self._check(i, t) for i, t in enumerate(tensors)]
+        if self._constants:
+            ready += self._constants
         results = self._executable.run(ready)
         if self._mutations:
             for i, target in self._mutations:
@@ -62,6 +66,9 @@ class CompiledModule:
     def _check(self, index: int, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor as the kernels need it: on the device, contiguous and 16-byte aligned; InputError if it does not fit."""
         shape, dtype = self._expected[index]
+        if not isinstance(tensor, torch.Tensor):
+            name = self.program.signature.arguments[index].name
+            raise InputError(f"argument {name}: expected a tensor of {tuple(shape)} {dtype}, got {type(tensor).__name__} {tensor!r:.100}")
         if tensor.shape != shape or tensor.dtype is not dtype or tensor.device != self.device:
             self._refuse(index, tensor)
         if tensor.requires_grad and torch.is_grad_enabled() and self.program.signature.arguments[index].kind == "input":
@@ -108,6 +115,13 @@ class CompiledModule:
         return f"CompiledModule({len(self.program.kernels)} kernels for {self.program.target.name})"
 
 
+def _tensor(element: str, shape: tuple[int, ...], data: bytes) -> torch.Tensor:
+    """A constant that the compiler made, as a tensor."""
+    from inferno.runtime.cpu import DTYPES
+
+    return torch.frombuffer(bytearray(data), dtype=DTYPES[element]).reshape(shape) if data else torch.empty(shape, dtype=DTYPES[element])
+
+
 def _sass(kernel: Kernel) -> str:
     from inferno.targets.nvptx import disassemble
 
@@ -123,7 +137,8 @@ def _executable(program: Program, device: torch.device) -> Any:
             return None
         from inferno.runtime.cpu import CpuExecutable
 
-        return CpuExecutable(read_plan(program.stages["gpu"]), {n: k.llvm for n, k in program.kernels.items()})
+        dtypes = [r.dtype for r in program.signature.results]
+        return CpuExecutable(read_plan(program.stages["gpu"]), {n: k.llvm for n, k in program.kernels.items()}, dtypes)
     if device.type != "cuda" or not _runs(program.target, target_of(device)):
         return None
     from inferno.runtime.executable import GpuExecutable

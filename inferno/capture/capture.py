@@ -1,0 +1,216 @@
+"""From a user's model to the ``torch`` stage: one graph of ATen operations whose parameters are arguments, as text."""
+
+import copy
+import inspect
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from torch.utils._pytree import keystr, tree_flatten_with_path, treespec_dumps  # noqa: F401
+
+from inferno.capture.decompositions import table
+from inferno.capture.importer import import_graph
+from inferno.capture.normalise import normalise
+from inferno.capture.signature import Argument, Result, Signature
+from inferno.errors import CaptureError, InputError, UnsupportedOperation
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A captured program: the text of the ``torch`` stage, with locations, and what its arguments and results are."""
+
+    text: str
+    signature: Signature
+
+
+def capture(model: Any, args: tuple, kwargs: dict[str, Any] | None = None) -> Captured:
+    """Capture ``model`` for arguments like these.  The model is traced on fake tensors: not run, not changed.
+
+    Raises CaptureError where torch.export cannot make one graph of it and UnsupportedOperation for an operation that
+    does not import.
+    """
+    kwargs = kwargs or {}
+    program = model if isinstance(model, ExportedProgram) else _export(model, args, kwargs)
+    if isinstance(model, ExportedProgram) and not args and not kwargs and program.example_inputs:
+        args, kwargs = program.example_inputs
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            program = program.run_decompositions(table())
+        except Exception as error:
+            raise CaptureError(f"torch could not decompose the model's graph: {_first_line(error)}") from error
+    owner = None if isinstance(model, ExportedProgram) else _as_module(model)
+    signature = _signature(program, owner, model, args, kwargs)
+    graph = _stateless(program)
+    normalise(graph)
+    return Captured(import_graph(graph, signature.arguments), signature)
+
+
+def _export(model: Any, args: tuple, kwargs: dict[str, Any]) -> ExportedProgram:
+    module = _as_module(model)
+    try:
+        with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+            warnings.simplefilter("ignore")
+            return torch.export.export(module, args, kwargs, strict=False)
+    except UnsupportedOperation:
+        raise
+    except Exception as error:
+        line = _user_line(error)
+        raise CaptureError(
+            f"{type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, '__name__', 'the model')} could not be captured "
+            f"as one graph{f' (at {line})' if line else ''}: {_first_line(error)}. The model must be traceable by torch.export: no branches on "
+            f"tensors' values, and inputs that fit it"
+        ) from error
+
+
+class _Function(torch.nn.Module):
+    """A plain function as a module; modules that it closes over or names are submodules, so their parameters are found."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__()
+        self.function = function
+        try:
+            found = inspect.getclosurevars(function)
+        except TypeError:
+            return
+        for name, value in {**found.globals, **found.nonlocals}.items():
+            if isinstance(value, torch.nn.Module):
+                self.add_module(name, value)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+def _as_module(model: Any) -> torch.nn.Module:
+    if isinstance(model, torch.nn.Module):
+        return model
+    if not callable(model):
+        raise InputError(f"model: expected an nn.Module, a function or an ExportedProgram, got {type(model).__name__}")
+    return _Function(model)
+
+
+def _stateless(program: ExportedProgram) -> torch.fx.Graph:
+    """The program's graph with tensors alone as arguments and results."""
+    graph = copy.copy(program.graph_module).graph
+    specialised = {s.arg.name for s in program.graph_signature.input_specs if not isinstance(s.arg, TensorArgument)}
+    for node in list(graph.nodes):
+        if node.op == "placeholder" and node.name in specialised:
+            if node.users:
+                raise CaptureError(f"input {node.name} is not a tensor but the graph uses it; only tensors can vary between calls")
+            graph.erase_node(node)
+        elif node.op == "output":
+            node.args = (tuple(v for v in node.args[0] if isinstance(v, torch.fx.Node)),)
+    return graph
+
+
+def _signature(program: ExportedProgram, module: torch.nn.Module | None, model: Any, args: tuple, kwargs: dict[str, Any]) -> Signature:
+    values = {n.name: n.meta.get("val") for n in program.graph.nodes}
+    call, input_spec = program.call_spec, program.call_spec.in_spec
+    names = _leaf_names(model, args, kwargs, input_spec.num_leaves)
+    arguments: list[Argument] = []
+    leaves: list[tuple[bool, Any]] = []
+    index: dict[str, int] = {}
+    for spec in program.graph_signature.input_specs:
+        if isinstance(spec.arg, ConstantArgument):
+            leaves.append((False, spec.arg.value))
+            continue
+        if not isinstance(spec.arg, TensorArgument):
+            raise CaptureError(f"input {spec.arg.name} is a {type(spec.arg).__name__}; only tensors and constants are understood")
+        value = values[spec.arg.name]
+        if any(not isinstance(s, int) for s in value.shape):
+            raise CaptureError(f"input {spec.arg.name} has a size that varies; export the model with static shapes")
+        index[spec.arg.name] = len(arguments)
+        if spec.kind is InputKind.USER_INPUT:
+            name, kind, held, key = names[len(leaves)], "input", None, ""
+            leaves.append((True, len(arguments)))
+        else:
+            name, kind, held, key = _state(spec, program, module)
+        arguments.append(Argument(name, kind, tuple(value.shape), value.dtype, held, key))
+    by_target = {a.name: i for i, a in enumerate(arguments) if a.kind != "input"}
+    results: list[Result] = []
+    outputs: list[tuple[bool, Any]] = []
+    for spec in program.graph_signature.output_specs:
+        if isinstance(spec.arg, ConstantArgument):
+            outputs.append((False, spec.arg.value))
+            continue
+        value = values[spec.arg.name]
+        if not isinstance(value, torch.Tensor):
+            raise CaptureError(f"output {spec.arg.name} is a number that depends on the inputs; return it as a tensor")
+        shape, dtype = tuple(value.shape), value.dtype
+        if spec.kind is OutputKind.USER_OUTPUT:
+            outputs.append((True, sum(r.kind == "output" for r in results)))
+            results.append(Result("output", -1, shape, dtype))
+        elif spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None)):
+            target = by_target[spec.target] if spec.target in by_target else index[spec.target]
+            results.append(Result("mutation", target, shape, dtype))
+        else:
+            raise CaptureError(f"output {spec.arg.name} is a {spec.kind.name.lower()}, which is not understood")
+    return Signature(
+        tuple(arguments), tuple(results), tuple(leaves), tuple(names), input_spec, tuple(outputs), call.out_spec, _parameters(model),
+    )
+
+
+def _state(spec: Any, program: ExportedProgram, module: torch.nn.Module | None) -> tuple[str, str, dict, str]:
+    """Name, kind, and where the tensor of a parameter, buffer or constant is held."""
+    kind = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer"}.get(spec.kind, "constant")
+    if kind != "constant" and module is not None:
+        path, _, key = spec.target.rpartition(".")
+        owner = module.get_submodule(path)
+        held = owner._parameters if key in owner._parameters else owner._buffers
+        if key in held:
+            return spec.target, kind, held, key
+    held = program.state_dict if spec.target in program.state_dict else program.constants
+    if spec.target not in held or not isinstance(held[spec.target], torch.Tensor):
+        raise CaptureError(f"{spec.target} is a {spec.kind.name.lower()}, which is not understood")
+    return spec.target, kind, held, spec.target
+
+
+def _parameters(model: Any) -> inspect.Signature | None:
+    if isinstance(model, ExportedProgram):
+        return None
+    try:
+        return inspect.signature(model.forward if isinstance(model, torch.nn.Module) else model)
+    except (TypeError, ValueError):
+        return None
+
+
+def _leaf_names(model: Any, args: tuple, kwargs: dict[str, Any], count: int) -> list[str]:
+    """A name for each leaf of the inputs, as the user would write it: ``x``, ``batch['ids']``."""
+    parameters = _parameters(model)
+    positional = [p.name for p in parameters.parameters.values() if p.kind.name.startswith("POSITIONAL")] if parameters else []
+    variadic = next((p.name for p in parameters.parameters.values() if p.kind.name == "VAR_POSITIONAL"), "args") if parameters else "args"
+    names = []
+    for path, _ in tree_flatten_with_path((tuple(args), kwargs))[0]:
+        text = keystr(path)
+        match = re.match(r"\[(\d+)\]\[(?:'(\w+)'|(\d+))\](.*)", text, re.S)
+        if match and match[1] == "0":
+            i = int(match[3])
+            names.append((positional[i] if i < len(positional) else f"{variadic}[{i - len(positional)}]") + match[4])
+        elif match:
+            names.append(f"{match[2]}{match[4]}")
+        else:
+            names.append(text)
+    return names if len(names) == count else [f"input {i}" for i in range(count)]
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:500]
+
+
+def _user_line(error: BaseException) -> str:
+    """``file:line`` of the innermost frame that is neither torch's nor ours."""
+    from inferno.capture.importer import is_library
+
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not is_library(name) and "/inferno/" not in name and not name.startswith("<frozen"):
+            found = f"{name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found

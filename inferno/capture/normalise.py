@@ -1,0 +1,62 @@
+"""Bring a graph into the form that torch-mlir imports right; refuse what is known to end the process or to import wrong."""
+
+import torch
+
+from inferno.capture.importer import unsupported
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+_INT8 = (torch.int8, torch.uint8)
+_INT8_ARITHMETIC = {
+    aten.mm.default, aten.bmm.default, aten.matmul.default, aten.add.Scalar, aten.sub.Scalar, aten.mul.Scalar, aten.rsub.Scalar,
+    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor,
+}
+
+
+def normalise(graph: torch.fx.Graph) -> None:
+    """Rewrite ``graph`` in place; raises UnsupportedOperation for what has no right form."""
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        _drop_device(node)
+        if node.target in (aten.repeat.default, aten.tile.default) and 0 in node.args[1]:
+            raise unsupported(node, "repeating zero times ends torch-mlir's process")
+        if node.target in _INT8_ARITHMETIC and _is_int8(node):
+            _through_int32(graph, node)
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and any(not isinstance(s, int) for s in value.shape):
+            raise unsupported(node, "its result's shape depends on the data")
+    graph.lint()
+
+
+def _drop_device(node: torch.fx.Node) -> None:
+    """Where a tensor is made is decided by the target, not by the graph."""
+    if isinstance(node.kwargs.get("device"), torch.device):
+        node.kwargs = {**node.kwargs, "device": torch.device("cpu")}
+    if node.target is prims.device_put.default:
+        node.replace_all_uses_with(node.args[0])
+        node.graph.erase_node(node)
+
+
+def _is_int8(node: torch.fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype in _INT8
+
+
+def _through_int32(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """8-bit arithmetic in 32 bits: torch-mlir's own conversion ends the process, and the low 8 bits are the same."""
+    dtype = node.meta["val"].dtype
+    with graph.inserting_before(node):
+        wide = [_cast(graph, v, torch.int32) if isinstance(v, torch.fx.Node) else v for v in node.args]
+    node.args = tuple(wide)
+    narrow = node.meta["val"]
+    node.meta["val"] = narrow.to(torch.int32)
+    with graph.inserting_after(node):
+        back = _cast(graph, node, dtype)
+    node.replace_all_uses_with(back, delete_user_cb=lambda user: user is not back)
+
+
+def _cast(graph: torch.fx.Graph, value: torch.fx.Node, dtype: torch.dtype) -> torch.fx.Node:
+    cast = graph.call_function(prims.convert_element_type.default, (value, dtype))
+    cast.meta = {**value.meta, "val": value.meta["val"].to(dtype)}
+    return cast

@@ -1,0 +1,135 @@
+"""What a captured program's arguments and results are, and how a call's Python values become them and back."""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+from inferno.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Argument:
+    """One argument of ``@main``.
+
+    ``kind`` is "input", "parameter", "buffer" or "constant".  The current tensor of a parameter or buffer is
+    ``table[key]``, a module's own dictionary, so that whatever the user assigns to the module is seen by the next call.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    table: dict[str, Tensor] | None = None
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result of ``@main``: an "output", or a "mutation" that is written back to argument ``target``."""
+
+    kind: str
+    target: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Signature:
+    """Arguments, results and the nesting of both.
+
+    ``leaves`` has one entry for each leaf of the user's (args, kwargs): the index of its argument, or the constant that
+    the program was specialised for.  ``outputs`` likewise: the position among the "output" results, or a constant.
+    """
+
+    arguments: tuple[Argument, ...]
+    results: tuple[Result, ...]
+    leaves: tuple[tuple[bool, Any], ...]
+    leaf_names: tuple[str, ...]
+    input_spec: TreeSpec
+    outputs: tuple[tuple[bool, Any], ...]
+    output_spec: TreeSpec
+    parameters: inspect.Signature | None = None
+    _simple: int = field(init=False, default=-1)
+    _fetch: tuple = field(init=False, default=())
+    _places: tuple = field(init=False, default=())
+    _single: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        args_spec, kwargs_spec = self.input_spec.children() if callable(getattr(self.input_spec, "children", None)) else self.input_spec.children_specs
+        plain = kwargs_spec.num_leaves == 0 and args_spec.num_children == args_spec.num_leaves and all(t for t, _ in self.leaves)
+        set_ = object.__setattr__
+        set_(self, "_simple", args_spec.num_children if plain else -1)
+        set_(self, "_fetch", tuple((i, a.table, a.key) for i, a in enumerate(self.arguments) if a.kind != "input"))
+        set_(self, "_places", tuple(index for is_tensor, index in self.leaves if is_tensor))
+        set_(self, "_single", self.output_spec.is_leaf() and self.outputs == ((True, 0),))
+
+    def arguments_of(self, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
+        """The tensors for ``@main``, in order; InputError if the call's structure is not the example's."""
+        out: list[Any] = [None] * len(self.arguments)
+        if not kwargs and len(args) == self._simple:
+            values: Sequence[Any] = args
+        else:
+            values = self._flatten(args, kwargs)
+        for place, value in zip(self._places, values):
+            out[place] = value
+        for i, table, key in self._fetch:
+            out[i] = table[key]
+        return out
+
+    def build_output(self, results: Sequence[Tensor]) -> Any:
+        """The user's nest of outputs from the "output" results."""
+        if self._single:
+            return results[0]
+        return tree_unflatten([results[v] if is_tensor else v for is_tensor, v in self.outputs], self.output_spec)
+
+    def _flatten(self, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
+        """The tensor leaves of a call, checked against the example's structure and constants."""
+        values, spec = tree_flatten((args, _in_order(kwargs, self.input_spec)))
+        if spec != self.input_spec and self.parameters is not None:
+            values, spec = self._rebind(args, kwargs)
+        if spec != self.input_spec:
+            expected = ", ".join(self.leaf_names) or "none"
+            raise InputError(
+                f"the call's arguments are nested differently from the example's: expected {len(self.leaves)} values "
+                f"({expected}), got {len(values)}; pass them as in example_inputs and kwargs, or compile again"
+            )
+        tensors = []
+        for name, value, (is_tensor, constant) in zip(self.leaf_names, values, self.leaves):
+            if is_tensor:
+                tensors.append(value)
+            elif type(value) is not type(constant) or value != constant:
+                raise InputError(f"argument {name}: expected {constant!r}, which the program was compiled for, got {value!r}; compile again for it")
+        return tensors
+
+    def _rebind(self, args: tuple, kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec]:
+        """The same call with its arguments passed by position or by name as in the example."""
+        try:
+            bound = self.parameters.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise InputError(f"the call does not fit the model's signature {self.parameters}: {error}") from error
+        positional = tree_unflatten([None] * self.input_spec.num_leaves, self.input_spec)
+        count, names = len(positional[0]), list(self.parameters.parameters)
+        flat: dict[str, Any] = {}
+        for name, value in bound.items():
+            kind = self.parameters.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                flat.update(value)
+            elif kind is inspect.Parameter.VAR_POSITIONAL:
+                return [], tree_flatten(None)[1]
+            else:
+                flat[name] = value
+        first = tuple(flat.pop(n) for n in names[:count] if n in flat)
+        return tree_flatten((first, _in_order(flat, self.input_spec)))
+
+
+def _in_order(kwargs: dict[str, Any], spec: TreeSpec) -> dict[str, Any]:
+    """Keyword arguments in the example's order, since the order of a dictionary is part of a tree's structure."""
+    example = tree_unflatten([None] * spec.num_leaves, spec)[1]
+    if set(example) != set(kwargs):
+        return kwargs
+    return {k: kwargs[k] for k in example}

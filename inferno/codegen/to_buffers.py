@@ -1,0 +1,136 @@
+"""A kernel function on tensors -> the same on buffers, in place where it can be: what upstream's bufferization makes of it.
+
+Inputs are never written to; a result is computed into its destination, which is the function's trailing argument, so that
+nothing is returned.  Temporaries are ``memref.alloc`` at the top of the function.
+"""
+
+from inferno.mlir import func, ir, linalg, run_upstream, tensor, walk
+
+_BUFFERIZE = (
+    "eliminate-empty-tensors,"
+    "one-shot-bufferize{bufferize-function-boundaries allow-return-allocs-from-loops function-boundary-type-conversion=identity-layout-map},"
+    "drop-equivalent-buffer-results,"
+    "func.func(tm-tensor-to-loops,refback-munge-memref-copy),canonicalize,cse"
+)
+
+
+def to_buffers(kernel: func.FuncOp) -> ir.Module:
+    """A new module, in the same context, that holds the kernel as a public function on memrefs without results."""
+    module = ir.Module.parse(f"module {{\n{kernel}\n}}", kernel.context)
+    function = module.body.operations[0]
+    if "sym_visibility" in function.attributes:
+        del function.attributes["sym_visibility"]
+    results = len(function.type.results)
+    writable = [i >= len(function.type.inputs) - results for i in range(len(function.type.inputs))]
+    with module.context, ir.Location.unknown():
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get(
+            [ir.DictAttr.get({"bufferization.writable": ir.BoolAttr.get(w)}) for w in writable]
+        )
+        _write_in_place(function)
+        run_upstream(module, "func.func(linalg-generalize-named-ops,canonicalize,cse)")
+        parallel_first(module)
+        run_upstream(module, "func.func(refback-generalize-tensor-pad,linalg-generalize-named-ops,tm-tensor-bufferize)")
+        for op in walk(module, "bufferization.to_tensor"):  # one-shot-bufferize refuses what tm-tensor-bufferize made without it
+            op.attributes["restrict"] = ir.UnitAttr.get()
+        run_upstream(module, _BUFFERIZE)
+        function = next(o for o in module.body.operations if isinstance(o, func.FuncOp))
+        _copy_leftover_results(function, results)
+        if "arg_attrs" in function.attributes:
+            del function.attributes["arg_attrs"]
+    return module
+
+
+def _write_in_place(function: func.FuncOp) -> None:
+    """Spell concatenation and padding that end in a copy to a destination as insertions into the destination."""
+    for copy in walk(function, "linalg.copy"):
+        producer = copy.operands[0].owner
+        if isinstance(producer, ir.Block) or producer.operation.name not in ("tensor.concat", "tensor.pad"):
+            continue
+        made, destination = producer.operation, copy.operands[1]
+        with ir.InsertionPoint(copy), copy.location:
+            value = _concat(made, destination) if made.name == "tensor.concat" else _pad(made, destination)
+        if value is not None:
+            copy.results[0].replace_all_uses_with(value)
+            copy.erase()
+
+
+def _concat(op: ir.Operation, destination: ir.Value) -> ir.Value:
+    dim, offset, value = ir.IntegerAttr(op.attributes["dim"]).value, 0, destination
+    for part in op.operands:
+        shape = list(part.type.shape)
+        offsets = [0] * len(shape)
+        offsets[dim] = offset
+        if 0 not in shape:
+            value = tensor.InsertSliceOp(part, value, [], [], [], offsets, shape, [1] * len(shape)).result
+        offset += shape[dim]
+    return value
+
+
+def _pad(op: ir.Operation, destination: ir.Value) -> ir.Value | None:
+    """A fill and an insertion; None where the padding is not one known value or takes away from the source."""
+    low = list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))
+    high = list(ir.DenseI64ArrayAttr(op.attributes["static_high"]))
+    body = op.regions[0].blocks[0]
+    padding = body.operations[len(body.operations) - 1].operands[0]
+    if len(op.operands) != 1 or any(v < 0 for v in (*low, *high)) or (not isinstance(padding, ir.BlockArgument) and padding.owner.operation.parent == op):
+        return None
+    if isinstance(padding, ir.BlockArgument) and padding.owner == body:
+        return None
+    filled = linalg.fill(padding, outs=[destination])
+    shape = list(op.operands[0].type.shape)
+    return tensor.InsertSliceOp(op.operands[0], filled, [], [], [], low, shape, [1] * len(shape)).result
+
+
+def parallel_first(module: ir.Module) -> None:
+    """Permute the loops of every generic so that the parallel ones come first: it becomes one parallel nest around its reduction."""
+    for op in walk(module, "linalg.generic"):
+        kinds = ["parallel" in str(k) for k in op.attributes["iterator_types"]]
+        order = sorted(range(len(kinds)), key=lambda i, kinds=kinds: (not kinds[i], i))  # new position -> old loop
+        if order == list(range(len(kinds))):
+            continue
+        place = [order.index(i) for i in range(len(kinds))]
+        renamed = ir.AffineMap.get(len(kinds), 0, [ir.AffineDimExpr.get(i) for i in place])
+        maps = [m if isinstance(m, ir.AffineMap) else m.value for m in op.opview.indexing_maps]
+        op.attributes["indexing_maps"] = ir.ArrayAttr.get(
+            [ir.AffineMapAttr.get(ir.AffineMap.get(len(kinds), 0, [e.compose(renamed) for e in m.results])) for m in maps]
+        )
+        types = list(op.attributes["iterator_types"])
+        op.attributes["iterator_types"] = ir.ArrayAttr.get([types[i] for i in order])
+        for index in walk(op, "linalg.index"):
+            dim = ir.IntegerAttr(index.attributes["dim"]).value
+            index.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), place[dim])
+
+
+def _copy_leftover_results(function: func.FuncOp, results: int) -> None:
+    """Where a result did not end up in its destination, copy it there."""
+    block = function.regions[0].blocks[0]
+    end = block.operations[len(block.operations) - 1]
+    values = list(end.operands)
+    if not values:
+        return
+    arguments = list(block.arguments)
+    kept = _results_left(function, results)
+    with ir.InsertionPoint(end), end.location:
+        for number, value in zip(kept, values):
+            destination = arguments[len(arguments) - results + number]
+            rank = ir.MemRefType(value.type).rank
+            identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
+            copy = linalg.GenericOp(
+                [], [value], [destination], ir.ArrayAttr.get([identity, identity]),
+                ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank),
+            )
+            element = ir.MemRefType(value.type).element_type
+            body = copy.regions[0].blocks.append(element, element, arg_locs=[end.location] * 2)
+            with ir.InsertionPoint(body):
+                linalg.YieldOp([body.arguments[0]])
+        func.ReturnOp([])
+    end.operation.erase()
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(list(function.type.inputs), []))
+
+
+def _results_left(function: func.FuncOp, results: int) -> list[int]:
+    """The numbers of the results that bufferization left; only whole functions without in-place results are told apart."""
+    left = len(function.type.results)
+    if left != results:
+        raise ValueError(f"{left} of {results} results were not computed in place; which ones cannot be told")
+    return list(range(results))
