@@ -1,6 +1,6 @@
 """Elementwise kernels on the gpu, vector, memref and arith dialects: a flat grid over the points of the destination."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, splat, store, store_vector
@@ -44,6 +44,7 @@ class _Emitter:
     schedule: Elementwise
     ints: Integers
     buffers: list[ir.Value]
+    consecutive: list[ir.Value] = field(default_factory=list)  # vectors of indices that count up by one
 
     def emit(self) -> None:
         """``unroll`` vectors a thread, then the points that are left over when vectors do not divide them, one a thread."""
@@ -168,7 +169,20 @@ class _Emitter:
         if not lanes:
             return [self.ints.index(c) for c in self.coordinates(start)]
         lane = [self.coordinates(self.ints.add(start, i)) for i in range(lanes)]
-        return [join([self.ints.index(c[d]) for c in lane]) for d in range(len(self.point.sizes))]
+        same = [c for c in range(len(self.point.sizes)) if self.uniform(c, lanes)]
+        found = [self.ints.index(lane[0][d]) if d in same else join([self.ints.index(c[d]) for c in lane])
+                 for d in range(len(self.point.sizes))]
+        self.consecutive = [found[d] for d in range(len(found)) if d not in same and self.innermost(d, lanes)]
+        return found
+
+    def innermost(self, dim: int, lanes: int) -> bool:
+        """Whether the lanes of a vector differ in this loop alone."""
+        return bool(self.point.runs) and dim == self.point.runs[-1][-1] and self.point.sizes[dim] % lanes == 0
+
+    def uniform(self, dim: int, lanes: int) -> bool:
+        """Whether all lanes of a vector have the same coordinate in this loop."""
+        last = self.point.runs[-1][-1] if self.point.runs else None
+        return self.point.sizes[dim] == 1 or (dim != last and self.innermost(last, lanes))
 
     def coordinates(self, point: Integer) -> list[Integer]:
         found: list[Integer] = [0] * len(self.point.sizes)
@@ -178,11 +192,21 @@ class _Emitter:
         return found
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-        """``tensor.extract`` from a table, which is a kernel argument."""
+        """``tensor.extract`` from a table, which is a kernel argument; a whole vector of a row where the lanes are neighbours."""
         argument = dict((v, a) for v, a in self.point.tables)[op.operands[0]]
-        shape = ir.RankedTensorType(op.operands[0].type)
-        where = self.ints.dot([self.ints.narrow(v) for v in operands[1:]], row_major(tuple(shape.shape)))
-        return load(self.ints, self.buffers[argument], where, shape.element_type)
+        table, buffer, where = ir.RankedTensorType(op.operands[0].type), self.buffers[argument], operands[1:]
+        strides, element = row_major(tuple(table.shape)), table.element_type
+        vectors = [v for v in where if isinstance(v.type, ir.VectorType)]
+        if not vectors:
+            return load(self.ints, buffer, self.ints.dot([self.ints.narrow(v) for v in where], strides), element)
+        lanes = ir.VectorType(vectors[0].type).shape[0]
+        if vectors == where[-1:] and vectors[0] in self.consecutive and table.shape[table.rank - 1] % lanes == 0:
+            first = [self.ints.narrow(lanes_of(v)[0]) for v in where]
+            return load_vector(self.ints, buffer, self.ints.dot(first, strides), element, lanes, lanes)
+        each = [[lanes_of(v)[i] if v in vectors else v for v in where] for i in range(lanes)]
+        return join([
+            load(self.ints, buffer, self.ints.dot([self.ints.narrow(v) for v in at], strides), element) for at in each
+        ])
 
 
 def _unused() -> ir.Value:

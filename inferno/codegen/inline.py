@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from inferno.mlir import ir, vector
 
 Custom = Callable[[ir.Operation, list[ir.Value]], ir.Value]
-"""Builds what stands for an operation of the body, from the operation and its new, scalar operands."""
+"""Builds what stands for an operation of the body, from the operation and its new operands, some of which may be vectors."""
 
 
 def inline_body(
@@ -37,8 +37,10 @@ def inline_body(
             known[op.results[0]] = indices[ir.IntegerAttr(op.attributes["dim"]).value]
             continue
         outside = known if len(op.regions) else {}
-        if not lanes or not any(isinstance(v.type, ir.VectorType) for v in [*operands, *outside.values()]):
-            results = _scalar(op, operands, outside, custom)
+        if op.name in custom:
+            results = [custom[op.name](op, operands)]
+        elif not lanes or not any(isinstance(v.type, ir.VectorType) for v in [*operands, *outside.values()]):
+            results = _scalar(op, operands, outside)
         elif op.name.startswith("arith.") and not len(op.regions):
             attributes = {name: op.attributes[name] for name in op.attributes}
             results = ir.Operation.create(
@@ -47,7 +49,7 @@ def inline_body(
             ).results
         else:
             each = [
-                _scalar(op, [_lane(v, i) for v in operands], {k: _lane(v, i) for k, v in outside.items()}, custom)
+                _scalar(op, [_lane(v, i) for v in operands], {k: _lane(v, i) for k, v in outside.items()})
                 for i in range(lanes)
             ]
             results = [vector.FromElementsOp(widen(r.type), [e[j] for e in each]).result for j, r in enumerate(op.results)]
@@ -55,10 +57,8 @@ def inline_body(
     raise ValueError("the block has no linalg.yield")
 
 
-def _scalar(op: ir.Operation, operands: Sequence[ir.Value], outside: Mapping, custom: Mapping[str, Custom]) -> list[ir.Value]:
+def _scalar(op: ir.Operation, operands: Sequence[ir.Value], outside: Mapping) -> list[ir.Value]:
     """Clone one operation; ``outside`` replaces the values that its regions take from around it."""
-    if op.name in custom:
-        return [custom[op.name](op, list(operands))]
     new = op.clone()
     for i, v in enumerate(operands):
         new.operands[i] = v

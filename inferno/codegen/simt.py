@@ -33,13 +33,13 @@ def generate(kernel: func.FuncOp, schedule: Simt, target: Target) -> None:
     types = [ir.RankedTensorType(t) for t in kernel.type.inputs]
     buffers = [Buffer(t.element_type, prod(t.shape), i not in written) for i, t in enumerate(types)]
     blocks = c.B * ceil(c.M / schedule.tile_m) * ceil(c.N / schedule.tile_n)
-    lhs, rhs = schedule.shared_floats()
     emitter = _Emitter(c, schedule)
     name = kernel.name.value
-    # Two blocks of 256 threads a multiprocessor, as 64 sums and what they need leave room for.
-    minimum = 2 if schedule.thread_m * schedule.thread_n >= 64 and c.accumulator.width <= 32 else 0
-    with gpu_function(kernel, buffers, schedule.threads, [(lhs, c.accumulator), (rhs, c.accumulator)], minimum) as function:
-        emitter.emit(function.buffers, *function.shared)
+    # Two blocks of 256 threads a multiprocessor, where there are so many; ptxas then keeps to 128 registers.
+    crowded = blocks > target.multiprocessors and c.accumulator.width <= 32
+    minimum = 2 if schedule.thread_m * schedule.thread_n >= 64 and crowded else 0
+    with gpu_function(kernel, buffers, schedule.threads, [(schedule.shared_elements, c.accumulator)], minimum) as function:
+        emitter.emit(function.buffers, function.shared[0])
     if emitter.dynamic:
         _declare_dynamic(kernel)
     with launcher(kernel) as arguments:
@@ -79,14 +79,14 @@ class _Emitter:
         self.dynamic = s.threads * sums * c.accumulator.width // 8 if in_memory else 0
         self.wide_m, self.wide_n = min(4, s.thread_m), min(4, s.thread_n)
 
-    def emit(self, buffers: list[ir.Value], lhs: ir.Value, rhs: ir.Value) -> None:
+    def emit(self, buffers: list[ir.Value], shared: ir.Value) -> None:
         c, s, ints = self.contraction, self.schedule, self.ints
         index = ir.IndexType.get()
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         tile_m, tile_n, batch = self.tile(block)
         m0, n0 = ints.mul(tile_m, s.tile_m), ints.mul(tile_n, s.tile_n)
-        shared = (lhs, rhs)
+        self.shared = shared
         tiles = (
             Tiles(ints, c.lhs, c.batch, c.m, c.k, s.tile_m, s.tile_k, s.threads, s.tile_m + 4, c.accumulator, buffers),
             Tiles(ints, c.rhs, c.batch, c.n, c.k, s.tile_n, s.tile_k, s.threads, s.tile_n + 4, c.accumulator, buffers),
@@ -95,13 +95,13 @@ class _Emitter:
             t.place(thread, batch, first)
         self.locate(thread)
         self.thread = thread
-        sums = self.multiply(tiles, shared)
+        sums = self.multiply(tiles)
         epilogue = Epilogue(ints, c, buffers, batch, bool(c.M % s.tile_m), bool(c.N % s.tile_n))
         if s.slices == 1:
             for (row, column), value in zip(self.positions(), sums):
                 epilogue.emit(ints.add(m0, row), ints.add(n0, column), value)
         else:
-            self.reduce(sums, shared, epilogue, m0, n0)
+            self.reduce(sums, epilogue, m0, n0)
 
     def tile(self, block: Integer) -> tuple[Integer, Integer, Integer]:
         """Which tile a block computes: down columns of 8 tiles, so that blocks which run together share operands in L2."""
@@ -146,22 +146,22 @@ class _Emitter:
 
     # The loop over the terms.
 
-    def multiply(self, tiles: tuple[Tiles, Tiles], shared: tuple[ir.Value, ir.Value]) -> list[ir.Value]:
+    def multiply(self, tiles: tuple[Tiles, Tiles]) -> list[ir.Value]:
         """The sums over all terms of this thread's slice."""
         s, ints = self.schedule, self.ints
-        for t, array, values in zip(tiles, shared, [t.fetch(0) for t in tiles]):
-            t.commit(values, array, 0, 0)
+        for t, begin, values in zip(tiles, s.shared_begins, [t.fetch(0) for t in tiles]):
+            t.commit(values, self.shared, begin, 0)
         gpu.barrier()
         zeros = [splat(ir.VectorType.get([self.wide_n], self.contraction.accumulator), 0)] * len(self.positions())
         if self.steps == 1:
-            return self.products(shared, 0, zeros)
+            return self.products(0, zeros)
         if self.chunks == 1:
-            return self.loop(0, self.steps, zeros, lambda step, sums: self.step(tiles, shared, step, sums))
+            return self.loop(0, self.steps, zeros, lambda step, sums: self.step(tiles, step, sums))
 
         def chunk(number: Integer, totals: list[ir.Value]) -> list[ir.Value]:
             begin = ints.mul(number, self.per_chunk)
             end = ints.min(ints.add(begin, self.per_chunk), self.steps)
-            sums = self.loop(begin, end, zeros, lambda step, sums: self.step(tiles, shared, step, sums))
+            sums = self.loop(begin, end, zeros, lambda step, sums: self.step(tiles, step, sums))
             if not self.dynamic:
                 return [self.plus(a, b) for a, b in zip(totals, sums)]
             self.add_to_memory(sums, number)
@@ -179,36 +179,37 @@ class _Emitter:
             scf.yield_(body(for_.induction_variable, list(for_.inner_iter_args)))
         return list(for_.results)
 
-    def step(self, tiles, shared, step: Integer, sums: list[ir.Value]) -> list[ir.Value]:
+    def step(self, tiles: tuple[Tiles, Tiles], step: Integer, sums: list[ir.Value]) -> list[ir.Value]:
         """Multiply one pair of tiles; meanwhile bring the next (in the last step, the same one again)."""
         s, ints = self.schedule, self.ints
         following = ints.min(ints.add(step, 1), self.steps - 1)
         first = ints.mul(following, s.tile_k)
         loaded = [t.fetch(first) for t in tiles]
         half = ints.rem(step, 2) if s.stages == 2 else 0
-        sums = self.products(shared, half, sums)
+        sums = self.products(half, sums)
         if s.stages == 1:
             gpu.barrier()
         other = ints.sub(1, half) if s.stages == 2 else 0
-        for t, array, values in zip(tiles, shared, loaded):
-            t.commit(values, array, ints.mul(other, s.tile_k * t.pitch), first)
+        for t, begin, values in zip(tiles, s.shared_begins, loaded):
+            t.commit(values, self.shared, ints.add(ints.mul(other, s.tile_k * t.pitch), begin), first)
         gpu.barrier()
         return sums
 
-    def products(self, shared, half: Integer, sums: list[ir.Value]) -> list[ir.Value]:
+    def products(self, half: Integer, sums: list[ir.Value]) -> list[ir.Value]:
         """Add the products of this slice's terms of the tiles in ``half`` of shared memory."""
         s, ints = self.schedule, self.ints
         depth, element = s.tile_k // s.slices, self.contraction.accumulator
         pitches = (s.tile_m + 4, s.tile_n + 4)
         begins = [
-            [ints.add(ints.mul(ints.add(ints.mul(half, s.tile_k), ints.mul(self.slice, depth)), pitch), at) for at in ats]
-            for pitch, ats in zip(pitches, (self.first_rows(), self.first_columns()))
+            [ints.add(ints.add(ints.mul(ints.add(ints.mul(half, s.tile_k), ints.mul(self.slice, depth)), pitch), at), base)
+             for at in ats]
+            for pitch, ats, base in zip(pitches, (self.first_rows(), self.first_columns()), s.shared_begins)
         ]
         sums = list(sums)
         for term in range(depth):
             rows = [x for at in begins[0]
-                    for x in lanes_of(load_vector(ints, shared[0], at, element, self.wide_m, self.wide_m, term * pitches[0]))]
-            columns = [load_vector(ints, shared[1], at, element, self.wide_n, self.wide_n, term * pitches[1]) for at in begins[1]]
+                    for x in lanes_of(load_vector(ints, self.shared, at, element, self.wide_m, self.wide_m, term * pitches[0]))]
+            columns = [load_vector(ints, self.shared, at, element, self.wide_n, self.wide_n, term * pitches[1]) for at in begins[1]]
             wide = [vector.broadcast(columns[0].type, x) for x in rows]
             for i, x in enumerate(wide):
                 for j, y in enumerate(columns):
@@ -244,14 +245,14 @@ class _Emitter:
 
     # Sums of several slices.
 
-    def reduce(self, sums: list[ir.Value], shared, epilogue: Epilogue, m0: Integer, n0: Integer) -> None:
-        """Add the slices' sums through shared memory, as many slices at a time as the operands' arrays hold."""
+    def reduce(self, sums: list[ir.Value], epilogue: Epilogue, m0: Integer, n0: Integer) -> None:
+        """Add the slices' sums through shared memory, as many slices at a time as it holds."""
         c, s, ints = self.contraction, self.schedule, self.ints
-        array = max(shared, key=lambda a: ir.MemRefType(a.type).shape[0])
+        array = self.shared
         tile = s.tile_m * s.tile_n
         width = self.wide_n if tile // self.wide_n >= s.threads else 1
         items = tile // width // s.threads
-        room = min(s.slices, ir.MemRefType(array.type).shape[0] // tile)
+        room = min(s.slices, s.shared_elements // tile)
         zero = splat(ir.VectorType.get([width], c.accumulator), 0)
         own = [zero] * items
         for begin in range(0, s.slices, room):
