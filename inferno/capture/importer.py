@@ -11,11 +11,12 @@ from inferno.errors import UnsupportedOperation
 from inferno.mlir import ir, new_context
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def is_library(file: str) -> bool:
     """Whether a source file is torch's own (a user wants to see the line that called it)."""
-    return file.startswith(_TORCH) or file.startswith("<")
+    return file.startswith((_TORCH, _OURS, "<"))
 
 
 def operation_name(node: torch.fx.Node) -> str:

@@ -1,6 +1,6 @@
 """The generator of the cpu target: a kernel function as loops, whose outermost range the caller cuts into chunks.
 
-The code is ``builtin.module @<kernel>`` with ``func @<kernel>(buffers..., begin, end)``.  Where all of the kernel's loops
+The code is ``builtin.module @<kernel>`` with ``func @<kernel>__loops(buffers..., begin, end)``.  Where all of the kernel's loops
 run over the same outermost range and no chunk reads what another writes, ``inferno.launch``'s grid is that range; else it
 is 1 and the function does everything.
 """
@@ -16,12 +16,16 @@ from inferno.target import Target
 def generate(kernel: func.FuncOp, schedule: Loops, target: Target) -> None:
     """Put the kernel's loops next to it and make the kernel its launcher."""
     name = kernel.name.value
+    _reassociate(kernel)
     buffers = to_buffers(kernel)
     function = next(o for o in buffers.body.operations if isinstance(o, func.FuncOp))
     temporaries = _temporaries(function)
     extent = _outermost(function) if not temporaries else 1
     run_upstream(buffers, "func.func(convert-linalg-to-loops)")
     _bound(function, extent)
+    # A name of its own: a kernel called @powf must not take the place of libm's function.
+    entry = f"{name}__loops"
+    function.attributes["sym_name"] = ir.StringAttr.get(entry)
     run_upstream(buffers, "canonicalize,cse")
     function = next(o for o in buffers.body.operations if isinstance(o, func.FuncOp))
     register_accumulators(function)
@@ -33,7 +37,18 @@ def generate(kernel: func.FuncOp, schedule: Loops, target: Target) -> None:
     with host.launcher(kernel) as arguments:
         extra = [host.temporary(t.shape, t.element_type) for t in temporaries]
         if 0 not in [s for t in kernel.type.results for s in t.shape]:
-            host.launch(f"{name}_code", name, [host.pointer(a) for a in [*arguments, *extra]], (max(1, extent), 1, 1), (1, 1, 1))
+            host.launch(f"{name}_code", entry, [host.pointer(a) for a in [*arguments, *extra]], (max(1, extent), 1, 1), (1, 1, 1))
+
+
+def _reassociate(kernel: func.FuncOp) -> None:
+    """Let float sums be added in any order: LLVM then keeps a vector of partial sums, faster and more accurate than one."""
+    for op in walk(kernel, "linalg.generic"):
+        if "reduction" not in str(op.attributes["iterator_types"]):
+            continue
+        body = op.regions[0].blocks[0]
+        for inner in body.operations:
+            if inner.operation.name in ("arith.addf", "arith.mulf"):
+                inner.operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<reassoc,contract>")
 
 
 def _temporaries(function: func.FuncOp) -> list[ir.MemRefType]:

@@ -9,7 +9,6 @@ from inferno.mlir import func, ir, linalg, run_upstream, tensor, walk
 _BUFFERIZE = (
     "eliminate-empty-tensors,"
     "one-shot-bufferize{bufferize-function-boundaries allow-return-allocs-from-loops function-boundary-type-conversion=identity-layout-map},"
-    "drop-equivalent-buffer-results,"
     "func.func(tm-tensor-to-loops,refback-munge-memref-copy),canonicalize,cse"
 )
 
@@ -102,35 +101,28 @@ def parallel_first(module: ir.Module) -> None:
 
 
 def _copy_leftover_results(function: func.FuncOp, results: int) -> None:
-    """Where a result did not end up in its destination, copy it there."""
+    """Return nothing; where a result did not end up in its destination, copy it there."""
     block = function.regions[0].blocks[0]
     end = block.operations[len(block.operations) - 1]
     values = list(end.operands)
-    if not values:
-        return
-    arguments = list(block.arguments)
-    kept = _results_left(function, results)
+    destinations = list(block.arguments)[len(block.arguments) - results :]
+    if values and len(values) != results:
+        raise ValueError(f"{len(values)} of {results} results are left; which ones cannot be told")
     with ir.InsertionPoint(end), end.location:
-        for number, value in zip(kept, values):
-            destination = arguments[len(arguments) - results + number]
-            rank = ir.MemRefType(value.type).rank
-            identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
-            copy = linalg.GenericOp(
-                [], [value], [destination], ir.ArrayAttr.get([identity, identity]),
-                ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank),
-            )
-            element = ir.MemRefType(value.type).element_type
-            body = copy.regions[0].blocks.append(element, element, arg_locs=[end.location] * 2)
-            with ir.InsertionPoint(body):
-                linalg.YieldOp([body.arguments[0]])
+        for value, destination in zip(values, destinations):
+            if value != destination:
+                _copy(value, destination)
         func.ReturnOp([])
     end.operation.erase()
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(list(function.type.inputs), []))
 
 
-def _results_left(function: func.FuncOp, results: int) -> list[int]:
-    """The numbers of the results that bufferization left; only whole functions without in-place results are told apart."""
-    left = len(function.type.results)
-    if left != results:
-        raise ValueError(f"{left} of {results} results were not computed in place; which ones cannot be told")
-    return list(range(results))
+def _copy(source: ir.Value, destination: ir.Value) -> None:
+    """``destination = source`` as a structured operation on buffers (``memref.copy`` would need a runtime function)."""
+    type_ = ir.MemRefType(source.type)
+    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    generic = linalg.GenericOp([], [source], [destination], ir.ArrayAttr.get([identity] * 2), ir.ArrayAttr.get([parallel] * type_.rank))
+    body = generic.regions[0].blocks.append(type_.element_type, type_.element_type, arg_locs=[ir.Location.unknown()] * 2)
+    with ir.InsertionPoint(body):
+        linalg.YieldOp([body.arguments[0]])

@@ -72,7 +72,9 @@ def _bytes(value: ir.Attribute, module: ir.Module) -> tuple[str, tuple[int, ...]
     type_ = ir.RankedTensorType(value.type)
     element, shape = str(type_.element_type), tuple(type_.shape)
     if isinstance(value, ir.DenseResourceElementsAttr):
-        return element, shape, _resource(value, module)
+        data = _resource(value, module)
+        count, width = int(np.prod(shape, dtype=int)), max(8, type_.element_type.width) // 8
+        return element, shape, data * count if len(data) == width else data  # a blob of one element stands for all
     try:
         array = np.array(value)
     except (TypeError, ValueError, RuntimeError) as error:

@@ -28,7 +28,7 @@ class CpuExecutable:
     def __init__(self, plan: Plan, code: dict[str, str], dtypes: Sequence[torch.dtype]) -> None:
         """``code``: LLVM dialect text by kernel name; ``dtypes``: of the outputs, which tell signed from unsigned."""
         self._plan = plan
-        self._native = NativeCode({n: t for n, t in code.items() if t})
+        self._native = NativeCode({f"{n}__loops": t for n, t in code.items() if t})
         self._owners = {o.result: (o.shape, dtypes[i]) for i, o in enumerate(plan.outputs) if o.result == i}
         for step in plan.steps:
             if isinstance(step, LibraryCall) and step.function not in FUNCTIONS:
