@@ -144,8 +144,8 @@ def parse_contraction(kernel: func.FuncOp) -> Contraction | None:
     with kernel.context, kernel.location:
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
-        if (found := _parse(module)) is not None:
-            return found
+        if not any(walk(op, "linalg.index") and _reduces(op) for op in walk(module, "linalg.generic")):
+            return _parse(module)
         from inferno.passes.split_contractions import split_contractions
 
         split_contractions(module)
@@ -256,7 +256,7 @@ class _Parser:
         """Where each argument of an elementwise generic's block comes from; ``dims`` are its loops by ours."""
         count, sources = len(list(generic.operands)) - len(generic.results), []
         for number, (value, map_) in enumerate(zip(generic.operands, maps(generic))):
-            if value == accumulator:
+            if accumulator is not None and value == accumulator:
                 sources.append(None)
                 continue
             argument = argument_index(self.kernel, value)
