@@ -12,5 +12,15 @@ PIPELINES = {
     ),
     "inferno-schedule": "assign-schedules{target=$target}",
     "inferno-generate": "generate-kernels{target=$target},plan-launches,plan-memory",
-    "inferno-lower": "",
+    # Loops, vectors and memory accesses of every gpu.module to the LLVM dialect; what is left is llvm, nvvm and the module.
+    # No arith-expand: it would spell maximumf, which is one instruction, as two comparisons and two selections.
+    "inferno-lower": (
+        "gpu.module(convert-nvgpu-to-nvvm),convert-vector-to-scf,"
+        "gpu.module(fold-memref-alias-ops,expand-strided-metadata,memref-expand,lower-affine,math-expand-ops{ops=fpowi},canonicalize,cse,"
+        "convert-scf-to-cf),convert-math-to-nvvm,"
+        "gpu.module(convert-gpu-to-nvvm{use-bare-ptr-memref-call-conv=1 has-redux=1},convert-vector-to-llvm{reassociate-fp-reductions=0},"
+        "convert-math-to-llvm,convert-index-to-llvm,convert-arith-to-llvm,convert-complex-to-llvm),"
+        "finalize-memref-to-llvm,convert-cf-to-llvm,convert-ub-to-llvm,"
+        "gpu.module(convert-nvvm-to-llvm),reconcile-unrealized-casts,canonicalize,cse"
+    ),
 }
