@@ -36,3 +36,8 @@ def pass_names() -> list[str]:
 def find_pass(name: str) -> Callable:
     module, function = _PASSES[name].split(":")
     return getattr(import_module(module), function)
+
+
+def summary(name: str) -> str:
+    """The first sentence of a pass's documentation."""
+    return (find_pass(name).__doc__ or "").strip().partition("\n")[0]

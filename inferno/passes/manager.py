@@ -4,6 +4,7 @@ A pipeline is text: ``remove-asserts,func.func(canonicalize,cse),inferno-fuse,as
 called directly, between runs of MLIR's own pass manager, so that a Python exception arrives as it was raised.
 """
 
+import difflib
 import inspect
 import re
 from collections.abc import Callable
@@ -49,17 +50,28 @@ def split(text: str) -> list[str]:
 
 def parse(pipeline: str) -> list[Step]:
     """The steps of ``pipeline``, with our named pipelines replaced by what they stand for."""
-    outer = re.fullmatch(r"\s*builtin\.module\((.*)\)\s*", pipeline, re.S)
     steps: list[Step] = []
-    for text in split(outer.group(1) if outer else pipeline):
+    ours = {*PIPELINES, *pass_names()}
+    for text in split(pipeline):
+        if module := re.fullmatch(r"builtin\.module\((.*)\)", text, re.S):
+            steps += parse(module.group(1))
+            continue
         match = re.fullmatch(r"([\w.\-]+)(?:\{(.*)\})?", text, re.S)
         name = match.group(1) if match else text
-        options = _options(text, match.group(2) or "") if match and (name in PIPELINES or name in pass_names()) else {}
+        options = _options(text, match.group(2) or "") if name in ours else {}
         if name in PIPELINES:
             steps += parse(_substitute(PIPELINES[name], options))
         else:
+            if name not in ours:
+                _reject_nested(text, ours)
             steps.append(Step(text, name, options))
     return steps
+
+
+def _reject_nested(text: str, ours: set[str]) -> None:
+    """Ours run on modules, so inside of ``func.func(...)`` they would be unknown names to MLIR."""
+    if nested := ours & set(re.findall(r"[\w.\-]+", re.sub(r"\{[^{}]*\}", "", text))):
+        raise PassError(f"{sorted(nested)[0]} runs on a module; it cannot be nested in another pass manager, as in {text!r}")
 
 
 def _options(text: str, inside: str) -> dict[str, str]:
@@ -111,4 +123,10 @@ def _run_step(module: ir.Module, step: Step) -> None:
     except ir.MLIRError as error:
         raise PassError(f"{step.text} failed: {error}") from error
     except ValueError as error:
-        raise PassError(f"pipeline element {step.text!r}: {error}; `inferno-opt --list-passes` lists our passes") from error
+        raise PassError(f"pipeline element {step.text!r}: {error}{_suggest(step.name)}") from error
+
+
+def _suggest(name: str) -> str:
+    near = difflib.get_close_matches(name, [*PIPELINES, *pass_names()], n=3)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"\n{hint}`inferno-opt --list-passes` lists Inferno's passes"

@@ -26,13 +26,13 @@ def test_our_errors_keep_their_class(pool):
 
 
 def test_other_errors_name_the_job(pool):
-    with pytest.raises(CompileError, match="the label.*Unable to parse"):
+    with pytest.raises(CompileError, match=r"the label.*Unable to parse"):
         pool.run("the label", "run", text="func.func @", pipeline="cse")
 
 
 def test_a_crash_is_an_error_and_the_pool_goes_on(pool):
     pool.run("test", "run", text=MODULE, pipeline="cse")
     pool._idle[0]._process.kill()
-    with pytest.raises(WorkerDied, match="the doomed one.*signal 9"):
+    with pytest.raises(WorkerDied, match=r"the doomed one.*signal 9"):
         pool.run("the doomed one", "run", text=MODULE, pipeline="cse")
     assert pool.run("test", "run", text=MODULE, pipeline="cse")

@@ -1,0 +1,44 @@
+# make test: everything that needs no GPU (with one, test/gpu too).   make demo: a matmul and a ReLU become one kernel.
+# The first run makes .venv; a later one installs only what pyproject.toml changed.
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+JOBS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+
+# Tests run side by side: one thread each.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+export TOKENIZERS_PARALLELISM ?= false
+export HF_HUB_OFFLINE ?= 1
+
+.PHONY: test lint lit pytest demo clean
+
+test: lint lit pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check --quiet --output-format concise .
+
+lit: $(STAMP)
+	$(BIN)/lit -sv -j $(JOBS) test
+
+pytest: $(STAMP)
+	$(BIN)/pytest -q -n $(JOBS)
+
+demo: $(STAMP)
+	$(BIN)/python -m inferno.tools.demo
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and apart: which build of it (CPU, CUDA) is the machine's matter, and one that is there stays.
+$(STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -c 'import importlib.util as u; raise SystemExit(not u.find_spec("torch"))' || $(BIN)/python -m pip install -q '$(TORCH)'
+	$(BIN)/python -m pip install -q -e '.[test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,34 @@
+"""How `lit test` runs the tests of the passes: every test/**/*.mlir, through lit's own shell."""
+
+import os
+import sys
+from pathlib import Path
+
+import lit.formats
+
+root = Path(__file__).resolve().parent
+beside = Path(sys.executable).parent  # where this environment keeps its programs
+
+config.name = "inferno"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = {".mlir"}
+config.excludes = ["Inputs", ".venv", "build", "inferno"]
+config.test_source_root = str(root)
+config.test_exec_root = str(root / "build" / "lit")
+config.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+config.environment["OMP_NUM_THREADS"] = "1"
+
+filecheck = os.environ.get("FILECHECK", f"{sys.executable} -m filecheck")
+config.substitutions += [
+    ("%python", sys.executable),
+    (r"(?<![\w./-])inferno-opt(?![\w./-])", f"{sys.executable} -m inferno.tools.opt"),
+    (r"(?<![\w./-])FileCheck(?![\w./-])", filecheck),
+]
+
+sys.path.insert(0, str(root))
+from inferno.targets.toolkit import find_tool  # noqa: E402
+
+if find_tool("ptxas"):
+    config.available_features.add("ptxas")
+if os.path.exists("/dev/nvidiactl"):
+    config.available_features.add("nvidia")
