@@ -71,12 +71,12 @@ def lifted_values(module: ir.Module) -> list[tuple[str, tuple[int, ...], bytes]]
 def _bytes(value: ir.Attribute, module: ir.Module) -> tuple[str, tuple[int, ...], bytes]:
     type_ = ir.RankedTensorType(value.type)
     element, shape = str(type_.element_type), tuple(type_.shape)
-    if isinstance(value, ir.DenseResourceElementsAttr):
+    if str(value).startswith("dense_resource<"):
         data = _resource(value, module)
         count, width = int(np.prod(shape, dtype=int)), max(8, type_.element_type.width) // 8
         return element, shape, data * count if len(data) == width else data  # a blob of one element stands for all
     try:
-        array = np.array(value)
+        array = np.array(ir.DenseElementsAttr(value))
     except (TypeError, ValueError, RuntimeError) as error:
         raise PassError(f"lift-constants: a constant of {type_} cannot be read: {error}") from error
     if element == "i1":
