@@ -7,8 +7,8 @@ float64.  New code is scalar (``inline_body`` repeats it for each lane) and keep
   7.1.26, turned so that it is exact at 0, with our own minimax fit of P (|error| < 4e-9); no branch, 2 MUFU, and no
   cancellation where x is far below 0.
 * ``tanh``: 1 - 2 / (exp(2|x|) + 1), below 0.6 an odd polynomial (minimax, relative error < 3e-9); libdevice branches instead.
-* ``a / (1 + exp(x))``, the sigmoids: the denominator is at least 1, so an approximate reciprocal (1 ulp) serves.  Any other division
-  stays exact: a quotient may be compared or rounded to an integer later.
+* ``a / (1 + exp(x))``, the sigmoids: the denominator is at least 1, so an approximate reciprocal (1 ulp) serves.  Any other
+  division stays exact: a quotient may be compared or rounded to an integer later.
 * powers with exponent 2, 3, 0.5, -0.5, -1, -2, as eager computes them too.
 
 Multiplications and additions in float32 may contract to fused multiply-adds, which round once.
@@ -26,6 +26,9 @@ def expand_math(kernel_op) -> None:
     with operation.context, ir.Location.unknown():
         for op in walk(operation, "arith.addf"):
             _replace(op, _one_plus_erf(op))
+        for op in walk(operation, "math.erf"):
+            if not len(list(op.results[0].uses)):
+                op.erase()
         for op in walk(operation, "math.tanh"):
             _replace(op, _tanh(op))
         for op in walk(operation, "arith.divf"):
@@ -128,7 +131,9 @@ def _tanh(op: ir.Operation) -> ir.Value | None:
 def _sigmoid(op: ir.Operation) -> ir.Value | None:
     numerator, denominator = op.operands
     total = owner(denominator)
-    if not _float32(numerator) or total is None or total.name != "arith.addf" or _other(total, 1.0, ("math.exp", "math.exp2")) is None:
+    if not _float32(numerator) or total is None or total.name != "arith.addf":
+        return None
+    if _other(total, 1.0, ("math.exp", "math.exp2")) is None:
         return None
     with ir.InsertionPoint(op):
         inverse = _reciprocal(denominator)

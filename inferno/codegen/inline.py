@@ -15,8 +15,8 @@ def inline_body(
     """Clone the operations of ``block`` at the insertion point and return what it yields.
 
     ``arguments`` stand for the block's arguments and ``indices`` for ``linalg.index``.  With ``lanes`` > 0 both may be
-    vectors of that many lanes, mixed with scalars, which are broadcast where they meet vectors.  Operations in arith become operations on
-    vectors; all others (libdevice functions, intrinsics, regions) are repeated for each lane.
+    vectors of that many lanes, mixed with scalars, which are broadcast where they meet vectors.  Operations in arith become
+    operations on vectors; all others (libdevice functions, intrinsics, regions) are repeated for each lane.
     ``custom`` maps names of operations to builders, for what cannot be cloned, such as ``tensor.extract``.
     """
     known: dict[ir.Value, ir.Value] = dict(zip(block.arguments, arguments))

@@ -57,8 +57,8 @@ def _declare_dynamic(kernel: func.FuncOp) -> None:
     module = next(o for o in kernel.operation.parent.regions[0].blocks[0].operations
                   if o.operation.name == "gpu.module" and o.operation.attributes["sym_name"].value == f"{kernel.name.value}_gpu")
     with ir.InsertionPoint.at_block_begin(module.operation.regions[0].blocks[0]), kernel.location:
-        text = f"module {{ llvm.mlir.global external @{_TOTALS}() {{addr_space = 3 : i32, alignment = 16 : i64}} : !llvm.array<0 x i8> }}"
-        parsed = ir.Module.parse(text, kernel.context)
+        attributes = "{addr_space = 3 : i32, alignment = 16 : i64}"
+        parsed = ir.Module.parse(f"llvm.mlir.global external @{_TOTALS}() {attributes} : !llvm.array<0 x i8>", kernel.context)
         ir.InsertionPoint.current.insert(parsed.body.operations[0].operation.detach_from_parent())
 
 
@@ -207,9 +207,11 @@ class _Emitter:
         ]
         sums = list(sums)
         for term in range(depth):
-            rows = [x for at in begins[0]
-                    for x in lanes_of(load_vector(ints, self.shared, at, element, self.wide_m, self.wide_m, term * pitches[0]))]
-            columns = [load_vector(ints, self.shared, at, element, self.wide_n, self.wide_n, term * pitches[1]) for at in begins[1]]
+            rows, columns = (
+                [load_vector(ints, self.shared, at, element, wide, wide, term * pitch) for at in ats]
+                for ats, wide, pitch in zip(begins, (self.wide_m, self.wide_n), pitches)
+            )
+            rows = [x for v in rows for x in lanes_of(v)]
             wide = [vector.broadcast(columns[0].type, x) for x in rows]
             for i, x in enumerate(wide):
                 for j, y in enumerate(columns):

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, run_upstream, walk
 from inferno.schedule.accesses import (
-    Access, Linear, access, argument_index, compose, destination_index, iterators, linear, loop_sizes, maps, merge, outputs, sink_constants,
+    Access, Linear, access, argument_index, compose, destination_index, iterators, linear, loop_sizes, maps, merge, outputs,
+    sink_constants,
 )
 
 
@@ -94,7 +95,8 @@ class Destination:
 class Contraction:
     """``dst[b, m, n] = epilogue(sum over k of lhs[b, m, k] * rhs[b, n, k])``.
 
-    ``sizes`` are those of all loops, in the order that strides have.  ``n`` holds the innermost dimension of the first destination.
+    ``sizes`` are those of all loops, in the order that strides have.  ``n`` holds the innermost dimension of the first
+    destination.
     ``accumulator`` is the type of the sum; ``tf32`` says that a float32 product may be rounded to TF32.
     Operations refer to a copy of the kernel that this object keeps alive; constants are inside their bodies.
     """
@@ -268,8 +270,14 @@ class _Parser:
             found = access(value, map_, argument) if argument is not None else None
             if found is None:
                 return None
-            sources.append(compose(found, dims) if dims else Access(argument, found.element, (0,) * self.dims, found.offset, found.shape))
+            sources.append(self.by_loops(found, dims))
         return tuple(sources)
+
+    def by_loops(self, found: Access, dims: Sequence[Linear]) -> Access:
+        """An access by an elementwise generic's loops as one by the contraction's; a generic may have no loops at all."""
+        if dims:
+            return compose(found, dims)
+        return Access(found.argument, found.element, (0,) * self.dims, found.offset, found.shape)
 
     def epilogue(self, where: list[int | None]) -> tuple[Map | None, tuple[Destination, ...]] | None:
         total = self.op.results[0]
@@ -305,8 +313,7 @@ class _Parser:
                 found = access(value, known[value][1], arguments - len(returned) + number)
                 if found is None:
                     return None
-                found = compose(found, by_dim) if by_dim else Access(found.argument, found.element, (0,) * self.dims, 0, found.shape)
-                destinations.append(Destination(known[value][0], found))
+                destinations.append(Destination(known[value][0], self.by_loops(found, by_dim)))
             else:
                 return None
         return map_, tuple(destinations)

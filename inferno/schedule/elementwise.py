@@ -52,12 +52,15 @@ def supported(point: Pointwise) -> bool:
     return supported_body(point.generic) and all(supported_element(e) for e in elements)
 
 
+_OTHERS = ("linalg.yield", "linalg.index", "tensor.extract")
+
+
 def supported_body(generic: ir.Operation) -> bool:
     """Whether the body of a ``linalg.generic`` holds only operations that ``inline_body`` clones and the GPU computes."""
     for op in walk(generic):
         if op == generic:
             continue
-        if not op.name.startswith(("arith.", "math.", "scf.")) and op.name not in ("linalg.yield", "linalg.index", "tensor.extract"):
+        if not op.name.startswith(("arith.", "math.", "scf.")) and op.name not in _OTHERS:
             return False
         values = [v for v in (*op.operands, *op.results) if not isinstance(v.type, ir.RankedTensorType)]
         if any(not supported_element(v.type) and not isinstance(v.type, ir.IndexType) for v in values):

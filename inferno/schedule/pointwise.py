@@ -13,10 +13,10 @@ from inferno.schedule.accesses import (
 )
 
 _NAMED = (
-    "linalg.transpose", "linalg.broadcast", "linalg.copy", "linalg.map", "linalg.fill", "linalg.elementwise", "linalg.add", "linalg.sub",
-    "linalg.mul", "linalg.div", "linalg.exp", "linalg.log", "linalg.abs", "linalg.ceil", "linalg.floor", "linalg.negf", "linalg.max",
-    "linalg.min", "linalg.select", "linalg.sqrt", "linalg.rsqrt", "linalg.square", "linalg.tanh", "linalg.erf", "linalg.powf", "linalg.reciprocal",
-    "linalg.round", "linalg.div_unsigned",
+    "linalg.transpose", "linalg.broadcast", "linalg.copy", "linalg.map", "linalg.fill", "linalg.elementwise", "linalg.add",
+    "linalg.sub", "linalg.mul", "linalg.div", "linalg.div_unsigned", "linalg.exp", "linalg.log", "linalg.abs", "linalg.ceil",
+    "linalg.floor", "linalg.negf", "linalg.max", "linalg.min", "linalg.select", "linalg.sqrt", "linalg.rsqrt", "linalg.square",
+    "linalg.tanh", "linalg.erf", "linalg.powf", "linalg.reciprocal", "linalg.round",
 )
 
 

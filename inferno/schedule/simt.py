@@ -39,9 +39,16 @@ class Simt:
         """Up to 32 totals fit beside the accumulators; more lie in dynamic shared memory."""
         return self.thread_m * self.thread_n <= 32
 
-    def shared_floats(self) -> tuple[int, int]:
-        """Elements of the two operands' arrays in shared memory; rows are padded by 4 against bank conflicts."""
-        return self.stages * self.tile_k * (self.tile_m + 4), self.stages * self.tile_k * (self.tile_n + 4)
+    @property
+    def shared_begins(self) -> tuple[int, int]:
+        """Where the two operands' tiles begin in shared memory; rows are padded by 4 against bank conflicts."""
+        return 0, self.stages * self.tile_k * (self.tile_m + 4)
+
+    @property
+    def shared_elements(self) -> int:
+        """Elements in static shared memory: the operands' tiles, and later at least one slice's sums."""
+        operands = self.shared_begins[1] + self.stages * self.tile_k * (self.tile_n + 4)
+        return max(operands, self.tile_m * self.tile_n if self.slices > 1 else 0)
 
 
 # (schedule, share of the peak rate that its inner loop reaches when there are enough blocks), largest first.
@@ -67,7 +74,10 @@ def choose(kernel: func.FuncOp, target: Target) -> Simt | None:
     if contraction is None or not supported(contraction):
         return None
     size = contraction.accumulator.width // 8
-    fitting = [(s, share) for s, share in _SHAPES if size * sum(s.shared_floats()) <= _STATIC_SHARED and _totals(s, size) <= target.shared // 3]
+    fitting = [
+        (s, share) for s, share in _SHAPES
+        if size * s.shared_elements <= _STATIC_SHARED and _totals(s, size) <= target.shared // 3
+    ]
     return min(fitting, key=lambda item: estimate(item[0], item[1], contraction, target))[0]
 
 

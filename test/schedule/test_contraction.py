@@ -32,7 +32,8 @@ def matmul(lhs, rhs, out, maps, iterators, body=MULTIPLY_ADD, before="", after="
       %e = tensor.empty() : tensor<{out}>
       %f = linalg.fill ins(%zero : f32) outs(%{"e" if after else "o"} : tensor<{out}>) -> tensor<{out}>
       %0 = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{", ".join(f'"{i}"' for i in iterators)}]}}
-        ins(%{"y" if before else "x"}, %w : tensor<{lhs}>, tensor<{rhs}>) outs(%f : tensor<{out}>) {attributes} {{{body}}} -> tensor<{out}>
+        ins(%{"y" if before else "x"}, %w : tensor<{lhs}>, tensor<{rhs}>) outs(%f : tensor<{out}>) {attributes} {{{body}}}
+        -> tensor<{out}>
       {after}
       return %{"1" if after else "0"} : tensor<{out}>
     }}"""
@@ -89,13 +90,15 @@ def test_prologue_and_epilogue(context):
     before = """
       %pe = tensor.empty() : tensor<64x128xf32>
       %y = linalg.generic {indexing_maps = [affine_map<(i,j)->(i,j)>, affine_map<(i,j)->(j)>, affine_map<(i,j)->(i,j)>],
-          iterator_types = ["parallel", "parallel"]} ins(%x, %g : tensor<64x128xf32>, tensor<128xf32>) outs(%pe : tensor<64x128xf32>) {
+          iterator_types = ["parallel", "parallel"]}
+          ins(%x, %g : tensor<64x128xf32>, tensor<128xf32>) outs(%pe : tensor<64x128xf32>) {
         ^bb0(%a: f32, %b: f32, %old: f32):
           %q = arith.mulf %a, %b : f32
           linalg.yield %q : f32 } -> tensor<64x128xf32>"""
     after = """
       %1 = linalg.generic {indexing_maps = [affine_map<(i,j)->(i,j)>, affine_map<(i,j)->(j)>, affine_map<(i,j)->(i,j)>],
-          iterator_types = ["parallel", "parallel"]} ins(%0, %h : tensor<64x32xf32>, tensor<32xf32>) outs(%o : tensor<64x32xf32>) {
+          iterator_types = ["parallel", "parallel"]}
+          ins(%0, %h : tensor<64x32xf32>, tensor<32xf32>) outs(%o : tensor<64x32xf32>) {
         ^bb0(%a: f32, %b: f32, %old: f32):
           %q = arith.addf %a, %b : f32
           %r = arith.maximumf %q, %zero : f32
@@ -124,15 +127,16 @@ def test_widened_operands(context):
 
 
 def test_tf32_is_marked(context):
-    c = parse(context, matmul("64x128xf32", "128x32xf32", "64x32xf32", MN, PPR, attributes='attrs = {inferno.precision = "tf32"}'))
-    assert c.tf32
+    mark = 'attrs = {inferno.precision = "tf32"}'
+    assert parse(context, matmul("64x128xf32", "128x32xf32", "64x32xf32", MN, PPR, attributes=mark)).tf32
 
 
 def test_named_operations(context):
     text = """func.func private @k(%x: tensor<2x8x16xf32>, %w: tensor<2x16x4xf32>, %o: tensor<2x8x4xf32>) -> tensor<2x8x4xf32> {
       %z = arith.constant 0.0 : f32
       %f = linalg.fill ins(%z : f32) outs(%o : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
-      %0 = linalg.batch_matmul ins(%x, %w : tensor<2x8x16xf32>, tensor<2x16x4xf32>) outs(%f : tensor<2x8x4xf32>) -> tensor<2x8x4xf32>
+      %0 = linalg.batch_matmul ins(%x, %w : tensor<2x8x16xf32>, tensor<2x16x4xf32>) outs(%f : tensor<2x8x4xf32>)
+        -> tensor<2x8x4xf32>
       return %0 : tensor<2x8x4xf32>
     }"""
     c = parse(context, text)
@@ -149,7 +153,7 @@ SUBTRACT = MULTIPLY_ADD.replace("arith.addf %acc, %p", "arith.subf %acc, %p")
         "%e =", "%i = arith.constant 0 : index\n%n = tensor.dim %x, %i : tensor<?x128xf32>\n%e ="),
     matmul("64x0xf32", "0x32xf32", "64x32xf32", MN, PPR),
     matmul("64x64xf32", "128x32xf32", "64x32xf32", ("(m,n,k)->(m,k floordiv 2)", *MN[1:]), PPR),
-    matmul("64x128xf32", "128x32xf32", "64x32xf32", MN, ("parallel",) * 2 + ("reduction",)).replace("arith.addf", "arith.maximumf"),
+    matmul("64x128xf32", "128x32xf32", "64x32xf32", MN, PPR).replace("arith.addf", "arith.maximumf"),
 ], ids=["starts from 1", "subtracts", "dynamic", "empty", "floordiv", "maximum"])
 def test_refuses(context, text):
     assert parse(context, text) is None

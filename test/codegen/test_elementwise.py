@@ -1,0 +1,122 @@
+"""The code of elementwise kernels: widths of memory accesses, registers, and what is refused."""
+
+import pytest
+from kernels import build, choose, elementwise, unary
+
+from inferno.schedule.elementwise import Elementwise
+
+MULTIPLY_ADD_SIGMOID = """
+  %p = arith.mulf {0}, {1} : f32
+  %s = arith.addf %p, {2} : f32
+  %n = arith.negf %s : f32
+  %e = math.exp %n : f32
+  %one = arith.constant 1.0 : f32
+  %d = arith.addf %e, %one : f32
+  %q = arith.divf %one, %d : f32
+"""
+
+
+def multiply_add_sigmoid(element, shape=(8192, 8192)):
+    if element == "f32":
+        body = MULTIPLY_ADD_SIGMOID.format("%x0", "%x1", "%x2") + "linalg.yield %q : f32"
+    else:
+        wide = "\n".join(f"%w{i} = arith.extf %x{i} : {element} to f32" for i in range(3))
+        body = wide + MULTIPLY_ADD_SIGMOID.format("%w0", "%w1", "%w2")
+        body += f"%r = arith.truncf %q : f32 to {element}\nlinalg.yield %r : {element}"
+    return elementwise([(shape, element)] * 3, (shape, element), ["m,n"] * 4, "mn", body)
+
+
+@pytest.mark.parametrize("element, vector", [("f32", 4), ("bf16", 8), ("f16", 8)])
+def test_moves_16_bytes_and_stays_small(element, vector):
+    built = build(multiply_add_sigmoid(element), "elementwise")
+    assert built.schedule == Elementwise(threads=256, vector=vector, unroll=1)
+    assert built.accesses() == {"ld.global.nc.v4.b32", "st.global.v4.b32"}
+    assert built.count(r"ld\.global") == 3 and built.count(r"st\.global") == 1
+    assert "div" not in built.ptx and "bra" not in built.ptx  # no slow division, no guard where blocks fit
+    if built.resources:
+        assert built.resources.registers <= 32 and built.resources.spills == 0
+
+
+def test_last_points_are_scalar():
+    built = build(unary("%y = arith.addf %x0, %x0 : f32", (3001, 1001)), "elementwise")
+    assert built.accesses() == {"ld.global.nc.v4.b32", "st.global.v4.b32", "ld.global.nc.b32", "st.global.b32"}
+
+
+def test_unrolled_loads_come_first():
+    built = build(unary("%y = arith.addf %x0, %x0 : f32"), "elementwise", Elementwise(256, 4, 4))
+    body = built.ptx
+    assert body.count("ld.global.nc.v4") == 4 and body.rindex("ld.global") < body.index("st.global")
+
+
+@pytest.mark.parametrize("shape, maps, dims, loads", [
+    (((4096, 4096), (4096,)), ["m,n", "n", "m,n"], "mn", {"ld.global.nc.v4.b32"}),
+    (((4096, 4096), (4096,)), ["m,n", "m", "m,n"], "mn", {"ld.global.nc.v4.b32", "ld.global.nc.b32"}),
+    (((4096, 4095), (4095,)), ["m,n", "n", "m,n"], "mn", {"ld.global.nc.v4.b32", "ld.global.nc.b32"}),
+    (((64, 32, 4096), (64, 32, 4096)), ["b,a,c", "b,a,c", "a,b,c"], "abc", {"ld.global.nc.v4.b32"}),
+], ids=["column bias", "row bias", "ragged bias", "permuted rows"])
+def test_broadcast_and_permuted_inputs(shape, maps, dims, loads):
+    out = tuple({"m": 4096, "n": shape[0][1], "a": 32, "b": 64, "c": 4096}[d] for d in dims)
+    body = "%y = arith.addf %x0, %x1 : f32\nlinalg.yield %y : f32"
+    text = elementwise([(s, "f32") for s in shape], (out, "f32"), maps, dims, body)
+    built = build(text, "elementwise")
+    assert {a for a in built.accesses() if a.startswith("ld")} == loads
+    assert "st.global.v4.b32" in built.accesses()
+
+
+def test_booleans_are_bytes():
+    text = elementwise([((4096, 4096), "f32")] * 2, ((4096, 4096), "i1"), ["m,n"] * 3, "mn",
+                       "%y = arith.cmpf ogt, %x0, %x1 : f32\nlinalg.yield %y : i1")
+    built = build(text, "elementwise")
+    assert built.accesses() == {"ld.global.nc.v4.b32", "st.global.v2.b32"} and "memref<16777216xi8, 1>" in built.gpu
+
+
+def test_rows_of_tables_are_vectors():
+    body = """
+      %i = arith.index_cast %x0 : i64 to index
+      %j = linalg.index 1 : index
+      %y = tensor.extract %t0[%i, %j] : tensor<5000x1024xf32>
+      linalg.yield %y : f32"""
+    text = elementwise([((4096,), "i64")], ((4096, 1024), "f32"), ["m", "m,n"], "mn", body, [((5000, 1024), "f32")])
+    built = build(text, "elementwise")
+    assert {"ld.global.nc.v4.b32", "st.global.v4.b32"} <= built.accesses() and built.count(r"ld\.global") == 2
+
+
+def test_in_place_is_not_read_through_the_constant_cache():
+    text = """func.func private @map(%a: tensor<4096xf32>, %o: tensor<4096xf32>) -> tensor<4096xf32> {
+      %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+        ins(%a : tensor<4096xf32>) outs(%o : tensor<4096xf32>) {
+        ^bb0(%x: f32, %old: f32):
+          %y = arith.addf %x, %old : f32
+          linalg.yield %y : f32 } -> tensor<4096xf32>
+      return %r : tensor<4096xf32>
+    }"""
+    accesses = build(text, "elementwise").accesses()
+    assert any(a.startswith("ld.global.b") for a in accesses) and any(a.startswith("ld.global.nc") for a in accesses)
+
+
+@pytest.mark.parametrize("rows, width", [(32768, "i32"), (65536, "i64")])
+def test_offsets_are_as_wide_as_they_must_be(rows, width):
+    built = build(unary("%y = arith.addf %x0, %x0 : f32", (rows, 40000)), "elementwise")
+    assert f"index_cast %block_id_x : index to {width}" in built.gpu
+
+
+REDUCTION = """func.func private @map(%a: tensor<64x64xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %r = linalg.generic {indexing_maps = [affine_map<(i,j) -> (i,j)>, affine_map<(i,j) -> (i)>],
+    iterator_types = ["parallel", "reduction"]}
+    ins(%a : tensor<64x64xf32>) outs(%o : tensor<64xf32>) {
+    ^bb0(%x: f32, %s: f32):
+      %y = arith.addf %x, %s : f32
+      linalg.yield %y : f32 } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}"""
+
+
+@pytest.mark.parametrize("text", [
+    REDUCTION,
+    unary("%y = arith.addf %x0, %x0 : f32", (0, 4)),
+    elementwise([((4,), "complex<f32>")], ((4,), "f32"), ["i", "i"], "i",
+                "%y = complex.re %x0 : complex<f32>\nlinalg.yield %y : f32"),
+    elementwise([((8,), "f32")], ((8,), "f32"), ["i floordiv 2", "i"], "i", "linalg.yield %x0 : f32"),
+], ids=["reduction", "empty", "complex", "floordiv"])
+def test_refuses(text):
+    assert choose(text, "elementwise") is None

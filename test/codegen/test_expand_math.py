@@ -1,0 +1,102 @@
+"""The expansions of expand_math, evaluated in numpy float32, against float64 and against what the bodies said before."""
+
+import math
+
+import numpy as np
+import pytest
+from kernels import unary
+
+from inferno.codegen.expand_math import expand_math
+from inferno.mlir import ir, new_context, walk
+
+ONE = "%one = arith.constant 1.0 : f32\n"
+SIGMOID = ONE + "%n = arith.negf %x0 : f32\n%e = math.exp %n : f32\n%d = arith.addf %e, %one : f32\n"
+BODIES = {
+    "tanh": ("%y = math.tanh %x0 : f32", np.tanh),
+    "one plus erf": (ONE + "%e = math.erf %x0 : f32\n%y = arith.addf %one, %e : f32", lambda x: 1 + np.vectorize(math.erf)(x)),
+    "sigmoid": (SIGMOID + "%y = arith.divf %one, %d : f32", lambda x: 1 / (1 + np.exp(-x))),
+    "silu": (SIGMOID + "%y = arith.divf %x0, %d : f32", lambda x: x / (1 + np.exp(-x))),
+    "cube": ("%c = arith.constant 3.0 : f32\n%y = math.powf %x0, %c : f32", lambda x: x**3),
+    "inverse square": ("%c = arith.constant -2.0 : f32\n%y = math.powf %x0, %c : f32", lambda x: 1 / x**2),
+}
+
+
+def expanded(body):
+    context = new_context()
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(unary(body, (8,)))
+        expand_math(module)
+        module.operation.verify()
+        return module
+
+
+F = np.float32
+FUNCTIONS = {
+    "arith.negf": lambda x: -x, "arith.divf": lambda a, b: a / b, "arith.subf": lambda a, b: a - b,
+    "arith.mulf": lambda a, b: a * b, "arith.addf": lambda a, b: a + b, "arith.minimumf": np.minimum, "arith.select": np.where,
+    "arith.cmpf": lambda a, b: a < b, "math.exp": lambda x: np.exp(x.astype(np.float64)).astype(F),
+    "llvm.inline_asm": lambda x: (1 / x.astype(np.float64)).astype(F), "llvm.fabs.f32": np.abs, "llvm.copysign.f32": np.copysign,
+    "llvm.nvvm.ex2.approx.ftz.f": lambda x: np.exp2(x.astype(np.float64)).astype(F),
+}
+
+
+def evaluate(module, x):
+    """Run the body of the module's generic; no multiplication is contracted, which is less exact than the GPU."""
+    block = walk(module, "linalg.generic")[0].regions[0].blocks[0]
+    known = {block.arguments[0]: x}
+    with np.errstate(all="ignore"):
+        for op in block.operations:
+            op = op.operation
+            if op.name == "linalg.yield":
+                return known[op.operands[0]]
+            if op.name == "arith.constant":
+                known[op.results[0]] = np.full_like(x, op.attributes["value"].value)
+                continue
+            if op.name == "arith.cmpf":
+                assert ir.IntegerAttr(op.attributes["predicate"]).value == 4  # olt
+            if op.name == "llvm.inline_asm":
+                assert op.attributes["asm_string"].value.startswith("rcp.approx.f32")
+            name = op.attributes["intrin"].value if op.name == "llvm.call_intrinsic" else op.name
+            known[op.results[0]] = FUNCTIONS[name](*(known[v] for v in op.operands))
+    raise AssertionError("no yield")
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("scale", [0.01, 1.0, 8.0])
+def test_is_as_accurate_as_float32_allows(name, scale):
+    body, exact = BODIES[name]
+    x = (np.random.default_rng(0).standard_normal(20000) * scale).astype(F)
+    ours, reference = evaluate(expanded(body), x), exact(x.astype(np.float64))
+    assert np.linalg.norm(ours - reference) <= np.finfo(F).eps * np.linalg.norm(reference)
+
+
+@pytest.mark.parametrize("name", ["tanh", "one plus erf", "sigmoid", "silu"])
+def test_special_values(name):
+    body, exact = BODIES[name]
+    x = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-45, -1e-45, 1e-30, 88.7, -88.7, 1e4, -1e4, 3.4e38, -3.4e38, 0.6], F)
+    with np.errstate(all="ignore"):
+        reference = exact(x.astype(np.float64)).astype(F)
+        if name == "silu":
+            reference[1] = np.nan  # -inf / inf
+    ours = evaluate(expanded(body), x)
+    np.testing.assert_allclose(ours, reference, rtol=3e-7, atol=2e-38)
+    if name == "tanh":
+        assert np.array_equal(np.signbit(ours[3:7]), np.signbit(reference[3:7]))
+
+
+def test_what_stays():
+    text = str(expanded("%q = arith.divf %x0, %x0 : f32\n%e = math.exp %q : f32\n%l = math.log %e : f32\n%y = math.erf %l : f32"))
+    assert all(name in text for name in ("arith.divf", "math.exp", "math.log", "math.erf")) and "inline_asm" not in text
+
+
+def test_float64_stays():
+    context = new_context()
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(unary("%t = math.tanh %x0 : f64\n%y = arith.addf %t, %t : f64", (8,), "f64"))
+        before = str(module)
+        expand_math(module)
+        assert str(module) == before
+
+
+def test_float32_contracts():
+    assert "fastmath<contract>" in str(expanded("%p = arith.mulf %x0, %x0 : f32\n%y = arith.addf %p, %x0 : f32"))
