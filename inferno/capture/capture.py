@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import operator
 import re
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils._pytree import keystr, tree_flatten_with_path, treespec_dumps  # noqa: F401
 
 from inferno.capture.decompositions import table
-from inferno.capture.importer import import_graph
+from inferno.capture.importer import import_graph, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.signature import Argument, Result, Signature
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
@@ -120,7 +121,7 @@ def _signature(program: ExportedProgram, module: torch.nn.Module | None, model: 
             leaves.append((False, spec.arg.value))
             continue
         if not isinstance(spec.arg, TensorArgument):
-            raise CaptureError(f"input {spec.arg.name} is a {type(spec.arg).__name__}; only tensors and constants are understood")
+            raise _not_a_tensor(program, spec)
         value = values[spec.arg.name]
         if any(not isinstance(s, int) for s in value.shape):
             raise CaptureError(f"input {spec.arg.name} has a size that varies; export the model with static shapes")
@@ -153,6 +154,18 @@ def _signature(program: ExportedProgram, module: torch.nn.Module | None, model: 
     return Signature(
         tuple(arguments), tuple(results), tuple(leaves), tuple(names), input_spec, tuple(outputs), call.out_spec, _parameters(model),
     )
+
+
+def _not_a_tensor(program: ExportedProgram, spec: Any) -> Exception:
+    """The error for an argument of another kind; a token stands for an operation with a side effect."""
+    for node in program.graph.nodes:
+        if node.op == "call_function" and str(node.target) == "with_effects":
+            # Factorizations check their result by an operation of their own: the user wrote what it checks.
+            checked = next((n for n in node.all_input_nodes if n.op == "call_function"), node)
+            while checked.target is operator.getitem:
+                checked = checked.args[0]
+            return unsupported(checked, "it has a side effect", target=node.args[1] if checked is node else None)
+    return CaptureError(f"input {spec.arg.name} is a {type(spec.arg).__name__}; only tensors and constants are understood")
 
 
 def _state(spec: Any, program: ExportedProgram, module: torch.nn.Module | None) -> tuple[str, str, dict, str]:

@@ -73,13 +73,13 @@ def _unsupported(graph: torch.fx.Graph, error: Exception) -> UnsupportedOperatio
     return UnsupportedOperation(f"the model does not import: {type(error).__name__}: {text.splitlines()[0] if text else ''}")
 
 
-def unsupported(node: torch.fx.Node, reason: str) -> UnsupportedOperation:
+def unsupported(node: torch.fx.Node, reason: str, target: object = None) -> UnsupportedOperation:
     """An error that names the operation, the user's line and the shapes."""
     where = user_line(node)
     shapes = ", ".join(_describe(v) for v in node.all_input_nodes)
     place = f" at {where[0]}:{where[1]}" if where else ""
     lines = reason.strip().splitlines()
-    return UnsupportedOperation(f"{node.target}{place} on ({shapes}) is not supported: {lines[0] if lines else 'no reason given'}")
+    return UnsupportedOperation(f"{target or node.target}{place} on ({shapes}) is not supported: {lines[0] if lines else 'no reason given'}")
 
 
 def _describe(node: torch.fx.Node) -> str:

@@ -16,6 +16,9 @@ from inferno.target import Target
 def generate(kernel: func.FuncOp, schedule: Loops, target: Target) -> None:
     """Put the kernel's loops next to it and make the kernel its launcher."""
     name = kernel.name.value
+    if all(0 in t.shape for t in kernel.type.results):
+        with host.launcher(kernel):
+            return  # nothing to compute
     _reassociate(kernel)
     buffers = to_buffers(kernel)
     function = next(o for o in buffers.body.operations if isinstance(o, func.FuncOp))
@@ -36,8 +39,7 @@ def generate(kernel: func.FuncOp, schedule: Loops, target: Target) -> None:
             holder.regions[0].blocks[0].append(op.operation.clone(ip=False))
     with host.launcher(kernel) as arguments:
         extra = [host.temporary(t.shape, t.element_type) for t in temporaries]
-        if 0 not in [s for t in kernel.type.results for s in t.shape]:
-            host.launch(f"{name}_code", entry, [host.pointer(a) for a in [*arguments, *extra]], (max(1, extent), 1, 1), (1, 1, 1))
+        host.launch(f"{name}_code", entry, [host.pointer(a) for a in [*arguments, *extra]], (max(1, extent), 1, 1), (1, 1, 1))
 
 
 def _reassociate(kernel: func.FuncOp) -> None:

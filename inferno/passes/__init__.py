@@ -10,6 +10,7 @@ from importlib import import_module
 _PASSES = {
     # linalg -> fused
     "remove-asserts": "inferno.passes.remove_asserts:remove_asserts",
+    "fold-empty": "inferno.passes.fold_empty:fold_empty",
     "lift-constants": "inferno.passes.lift_constants:lift_constants",
     "fold-transposes": "inferno.passes.fold_transposes:fold_transposes",
     "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",

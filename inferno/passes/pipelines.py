@@ -7,7 +7,7 @@ PIPELINES = {
         "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true}"
     ),
     "inferno-fuse": (
-        "remove-asserts,func.func(canonicalize,cse),lift-constants,"
+        "remove-asserts,fold-empty,func.func(canonicalize,cse),lift-constants,"
         "outline-kernels,deduplicate-kernels"
     ),
     "inferno-schedule": "assign-schedules{target=$target}",

@@ -49,7 +49,7 @@ class CompiledModule:
         if self._executable is None:
             raise LaunchError(
                 f"compiled for {self.program.target.name}, which is not what {self.device} is; "
-                f"ir() and explain() work, calls need that machine",
+                f"ir() and explain() work, calls need that machine"
             )
         signature = self.program.signature
         tensors = signature.arguments_of(args, kwargs)

@@ -1,0 +1,288 @@
+"""``inferno.compile`` as a user meets it, on the cpu target."""
+
+import threading
+from collections import namedtuple
+
+import pytest
+import torch
+from checks import assert_right
+from torch import nn
+
+import inferno
+from inferno.mlir import ir, new_context
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 32)
+        self.norm = nn.LayerNorm(32)
+        self.register_buffer("offset", torch.ones(32), persistent=False)
+
+    def forward(self, x, scale=None):
+        y = torch.relu(self.norm(self.linear(x))) + self.offset
+        return y if scale is None else y * scale
+
+
+@pytest.fixture(scope="module")
+def net():
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+@pytest.fixture(scope="module")
+def compiled(net):
+    return inferno.compile(net, (torch.randn(4, 16),))
+
+
+def test_a_module_is_right(net):
+    assert_right(net, (torch.randn(4, 16),))
+
+
+def test_every_stage_prints_and_parses_back(compiled):
+    for stage in ("torch", "linalg", "fused", "scheduled", "gpu"):
+        text = compiled.ir(stage)
+        with new_context():
+            assert str(ir.Module.parse(text)) == text
+    assert "llvm.func" in compiled.ir("llvm")
+
+
+def test_weights_are_arguments_not_literals(compiled):
+    for stage in ("torch", "linalg", "fused"):
+        text = compiled.ir(stage)
+        assert "linear.weight" in text and "offset" in text and "dense<" not in text
+
+
+def test_unknown_stage_lists_the_stages(compiled):
+    with pytest.raises(inferno.OptionError, match="unknown stage 'nope'; the stages are torch, linalg"):
+        compiled.ir("nope")
+    with pytest.raises(inferno.OptionError, match="for GPUs"):
+        compiled.ir("ptx")
+
+
+def test_unknown_target_lists_the_targets(net):
+    with pytest.raises(inferno.OptionError, match="unknown target 'sm_1'; the targets are sm_80"):
+        inferno.compile(net, (torch.randn(4, 16),), target="sm_1")
+
+
+@pytest.mark.parametrize("bad, message", [
+    (torch.randn(5, 16), r"argument x: expected \(4, 16\) torch.float32 on cpu, got \(5, 16\)"),
+    (torch.randn(4, 16).double(), r"argument x: expected .*float32.*got .*float64"),
+    ([1, 2], "nested differently|argument x"),
+    (3, "argument x: expected a tensor"),
+])
+def test_inputs_that_do_not_fit_are_named(compiled, bad, message):
+    with pytest.raises(inferno.InputError, match=message):
+        compiled(bad)
+
+
+def test_too_many_arguments(compiled):
+    with pytest.raises(inferno.InputError):
+        compiled(torch.randn(4, 16), torch.randn(4, 16), torch.randn(4, 16))
+
+
+def test_arguments_by_name(net, compiled):
+    x = torch.randn(4, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x=x), compiled(x))
+
+
+def test_keyword_inputs(net):
+    assert_right(net, (torch.randn(4, 16),), {"scale": torch.randn(32)})
+
+
+def test_inputs_that_need_gradients_are_refused(compiled):
+    with pytest.raises(inferno.InputError, match="argument x.*requires_grad"):
+        compiled(torch.randn(4, 16, requires_grad=True))
+    with torch.no_grad():
+        compiled(torch.randn(4, 16, requires_grad=True))
+
+
+def test_weights_are_read_at_every_call(net, compiled):
+    x = torch.randn(4, 16)
+    with torch.no_grad():
+        old = net.linear.bias.clone()
+        net.linear.bias.add_(1)
+        torch.testing.assert_close(compiled(x), net(x))
+        net.linear.bias = nn.Parameter(old)
+        torch.testing.assert_close(compiled(x), net(x))
+
+
+def test_strides_and_offsets_of_inputs(net, compiled):
+    wide = torch.randn(16, 9)
+    with torch.no_grad():
+        for x in (wide[:, 1:5].t(), torch.randn(8, 16)[::2], torch.randn(65)[1:].reshape(4, 16), torch.randn(1, 16).expand(4, 16)):
+            torch.testing.assert_close(compiled(x), net(x))
+
+
+def test_the_model_is_not_changed():
+    net = Net().train()
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    seed = torch.random.get_rng_state()
+    inferno.compile(net, (torch.randn(4, 16, generator=torch.Generator().manual_seed(1)),))
+    assert torch.equal(torch.random.get_rng_state(), seed)
+    assert net.training and all(torch.equal(before[k], v) for k, v in net.state_dict().items())
+
+
+def test_mutated_buffers_are_written_back():
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x):
+            self.count.add_(x)
+            return self.count * 2
+
+    ours, eager = Counter(), Counter()
+    compiled = inferno.compile(ours, (torch.ones(3),))
+    assert torch.equal(ours.count, torch.zeros(3))
+    for _ in range(3):
+        torch.testing.assert_close(compiled(torch.ones(3)), eager(torch.ones(3)))
+    assert torch.equal(ours.count, eager.count)
+
+
+def test_mutated_inputs_are_written_back():
+    def double(x):
+        x.mul_(2)
+        return x + 1
+
+    x = torch.ones(4, 6).t()
+    y = inferno.compile(double, (torch.ones(6, 4),))(x)
+    assert torch.equal(x, torch.full((6, 4), 2.0)) and torch.equal(y, torch.full((6, 4), 3.0))
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+def test_nested_inputs_and_outputs():
+    def f(batch, pair):
+        total = batch["a"] + pair[0]
+        return {"sum": total, "rest": (pair[1], [total * 2, None, 3]), "pair": Pair(total, batch["a"])}
+
+    a, b = torch.randn(3), torch.randn(3)
+    compiled = inferno.compile(f, ({"a": a}, (b, "text")))
+    out, expected = compiled({"a": a}, (b, "text")), f({"a": a}, (b, "text"))
+    assert out["rest"][0] == "text" and out["rest"][1][1:] == [None, 3] and isinstance(out["pair"], Pair)
+    torch.testing.assert_close(out["rest"][1][0], expected["rest"][1][0])
+    with pytest.raises(inferno.InputError, match=r"argument pair\[1\]: expected 'text'.*got 'other'"):
+        compiled({"a": a}, (b, "other"))
+    with pytest.raises(inferno.InputError, match=r"argument batch\['a'\]: expected \(3,\)"):
+        compiled({"a": torch.randn(4)}, (b, "text"))
+
+
+def test_a_function_finds_the_parameters_it_closes_over():
+    layer = nn.Linear(4, 4)
+    x = torch.randn(2, 4)
+    compiled = inferno.compile(lambda x: torch.tanh(layer(x)), (x,))
+    with torch.no_grad():
+        layer.weight.zero_()
+        torch.testing.assert_close(compiled(x), torch.tanh(layer(x)))
+
+
+def test_an_exported_program(net):
+    x = torch.randn(4, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(inferno.compile(torch.export.export(net, (x,)), (x,))(x), net(x))
+
+
+def test_decorator_on_a_function_and_on_a_class():
+    x = torch.randn(3, 5)
+
+    @inferno.compile(inputs=(x,))
+    def f(x):
+        return torch.sigmoid(x) * 2
+
+    assert f.__name__ == "f"
+    torch.testing.assert_close(f(x), torch.sigmoid(x) * 2)
+
+    @inferno.compile(inputs=(x,))
+    class Small(nn.Linear):
+        def __init__(self):
+            super().__init__(5, 2)
+
+    small = Small()
+    assert isinstance(small, nn.Linear) and Small.__name__ == "Small"
+    with torch.no_grad():
+        torch.testing.assert_close(small(x), nn.functional.linear(x, small.weight, small.bias))
+    assert "func.func @main" in small.ir("linalg")
+
+
+@pytest.mark.parametrize("shape", [(0, 16), (4, 0)])
+def test_empty_tensors(shape):
+    x = torch.randn(shape)
+    assert_right(lambda x: (torch.relu(x), x.sum(0), x @ x.t()), (x,))
+
+
+def test_scalars_and_results_that_are_inputs():
+    x = torch.randn(())
+    compiled = inferno.compile(lambda x, y: (x * 2, y, y.view(6)), (x, torch.randn(2, 3)))
+    y = torch.randn(2, 3)
+    out = compiled(x, y)
+    torch.testing.assert_close(out[0], x * 2)
+    assert torch.equal(out[1], y) and torch.equal(out[2], y.view(6))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_dtypes(dtype):
+    net = Net().eval().to(dtype)
+    assert_right(net, (torch.randn(4, 16).to(dtype),))
+
+
+def test_integers_and_booleans():
+    i = torch.randint(-9, 9, (4, 5))
+    assert_right(lambda i: (i * 3 - 1, i > 2, (i > 2) & (i % 2 == 0), i.to(torch.int32) // 2, i.sum(), i.to(torch.uint8)), (i,))
+
+
+def test_several_threads(net, compiled):
+    xs = [torch.randn(4, 16) for _ in range(8)]
+    with torch.no_grad():
+        expected = [net(x) for x in xs]
+    wrong = []
+
+    def work(i):
+        with torch.no_grad():
+            for _ in range(50):
+                if not torch.allclose(compiled(xs[i]), expected[i], atol=1e-5):
+                    wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_a_model_that_branches_on_data_is_a_capture_error():
+    def f(x):
+        return x * 2 if x.sum() > 0 else x
+
+    with pytest.raises(inferno.CaptureError, match="test_compile.py"):
+        inferno.compile(f, (torch.randn(3),))
+
+
+def test_an_operation_that_is_not_known_is_named():
+    with pytest.raises(inferno.UnsupportedOperation, match=r"cholesky.*test_compile.py:\d+.*float32\[3, 3\]"):
+        inferno.compile(lambda x: torch.linalg.cholesky(x), (torch.eye(3),))
+    with pytest.raises(inferno.UnsupportedOperation, match=r"lgamma.*test_compile.py:\d+.*\[2, ?3\]"):
+        inferno.compile(lambda x: torch.lgamma(x), (torch.randn(2, 3),))
+
+
+def test_missing_inputs_and_wrong_models():
+    with pytest.raises(inferno.InputError, match="example_inputs is missing"):
+        inferno.compile(nn.Linear(2, 2))
+    with pytest.raises(inferno.InputError, match="expected an nn.Module"):
+        inferno.compile(3, (torch.randn(2),))
+
+
+def test_explain_names_what_a_kernel_fuses(compiled):
+    text = str(compiled.explain())
+    assert "linear (test_compile.py:" in text and "relu (test_compile.py:" in text and "target cpu" in text
+
+
+def test_code_for_a_machine_that_is_not_here(net):
+    compiled = inferno.compile(net, (torch.randn(4, 16),), target="sm_90a")
+    assert ".target sm_90a" in compiled.ir("ptx")
+    with pytest.raises(inferno.LaunchError, match="compiled for sm_90a"):
+        compiled(torch.randn(4, 16))
