@@ -1,0 +1,92 @@
+"""Exact float32 matmuls, and any others that tensor cores do not take, on the GPU against float64."""
+
+import pytest
+import torch
+from checks import assert_right
+
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+
+
+@pytest.fixture(autouse=True)
+def exact():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def randn(*shape, dtype=torch.float32):
+    return torch.randn(*shape, device="cuda").to(dtype)
+
+
+def linear_relu(x, w, b):
+    return torch.relu(x @ w + b)
+
+
+@pytest.mark.parametrize("m, n, k", [
+    (1, 1, 1), (3, 5, 1), (64, 128, 256), (128, 256, 512), (256, 256, 256), (65, 33, 31), (1, 1000, 500), (1000, 1, 500),
+    (7, 7, 5000), (333, 777, 111), (512, 512, 512), (1000, 1000, 1000), (1024, 1024, 1024), (2048, 1024, 513), (130, 4096, 300),
+])
+def test_sizes(m, n, k):
+    assert_right(linear_relu, (randn(m, k), randn(k, n), randn(n)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("m, n, k", [(65, 33, 31), (5, 7, 3), (100, 60, 77), (128, 130, 127)])
+def test_types(dtype, m, n, k):
+    assert_right(linear_relu, (randn(m, k, dtype=dtype), randn(k, n, dtype=dtype), randn(n, dtype=dtype)))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, y: x.t() @ y, lambda x, y: (x.t() @ y).t(), lambda x, y: y.t() @ x, lambda x, y: torch.tanh(x.t()) @ y,
+    lambda x, y: x.t() @ (y * 2 + 1), lambda x, y: torch.nn.functional.gelu(x.t() @ y),
+])
+@pytest.mark.parametrize("m, n, k", [(96, 64, 128), (95, 63, 127)])
+def test_layouts_prologues_epilogues(function, m, n, k):
+    assert_right(function, (randn(k, m), randn(k, n)))
+
+
+@pytest.mark.parametrize("shapes", [
+    ((4, 64, 32), (4, 32, 48)), ((3, 33, 17), (3, 17, 35)), ((2, 3, 16, 24), (2, 3, 24, 8)), ((5, 40, 30), (30, 20)),
+    ((70, 10, 10), (70, 10, 10)),
+])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_batches(shapes, dtype):
+    assert_right(torch.matmul, tuple(randn(*s, dtype=dtype) for s in shapes))
+
+
+def test_heads():
+    def attend(q, k):
+        q, k = (t.view(2, 50, 4, 16).transpose(1, 2) for t in (q, k))
+        return q @ k.transpose(-1, -2) * 0.25
+
+    assert_right(attend, (randn(2, 50, 64), randn(2, 50, 64)))
+
+
+def test_residual_and_row_bias():
+    def step(x, w, r, c):
+        return r + torch.sigmoid(x @ w + c)
+
+    assert_right(step, (randn(70, 90), randn(90, 50), randn(70, 50), randn(70, 1)))
+
+
+def test_vectors():
+    assert_right(lambda a, x: a @ x, (randn(300, 200), randn(200)))
+    assert_right(lambda x, a: x @ a, (randn(200), randn(200, 300)))
+    assert_right(torch.dot, (randn(5000), randn(5000)))
+
+
+def test_module():
+    model = torch.nn.Sequential(torch.nn.Linear(100, 130), torch.nn.GELU(), torch.nn.Linear(130, 70)).cuda()
+    assert_right(model, (randn(33, 100),))
+
+
+def test_infinities_and_nan():
+    x, w = randn(64, 40), randn(40, 50)
+    x[3, 5], x[7, 9], w[2, 4] = float("inf"), float("nan"), -float("inf")
+    assert_right(torch.matmul, (x, w))
+
+
+@pytest.mark.parametrize("m, n, k", [(64, 64, 30000), (200, 200, 8192), (2048, 2048, 4096)])
+def test_long_sums_stay_accurate(m, n, k):
+    assert_right(torch.matmul, (randn(m, k), randn(k, n)))
