@@ -4,6 +4,7 @@ import copy
 import inspect
 import operator
 import re
+import types
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
-from torch.utils._pytree import keystr, tree_flatten_with_path, treespec_dumps  # noqa: F401
+from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from inferno.capture.decompositions import table
 from inferno.capture.importer import import_graph, unsupported
@@ -74,7 +75,7 @@ class _Function(torch.nn.Module):
 
     def __init__(self, function: Callable) -> None:
         super().__init__()
-        self.function = function
+        self.function = _as_forward(function)
         try:
             found = inspect.getclosurevars(function)
         except TypeError:
@@ -85,6 +86,16 @@ class _Function(torch.nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
+
+
+def _as_forward(function: Callable) -> Callable:
+    """The function under the name that torch.export records lines for: it keeps the frames called ``forward`` alone."""
+    if not isinstance(function, types.FunctionType):
+        return function
+    code = function.__code__.replace(co_name="forward")
+    same = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    same.__kwdefaults__ = function.__kwdefaults__
+    return same
 
 
 def _as_module(model: Any) -> torch.nn.Module:
