@@ -6,22 +6,27 @@ tell, and the operations would keep everything else from being a structured kern
 
 from inferno.mlir import ir, owner, walk
 
+# What computes a condition and has no effect but its results.
+_PURE = ("arith.", "complex.", "index.", "linalg.index", "math.", "tensor.")
+
 
 def remove_asserts(module: ir.Module) -> None:
     """Erase every ``cf.assert``, also inside the bodies of structured operations, and what only its condition needed."""
+    candidates: list[ir.Operation] = []
     for op in walk(module.operation, "cf.assert"):
-        condition = op.operands[0]
+        _gather(op.operands[0], candidates)
         op.erase()
-        _erase_if_dead(condition)
+    while dead := [op for op in candidates if not any(True for r in op.results for _ in r.uses)]:
+        candidates = [op for op in candidates if op not in dead]
+        for op in dead:
+            op.erase()
 
 
-def _erase_if_dead(value: ir.Value) -> None:
+def _gather(value: ir.Value, found: list[ir.Operation]) -> None:
+    """Add to ``found`` the operations that ``value`` is computed by, each once."""
     producer = owner(value)
-    if producer is None or len(producer.regions) or any(True for r in producer.results for _ in r.uses):
+    if producer is None or producer in found or len(producer.regions) or not producer.name.startswith(_PURE):
         return
-    if not producer.name.startswith(("arith.", "math.", "tensor.")):
-        return
-    operands = list(producer.operands)
-    producer.erase()
-    for operand in operands:
-        _erase_if_dead(operand)
+    found.append(producer)
+    for operand in producer.operands:
+        _gather(operand, found)
