@@ -26,7 +26,7 @@ def expand_math(kernel_op) -> None:
     with operation.context, ir.Location.unknown():
         for op in walk(operation, "arith.addf"):
             _replace(op, _one_plus_erf(op))
-        for op in walk(operation, "math.erf"):
+        for op in reversed(walk(operation, "math.erf", "arith.divf")):
             if not len(list(op.results[0].uses)):
                 op.erase()
         for op in walk(operation, "math.tanh"):
@@ -99,9 +99,12 @@ def _one_plus_erf(op: ir.Operation) -> ir.Value | None:
     erf = _other(op, 1.0, ("math.erf",)) if _float32(op.results[0]) else None
     if erf is None:
         return None
-    x = erf.operands[0]
+    x, quotient = erf.operands[0], owner(erf.operands[0])
     with ir.InsertionPoint(op):
         f32 = x.type
+        if quotient is not None and quotient.name == "arith.divf" and (divisor := _constant(quotient.operands[1])):
+            # erf(x / sqrt(2)): eager multiplies too, and an exact division is as long as all the rest.
+            x = arith.mulf(quotient.operands[0], splat(f32, 1 / divisor))
         # Beyond 12 the Gaussian is 0 and infinity would make 0 * infinity of it.
         distance = arith.minimumf(_intrinsic("llvm.fabs.f32", x), splat(f32, 12.0))
         w = arith.mulf(distance, splat(f32, _ERFC_SCALE))

@@ -14,6 +14,10 @@ SIGMOID = ONE + "%n = arith.negf %x0 : f32\n%e = math.exp %n : f32\n%d = arith.a
 BODIES = {
     "tanh": ("%y = math.tanh %x0 : f32", np.tanh),
     "one plus erf": (ONE + "%e = math.erf %x0 : f32\n%y = arith.addf %one, %e : f32", lambda x: 1 + np.vectorize(math.erf)(x)),
+    "gelu": (ONE + "%h = arith.constant 0.5 : f32\n%c = arith.constant 1.41421354 : f32\n"
+             "%q = arith.divf %x0, %c : f32\n%e = math.erf %q : f32\n"
+             "%s = arith.addf %e, %one : f32\n%t = arith.mulf %s, %h : f32\n%y = arith.mulf %x0, %t : f32",
+             lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))),
     "sigmoid": (SIGMOID + "%y = arith.divf %one, %d : f32", lambda x: 1 / (1 + np.exp(-x))),
     "silu": (SIGMOID + "%y = arith.divf %x0, %d : f32", lambda x: x / (1 + np.exp(-x))),
     "cube": ("%c = arith.constant 3.0 : f32\n%y = math.powf %x0, %c : f32", lambda x: x**3),
@@ -82,6 +86,10 @@ def test_special_values(name):
     np.testing.assert_allclose(ours, reference, rtol=3e-7, atol=2e-38)
     if name == "tanh":
         assert np.array_equal(np.signbit(ours[3:7]), np.signbit(reference[3:7]))
+
+
+def test_gelu_does_not_divide():
+    assert "arith.divf" not in str(expanded(BODIES["gelu"][0]))
 
 
 def test_what_stays():
