@@ -9,10 +9,11 @@ from inferno.codegen.gpu_function import Buffer, gpu_function
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, pointer
+from inferno.codegen.transposing import Transposing, shared_arrays
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, scf, walk
 from inferno.schedule.accesses import Access, row_major
-from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.elementwise import Elementwise, transposed
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
 from inferno.target import Target
 
@@ -28,6 +29,9 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
     buffers = [
         Buffer(t.element_type, prod(shape), i not in written) for i, (t, shape) in enumerate(zip(kernel.type.inputs, shapes))
     ]
+    if schedule.tile:
+        _generate_transposing(kernel, schedule, point, buffers)
+        return
     block_points = schedule.threads * schedule.vector * schedule.unroll
     blocks = -(-point.points // block_points)
     width = 32 if max(blocks * block_points, *(b.count for b in buffers)) < 2**31 else 64
@@ -36,6 +40,19 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
         _Emitter(point, schedule, Integers(width), function.buffers).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [pointer(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1))
+
+
+def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Pointwise, buffers: list[Buffer]) -> None:
+    found = transposed(point)
+    if found is None:
+        raise CompileError(f"@{kernel.name.value} has no transposed input; its schedule must have tile = 0")
+    across, numbers = found
+    ints, name = Integers(32 if max(b.count for b in buffers) < 2**30 else 64), kernel.name.value
+    with gpu_function(kernel, buffers, schedule.threads, shared_arrays(point, numbers, schedule.tile)) as function:
+        emitter = Transposing(point, schedule, across, numbers, ints, function.buffers, function.shared)
+        emitter.emit()
+    with launcher(kernel) as arguments:
+        launch(f"{name}_gpu", name, [pointer(a) for a in arguments], (emitter.blocks(), 1, 1), (schedule.threads, 1, 1))
 
 
 @dataclass

@@ -113,6 +113,12 @@ def supported(contraction: Contraction) -> bool:
         return False
     if any(stride < 0 for p in places for stride in p.strides):
         return False
+    # In place, an element may only be read by the thread that writes it.
+    written = {d.access.argument: d.access for d in c.destinations}
+    if any(p.argument in written for p in (*c.lhs.reads, *c.rhs.reads)):
+        return False
+    if any(e.argument in written and e != written[e.argument] for e in c.extras):
+        return False
     bodies = [m for m in (c.lhs.prologue, c.rhs.prologue, c.epilogue) if m is not None]
     if any(not supported_body(b.generic) or walk(b.generic, "tensor.extract") for b in bodies):
         return False

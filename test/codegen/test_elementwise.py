@@ -120,3 +120,18 @@ REDUCTION = """func.func private @map(%a: tensor<64x64xf32>, %o: tensor<64xf32>)
 ], ids=["reduction", "empty", "complex", "floordiv"])
 def test_refuses(text):
     assert choose(text, "elementwise") is None
+
+
+@pytest.mark.parametrize("element, tile", [("f32", 32), ("bf16", 64), ("i1", 64)])
+def test_transposes_go_through_shared_memory(element, tile):
+    shape = (1000, 2000)
+    text = elementwise([(shape, element)], ((2000, 1000), element), ["n,m", "m,n"], "mn", f"linalg.yield %x0 : {element}")
+    built = build(text, "elementwise")
+    assert built.schedule.tile == tile and built.count(r"ld\.shared") == built.count(r"ld\.global") == tile * tile // 256
+    if built.resources:
+        assert built.resources.registers <= 48 and built.resources.spills == 0
+
+
+def test_permuted_rows_do_not():
+    text = elementwise([((64, 32, 128), "f32")], ((32, 64, 128), "f32"), ["b,a,c", "a,b,c"], "abc", "linalg.yield %x0 : f32")
+    assert choose(text, "elementwise").tile == 0

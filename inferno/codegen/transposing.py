@@ -1,0 +1,119 @@
+"""Elementwise kernels that transpose: square tiles go through shared memory, so that reads and writes are both coalesced.
+
+A block takes a tile of two runs of loops: ``across``, in which the transposed inputs are contiguous, and the last one, in
+which the destination is.  Inputs that are not transposed are read directly.
+"""
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from inferno.codegen.elements import load, store
+from inferno.codegen.gpu_function import element_bytes, stored_type
+from inferno.codegen.inline import inline_body
+from inferno.codegen.integers import Integer, Integers
+from inferno.mlir import arith, gpu, ir, scf, walk
+from inferno.schedule.accesses import Access
+from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.pointwise import Pointwise
+
+
+def pitch(tile: int, element: ir.Type) -> int:
+    """Elements from one row of a tile to the next: an odd number of 4-byte banks more than none."""
+    return tile + max(1, 4 // element_bytes(element))
+
+
+@dataclass
+class Transposing:
+    """``buffers`` are the kernel's parameters, ``shared`` one array for each transposed input."""
+
+    point: Pointwise
+    schedule: Elementwise
+    across: int
+    transposed: tuple[int, ...]
+    ints: Integers
+    buffers: list[ir.Value]
+    shared: list[ir.Value]
+
+    def blocks(self) -> int:
+        return prod(self.grid())
+
+    def grid(self) -> list[int]:
+        """Tiles, or single coordinates, along every run."""
+        sizes, last = self.point.run_sizes, len(self.point.runs) - 1
+        return [ceil(s / self.schedule.tile) if r in (self.across, last) else s for r, s in enumerate(sizes)]
+
+    def emit(self) -> None:
+        ints, tile, threads = self.ints, self.schedule.tile, self.schedule.threads
+        index, last = ir.IndexType.get(), len(self.point.runs) - 1
+        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
+        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        # Blocks run over the tiles; multiplied up, they are the coordinates of a tile's first point.
+        first = [ints.mul(c, tile) if r in (self.across, last) else c for r, c in enumerate(ints.split(block, self.grid()))]
+        lane, row = ints.rem(thread, 32), ints.div(thread, 32)
+        sizes = self.point.run_sizes
+
+        def at(i: Integer, j: Integer) -> list[Integer]:
+            """Coordinates of a tile's point, clamped into the box."""
+            found = list(first)
+            for run, x in ((self.across, i), (last, j)):
+                found[run] = ints.add(found[run], x)
+                if sizes[run] % tile:
+                    found[run] = ints.min(found[run], sizes[run] - 1)
+            return found
+
+        places = [(ints.add(row, a), ints.add(lane, b)) for a in range(0, tile, threads // 32) for b in range(0, tile, 32)]
+        for number, array in zip(self.transposed, self.shared):
+            source = self.point.sources[number]
+            values = [self.read(source, at(i, j)) for j, i in places]
+            for (j, i), value in zip(places, values):
+                store(ints, value, array, ints.add(ints.mul(j, pitch(tile, source.element)), i))
+        gpu.barrier()
+        loaded = [[self.operand(n, s, i, j, at(i, j)) for n, s in enumerate(self.point.sources)] for i, j in places]
+        for (i, j), values in zip(places, loaded):
+            where = at(i, j)
+            results = inline_body(self.point.block, values, self.indices(where))
+            self.write(results, where, ints.add(first[self.across], i), ints.add(first[last], j))
+
+    def read(self, source: Access, where: list[Integer]) -> ir.Value:
+        offset = self.ints.dot(where, self.point.run_strides(source), source.offset)
+        return load(self.ints, self.buffers[source.argument], offset, source.element)
+
+    def operand(self, number: int, source: Access | None, i: Integer, j: Integer, where: list[Integer]) -> ir.Value:
+        if source is None:
+            return arith.constant(ir.IntegerType.get_signless(1), 0)
+        if number not in self.transposed:
+            return self.read(source, where)
+        begin = self.ints.add(self.ints.mul(j, pitch(self.schedule.tile, source.element)), i)
+        return load(self.ints, self.shared[self.transposed.index(number)], begin, source.element)
+
+    def indices(self, where: list[Integer]) -> list[ir.Value]:
+        if not walk(self.point.generic, "linalg.index"):
+            return []
+        found: list[Integer] = [0] * len(self.point.sizes)
+        for run, c in zip(self.point.runs, where):
+            for d, x in zip(run, self.ints.split(c, [self.point.sizes[d] for d in run])):
+                found[d] = x
+        return [self.ints.index(x) for x in found]
+
+    def write(self, results: list[ir.Value], where: list[Integer], i: Integer, j: Integer) -> None:
+        """Store where the unclamped coordinates ``i`` and ``j`` lie inside the box."""
+        ints, sizes, last = self.ints, self.point.run_sizes, len(self.point.runs) - 1
+        conditions = [ints.less(x, sizes[r]) for r, x in ((self.across, i), (last, j)) if sizes[r] % self.schedule.tile]
+        if not conditions:
+            self.store(results, where)
+            return
+        inside = scf.IfOp(conditions[0] if len(conditions) == 1 else arith.andi(*conditions))
+        with ir.InsertionPoint(inside.then_block):
+            self.store(results, where)
+            scf.yield_([])
+
+    def store(self, results: list[ir.Value], where: list[Integer]) -> None:
+        for destination, value in zip(self.point.destinations, results):
+            offset = self.ints.dot(where, self.point.run_strides(destination), destination.offset)
+            store(self.ints, value, self.buffers[destination.argument], offset)
+
+
+def shared_arrays(point: Pointwise, transposed: tuple[int, ...], tile: int) -> list[tuple[int, ir.Type]]:
+    """Count and type of the array that each transposed input needs."""
+    elements = [point.sources[n].element for n in transposed]
+    return [(tile * pitch(tile, e), stored_type(e)) for e in elements]
