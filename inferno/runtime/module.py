@@ -132,19 +132,19 @@ def _executable(program: Program, device: torch.device) -> Any:
     """What runs the program on ``device``; None where the program is for another machine."""
     from inferno.runtime.plan import read_plan
 
+    dtypes = [r.dtype for r in program.signature.results]
     if program.target.kind == "cpu":
         if device.type != "cpu":
             return None
         from inferno.runtime.cpu import CpuExecutable
 
-        dtypes = [r.dtype for r in program.signature.results]
         return CpuExecutable(read_plan(program.stages["gpu"]), {n: k.llvm for n, k in program.kernels.items()}, dtypes)
     if device.type != "cuda" or not _runs(program.target, target_of(device)):
         return None
     from inferno.runtime.executable import GpuExecutable
 
     binaries = {n: k.cubin or k.ptx.encode() for n, k in program.kernels.items() if k.ptx}
-    return GpuExecutable(read_plan(program.stages["gpu"]), binaries, device)
+    return GpuExecutable(read_plan(program.stages["gpu"]), binaries, device, dtypes)
 
 
 def _runs(code: Target, machine: Target) -> bool:

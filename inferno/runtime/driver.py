@@ -1,0 +1,60 @@
+"""The CUDA driver, through cuda-bindings: modules, functions, their attributes.  Imported only where there is a GPU."""
+
+import ctypes
+from typing import Any
+
+from inferno.errors import LaunchError
+
+
+def _bindings() -> Any:
+    from cuda.bindings import driver
+
+    return driver
+
+
+def check(result: tuple, doing: str) -> Any:
+    """The value of a driver call; LaunchError names the driver's error and what was being done."""
+    driver = _bindings()
+    code, *values = result
+    if code != driver.CUresult.CUDA_SUCCESS:
+        raise LaunchError(f"{doing}: {describe(int(code))}")
+    return values[0] if len(values) == 1 else values
+
+
+def describe(code: int) -> str:
+    """The name and text of a CUresult."""
+    driver = _bindings()
+    try:
+        name = driver.CUresult(code).name
+        text = driver.cuGetErrorString(driver.CUresult(code))[1]
+        return f"{name} ({text.decode() if text else 'no description'})"
+    except ValueError:
+        return f"CUDA error {code}"
+
+
+def load(binary: bytes, name: str) -> Any:
+    """Load a cubin, or PTX text for the driver to assemble, into the current context."""
+    driver = _bindings()
+    data = binary if binary[:4] == b"\x7fELF" else binary + b"\0"
+    return check(driver.cuModuleLoadData(data), f"loading kernel {name}")
+
+
+def unload(module: Any) -> None:
+    """Unload a module; the context may be gone already when the interpreter ends."""
+    _bindings().cuModuleUnload(module)
+
+
+def function(module: Any, name: str, shared: int) -> int:
+    """The handle of a kernel, ready to be launched with ``shared`` bytes of dynamic shared memory."""
+    driver = _bindings()
+    handle = check(driver.cuModuleGetFunction(module, name.encode()), f"finding kernel {name}")
+    if shared > 48 * 1024:
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        check(driver.cuFuncSetAttribute(handle, attribute, shared), f"giving kernel {name} {shared} bytes of shared memory")
+    return int(handle)
+
+
+def address(name: str) -> int:
+    """The address of a function of the driver's library, for native code to call."""
+    library = ctypes.CDLL("libcuda.so.1")
+    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value

@@ -1,0 +1,72 @@
+"""Run a plan on a GPU: one native call launches all of its kernels on the caller's stream."""
+
+import ctypes
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from inferno.errors import CompileError, LaunchError
+from inferno.mlir import ExecutionEngine, ir, new_context
+from inferno.runtime import driver
+from inferno.runtime.host import ARGUMENTS, ERROR, STEP, host_program
+from inferno.runtime.plan import Launch, Plan
+
+
+class GpuExecutable:
+    """A plan with its kernels loaded on one device.  Never synchronises; safe from several threads; can be captured in a
+    CUDA graph.  Results and workspace come from torch's caching allocator."""
+
+    def __init__(self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype]) -> None:
+        """``binaries``: cubin or PTX by kernel (gpu.module) name; ``dtypes``: of the outputs."""
+        if any(not isinstance(s, Launch) for s in plan.steps):
+            raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
+        self._plan = plan
+        self._index = torch.cuda.current_device() if device.index is None else device.index
+        self._device = torch.device("cuda", self._index)
+        count = len(plan.arguments)
+        self._fresh = [(i, o.shape, dtypes[i]) for i, o in enumerate(plan.outputs) if o.result == i]
+        words = {i: ARGUMENTS + count + n for n, (i, _, _) in enumerate(self._fresh)}
+        self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self._fresh))
+        self._simple = [o.result for o in plan.outputs] == [i for i, _, _ in self._fresh] == list(range(len(plan.outputs)))
+        with torch.cuda.device(self._device):
+            torch.cuda.current_stream().synchronize()  # makes torch's context current
+            self._modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
+            functions = [self._function(s) for s in plan.steps]
+        text = host_program(plan, functions, driver.address("cuLaunchKernel"), driver.address("cuTensorMapEncodeTiled"), words)
+        with new_context(), ir.Location.unknown():
+            self._engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
+            self._engine.initialize()
+        self._native = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup("run"))
+
+    def _function(self, step: Launch) -> int:
+        module, name = step.kernel.split("::")
+        return driver.function(self._modules[module], name, step.shared)
+
+    def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs for these arguments, which must be on the device, contiguous and 16-byte aligned."""
+        if torch._C._cuda_getDevice() != self._index:
+            with torch.cuda.device(self._device):
+                return self._run(arguments)
+        return self._run(arguments)
+
+    def _run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        device = self._device
+        fresh = [torch.empty(shape, dtype=dtype, device=device) for _, shape, dtype in self._fresh]
+        size = self._plan.workspace_bytes
+        workspace = torch.empty(size, dtype=torch.uint8, device=device) if size else None
+        state = self._words(
+            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self._index), workspace.data_ptr() if size else 0,
+            *[t.data_ptr() for t in arguments], *[t.data_ptr() for t in fresh],
+        )
+        # The engine's entry wants a pointer to a pointer to the argument: the first two words are those.
+        base = ctypes.addressof(state)
+        state[0], state[1] = base + 8, base
+        self._native(base)
+        if state[ERROR]:
+            step = self._plan.steps[state[STEP]]
+            raise LaunchError(f"launching {step.kernel}: {driver.describe(state[ERROR])}")
+        if self._simple:
+            return fresh
+        owned = {i: t for (i, _, _), t in zip(self._fresh, fresh)}
+        return [(arguments[o.argument] if o.argument >= 0 else owned[o.result]).view(o.shape) for o in self._plan.outputs]

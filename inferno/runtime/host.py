@@ -1,0 +1,169 @@
+"""A launch plan as native code: one function that launches every kernel of the plan.
+
+The function's text is the LLVM dialect, straight-line, compiled by MLIR's execution engine in 1 ms a launch.  Its one
+argument points to 64-bit words: [unused, own address, error, step, stream, workspace, arguments..., results...].  The
+first call of the driver that fails leaves its code and the step's number there, and nothing after it is launched.
+The parameters of kernels, tensor maps too, are on the caller's stack, so that any number of threads can be in it.
+"""
+
+from collections.abc import Sequence
+
+from inferno.runtime.plan import Buffer, Launch, Plan, TensorMap
+
+ERROR, STEP, STREAM, WORKSPACE, ARGUMENTS = 2, 3, 4, 5, 6
+
+# Values of the driver's enumerations, from cuda.h.
+_ELEMENTS = {"i8": 0, "ui8": 0, "ui16": 1, "ui32": 2, "i32": 3, "ui64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9, "f32_ftz": 10, "tf32": 11}
+_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
+
+_DECLARATIONS = """
+  llvm.func internal @launch(%function: i64, %gx: i32, %gy: i32, %gz: i32, %bx: i32, %by: i32, %bz: i32, %shared: i32, %state: !llvm.ptr, %parameters: !llvm.ptr, %step: i64) {{
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %null = llvm.mlir.zero : !llvm.ptr
+    %e = llvm.getelementptr %state[{error}] : (!llvm.ptr) -> !llvm.ptr, i64
+    %old = llvm.load %e : !llvm.ptr -> i64
+    %zero64 = llvm.mlir.constant(0 : i64) : i64
+    %bad = llvm.icmp "ne" %old, %zero64 : i64
+    llvm.cond_br %bad, ^out, ^go
+  ^go:
+    %s = llvm.getelementptr %state[{stream}] : (!llvm.ptr) -> !llvm.ptr, i64
+    %stream = llvm.load %s : !llvm.ptr -> !llvm.ptr
+    %f = llvm.inttoptr %function : i64 to !llvm.ptr
+    %target = llvm.mlir.constant({launch} : i64) : i64
+    %driver = llvm.inttoptr %target : i64 to !llvm.ptr
+    %code = llvm.call %driver(%f, %gx, %gy, %gz, %bx, %by, %bz, %shared, %stream, %parameters, %null) : !llvm.ptr, (!llvm.ptr, i32, i32, i32, i32, i32, i32, i32, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+    %failed = llvm.icmp "ne" %code, %zero : i32
+    llvm.cond_br %failed, ^fail, ^out
+  ^fail:
+    %wide = llvm.sext %code : i32 to i64
+    llvm.store %wide, %e : i64, !llvm.ptr
+    %p = llvm.getelementptr %state[{step}] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %step, %p : i64, !llvm.ptr
+    llvm.br ^out
+  ^out:
+    llvm.return
+  }}
+  llvm.func internal @encode(%map: !llvm.ptr, %element: i32, %rank: i32, %address: !llvm.ptr, %table: !llvm.ptr, %swizzle: i32, %l2: i32, %state: !llvm.ptr, %step: i64) {{
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %strides = llvm.getelementptr %table[5] : (!llvm.ptr) -> !llvm.ptr, i64
+    %box = llvm.getelementptr %table[10] : (!llvm.ptr) -> !llvm.ptr, i64
+    %ones = llvm.getelementptr %table[13] : (!llvm.ptr) -> !llvm.ptr, i64
+    %target = llvm.mlir.constant({encode} : i64) : i64
+    %driver = llvm.inttoptr %target : i64 to !llvm.ptr
+    %code = llvm.call %driver(%map, %element, %rank, %address, %table, %strides, %box, %ones, %zero, %swizzle, %l2, %zero) : !llvm.ptr, (!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i32, i32, i32) -> i32
+    %failed = llvm.icmp "ne" %code, %zero : i32
+    llvm.cond_br %failed, ^fail, ^out
+  ^fail:
+    %wide = llvm.sext %code : i32 to i64
+    %e = llvm.getelementptr %state[{error}] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %wide, %e : i64, !llvm.ptr
+    %p = llvm.getelementptr %state[{step}] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %step, %p : i64, !llvm.ptr
+    llvm.br ^out
+  ^out:
+    llvm.return
+  }}
+"""
+
+
+def host_program(plan: Plan, functions: Sequence[int], launch: int, encode: int, result_words: dict[int, int]) -> str:
+    """The text of a module with ``@run``.
+
+    ``functions`` are the kernels' handles, one for each step; ``launch`` and ``encode`` the addresses of cuLaunchKernel and
+    cuTensorMapEncodeTiled; ``result_words`` gives the word of each fresh result's address.
+    """
+    writer = _Writer(result_words)
+    for number, (step, function) in enumerate(zip(plan.steps, functions)):
+        writer.launch(number, step, function)
+    declarations = _DECLARATIONS.format(error=ERROR, step=STEP, stream=STREAM, launch=launch, encode=encode)
+    return f"module {{\n{declarations}{writer.module()}}}\n"
+
+
+class _Writer:
+    def __init__(self, result_words: dict[int, int]) -> None:
+        self._result_words = result_words
+        self._lines: list[str] = []
+        self._globals: list[str] = []
+        self._count = 0
+        self._most = 1
+        self._maps = 1
+
+    def module(self) -> str:
+        """The globals and ``@run``."""
+        head = [
+            f"%most = llvm.mlir.constant({self._most} : i32) : i32", "%values = llvm.alloca %most x i64 : (i32) -> !llvm.ptr",
+            "%parameters = llvm.alloca %most x !llvm.ptr : (i32) -> !llvm.ptr",
+            f"%count = llvm.mlir.constant({self._maps} : i32) : i32",
+            "%maps = llvm.alloca %count x !llvm.array<16 x i64> {alignment = 64 : i64} : (i32) -> !llvm.ptr",
+        ]
+        body = "\n    ".join([*head, *self._lines, "llvm.return"])
+        return "\n".join(self._globals) + f"\n  llvm.func @run(%state: !llvm.ptr) {{\n    {body}\n  }}\n"
+
+    def launch(self, number: int, step: Launch, function: int) -> None:
+        """Fill the parameters of one kernel and launch it."""
+        self._most = max(self._most, len(step.parameters))
+        maps = 0
+        for i, parameter in enumerate(step.parameters):
+            if isinstance(parameter, TensorMap):
+                slot = self._new(f"llvm.getelementptr %maps[{maps}] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<16 x i64>")
+                self._encode(number, slot, parameter)
+                maps += 1
+            else:
+                slot = self._new(f"llvm.getelementptr %values[{i}] : (!llvm.ptr) -> !llvm.ptr, i64")
+                self._lines.append(f"llvm.store {self._address(parameter)}, {slot} : i64, !llvm.ptr")
+            place = self._new(f"llvm.getelementptr %parameters[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr")
+            self._lines.append(f"llvm.store {slot}, {place} : !llvm.ptr, !llvm.ptr")
+        self._maps = max(self._maps, maps)
+        sizes = [self._constant(v, "i32") for v in (*step.grid, *step.block, step.shared)]
+        handle, position = self._constant(function, "i64"), self._constant(number, "i64")
+        self._lines.append(
+            f"llvm.call @launch({handle}, {', '.join(sizes)}, %state, %parameters, {position}) : "
+            "(i64, i32, i32, i32, i32, i32, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> ()"
+        )
+
+    def _encode(self, number: int, slot: str, map_: TensorMap) -> None:
+        """Call the driver to make a tensor map; its table holds sizes, strides, box sizes and element strides (all one)."""
+        rank = len(map_.sizes)
+        words = [*_padded(map_.sizes, 5), *_padded(map_.strides[1:], 5), *_pairs(map_.box, 3), *_pairs([1] * rank, 3)]
+        name = f"table{len(self._globals)}"
+        self._globals.append(f"  llvm.mlir.global internal constant @{name}(dense<{words}> : tensor<16xi64>) : !llvm.array<16 x i64>")
+        table = self._new(f"llvm.mlir.addressof @{name} : !llvm.ptr")
+        where = self._new(f"llvm.inttoptr {self._address(map_.buffer)} : i64 to !llvm.ptr")
+        values = [self._constant(v, "i32") for v in (_ELEMENTS[map_.element], rank)]
+        tail = [self._constant(v, "i32") for v in (_SWIZZLES[map_.swizzle], _PROMOTIONS[map_.l2])]
+        position = self._constant(number, "i64")
+        self._lines.append(
+            f"llvm.call @encode({slot}, {', '.join(values)}, {where}, {table}, {', '.join(tail)}, %state, {position}) : "
+            "(!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i32, i32, !llvm.ptr, i64) -> ()"
+        )
+
+    def _address(self, buffer: Buffer) -> str:
+        """The address of a buffer, as an i64."""
+        if buffer.place == "workspace":
+            base = self._word(WORKSPACE)
+            return self._new(f"llvm.add {base}, {self._constant(buffer.index, 'i64')} : i64") if buffer.index else base
+        return self._word(ARGUMENTS + buffer.index if buffer.place == "argument" else self._result_words[buffer.index])
+
+    def _word(self, index: int) -> str:
+        place = self._new(f"llvm.getelementptr %state[{index}] : (!llvm.ptr) -> !llvm.ptr, i64")
+        return self._new(f"llvm.load {place} : !llvm.ptr -> i64")
+
+    def _constant(self, value: int, type_: str) -> str:
+        return self._new(f"llvm.mlir.constant({value} : {type_}) : {type_}")
+
+    def _new(self, text: str) -> str:
+        name = f"%v{self._count}"
+        self._count += 1
+        self._lines.append(f"{name} = {text}")
+        return name
+
+
+def _padded(values: Sequence[int], count: int) -> list[int]:
+    return [*values, *[0] * (count - len(values))]
+
+
+def _pairs(values: Sequence[int], count: int) -> list[int]:
+    """32-bit values, two in each 64-bit word."""
+    padded = _padded(values, 2 * count)
+    return [padded[2 * i] | padded[2 * i + 1] << 32 for i in range(count)]
