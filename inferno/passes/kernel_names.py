@@ -1,0 +1,109 @@
+"""Names for kernels: what a kernel computes, in a few words; ``matmul_addf_maximumf``, ``reduce_addf``, ``tm_scan``."""
+
+import re
+
+from inferno.mlir import ir, owner, walk
+
+_LONGEST = 40
+# What only converts, compares or moves; named where there is nothing else.
+_MINOR = {"extf", "truncf", "extsi", "extui", "trunci", "index_cast", "sitofp", "uitofp", "cmpi", "cmpf", "andi", "ori", "select", "index"}
+
+
+class Names:
+    """Symbols that the module does not have yet."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self._taken = {
+            ir.StringAttr(op.attributes["sym_name"]).value for op in module.body.operations if "sym_name" in op.attributes
+        }
+
+    def make(self, anchor: ir.Operation) -> str:
+        """A new symbol for the kernel of ``anchor``."""
+        base = name_of(anchor)
+        name, count = base, 1
+        while name in self._taken:
+            name, count = f"{base}_{count}", count + 1
+        self._taken.add(name)
+        return name
+
+
+def name_of(anchor: ir.Operation) -> str:
+    """At most 40 characters; depends on the operation alone, so that equal kernels of two models are called the same."""
+    if anchor.name == "linalg.generic":
+        words = _generic(anchor)
+    elif anchor.name.startswith("linalg."):
+        words = [anchor.name.removeprefix("linalg.")]
+    elif anchor.name.startswith("tensor."):
+        words = [anchor.name.removeprefix("tensor.")]
+    else:  # tm_tensor.scan -> tm_scan, scf.for -> scf_for
+        words = [anchor.name.replace("tm_tensor.", "tm_").replace(".", "_")]
+    name = ""
+    for word in words:
+        if name and len(name) + 1 + len(word) > _LONGEST:
+            break
+        name = f"{name}_{word}" if name else word
+    return re.sub(r"\W", "_", name)[:_LONGEST]
+
+
+def _generic(anchor: ir.Operation) -> list[str]:
+    body = [o for o in walk(anchor) if o.parent is not None and o.parent.operation == anchor]
+    reduces = "reduction" in str(anchor.attributes["iterator_types"])
+    product = _product(anchor) if reduces else None
+    if product is not None:
+        at = body.index(product)
+        return [*_words(body[:at]), _contraction(anchor), *_words([o for o in body[at + 1:] if not _accumulates(o, product)])]
+    words = _words(body)
+    if not words:
+        words = [o.name.partition(".")[2] for o in body if o.name not in ("linalg.yield", "linalg.index", "arith.constant")][-1:]
+    if reduces:
+        return ["reduce", *words]
+    return words or [_movement(anchor)]
+
+
+def _words(ops: list[ir.Operation]) -> list[str]:
+    """Each kind of operation once, in order."""
+    names = ["gather" if o.name == "tensor.extract" else o.name.partition(".")[2] for o in ops]
+    return list(dict.fromkeys(n for n in names if n not in _MINOR and n not in ("yield", "constant")))
+
+
+def _product(generic: ir.Operation) -> ir.Operation | None:
+    """The multiplication of a contraction: what is added to an accumulator, and multiplies two different values."""
+    block = generic.regions[0].blocks[0]
+    for accumulator in list(block.arguments)[len(generic.operands) - len(generic.results):]:
+        for use in accumulator.uses:
+            add = use.owner.operation
+            if add.name in ("arith.addf", "arith.addi"):
+                for value in add.operands:
+                    producer = owner(value)
+                    if producer is not None and producer.name in ("arith.mulf", "arith.muli") and _two_inputs(producer):
+                        return producer
+    return None
+
+
+def _two_inputs(product: ir.Operation) -> bool:
+    left, right = product.operands
+    return left != right and (isinstance(left, ir.BlockArgument) or owner(left) != owner(right))
+
+
+def _accumulates(op: ir.Operation, product: ir.Operation) -> bool:
+    return op.name in ("arith.addf", "arith.addi") and product.results[0] in list(op.operands)
+
+
+def _maps(generic: ir.Operation) -> list[ir.AffineMap]:
+    return [m if isinstance(m, ir.AffineMap) else m.value for m in generic.opview.indexing_maps]
+
+
+def _contraction(generic: ir.Operation) -> str:
+    """matmul, batch_matmul, or conv where an operand is walked by a sum of loops."""
+    maps = _maps(generic)
+    if any(not isinstance(e, ir.AffineDimExpr) for m in maps[:2] for e in m.results):
+        return "conv"
+    dims = [{ir.AffineDimExpr(e).position for e in m.results if isinstance(e, ir.AffineDimExpr)} for m in maps]
+    return "batch_matmul" if dims[0] & dims[1] & dims[-1] else "matmul"
+
+
+def _movement(generic: ir.Operation) -> str:
+    maps = _maps(generic)
+    if len(maps) == 2 and maps[0] != maps[1]:
+        return "transpose" if len(maps[0].results) == maps[0].n_dims else "broadcast"
+    return "copy"
