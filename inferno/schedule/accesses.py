@@ -155,6 +155,25 @@ def sink_constants(generic: ir.Operation, tables: bool = False) -> bool:
     return True
 
 
+def filled(value: ir.Value) -> ir.Attribute | None:
+    """The constant that ``value`` is a tensor full of: by ``linalg.fill``, or a generic that only yields it."""
+    if isinstance(value, ir.BlockArgument):
+        return None
+    op = value.owner.operation
+    if op.name == "linalg.fill":
+        source = op.operands[0]
+    elif op.name == "linalg.generic" and len(op.results) == 1 and len(list(op.regions[0].blocks[0].operations)) == 1:
+        source = op.regions[0].blocks[0].operations[0].operands[0]
+        if isinstance(source, ir.BlockArgument) and source.owner == op.regions[0].blocks[0]:
+            source = op.operands[ir.BlockArgument(source).arg_number]
+    else:
+        return None
+    if isinstance(source, ir.BlockArgument) or source.owner.operation.name != "arith.constant":
+        return None
+    value = source.owner.operation.attributes["value"]
+    return value if isinstance(value, (ir.FloatAttr, ir.IntegerAttr)) else None
+
+
 def _defined_in(value: ir.Value, op: ir.Operation) -> bool:
     at = value.owner.owner.operation if isinstance(value, ir.BlockArgument) else value.owner.operation.parent
     while at is not None and at.operation != op:

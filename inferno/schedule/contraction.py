@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, run_upstream, walk
 from inferno.schedule.accesses import (
-    Access, Linear, access, argument_index, compose, destination_index, iterators, linear, loop_sizes, maps, merge, outputs,
-    sink_constants,
+    Access, Linear, access, argument_index, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
+    outputs, sink_constants,
 )
 
 
@@ -177,25 +177,6 @@ def _parse(module: ir.Module) -> Contraction | None:
     if len(contractions) != 1:
         return None
     return _Parser(kernel, generics, contractions[0]).parse(module)
-
-
-def filled(value: ir.Value) -> ir.Attribute | None:
-    """The constant that ``value`` is a tensor full of: by ``linalg.fill``, or a generic that only yields it."""
-    if isinstance(value, ir.BlockArgument):
-        return None
-    op = value.owner.operation
-    if op.name == "linalg.fill":
-        source = op.operands[0]
-    elif op.name == "linalg.generic" and len(op.results) == 1 and len(list(op.regions[0].blocks[0].operations)) == 1:
-        source = op.regions[0].blocks[0].operations[0].operands[0]
-        if isinstance(source, ir.BlockArgument) and source.owner == op.regions[0].blocks[0]:
-            source = op.operands[ir.BlockArgument(source).arg_number]
-    else:
-        return None
-    if isinstance(source, ir.BlockArgument) or source.owner.operation.name != "arith.constant":
-        return None
-    value = source.owner.operation.attributes["value"]
-    return value if isinstance(value, (ir.FloatAttr, ir.IntegerAttr)) else None
 
 
 class _Parser:

@@ -7,9 +7,9 @@ and types, broadcast, permuted or strided operands, and tables read by ``tensor.
 import math
 from dataclasses import dataclass, field
 
-from inferno.mlir import func, ir, run_upstream, walk
+from inferno.mlir import arith, func, ir, run_upstream, walk
 from inferno.schedule.accesses import (
-    Access, access, argument_index, destination_index, iterators, loop_sizes, maps, merge, outputs, sink_constants,
+    Access, access, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, outputs, sink_constants,
 )
 
 _NAMED = (
@@ -62,6 +62,8 @@ def parse_pointwise(kernel: func.FuncOp) -> Pointwise | None:
     if any(not isinstance(t, ir.RankedTensorType) or not t.has_static_shape or 0 in t.shape for t in kernel.type.inputs):
         return None
     structured = [o.operation for o in kernel.entry_block.operations if o.operation.name.startswith("linalg.")]
+    if len(structured) > 1:  # tensors full of one constant may be operands
+        structured = [o for o in structured if o.name != "linalg.fill"]
     if len(structured) != 1 or structured[0].name not in ("linalg.generic", *_NAMED):
         return None
     with kernel.context, kernel.location:
@@ -76,6 +78,8 @@ def _parse(module: ir.Module) -> Pointwise | None:
     kernel = module.body.operations[0]
     others = ("arith.constant", "tensor.empty", "func.return")
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others]
+    if len(generics) > 1:
+        generics = [o for o in generics if filled(o.results[0]) is None]
     if len(generics) != 1 or generics[0].name != "linalg.generic" or "reduction" in iterators(generics[0]):
         return None
     generic = generics[0]
@@ -101,14 +105,13 @@ def _parse(module: ir.Module) -> Pointwise | None:
         if not len(list(block.arguments[number].uses)):
             sources.append(None)
             continue
-        if not isinstance(value.type, ir.RankedTensorType):
-            constant = _constant(value)
-            if constant is None:
-                return None
+        if (constant := _constant(value)) is not None:
             with ir.InsertionPoint.at_block_begin(block):
-                block.arguments[number].replace_all_uses_with(constant.clone().results[0])
+                block.arguments[number].replace_all_uses_with(arith.constant(constant.type, constant))
             sources.append(None)
             continue
+        if not isinstance(value.type, ir.RankedTensorType):
+            return None
         found = access(value, map_, argument) if argument is not None else None
         if found is None or any(d.argument == argument and d != found for d in destinations):
             return None
@@ -126,11 +129,13 @@ def _parse(module: ir.Module) -> Pointwise | None:
     )
 
 
-def _constant(value: ir.Value) -> ir.Operation | None:
-    """The arith.constant that defines a scalar operand."""
-    if isinstance(value, ir.BlockArgument) or value.owner.operation.name != "arith.constant":
+def _constant(value: ir.Value) -> ir.Attribute | None:
+    """The constant that a scalar operand is, or that a tensor operand is full of."""
+    if isinstance(value, ir.BlockArgument):
         return None
-    return value.owner.operation
+    if isinstance(value.type, ir.RankedTensorType):
+        return filled(value)
+    return value.owner.operation.attributes["value"] if value.owner.operation.name == "arith.constant" else None
 
 
 def _injective(place: Access, sizes: tuple[int, ...]) -> bool:

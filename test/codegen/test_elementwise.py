@@ -135,3 +135,19 @@ def test_transposes_go_through_shared_memory(element, tile):
 def test_permuted_rows_do_not():
     text = elementwise([((64, 32, 128), "f32")], ((32, 64, 128), "f32"), ["b,a,c", "a,b,c"], "abc", "linalg.yield %x0 : f32")
     assert choose(text, "elementwise").tile == 0
+
+
+def test_a_tensor_full_of_a_constant_is_a_constant():
+    text = """func.func private @map(%a: tensor<4096xf32>, %o: tensor<4096xf32>) -> tensor<4096xf32> {
+      %two = arith.constant 2.0 : f32
+      %e = tensor.empty() : tensor<4096xf32>
+      %f = linalg.fill ins(%two : f32) outs(%e : tensor<4096xf32>) -> tensor<4096xf32>
+      %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+        iterator_types = ["parallel"]} ins(%a, %f : tensor<4096xf32>, tensor<4096xf32>) outs(%o : tensor<4096xf32>) {
+        ^bb0(%x: f32, %c: f32, %old: f32):
+          %y = arith.addf %x, %c : f32
+          linalg.yield %y : f32 } -> tensor<4096xf32>
+      return %r : tensor<4096xf32>
+    }"""
+    built = build(text, "elementwise")
+    assert built.count(r"ld\.global") == 1 and "0f40000000" in built.ptx
