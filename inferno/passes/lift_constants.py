@@ -1,93 +1,125 @@
-"""Tensor constants become arguments of ``@main``, and one-valued ones fills: no kernel holds data.
+"""Tensor constants become arguments of ``@main``, and one-valued ones scalars or fills: no kernel holds data.
 
 What is lifted here was made by the import (tables of indices, for instance); the model's own constants are arguments
-from the start.  A lifted argument carries its value as ``inferno.constant``.
+from the start.  A lifted argument carries its value as ``inferno.constant``; ``lifted_values`` reads it.
 """
 
-import re
-
-import numpy as np
-
 from inferno.errors import PassError
-from inferno.mlir import func, ir, linalg, tensor, walk
+from inferno.mlir import arith, func, ir, linalg, tensor, users, walk
+from inferno.passes.constant_values import constant_values
 
 ATTRIBUTE = "inferno.constant"
 
 
 def lift_constants(module: ir.Module) -> None:
-    """Replace each ``arith.constant`` of a tensor in ``@main`` by a fill or a trailing argument."""
-    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
-    if main is None:
-        raise PassError("lift-constants: the module has no @main")
+    """Replace each ``arith.constant`` of a tensor in ``@main``.
+
+    One value for all elements: a scalar in the bodies of the generics that read it, and a fill for every other use.
+    Anything else: a trailing argument of ``@main``; equal constants share one.
+    """
+    main = _main(module)
     block = main.regions[0].blocks[0]
-    lifted: list[ir.Attribute] = []
+    lifted: dict[ir.Attribute, ir.Value] = {}
     for op in walk(main, "arith.constant"):
         type_ = op.results[0].type
         if not isinstance(type_, ir.RankedTensorType):
             continue
-        value = op.attributes["value"]
+        value = _value(op)
         if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
-            with ir.InsertionPoint(op), op.location:
-                from inferno.mlir import arith
-
-                scalar = arith.ConstantOp(type_.element_type, value.get_splat_value()).result
-                new = linalg.fill(scalar, outs=[tensor.EmptyOp(list(type_.shape), type_.element_type).result])
-        elif op.operation.parent.operation == main.operation:
-            new = block.add_argument(type_, op.location)
-            lifted.append(value)
-        else:
+            _inline_splat(op, value.get_splat_value())
+            continue
+        if op.parent.operation != main.operation:
             raise PassError(f"lift-constants: a tensor constant inside of a region: {str(op)[:200]}")
-        op.results[0].replace_all_uses_with(new)
+        if value not in lifted:
+            lifted[value] = block.add_argument(type_, op.location)
+        op.results[0].replace_all_uses_with(lifted[value])
         op.erase()
     if lifted:
-        _declare(main, lifted)
-
-
-def _declare(main: func.FuncOp, lifted: list[ir.Attribute]) -> None:
-    block = main.regions[0].blocks[0]
-    count = len(block.arguments) - len(lifted)
-    old = list(main.attributes["arg_attrs"]) if "arg_attrs" in main.attributes else [ir.DictAttr.get({})] * count
-    new = [
-        ir.DictAttr.get({ATTRIBUTE: value, "inferno.name": ir.StringAttr.get(f"constant {i}"), "inferno.kind": ir.StringAttr.get("constant")})
-        for i, value in enumerate(lifted)
-    ]
-    main.attributes["function_type"] = ir.TypeAttr.get(
-        ir.FunctionType.get([a.type for a in block.arguments], list(main.type.results))
-    )
-    main.attributes["arg_attrs"] = ir.ArrayAttr.get(old + new)
+        _declare(main, list(lifted))
 
 
 def lifted_values(module: ir.Module) -> list[tuple[str, tuple[int, ...], bytes]]:
     """(element type, shape, bytes in row-major order) of each constant that lift-constants made an argument, in order."""
-    main = next(o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main")
+    main = _main(module)
     found = []
     for attributes in main.attributes["arg_attrs"] if "arg_attrs" in main.attributes else []:
         attributes = ir.DictAttr(attributes)
         if ATTRIBUTE in attributes:
-            found.append(_bytes(attributes[ATTRIBUTE], module))
+            value = attributes[ATTRIBUTE]
+            type_ = ir.RankedTensorType(value.type)
+            found.append((str(type_.element_type), tuple(type_.shape), constant_values(value, module)))
     return found
 
 
-def _bytes(value: ir.Attribute, module: ir.Module) -> tuple[str, tuple[int, ...], bytes]:
-    type_ = ir.RankedTensorType(value.type)
-    element, shape = str(type_.element_type), tuple(type_.shape)
-    if str(value).startswith("dense_resource<"):
-        data = _resource(value, module)
-        count, width = int(np.prod(shape, dtype=int)), max(8, type_.element_type.width) // 8
-        return element, shape, data * count if len(data) == width else data  # a blob of one element stands for all
+def _main(module: ir.Module) -> func.FuncOp:
+    for op in module.body.operations:
+        if isinstance(op, func.FuncOp) and op.name.value == "main":
+            return op
+    raise PassError("lift-constants: the module has no @main")
+
+
+def _value(op: ir.Operation) -> ir.Attribute:
     try:
-        array = np.array(ir.DenseElementsAttr(value))
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise PassError(f"lift-constants: a constant of {type_} cannot be read: {error}") from error
-    if element == "i1":
-        array = array.astype(np.uint8)
-    return element, shape, np.ascontiguousarray(array).tobytes()
+        return op.attributes["value"]
+    except TypeError as error:  # the bindings have no class for constants of complex numbers
+        raise PassError(f"lift-constants: a constant of {op.results[0].type} cannot be read: {str(op)[:200]}") from error
 
 
-def _resource(value: ir.Attribute, module: ir.Module) -> bytes:
-    """The data of a ``dense_resource``: the bindings do not give it, the module's text does, behind its alignment."""
-    name = re.match(r"dense_resource<([^>]+)>", str(value))[1].strip('"')
-    blob = re.search(rf'"?{re.escape(name)}"?: "0x([0-9A-Fa-f]*)"', str(module))
-    if blob is None:
-        raise PassError(f"lift-constants: the data of {name} is not in the module")
-    return bytes.fromhex(blob[1])[4:]
+def _inline_splat(constant: ir.Operation, element: ir.Attribute) -> None:
+    value = constant.results[0]
+    type_ = ir.RankedTensorType(value.type)
+    with ir.InsertionPoint(constant), constant.location:
+        scalar = arith.ConstantOp(type_.element_type, element).result
+    for generic in {u: None for u in users(value) if u.name == "linalg.generic"}:
+        _read_scalar(generic, value, scalar)
+    if any(True for _ in value.uses):
+        with ir.InsertionPoint(constant), constant.location:
+            filled = linalg.fill(scalar, outs=[tensor.EmptyOp(list(type_.shape), type_.element_type).result])
+        value.replace_all_uses_with(filled)
+    constant.erase()
+
+
+def _read_scalar(generic: ir.Operation, value: ir.Value, scalar: ir.Value) -> None:
+    """Rebuild ``generic`` without the inputs that are ``value``: its body reads ``scalar``.
+
+    Left alone where ``value`` is also an output, or where the other operands do not say how long each loop is.
+    """
+    count = len(generic.operands)
+    inputs = count - len(generic.opview.outputs)
+    dropped = [i for i in range(inputs) if generic.operands[i] == value]
+    kept = [i for i in range(count) if i not in dropped]
+    maps = [m if isinstance(m, ir.AffineMap) else m.value for m in generic.opview.indexing_maps]
+    walked = {ir.AffineDimExpr(e).position for i in kept for e in maps[i].results if isinstance(e, ir.AffineDimExpr)}
+    if len(walked) < maps[0].n_dims or value in list(generic.operands)[inputs:]:
+        return
+    attributes = generic.attributes
+    with ir.InsertionPoint(generic), generic.location:
+        new = linalg.GenericOp(
+            [r.type for r in generic.results],
+            [generic.operands[i] for i in kept if i < inputs], list(generic.operands)[inputs:],
+            ir.ArrayAttr.get([ir.AffineMapAttr.get(maps[i]) for i in kept]), attributes["iterator_types"],
+        )
+    for name in attributes:
+        if name not in ("indexing_maps", "iterator_types", "operandSegmentSizes"):
+            new.attributes[name] = attributes[name]
+    body = generic.regions[0].blocks[0]
+    body.append_to(new.regions[0])
+    for i in reversed(dropped):
+        body.arguments[i].replace_all_uses_with(scalar)
+        body.erase_argument(i)
+    for old, result in zip(generic.results, new.results, strict=True):
+        old.replace_all_uses_with(result)
+    generic.erase()
+
+
+def _declare(main: func.FuncOp, lifted: list[ir.Attribute]) -> None:
+    arguments = main.regions[0].blocks[0].arguments
+    count = len(arguments) - len(lifted)
+    old = list(main.attributes["arg_attrs"]) if "arg_attrs" in main.attributes else [ir.DictAttr.get({})] * count
+    kind = ir.StringAttr.get("constant")
+    new = [
+        ir.DictAttr.get({ATTRIBUTE: value, "inferno.name": ir.StringAttr.get(f"constant {i}"), "inferno.kind": kind})
+        for i, value in enumerate(lifted)
+    ]
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in arguments], list(main.type.results)))
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get(old + new)
