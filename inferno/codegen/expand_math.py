@@ -24,6 +24,10 @@ def expand_math(kernel_op) -> None:
     """Rewrite the math operations below ``kernel_op`` (a function, a generic or a gpu.func), in place."""
     operation = kernel_op.operation
     with operation.context, ir.Location.unknown():
+        for op in walk(operation, "math.sqrt"):
+            if (number := _constant(op.operands[0])) is not None and number >= 0:
+                with ir.InsertionPoint(op):
+                    _replace(op, splat(op.results[0].type, pymath.sqrt(number)))
         for op in walk(operation, "arith.addf"):
             _replace(op, _one_plus_erf(op))
         for op in reversed(walk(operation, "math.erf", "arith.divf")):

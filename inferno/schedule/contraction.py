@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import func, ir, run_upstream, walk
+from inferno.mlir import arith, func, ir, run_upstream, walk
 from inferno.schedule.accesses import (
     Access, Linear, access, argument_index, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
     outputs, sink_constants,
@@ -21,7 +21,7 @@ class Map:
     """An elementwise ``linalg.generic`` around the contraction, to be inlined for each element.
 
     ``sources``: one for each argument of its block: where to read it, or None: for an epilogue the accumulator (those
-    arguments are in ``accumulators``), otherwise a destination's old value, which the body does not read.
+    arguments are in ``accumulators``), otherwise an argument that the body does not use.
     ``indices``: the contraction's loop behind each of its loops, for ``linalg.index``; None where that loop has size 1.
     """
 
@@ -246,6 +246,12 @@ class _Parser:
             if number >= count:
                 if len(list(generic.regions[0].blocks[0].arguments[number].uses)):
                     return None
+                sources.append(None)
+                continue
+            if (constant := filled(value)) is not None:
+                block = generic.regions[0].blocks[0]
+                with ir.InsertionPoint.at_block_begin(block):
+                    block.arguments[number].replace_all_uses_with(arith.constant(constant.type, constant))
                 sources.append(None)
                 continue
             found = access(value, map_, argument) if argument is not None else None
