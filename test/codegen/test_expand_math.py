@@ -39,6 +39,7 @@ FUNCTIONS = {
     "arith.negf": lambda x: -x, "arith.divf": lambda a, b: a / b, "arith.subf": lambda a, b: a - b,
     "arith.mulf": lambda a, b: a * b, "arith.addf": lambda a, b: a + b, "arith.minimumf": np.minimum, "arith.select": np.where,
     "arith.cmpf": lambda a, b: a < b, "math.exp": lambda x: np.exp(x.astype(np.float64)).astype(F),
+    "llvm.nvvm.rcp.approx.ftz.f": lambda x: (1 / x.astype(np.float64)).astype(F),
     "llvm.inline_asm": lambda x: (1 / x.astype(np.float64)).astype(F), "llvm.fabs.f32": np.abs, "llvm.copysign.f32": np.copysign,
     "llvm.nvvm.ex2.approx.ftz.f": lambda x: np.exp2(x.astype(np.float64)).astype(F),
 }
