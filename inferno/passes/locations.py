@@ -6,7 +6,7 @@ import re
 from inferno.mlir import ir
 
 _NAMED = re.compile(r'"([^"]*)"\("([^"]+)":(\d+):\d+\)')
-_BARE_NAME = re.compile(r'"([^"]*)"\(unknown\)')
+_BARE_NAME = re.compile(r'"([^"]*)"(?![(:])')
 
 
 def describe(location: ir.Location) -> list[str]:

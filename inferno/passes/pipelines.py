@@ -8,6 +8,8 @@ PIPELINES = {
     ),
     "inferno-fuse": (
         "remove-asserts,fold-empty,func.func(canonicalize,cse),lift-constants,"
+        "fold-transposes,func.func(canonicalize,cse),"
+        "fuse-elementwise,func.func(canonicalize,cse),fuse-contractions,widen-arithmetic,func.func(canonicalize,cse),"
         "outline-kernels,deduplicate-kernels"
     ),
     "inferno-schedule": "assign-schedules{target=$target}",

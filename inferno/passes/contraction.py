@@ -1,0 +1,203 @@
+"""The fused contraction: a multiply-add, what happens to its operands before and to its result after, as one generic.
+
+    ^bb0(%a, %b, %bias, %acc):
+      %p = mulf prologue(%a), prologue(%b)
+      %s = addf %acc, %p
+      %last = cmpi eq, linalg.index k, K - 1
+      yield select(%last, epilogue(%s, %bias), %s)
+
+Where accumulator and result differ in type there are two results, the accumulator, dead outside, and the value.  The form
+is valid only where the reduction is not empty, and only walked in ascending order.  This module alone knows it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferno.mlir import arith, ir, linalg, owner, tensor
+from inferno.passes.generics import (
+    REDUCTION, body, build, clone_body, dims, inputs, inverse, is_generic, kinds, loop_sizes, maps, outputs, substitute, yielded,
+)
+from inferno.passes.locations import merge
+
+_EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"}
+_MULTIPLY, _ADD = {"arith.mulf", "arith.muli"}, {"arith.addf", "arith.addi"}
+
+
+@dataclass(frozen=True)
+class FusedContraction:
+    """The parts of a generic in this form.
+
+    ``lhs``, ``rhs`` are the body's values that are multiplied, ``sum`` the new value of the accumulator, ``value`` what is
+    yielded at the last step (None without an epilogue).  ``accumulator`` and ``result`` are numbers of results.
+    """
+
+    op: ir.Operation
+    lhs: ir.Value
+    rhs: ir.Value
+    sum: ir.Value
+    value: ir.Value | None
+    accumulator: int
+    result: int
+
+
+def is_contraction(op: ir.Operation | None) -> bool:
+    """Whether ``op`` is a plain multiply-add of two operands, each at most extended, over at least one reduction loop."""
+    if not is_generic(op) or len(inputs(op)) != 2 or len(op.results) != 1 or REDUCTION not in kinds(op):
+        return False
+    found = parse_fused(op)
+    return found is not None and found.value is None and all(_is_plain(v, op) for v in (found.lhs, found.rhs))
+
+
+def _is_plain(value: ir.Value, op: ir.Operation) -> bool:
+    producer = owner(value)
+    if producer is not None and producer.name in _EXTENSIONS:
+        value = producer.operands[0]
+    return isinstance(value, ir.BlockArgument) and value.owner == body(op)
+
+
+def parse_fused(op: ir.Operation | None) -> FusedContraction | None:
+    """The parts of a contraction, fused or plain; None if ``op`` is something else."""
+    if not is_generic(op) or REDUCTION not in kinds(op) or len(op.results) > 2:
+        return None
+    count = len(inputs(op))
+    if any(dims(m) is None for m in maps(op)[:2]) or any(dims(m) is None for m in maps(op)[count:]):
+        return None
+    parallel = [i for i, k in enumerate(kinds(op)) if k != REDUCTION]
+    if any(sorted(dims(m)) != parallel for m in maps(op)[count:]):
+        return None
+    values = yielded(op)
+    value, result = None, 0
+    if len(values) == 2:
+        chosen = _selected(op, values[1])
+        if chosen is None or chosen[1] != body(op).arguments[count + 1]:
+            return None
+        sum_, value, result = values[0], chosen[0], 1
+    else:
+        chosen = _selected(op, values[0])
+        sum_, value = (values[0], None) if chosen is None else (chosen[1], chosen[0])
+    factors = _factors(op, sum_, body(op).arguments[count])
+    return None if factors is None else FusedContraction(op, *factors, sum_, value, 0, result)
+
+
+def _selected(op: ir.Operation, value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
+    """(value at the last step, value before) if ``value`` is a selection by "every reduction loop is at its last step"."""
+    select = owner(value)
+    if select is None or select.name != "arith.select":
+        return None
+    sizes, wanted = loop_sizes(op), {i for i, k in enumerate(kinds(op)) if k == REDUCTION}
+    pending, seen = [select.operands[0]], set()
+    while pending:
+        made = owner(pending.pop())
+        if made is not None and made.name == "arith.andi":
+            pending += list(made.operands)
+            continue
+        if made is None or made.name != "arith.cmpi" or arith.CmpIPredicate(ir.IntegerAttr(made.attributes["predicate"]).value) != arith.CmpIPredicate.eq:
+            return None
+        index, limit = owner(made.operands[0]), owner(made.operands[1])
+        if index is None or index.name != "linalg.index" or limit is None or limit.name != "arith.constant":
+            return None
+        loop = ir.IntegerAttr(index.attributes["dim"]).value
+        if loop not in wanted or sizes[loop] is None or ir.IntegerAttr(limit.attributes["value"]).value != sizes[loop] - 1:
+            return None
+        seen.add(loop)
+    return (select.operands[1], select.operands[2]) if seen == wanted else None
+
+
+def _factors(op: ir.Operation, sum_: ir.Value, accumulator: ir.Value) -> tuple[ir.Value, ir.Value] | None:
+    add = owner(sum_)
+    if add is None or add.name not in _ADD or accumulator not in list(add.operands):
+        return None
+    term = next(v for v in add.operands if v != accumulator) if add.operands[0] != add.operands[1] else None
+    multiply = owner(term) if term is not None else None
+    if multiply is None or multiply.name not in _MULTIPLY or accumulator in list(multiply.operands):
+        return None
+    return multiply.operands[0], multiply.operands[1]
+
+
+def zero_start(op: ir.Operation) -> ir.Value | None:
+    """The scalar that a contraction's accumulator is filled with; None if it starts from anything but a fill."""
+    fill = owner(outputs(op)[0])
+    return fill.operands[0] if fill is not None and fill.name == "linalg.fill" else None
+
+
+def can_fuse(op: ir.Operation) -> bool:
+    """Whether the fused form is valid: a filled accumulator, and a reduction known not to be empty."""
+    sizes = [s for s, k in zip(loop_sizes(op), kinds(op)) if k == REDUCTION]
+    return zero_start(op) is not None and all(s is not None and s > 0 for s in sizes)
+
+
+def build_fused(contraction: ir.Operation, prologues: Sequence[ir.Operation | None], epilogue: ir.Operation | None, read: int = -1) -> ir.Operation:
+    """One generic for ``epilogue(contraction(prologues...))`` at the insertion point.
+
+    ``prologues`` are elementwise generics that make the contraction's operands, or None; ``epilogue`` an elementwise
+    generic whose input ``read`` is the contraction's result, or None.  Its results are those of the new operation, the
+    epilogue's last.
+    """
+    count = len(kinds(contraction))
+    same = [ir.AffineDimExpr.get(i) for i in range(count)]
+    values: list[ir.Value] = []
+    indexing: list[ir.AffineMap] = []
+
+    def operand(value: ir.Value, map_: ir.AffineMap) -> int:
+        for i, (v, m) in enumerate(zip(values, indexing)):
+            if v == value and m == map_:
+                return i
+        values.append(value)
+        indexing.append(map_)
+        return len(values) - 1
+
+    factors: list[tuple[list[int], list[ir.AffineExpr] | None]] = []
+    for number, prologue in enumerate(prologues):
+        if prologue is None:
+            factors.append(([operand(inputs(contraction)[number], maps(contraction)[number])], None))
+            continue
+        made = maps(prologue)[len(inputs(prologue))]
+        loops = [list(maps(contraction)[number].results)[i] for i in inverse(dims(made))]
+        factors.append(([operand(v, substitute(m, loops, count)) for v, m in zip(inputs(prologue), maps(prologue))], loops))
+    accumulator_map = maps(contraction)[2]
+    extras: list[int] = []
+    loops_after: list[ir.AffineExpr] = []
+    if epilogue is not None:
+        order = dims(maps(epilogue)[read])
+        loops_after = [list(accumulator_map.results)[i] for i in inverse(order)]
+        result = inputs(epilogue)[read]
+        for v, m in zip(inputs(epilogue), maps(epilogue)):
+            extras.append(-1 if v == result else operand(v, substitute(m, loops_after, count)))
+    start = zero_start(contraction)
+    element = outputs(contraction)[0].type.element_type
+    outs, out_maps = _destinations(contraction, epilogue, loops_after, accumulator_map, start, element, count)
+    sizes = loop_sizes(contraction)
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        block = body(contraction)
+        made = []
+        for (numbers, loops), prologue in zip(factors, prologues):
+            taken = [arguments[i] for i in numbers]
+            made.append(taken[0] if prologue is None else clone_body(body(prologue), [*taken, None], loops)[0])
+        old = arguments[len(values) :]
+        sum_ = clone_body(block, [*made, old[0]], same)[0]
+        if epilogue is None:
+            return [sum_]
+        last = None
+        for i, kind in enumerate(kinds(contraction)):
+            if kind == REDUCTION:
+                limit = arith.constant(ir.IndexType.get(), sizes[i] - 1)
+                here = arith.cmpi(arith.CmpIPredicate.eq, linalg.IndexOp(i).result, limit)
+                last = here if last is None else arith.andi(last, here)
+        final = clone_body(body(epilogue), [sum_ if i < 0 else arguments[i] for i in extras] + [None], loops_after)[0]
+        return [arith.select(last, final, sum_)] if len(outs) == 1 else [sum_, arith.select(last, final, old[1])]
+
+    parts = [contraction, *(p for p in (*prologues, epilogue) if p is not None)]
+    return build(values, outs, [*indexing, *out_maps], kinds(contraction), fill, merge(*(p.location for p in parts)))
+
+
+def _destinations(contraction, epilogue, loops_after, accumulator_map, start, element, count):
+    """``outs`` and their maps: one tensor that is accumulator and result where the types agree, else two."""
+    if epilogue is None:
+        return outputs(contraction), [accumulator_map]
+    result_map = substitute(maps(epilogue)[len(inputs(epilogue))], loops_after, count)
+    type_ = outputs(epilogue)[0].type
+    empty = tensor.EmptyOp(list(type_.shape), type_.element_type).result
+    if type_.element_type == element:
+        return [linalg.fill(start, outs=[empty])], [result_map]
+    return [outputs(contraction)[0], empty], [accumulator_map, result_map]

@@ -1,0 +1,76 @@
+"""A contraction and the elementwise work around it become one ``linalg.generic``: matmul + bias + GELU is one kernel.
+
+After: the elementwise reader of the result, if it is the only one.  Before: what makes an operand, if it is cheap (it is
+done again for every tile) and reads no more than it writes: casts, scales, dequantisation.
+"""
+
+from inferno.mlir import ir, owner, rewrite
+from inferno.passes.contraction import build_fused, can_fuse, is_contraction, parse_fused
+from inferno.passes.fuse_elementwise import is_cheap
+from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_static, kinds, maps, only_user
+
+
+def fuse_contractions(module: ir.Module) -> None:
+    """Fuse every contraction of the module with its prologues and its epilogue."""
+    _apply(module, lambda producer, user: is_cheap(producer))
+
+
+def join(module: ir.Module) -> None:
+    """The same without asking whether it pays: what split-contractions took apart."""
+    _apply(module, lambda producer, user: True)
+
+
+def _apply(module: ir.Module, pays) -> None:
+    patterns = rewrite.RewritePatternSet(module.context)
+    patterns.add("linalg.generic", lambda op, rewriter: _fuse(op.operation, rewriter, pays))
+    rewrite.apply_patterns_and_fold_greedily(module, patterns.freeze(), rewrite.GreedyRewriteConfig())
+
+
+def _fuse(op: ir.Operation, rewriter, pays) -> bool:
+    """Root: the epilogue, or a contraction that nothing elementwise reads."""
+    if not is_static(op):
+        return True
+    if is_elementwise(op) and len(op.results) == 1:
+        for number, value in enumerate(inputs(op)):
+            contraction = owner(value)
+            if is_contraction(contraction) and _fits_after(contraction, op, number):
+                return _replace(contraction, op, number, rewriter, pays)
+        return True
+    if is_contraction(op) and can_fuse(op) and any(_prologues(op, pays)):
+        user = only_user(op.results[0])
+        if user is not None and is_elementwise(user):
+            return True  # the epilogue's turn takes the prologues along
+        return _replace(op, None, -1, rewriter, pays)
+    return True
+
+
+def _fits_after(contraction: ir.Operation, epilogue: ir.Operation, number: int) -> bool:
+    """Whether the epilogue reads the result once for each point, as the only reader."""
+    if not is_static(contraction) or not can_fuse(contraction) or only_user(contraction.results[0]) is None:
+        return False
+    read = maps(epilogue)[number]
+    order = dims(read)
+    if order is None or len(order) != len(kinds(epilogue)):
+        return False
+    return all(m == read for v, m in zip(inputs(epilogue), maps(epilogue)) if v == contraction.results[0])
+
+
+def _prologues(contraction: ir.Operation, pays) -> list[ir.Operation | None]:
+    found: list[ir.Operation | None] = []
+    for value in inputs(contraction):
+        producer = owner(value)
+        fits = is_elementwise(producer) and is_static(producer) and len(producer.results) == 1 and not is_copy(producer)
+        found.append(producer if fits and pays(producer, contraction) else None)
+    return found
+
+
+def _replace(contraction: ir.Operation, epilogue: ir.Operation | None, number: int, rewriter, pays) -> bool:
+    prologues = _prologues(contraction, pays)
+    root = contraction if epilogue is None else epilogue
+    with rewriter.ip, root.location:
+        new = build_fused(contraction, prologues, epilogue, number)
+    rewriter.replace_op(root, [new.results[len(new.results) - 1]])
+    return False
+
+
+__all__ = ["fuse_contractions", "join", "parse_fused"]

@@ -1,0 +1,123 @@
+"""Elementwise operations become one with their readers: multiply, add, sigmoid is one kernel, the values in registers.
+
+A producer goes into its reader when the reader is its only one, or when computing it again is cheaper than reading it:
+its body is a few cheap operations and it reads no more bytes than it writes (a cast, a scale, a broadcast).
+"""
+
+from inferno.mlir import ir, owner, rewrite
+from inferno.passes.generics import (
+    body, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, is_static, kinds, maps, only_user,
+    outputs, substitute,
+)
+from inferno.passes.locations import merge
+
+_CHEAP = {
+    "arith.extf", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.extsi", "arith.extui", "arith.trunci", "arith.addf",
+    "arith.subf", "arith.mulf", "arith.negf", "arith.addi", "arith.subi", "arith.muli", "arith.cmpf", "arith.cmpi", "arith.select",
+    "arith.constant", "arith.index_cast", "linalg.index", "linalg.yield", "arith.andi", "arith.ori", "arith.xori", "arith.maximumf", "arith.minimumf",
+}
+_MOST_REPEATED = 6  # operations that may be computed again in each reader; a cast with a scale and a shift is four
+_MOST_INPUTS = 24  # tensors that one kernel reads: each takes registers for its address
+
+
+def fuse_elementwise(module: ir.Module) -> None:
+    """Fuse elementwise producers into elementwise readers, and into reductions that read them.  Contractions are left to
+    fuse-contractions."""
+    patterns = rewrite.RewritePatternSet(module.context)
+    patterns.add("linalg.generic", _fuse)
+    rewrite.apply_patterns_and_fold_greedily(module, patterns.freeze(), rewrite.GreedyRewriteConfig())
+
+
+def _fuse(op, rewriter) -> bool:
+    consumer = op.operation
+    if not is_static(consumer) or _is_multiply_add(consumer):
+        return True
+    for number, value in enumerate(inputs(consumer)):
+        producer = owner(value)
+        if not is_elementwise(producer) or not is_static(producer) or not _pays(producer, value):
+            continue
+        new = fuse(producer, consumer, number, rewriter)
+        if new is None:
+            continue
+        rewriter.replace_op(consumer, new)
+        return False
+    return True
+
+
+def _is_multiply_add(op: ir.Operation) -> bool:
+    from inferno.passes.contraction import is_contraction, parse_fused
+
+    return is_contraction(op) or parse_fused(op) is not None
+
+
+def _pays(producer: ir.Operation, value: ir.Value) -> bool:
+    if len(producer.results) == 1 and only_user(value) is not None:
+        return True
+    return len(producer.results) == 1 and is_cheap(producer)
+
+
+def is_cheap(producer: ir.Operation) -> bool:
+    """Whether a reader may compute a producer again: few cheap operations, and no more bytes read than written."""
+    names = [o.operation.name for o in body(producer).operations]
+    if any(n not in _CHEAP for n in names) or sum(n not in ("arith.constant", "linalg.yield", "linalg.index") for n in names) > _MOST_REPEATED:
+        return False
+    read = sum(_bytes(v) for v in inputs(producer))
+    return read <= 1.05 * sum(_bytes(r) for r in producer.results)
+
+
+def _bytes(value: ir.Value) -> int:
+    type_ = value.type
+    if not isinstance(type_, ir.RankedTensorType):
+        return 0
+    count = 1
+    for size in type_.shape:
+        count *= size
+    element = type_.element_type
+    return count * (8 if isinstance(element, (ir.IndexType, ir.ComplexType)) else max(8, element.width) // 8)
+
+
+def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, rewriter) -> ir.Operation | None:
+    """The consumer with its input ``number`` computed by the producer's body; None where the maps do not compose."""
+    read = maps(consumer)[number]
+    result = list(producer.results).index(inputs(consumer)[number])
+    order = dims(maps(producer)[len(inputs(producer)) + result])
+    loops = [list(read.results)[i] for i in inverse(order)]
+    if not indices_are_simple(producer, loops):
+        return None
+    count = len(kinds(consumer))
+    values: list[ir.Value] = []
+    indexing: list[ir.AffineMap] = []
+
+    def operand(value: ir.Value, map_: ir.AffineMap) -> int:
+        for i, (v, m) in enumerate(zip(values, indexing)):
+            if v == value and m == map_:
+                return i
+        values.append(value)
+        indexing.append(map_)
+        return len(values) - 1
+
+    target = inputs(consumer)[number]
+    kept = [-1 if v == target and m == read else operand(v, m) for v, m in zip(inputs(consumer), maps(consumer))]
+    added = [operand(v, substitute(m, loops, count)) for v, m in zip(inputs(producer), maps(producer))]
+    if len(values) > _MOST_INPUTS:
+        return None
+    outs = maps(consumer)[len(inputs(consumer)) :]
+    if not _covered([*indexing, *outs], count):
+        return None
+    same = [ir.AffineDimExpr.get(i) for i in range(count)]
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        old = arguments[len(values) :]
+        made = clone_body(body(producer), [arguments[i] for i in added] + [None] * len(producer.results), loops)[result]
+        return clone_body(body(consumer), [made if i < 0 else arguments[i] for i in kept] + old, same)
+
+    with rewriter.ip, consumer.location:
+        return build(values, outputs(consumer), [*indexing, *outs], kinds(consumer), fill, merge(consumer.location, producer.location))
+
+
+def _covered(indexing: list[ir.AffineMap], count: int) -> bool:
+    """Whether every loop still has an operand that tells its extent."""
+    seen: set[int] = set()
+    for map_ in indexing:
+        seen.update(ir.AffineDimExpr(e).position for e in map_.results if isinstance(e, ir.AffineDimExpr))
+    return len(seen) == count

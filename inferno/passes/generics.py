@@ -1,0 +1,148 @@
+"""Reading and building ``linalg.generic``: what the fusion rewrites share."""
+
+from collections.abc import Callable, Sequence
+
+from inferno.mlir import arith, ir, linalg, walk
+
+PARALLEL, REDUCTION = "#linalg.iterator_type<parallel>", "#linalg.iterator_type<reduction>"
+
+
+def maps(op: ir.Operation) -> list[ir.AffineMap]:
+    """The indexing map of each operand."""
+    return [m if isinstance(m, ir.AffineMap) else m.value for m in op.opview.indexing_maps]
+
+
+def kinds(op: ir.Operation) -> list[str]:
+    """The kind of each loop, PARALLEL or REDUCTION."""
+    return [str(k) for k in op.attributes["iterator_types"]]
+
+
+def inputs(op: ir.Operation) -> list[ir.Value]:
+    return list(op.opview.inputs)
+
+
+def outputs(op: ir.Operation) -> list[ir.Value]:
+    return list(op.opview.outputs)
+
+
+def body(op: ir.Operation) -> ir.Block:
+    return op.regions[0].blocks[0]
+
+
+def is_generic(op: ir.Operation | None) -> bool:
+    return op is not None and op.name == "linalg.generic"
+
+
+def is_static(op: ir.Operation) -> bool:
+    """Whether every tensor that the operation takes or makes has a known shape."""
+    return all(ir.ShapedType(v.type).has_static_shape for v in (*op.operands, *op.results) if isinstance(v.type, ir.RankedTensorType))
+
+
+def is_elementwise(op: ir.Operation | None) -> bool:
+    """All loops parallel, results written once each (their maps are permutations), nothing read from ``outs``."""
+    return (
+        is_generic(op) and all(k == PARALLEL for k in kinds(op)) and not reads_outputs(op)
+        and all(dims(m) is not None and len(m.results) == m.n_dims for m in maps(op)[len(inputs(op)) :])
+    )
+
+
+def reads_outputs(op: ir.Operation) -> bool:
+    """Whether the body uses the old values of ``outs``."""
+    arguments = list(body(op).arguments)[len(inputs(op)) :]
+    return any(True for a in arguments for _ in a.uses)
+
+
+def dims(map_: ir.AffineMap) -> list[int] | None:
+    """The loops that a map selects, each at most once, in order; None where it does anything else."""
+    found = [ir.AffineDimExpr(e).position if isinstance(e, ir.AffineDimExpr) else None for e in map_.results]
+    return found if None not in found and len(set(found)) == len(found) else None
+
+
+def loop_sizes(op: ir.Operation) -> list[int | None]:
+    """The extent of each loop; None where no operand says."""
+    sizes: list[int | None] = [None] * maps(op)[0].n_dims if maps(op) else []
+    for value, map_ in zip(op.operands, maps(op)):
+        if isinstance(value.type, ir.RankedTensorType):
+            for size, expr in zip(ir.RankedTensorType(value.type).shape, map_.results):
+                if isinstance(expr, ir.AffineDimExpr):
+                    sizes[ir.AffineDimExpr(expr).position] = size
+    return sizes
+
+
+def yielded(op: ir.Operation) -> list[ir.Value]:
+    operations = body(op).operations
+    return list(operations[len(operations) - 1].operands)
+
+
+def is_copy(op: ir.Operation | None) -> bool:
+    """Whether an elementwise generic only moves its one input: a transpose, a broadcast or a copy."""
+    return is_elementwise(op) and len(inputs(op)) == 1 and yielded(op) == [body(op).arguments[0]] and len(op.results) == 1
+
+
+def inverse(permutation: Sequence[int]) -> list[int]:
+    return [list(permutation).index(i) for i in range(len(permutation))]
+
+
+def substitute(map_: ir.AffineMap, loops: Sequence[ir.AffineExpr], count: int) -> ir.AffineMap:
+    """``map_`` with its loops replaced by expressions of ``count`` other loops."""
+    renaming = ir.AffineMap.get(count, 0, list(loops))
+    return ir.AffineMap.get(count, 0, [e.compose(renaming) for e in map_.results])
+
+
+def indices_are_simple(op: ir.Operation, loops: Sequence[ir.AffineExpr]) -> bool:
+    """Whether every ``linalg.index`` of the body becomes one loop or a constant under ``loops``."""
+    used = {ir.IntegerAttr(i.attributes["dim"]).value for i in walk(op, "linalg.index")}
+    return all(isinstance(loops[d], (ir.AffineDimExpr, ir.AffineConstantExpr)) for d in used)
+
+
+def clone_body(block: ir.Block, arguments: Sequence[ir.Value], loops: Sequence[ir.AffineExpr] | None = None) -> list[ir.Value]:
+    """Clone a body at the insertion point on other values and return what it yields; ``loops`` rename ``linalg.index``."""
+    known: dict[ir.Value, ir.Value] = dict(zip(block.arguments, arguments))
+    for op in block.operations:
+        op = op.operation
+        if op.name == "linalg.yield":
+            return [known.get(v, v) for v in op.operands]
+        if op.name == "linalg.index" and loops is not None:
+            expr = loops[ir.IntegerAttr(op.attributes["dim"]).value]
+            if isinstance(expr, ir.AffineDimExpr):
+                known[op.results[0]] = linalg.IndexOp(ir.AffineDimExpr(expr).position).result
+            else:
+                known[op.results[0]] = arith.constant(ir.IndexType.get(), ir.AffineConstantExpr(expr).value)
+            continue
+        new = op.clone()
+        for inner in walk(new):
+            for i, value in enumerate(inner.operands):
+                if value in known:
+                    inner.operands[i] = known[value]
+        known.update(zip(op.results, new.results))
+    raise ValueError("a body without linalg.yield")
+
+
+def build(
+    ins: Sequence[ir.Value], outs: Sequence[ir.Value], indexing: Sequence[ir.AffineMap], loop_kinds: Sequence[str],
+    fill: Callable[[list[ir.Value]], list[ir.Value]], location: ir.Location,
+) -> ir.Operation:
+    """A generic at the insertion point; ``fill`` gets the block's arguments and returns what to yield."""
+    generic = linalg.GenericOp(
+        [v.type for v in outs], list(ins), list(outs), ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in indexing]),
+        ir.ArrayAttr.get([ir.Attribute.parse(k) for k in loop_kinds]), loc=location,
+    )
+    elements = [v.type.element_type if isinstance(v.type, ir.RankedTensorType) else v.type for v in (*ins, *outs)]
+    block = generic.regions[0].blocks.append(*elements, arg_locs=[location] * len(elements))
+    with ir.InsertionPoint(block), location:
+        linalg.YieldOp(fill(list(block.arguments)))
+    return generic.operation
+
+
+def use_count(value: ir.Value) -> int:
+    return sum(1 for _ in value.uses)
+
+
+def only_user(value: ir.Value) -> ir.Operation | None:
+    """The one operation that uses ``value``, however often; None if there are none or several."""
+    found: list[ir.Operation] = []
+    for use in value.uses:
+        op = use.owner.operation
+        if op not in found:
+            found.append(op)
+    return found[0] if len(found) == 1 else None

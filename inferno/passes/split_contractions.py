@@ -1,0 +1,161 @@
+"""Take fused contractions apart: [elementwise maps of the operands] -> multiply-add -> [elementwise map of the result].
+
+Generators and the cpu target read this form.  An operand that is only extended (bf16 to f32) needs no map: the extension
+stays in the multiply-add.
+"""
+
+from inferno.mlir import ir, linalg, owner, tensor, walk
+from inferno.passes.contraction import FusedContraction, is_contraction, parse_fused
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, loop_sizes, maps, outputs, substitute
+
+_EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"}
+
+
+def split_contractions(module: ir.Module) -> None:
+    """Split every fused contraction of static shape; plain contractions stay as they are."""
+    for op in walk(module.operation, "linalg.generic"):
+        fused = parse_fused(op)
+        if fused is not None and not is_contraction(op) and all(s is not None for s in loop_sizes(op)):
+            _split(fused)
+
+
+def _split(fused: FusedContraction) -> None:
+    op = fused.op
+    with ir.InsertionPoint(op), op.location:
+        left, right = (_operand(fused, v) for v in (fused.lhs, fused.rhs))
+        contraction = _multiply_add(fused, left, right)
+        results = [contraction.results[0]]
+        if fused.value is not None:
+            value = _epilogue(fused, contraction.results[0])
+            results = [value] if len(op.results) == 1 else [contraction.results[0], value]
+    for old, new in zip(op.results, results):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def _slice(op: ir.Operation, value: ir.Value, stop: ir.Value | None = None) -> tuple[list[ir.Operation], list[int]]:
+    """The body's operations that ``value`` needs, in order, and the numbers of the block arguments; ``stop`` is not entered."""
+    needed: list[ir.Operation] = []
+    arguments: set[int] = set()
+
+    def visit(v: ir.Value) -> None:
+        if stop is not None and v == stop:
+            return
+        if isinstance(v, ir.BlockArgument):
+            if v.owner == body(op):
+                arguments.add(v.arg_number)
+            return
+        made = v.owner.operation
+        if made.parent != op or made in needed:
+            return
+        for operand in made.operands:
+            visit(operand)
+        for inner in walk(made) if len(made.regions) else ():
+            for operand in inner.operands:
+                if isinstance(operand, ir.BlockArgument) and operand.owner == body(op):
+                    arguments.add(operand.arg_number)
+        needed.append(made)
+
+    visit(value)
+    ordered = [o.operation for o in body(op).operations if o.operation in needed]
+    return ordered, sorted(arguments)
+
+
+def _replay(operations: list[ir.Operation], known: dict[ir.Value, ir.Value], loops: dict[int, int]) -> None:
+    """Clone body operations at the insertion point; ``known`` maps old values to new ones and is extended."""
+    for op in operations:
+        if op.name == "linalg.index":
+            known[op.results[0]] = linalg.IndexOp(loops[ir.IntegerAttr(op.attributes["dim"]).value]).result
+            continue
+        new = op.clone()
+        for inner in walk(new):
+            for i, value in enumerate(inner.operands):
+                if value in known:
+                    inner.operands[i] = known[value]
+        known.update(zip(op.results, new.results))
+
+
+def _operand(fused: FusedContraction, value: ir.Value) -> tuple[ir.Value, ir.AffineMap, ir.Operation | None]:
+    """(tensor, map, extension) of one factor; a map before the multiply-add is made where the body computes more."""
+    op, extension = fused.op, None
+    producer = owner(value)
+    if producer is not None and producer.name in _EXTENSIONS:
+        extension, value = producer, producer.operands[0]
+    if isinstance(value, ir.BlockArgument) and value.owner == body(op):
+        return inputs(op)[value.arg_number], maps(op)[value.arg_number], extension
+    operations, arguments = _slice(op, value)
+    count = len(kinds(op))
+    used = {ir.AffineDimExpr(e).position for a in arguments for e in maps(op)[a].results if isinstance(e, ir.AffineDimExpr)}
+    used |= {ir.IntegerAttr(o.attributes["dim"]).value for o in operations if o.name == "linalg.index"}
+    order = sorted(used)
+    place = {d: i for i, d in enumerate(order)}
+    exprs = [ir.AffineDimExpr.get(place.get(d, 0)) if d in place else ir.AffineConstantExpr.get(0) for d in range(count)]
+    sizes = loop_sizes(op)
+    empty = tensor.EmptyOp([sizes[d] for d in order], value.type).result
+    identity = ir.AffineMap.get_identity(len(order))
+
+    def fill(block_arguments: list[ir.Value]) -> list[ir.Value]:
+        known = {body(op).arguments[a]: v for a, v in zip(arguments, block_arguments)}
+        _replay(operations, known, place)
+        return [known[value]]
+
+    made = build(
+        [inputs(op)[a] for a in arguments], [empty], [*(substitute(maps(op)[a], exprs, len(order)) for a in arguments), identity],
+        [PARALLEL] * len(order), fill, op.location,
+    )
+    return made.results[0], ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(d) for d in order]), extension
+
+
+def _multiply_add(fused: FusedContraction, left, right) -> ir.Operation:
+    op = fused.op
+    start = outputs(op)[0]
+    map_ = maps(op)[len(inputs(op))]
+    if fused.value is not None and len(op.results) == 1:
+        # The accumulator had the result's tensor; now it has one of its own.
+        fill = owner(start)
+        empty = tensor.EmptyOp(list(start.type.shape), start.type.element_type).result
+        start = linalg.fill(fill.operands[0], outs=[empty])
+
+    def fill_body(arguments: list[ir.Value]) -> list[ir.Value]:
+        factors = []
+        for (_, _, extension), argument in zip((left, right), arguments):
+            if extension is None:
+                factors.append(argument)
+                continue
+            new = extension.clone()
+            new.operands[0] = argument
+            factors.append(new.results[0])
+        add, multiply = owner(fused.sum), None
+        multiply = next(owner(v) for v in add.operands if owner(v) is not None and owner(v).name in ("arith.mulf", "arith.muli"))
+        product = multiply.clone()
+        product.operands[0], product.operands[1] = factors
+        total = add.clone()
+        total.operands[0], total.operands[1] = arguments[2], product.results[0]
+        return [total.results[0]]
+
+    return build([left[0], right[0]], [start], [left[1], right[1], map_], kinds(op), fill_body, op.location)
+
+
+def _epilogue(fused: FusedContraction, total: ir.Value) -> ir.Value:
+    op = fused.op
+    operations, arguments = _slice(op, fused.value, stop=fused.sum)
+    parallel = [i for i, k in enumerate(kinds(op)) if k != REDUCTION]
+    place = {d: i for i, d in enumerate(parallel)}
+    exprs = [ir.AffineDimExpr.get(place[d]) if d in place else ir.AffineConstantExpr.get(0) for d in range(len(kinds(op)))]
+    count = len(inputs(op))
+    destination = outputs(op)[fused.result]
+    if len(op.results) == 1:
+        destination = owner(destination).operands[1]  # what the accumulator was filled into
+    narrow = lambda m: substitute(m, exprs, len(parallel))  # noqa: E731
+
+    def fill(block_arguments: list[ir.Value]) -> list[ir.Value]:
+        known = {fused.sum: block_arguments[0], **{body(op).arguments[a]: v for a, v in zip(arguments, block_arguments[1:])}}
+        _replay(operations, known, place)
+        return [known[fused.value]]
+
+    made = build(
+        [total, *(inputs(op)[a] for a in arguments)], [destination],
+        [narrow(maps(op)[count]), *(narrow(maps(op)[a]) for a in arguments), narrow(maps(op)[count + fused.result])],
+        [PARALLEL] * len(parallel), fill, op.location,
+    )
+    return made.results[0]

@@ -1,0 +1,69 @@
+"""Inside a kernel, bf16 and f16 are computed in f32: values are extended where they come in and rounded where they leave.
+
+PyTorch rounds after every operation because each of its kernels stores to memory; in one kernel the roundings in between
+only add error, and the hardware has no bf16 arithmetic worth the name.  Integers, comparisons and f64 stay as they are.
+"""
+
+from inferno.mlir import arith, ir, owner, walk
+from inferno.passes.generics import is_generic
+
+_NARROW = ("bf16", "f16")
+# What is computed in f32 instead: everything that takes and gives floats of one type.
+_SKIP = {"arith.constant", "arith.bitcast", "arith.truncf", "arith.extf", "linalg.yield", "tensor.extract", "arith.select"}
+
+
+def widen_arithmetic(module: ir.Module) -> None:
+    """Rewrite the body of every generic that computes in a 16-bit float."""
+    for op in walk(module.operation, "linalg.generic"):
+        if is_generic(op):
+            _widen(op)
+
+
+def _is_narrow(type_: ir.Type) -> bool:
+    return str(type_) in _NARROW
+
+
+def _widen(generic: ir.Operation) -> None:
+    for op in [o.operation for o in generic.regions[0].blocks[0].operations]:
+        floats = [*(v.type for v in op.operands), *(r.type for r in op.results)]
+        if len(op.regions) or not any(_is_narrow(t) for t in floats) or op.name in _SKIP - {"arith.select"}:
+            continue
+        if not op.name.startswith(("arith.", "math.")):
+            continue
+        _compute_wide(op)
+    _drop_round_trips(generic)
+
+
+def _compute_wide(op: ir.Operation) -> None:
+    """Replace ``op`` by itself on f32, with its result rounded back for readers that want it narrow."""
+    wide = ir.F32Type.get(op.context)
+    with ir.InsertionPoint(op), op.location:
+        operands = [_extend(v, wide) if _is_narrow(v.type) else v for v in op.operands]
+        results = [wide if _is_narrow(r.type) else r.type for r in op.results]
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        new = ir.Operation.create(op.name, results=results, operands=operands, attributes=attributes)
+        for old, made in zip(op.results, new.results):
+            old.replace_all_uses_with(arith.truncf(old.type, made) if made.type != old.type else made)
+    op.erase()
+
+
+def _extend(value: ir.Value, wide: ir.Type) -> ir.Value:
+    """The value in f32, without going through the narrow type where it was just rounded to it."""
+    made = owner(value)
+    if made is not None and made.name == "arith.truncf" and made.operands[0].type == wide:
+        return made.operands[0]
+    if made is not None and made.name == "arith.constant":
+        return arith.constant(wide, ir.FloatAttr.get(wide, ir.FloatAttr(made.attributes["value"]).value))
+    return arith.extf(wide, value)
+
+
+def _drop_round_trips(generic: ir.Operation) -> None:
+    """``extf(truncf(x))`` is x, and what nothing reads any more goes."""
+    for op in walk(generic, "arith.extf"):
+        made = owner(op.operands[0])
+        if made is not None and made.name == "arith.truncf" and made.operands[0].type == op.results[0].type and _is_narrow(made.results[0].type):
+            op.results[0].replace_all_uses_with(made.operands[0])
+            op.erase()
+    for op in reversed([o.operation for o in generic.regions[0].blocks[0].operations]):
+        if op.name in ("arith.truncf", "arith.extf", "arith.constant") and not any(True for _ in op.results[0].uses):
+            op.erase()
