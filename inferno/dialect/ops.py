@@ -14,13 +14,45 @@ class Inferno(ext.Dialect, name="inferno"):
     pass
 
 
-def _reject(op, message: str) -> bool:
-    op.location.emit_error(f"{op.operation.name}: {message}")
-    return False
+class _Invalid(Exception):
+    """What is wrong with an operation."""
 
 
-def _integers(attribute) -> list[int]:
-    return [ir.IntegerAttr(v).value for v in ir.ArrayAttr(attribute)]
+def _verifier(check):
+    """``check(op)`` raises _Invalid; it runs before the declared attributes are checked, so it may find none."""
+
+    def verify_invariants(op) -> bool:
+        try:
+            check(op)
+        except _Invalid as error:
+            op.location.emit_error(f"{op.operation.name}: {error}")
+            return False
+        return True
+
+    return staticmethod(verify_invariants)
+
+
+def _integer(op, name: str) -> int:
+    return _number(name, _attribute(op, name))
+
+
+def _integers(op, name: str) -> list[int]:
+    attribute = _attribute(op, name)
+    if not isinstance(attribute, ir.ArrayAttr):
+        raise _Invalid(f"{name} must be an array of integers, got {attribute}")
+    return [_number(name, element) for element in attribute]
+
+
+def _attribute(op, name: str) -> ir.Attribute:
+    if name not in op.attributes:
+        raise _Invalid(f"the attribute {name} is missing")
+    return op.attributes[name]
+
+
+def _number(name: str, attribute: ir.Attribute) -> int:
+    if not isinstance(attribute, ir.IntegerAttr):
+        raise _Invalid(f"{name} must hold integers, got {attribute}")
+    return attribute.value
 
 
 class ParameterType(Inferno.Type, name="parameter"):
@@ -55,21 +87,20 @@ class TensorMapOp(Inferno.Operation, name="tensor_map"):
     swizzle: ir.IntegerAttr
     l2: ir.IntegerAttr
 
-    @staticmethod
+    @_verifier
     def verify_invariants(op):
-        sizes, strides, box = (_integers(op.attributes[name]) for name in ("sizes", "strides", "box"))
-        swizzle = ir.IntegerAttr(op.attributes["swizzle"]).value
+        sizes, strides, box = (_integers(op, name) for name in ("sizes", "strides", "box"))
+        swizzle = _integer(op, "swizzle")
         if not 1 <= len(sizes) <= 5:
-            return _reject(op, f"a tensor map has 1 to 5 dimensions, got {len(sizes)}")
+            raise _Invalid(f"a tensor map has 1 to 5 dimensions, got {len(sizes)}")
         if len(strides) != len(sizes) or len(box) != len(sizes):
-            return _reject(op, f"{len(sizes)} sizes need as many strides and box sizes, got {len(strides)} and {len(box)}")
+            raise _Invalid(f"{len(sizes)} sizes need as many strides and box sizes, got {len(strides)} and {len(box)}")
         if any(s % 16 for s in strides[1:]):
-            return _reject(op, f"strides but the innermost must be multiples of 16 bytes, got {strides}")
+            raise _Invalid(f"strides but the innermost must be multiples of 16 bytes, got {strides}")
         if any(not 1 <= b <= 256 for b in box):
-            return _reject(op, f"box sizes must be 1 to 256, got {box}")
+            raise _Invalid(f"box sizes must be 1 to 256, got {box}")
         if swizzle not in (0, 32, 64, 128):
-            return _reject(op, f"swizzle must be 0, 32, 64 or 128 bytes, got {swizzle}")
-        return True
+            raise _Invalid(f"swizzle must be 0, 32, 64 or 128 bytes, got {swizzle}")
 
 
 class LaunchOp(Inferno.Operation, name="launch"):
@@ -86,19 +117,18 @@ class LaunchOp(Inferno.Operation, name="launch"):
     cluster: ir.ArrayAttr
     shared: ir.IntegerAttr
 
-    @staticmethod
+    @_verifier
     def verify_invariants(op):
-        grid, block, cluster = (_integers(op.attributes[name]) for name in ("grid", "block", "cluster"))
+        grid, block, cluster = (_integers(op, name) for name in ("grid", "block", "cluster"))
         for name, value in (("grid", grid), ("block", block), ("cluster", cluster)):
             if len(value) != 3 or any(v < 1 for v in value):
-                return _reject(op, f"{name} must be three positive numbers, got {value}")
+                raise _Invalid(f"{name} must be three positive numbers, got {value}")
         if block[0] * block[1] * block[2] > 1024:
-            return _reject(op, f"a block has at most 1024 threads, got {block[0] * block[1] * block[2]}")
+            raise _Invalid(f"a block has at most 1024 threads, got {block[0] * block[1] * block[2]}")
         if any(g % c for g, c in zip(grid, cluster)):
-            return _reject(op, f"grid {grid} is not a multiple of cluster {cluster}")
-        if ir.IntegerAttr(op.attributes["shared"]).value < 0:
-            return _reject(op, "shared must not be negative")
-        return True
+            raise _Invalid(f"grid {grid} is not a multiple of cluster {cluster}")
+        if _integer(op, "shared") < 0:
+            raise _Invalid("shared must not be negative")
 
 
 class WorkspaceOp(Inferno.Operation, name="workspace"):
@@ -107,12 +137,11 @@ class WorkspaceOp(Inferno.Operation, name="workspace"):
     buffer: ext.Result[ir.MemRefType]
     offset: ir.IntegerAttr
 
-    @staticmethod
+    @_verifier
     def verify_invariants(op):
-        offset = ir.IntegerAttr(op.attributes["offset"]).value
+        offset = _integer(op, "offset")
         if offset < 0 or offset % 256:
-            return _reject(op, f"offset must be a multiple of 256, got {offset}")
-        return True
+            raise _Invalid(f"offset must be a multiple of 256, got {offset}")
 
 
 class LibraryOp(Inferno.Operation, name="library"):
