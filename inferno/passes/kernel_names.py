@@ -82,7 +82,7 @@ def _product(generic: ir.Operation) -> ir.Operation | None:
 
 def _two_inputs(product: ir.Operation) -> bool:
     left, right = product.operands
-    return left != right and (isinstance(left, ir.BlockArgument) or owner(left) != owner(right))
+    return left != right and (owner(left) is None or owner(right) is None or owner(left) != owner(right))
 
 
 def _accumulates(op: ir.Operation, product: ir.Operation) -> bool:
