@@ -13,7 +13,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from inferno.errors import PassError
+from inferno.errors import InfernoError
 
 _SEPARATOR = re.compile(r"^\s*// -----.*$", re.M)
 
@@ -29,8 +29,11 @@ class Chunk:
 
 def main() -> None:
     """Run the command line and end the process.  Without the interpreter's own end, which frees the bindings for 0.2 s."""
-    status = run(sys.argv[1:])
-    sys.stdout.flush()
+    try:
+        status = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read has enough
+        status = 1
     sys.stderr.flush()
     os._exit(status)
 
@@ -48,7 +51,7 @@ def run(argv: list[str]) -> int:
 
         parse(arguments.pass_pipeline)
         text = sys.stdin.read() if arguments.file == "-" else Path(arguments.file).read_text()
-    except (PassError, OSError, UnicodeDecodeError) as error:
+    except (InfernoError, OSError, UnicodeDecodeError) as error:
         print(f"inferno-opt: error: {error}", file=sys.stderr)
         return 1
     if arguments.output != "-":
@@ -112,9 +115,11 @@ def _isolated(chunk: Chunk, arguments: argparse.Namespace, count: int) -> int:
         status = 1
         try:
             status = _run(chunk, arguments)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            status = 1
         except BaseException:  # the child must not return into its caller's code
             traceback.print_exc()
-        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -142,7 +147,7 @@ def _run(chunk: Chunk, arguments: argparse.Namespace) -> int:
     except ir.MLIRError as error:
         module = None
         found += [d for e in error.error_diagnostics for d in collect(e)]
-    except PassError as error:
+    except InfernoError as error:
         module = None
         cause = [d for e in getattr(error.__cause__, "error_diagnostics", ()) for d in collect(e)]
         found += cause or [Diagnostic("error", None, str(error))]

@@ -1,0 +1,61 @@
+"""What pipelines mean, and what is said about wrong ones."""
+
+import pytest
+
+from inferno.errors import PassError
+from inferno.mlir import ir, new_context
+from inferno.passes.manager import parse, run_pipeline, split
+
+MODULE = "func.func @main(%a: i64, %ok: i1) -> i64 {\n%c = arith.constant 0 : i64\n%b = arith.addi %a, %c : i64\ncf.assert %ok, \"no\"\nreturn %b : i64\n}"
+
+
+@pytest.mark.parametrize("text,parts", [
+    ("", []),
+    (" cse , func.func(canonicalize,cse) ", ["cse", "func.func(canonicalize,cse)"]),
+    ("a{b=1 c={d,e}},f<g,h>,i[j,k]", ["a{b=1 c={d,e}}", "f<g,h>", "i[j,k]"]),
+])
+def test_split(text, parts):
+    assert split(text) == parts
+
+
+def test_parse():
+    steps = parse("builtin.module(cse,builtin.module(remove-asserts)),assign-schedules{target=sm_90a},canonicalize{max-iterations=1}")
+    assert [s.name for s in steps] == ["cse", "remove-asserts", "assign-schedules", "canonicalize"]
+    assert [s.options for s in steps] == [{}, {}, {"target": "sm_90a"}, {}]
+    assert [s.text for s in parse("inferno-schedule{target=cpu}")] == ["assign-schedules{target=cpu}"]
+
+
+@pytest.mark.parametrize("pipeline,message", [
+    ("func.func(cse", "ends inside a bracket"),
+    ("cse),cse", "unbalanced '\\)'"),
+    ("cse,,cse", "an empty element"),
+    ("remove-asserts{all=1}", "remove-asserts has no option all; it has none"),
+    ("assign-schedules{goal=1}", "no option goal; it has target"),
+    ("remove-asserts{all}", "option 'all' of 'remove-asserts{all}' is not of the form name=value"),
+    ("inferno-schedule", "needs a value for target, as in {target=...}"),
+    ("inferno-schedule{target=cpu level=3}", "unknown option level; the options are target"),
+    ("remove-assert", "did you mean remove-asserts"),
+    ("func.func(cse,remove-asserts)", "remove-asserts runs on a module"),
+    ("func.func(inferno-fuse)", "inferno-fuse runs on a module"),
+    ("canonicalize{nothing=1}", "no such option nothing"),
+])
+def test_wrong_pipelines(pipeline, message):
+    with new_context(), pytest.raises(PassError, match=message):
+        run_pipeline(ir.Module.parse(MODULE), pipeline)
+
+
+def test_passes_of_both_kinds_in_order():
+    seen = []
+    with new_context():
+        module = ir.Module.parse(MODULE)
+        run_pipeline(module, "func.func(canonicalize),remove-asserts,cse", lambda text, m: seen.append((text, "cf.assert" in str(m))))
+    assert seen == [("func.func(canonicalize)", True), ("remove-asserts", False), ("cse", False)]
+
+
+def test_what_mlir_says_is_in_the_error():
+    text = (
+        "func.func @f(%x: tensor<4xf32>) {\n%0 = builtin.unrealized_conversion_cast %x : tensor<4xf32> to tensor<8xf32>\n"
+        "%1 = tensor.collapse_shape %0 [[0]] : tensor<8xf32> into tensor<8xf32>\nreturn }"
+    )
+    with new_context(), pytest.raises(PassError, match=r"(?s)one-shot-bufferize failed:.*2:6: op was not bufferized"):
+        run_pipeline(ir.Module.parse(text), "one-shot-bufferize")
