@@ -9,6 +9,7 @@ def deduplicate_kernels(module: ir.Module) -> None:
     """Keep the first of the private functions that are equal but for their name, and call it wherever the others were."""
     kept: dict[str, str] = {}
     instead: dict[str, str] = {}
+    equal: list[ir.Operation] = []
     for op in list(module.body.operations):
         if not isinstance(op, func.FuncOp) or "sym_visibility" not in op.attributes or op.is_external:
             continue
@@ -17,8 +18,10 @@ def deduplicate_kernels(module: ir.Module) -> None:
         first = kept.setdefault(text, name)
         if first != name:
             instead[name] = first
-            op.operation.erase()
+            equal.append(op.operation)
     for call in walk(module.operation, "func.call"):
         callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
         if callee in instead:
-            call.attributes["callee"] = ir.FlatSymbolRefAttr.get(instead[callee])
+            call.attributes["callee"] = ir.FlatSymbolRefAttr.get(instead[callee], module.context)
+    for op in equal:  # last: a module that calls what is not there prints in another form, in which nothing is equal
+        op.erase()

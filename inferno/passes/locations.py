@@ -5,15 +5,18 @@ import re
 
 from inferno.mlir import ir
 
-_NAMED = re.compile(r'"([^"]*)"\("([^"]+)":(\d+):\d+\)')
-_BARE_NAME = re.compile(r'"([^"]*)"(?![(:])')
+# "name"("file":line:column), "name" alone, or "file":line:column, which says nothing of an operation.
+_PART = re.compile(r'"(?P<name>[^"]*)"(?:\("(?P<file>[^"]+)":(?P<line>\d+):\d+\)|(?P<bare>:\d+:\d+))?')
 
 
 def describe(location: ir.Location) -> list[str]:
     """``["linear (model.py:12)", ...]``: each operation once, in the order in which the location holds them."""
-    text = str(location)
-    found = [f"{m[1]} ({os.path.basename(m[2])}:{m[3]})" for m in _NAMED.finditer(text)]
-    found += [m[1] for m in _BARE_NAME.finditer(text)]
+    found = []
+    for part in _PART.finditer(str(location)):
+        if part["file"]:
+            found.append(f"{part['name']} ({os.path.basename(part['file'])}:{part['line']})")
+        elif not part["bare"]:
+            found.append(part["name"])
     return list(dict.fromkeys(found))
 
 
