@@ -11,6 +11,7 @@ _PASSES = {
     # linalg -> fused
     "remove-asserts": "inferno.passes.remove_asserts:remove_asserts",
     "fold-empty": "inferno.passes.fold_empty:fold_empty",
+    "fold-casts": "inferno.passes.fold_casts:fold_casts",
     "lift-constants": "inferno.passes.lift_constants:lift_constants",
     "fold-transposes": "inferno.passes.fold_transposes:fold_transposes",
     "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",

@@ -7,7 +7,7 @@ PIPELINES = {
         "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true}"
     ),
     "inferno-fuse": (
-        "remove-asserts,fold-empty,func.func(canonicalize,cse),lift-constants,"
+        "remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"
         "fold-transposes,func.func(canonicalize,cse),"
         "fuse-elementwise,func.func(canonicalize,cse),fuse-contractions,widen-arithmetic,func.func(canonicalize,cse),"
         "outline-kernels,deduplicate-kernels"
