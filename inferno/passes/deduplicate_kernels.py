@@ -14,7 +14,7 @@ def deduplicate_kernels(module: ir.Module) -> None:
         if not isinstance(op, func.FuncOp) or "sym_visibility" not in op.attributes or op.is_external:
             continue
         name = op.name.value
-        text = re.sub(rf"@{re.escape(name)}\b", "@", op.operation.get_asm(enable_debug_info=False), count=1)
+        text = re.sub(rf"@{re.escape(name)}\b", "@", op.operation.get_asm(enable_debug_info=False, use_local_scope=True), count=1)
         first = kept.setdefault(text, name)
         if first != name:
             instead[name] = first
