@@ -49,6 +49,37 @@ def _repeat_heads(t: Tensor, times: int) -> Tensor:
     return t.unsqueeze(-3).expand(*shape[:-2], times, *shape[-2:]).reshape(*shape[:-3], shape[-3] * times, *shape[-2:])
 
 
+def var_mean(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Variance and mean in two passes, in float32 at least; torch-mlir's own lowering goes through float64."""
+    if x.is_complex():
+        return NotImplemented
+    wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+    dims = list(range(x.dim())) if not dim else [d % x.dim() for d in dim]
+    count = math.prod(x.shape[d] for d in dims)
+    mean = wide.sum(dims, keepdim=True) / count
+    centred = wide - mean
+    divisor = max(0, count - (1 if correction is None else correction))
+    var = (centred * centred).sum(dims, keepdim=True) / divisor
+    shape = [s for i, s in enumerate(x.shape) if i not in dims]
+    if not keepdim:
+        var, mean = var.reshape(shape), mean.reshape(shape)
+    return var.to(x.dtype), mean.to(x.dtype)
+
+
+def var(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+    found = var_mean(x, dim, correction=correction, keepdim=keepdim)
+    return found if found is NotImplemented else found[0]
+
+
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    """The tanh form with its constants exact: torch-mlir's sqrt(2 / pi) is off in the fourth digit."""
+    if approximate != "tanh":
+        return NotImplemented
+    wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+    inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * (wide * wide * wide))
+    return (0.5 * wide * (1 + torch.tanh(inner))).to(x.dtype)
+
+
 def addmm(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """A matmul in the operands' own type; torch's decomposition would convert them to float32 first."""
     product = torch.mm(a, b)
@@ -136,6 +167,9 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
 OWN = {
     aten.scaled_dot_product_attention.default: attention,
     aten.addmm.default: addmm,
+    aten.var_mean.correction: var_mean,
+    aten.var.correction: var,
+    aten.gelu.default: gelu,
     aten.sort.stable: sort_stable,
     aten.erfc.default: erfc,
     aten.isfinite.default: isfinite,

@@ -1,0 +1,141 @@
+"""Reshapes move out of the way of fusion: what is computed on ``expand_shape(x)`` is computed on x and expanded after.
+
+Linear on [batch, length, features] is a matmul on [batch * length, features], expanded again; the bias, the activation and
+the residual that follow are on the expanded shape.  Collapsing their loops instead lets them fuse with the matmul, and the
+reshape ends up where it is free: on an argument, a result, or next to its inverse, where both vanish.
+"""
+
+from collections.abc import Sequence
+
+from inferno.mlir import ir, owner, rewrite, tensor, walk
+from inferno.passes.generics import body, build, clone_body, inputs, is_generic, is_static, kinds, maps
+
+
+def propagate_reshapes(module: ir.Module) -> None:
+    """Move ``tensor.expand_shape`` down through every generic whose loops can be collapsed to match."""
+    patterns = rewrite.RewritePatternSet(module.context)
+    patterns.add("linalg.generic", _collapse_loops)
+    rewrite.apply_patterns_and_fold_greedily(module, patterns.freeze(), rewrite.GreedyRewriteConfig())
+
+
+def _collapse_loops(op, rewriter) -> bool:
+    op = op.operation
+    if not is_generic(op) or not is_static(op) or any(True for _ in walk(op, "linalg.index")):
+        return True
+    for number, value in enumerate(inputs(op)):
+        producer = owner(value)
+        if producer is None or producer.name != "tensor.expand_shape":
+            continue
+        groups = _loop_groups(op, number, _reassociation(producer))
+        if groups is None:
+            continue
+        with rewriter.ip, op.location:
+            results = _rewrite(op, groups)
+        rewriter.replace_op(op, results)
+        return False
+    return True
+
+
+def _reassociation(reshape: ir.Operation) -> list[list[int]]:
+    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(reshape.attributes["reassociation"])]
+
+
+def _loop_groups(op: ir.Operation, number: int, reassociation: list[list[int]]) -> list[list[int]] | None:
+    """The loops to merge, as a partition of all loops in order; None where some operand does not allow it."""
+    read = list(maps(op)[number].results)
+    joined: list[list[int]] = []
+    for group in reassociation:
+        exprs = [read[d] for d in group]
+        if len(group) == 1:
+            continue
+        if not all(isinstance(e, ir.AffineDimExpr) for e in exprs):
+            return None
+        loops = [ir.AffineDimExpr(e).position for e in exprs]
+        if loops != list(range(loops[0], loops[0] + len(loops))) or len({kinds(op)[d] for d in loops}) != 1:
+            return None
+        joined.append(loops)
+    if not joined:
+        return None
+    inside = {d: g for g in joined for d in g}
+    groups: list[list[int]] = []
+    for d in range(len(kinds(op))):
+        if d not in inside:
+            groups.append([d])
+        elif d == inside[d][0]:
+            groups.append(inside[d])
+    return groups if all(_merged(m, groups) is not None for m in maps(op)) else None
+
+
+def _merged(map_: ir.AffineMap, groups: Sequence[list[int]]) -> tuple[list[list[int]], list[ir.AffineExpr]] | None:
+    """(reassociation of the operand's dimensions, the new map's results); None where a group is not whole and in order."""
+    start = {g[0]: (n, g) for n, g in enumerate(groups)}
+    results, reassociation, exprs, i = list(map_.results), [], [], 0
+    while i < len(results):
+        expr = results[i]
+        if isinstance(expr, ir.AffineConstantExpr):
+            reassociation.append([i])
+            exprs.append(expr)
+            i += 1
+            continue
+        if not isinstance(expr, ir.AffineDimExpr) or ir.AffineDimExpr(expr).position not in start:
+            return None
+        number, group = start[ir.AffineDimExpr(expr).position]
+        found = results[i : i + len(group)]
+        if [ir.AffineDimExpr(e).position if isinstance(e, ir.AffineDimExpr) else None for e in found] != group:
+            return None
+        reassociation.append(list(range(i, i + len(group))))
+        exprs.append(ir.AffineDimExpr.get(number))
+        i += len(group)
+    return reassociation, exprs
+
+
+def _rewrite(op: ir.Operation, groups: list[list[int]]) -> list[ir.Value]:
+    """The operation on merged loops; its results have their old shapes again."""
+    merged = [_merged(m, groups) for m in maps(op)]
+    operands = [_collapsed(v, r) for v, (r, _) in zip(op.operands, merged)]
+    indexing = [ir.AffineMap.get(len(groups), 0, exprs) for _, exprs in merged]
+    count = len(inputs(op))
+    new = build(
+        operands[:count], operands[count:], indexing, [kinds(op)[g[0]] for g in groups],
+        lambda arguments: clone_body(body(op), arguments), op.location,
+    )
+    results = []
+    for old, made, (reassociation, _) in zip(op.results, new.results, merged[count:]):
+        results.append(_expanded(made, reassociation, old.type))
+    return results
+
+
+def _collapsed(value: ir.Value, reassociation: list[list[int]]) -> ir.Value:
+    type_ = value.type
+    if not isinstance(type_, ir.RankedTensorType) or all(len(g) == 1 for g in reassociation):
+        return value
+    made = owner(value)
+    shape = _merged_shape(type_, reassociation)
+    if made is not None and made.name == "tensor.expand_shape" and _reassociation(made) == reassociation:
+        return made.operands[0]
+    if made is not None and made.name == "tensor.empty":
+        return tensor.EmptyOp(shape, type_.element_type).result
+    return tensor.CollapseShapeOp(ir.RankedTensorType.get(shape, type_.element_type), value, _attribute(reassociation)).result
+
+
+def _expanded(value: ir.Value, reassociation: list[list[int]], type_: ir.RankedTensorType) -> ir.Value:
+    if value.type == type_:
+        return value
+    return tensor.ExpandShapeOp(type_, value, _attribute(reassociation), [], list(type_.shape)).result
+
+
+def _merged_shape(type_: ir.RankedTensorType, reassociation: list[list[int]]) -> list[int]:
+    shape = []
+    for group in reassociation:
+        size = 1
+        for d in group:
+            size *= type_.shape[d]
+        shape.append(size)
+    return shape
+
+
+def _attribute(reassociation: list[list[int]]) -> ir.ArrayAttr:
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in g]) for g in reassociation])
+
+
