@@ -53,6 +53,8 @@ def _generic(anchor: ir.Operation) -> list[str]:
         at = body.index(product)
         return [*_words(body[:at]), _contraction(anchor), *_words([o for o in body[at + 1:] if not _accumulates(o, product)])]
     words = _words(body)
+    if not words and len(anchor.operands) == len(anchor.results) and any(o.name == "linalg.index" for o in body):
+        return ["iota"]
     if not words:
         words = [o.name.partition(".")[2] for o in body if o.name not in ("linalg.yield", "linalg.index", "arith.constant")][-1:]
     if reduces:

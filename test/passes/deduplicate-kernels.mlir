@@ -5,13 +5,16 @@
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT: %[[A:.*]] = call @exp(%arg0, %arg1) {inferno.source = ["first"]}
 // CHECK-NEXT: %[[B:.*]] = call @exp(%[[A]], %arg1) {inferno.source = ["second"]}
-// CHECK-NEXT: %[[C:.*]] = call @exp_2(%[[B]], %arg1)
-// CHECK-NEXT: %[[D:.*]] = call @exp_3(%[[C]], %arg1)
+// CHECK-NEXT: %[[C:.*]] = call @exp_1(%[[B]], %arg1)
+// CHECK-NEXT: %[[D:.*]] = call @exp_2(%[[C]], %arg1)
 // CHECK-NEXT: return %[[D]]
 // CHECK-LABEL: func.func private @exp(
-// CHECK-NOT: @exp_1
+// CHECK: linalg.exp
+// CHECK-LABEL: func.func private @exp_1(
+// CHECK: linalg.log
 // CHECK-LABEL: func.func private @exp_2(
-// CHECK-LABEL: func.func private @exp_3(
+// CHECK-SAME: inferno.schedule
+// CHECK: linalg.exp
 // CHECK-LABEL: func.func @public
 // CHECK-LABEL: func.func private @declared(
 // CHECK-LABEL: func.func private @declared_1(
