@@ -31,7 +31,7 @@ def inline_body(
     for op in block.operations:
         op = op.operation
         operands = [known.get(v, v) for v in op.operands]
-        if op.name == "linalg.yield":
+        if op.name in ("linalg.yield", "tm_tensor.yield"):
             return operands
         if op.name == "linalg.index":
             known[op.results[0]] = indices[ir.IntegerAttr(op.attributes["dim"]).value]
@@ -54,7 +54,7 @@ def inline_body(
             ]
             results = [vector.FromElementsOp(widen(r.type), [e[j] for e in each]).result for j, r in enumerate(op.results)]
         known.update(zip(op.results, results))
-    raise ValueError("the block has no linalg.yield")
+    raise ValueError("the block does not end in a yield")
 
 
 def _scalar(op: ir.Operation, operands: Sequence[ir.Value], outside: Mapping) -> list[ir.Value]:

@@ -57,6 +57,9 @@ class Integers:
     def less(self, a: Integer, b: Integer) -> ir.Value:
         return arith.cmpi(arith.CmpIPredicate.ult, self.value(a), self.value(b))
 
+    def equal(self, a: Integer, b: Integer) -> ir.Value:
+        return arith.cmpi(arith.CmpIPredicate.eq, self.value(a), self.value(b))
+
     def min(self, a: Integer, b: Integer) -> Integer:
         if isinstance(a, int) and isinstance(b, int):
             return min(a, b)

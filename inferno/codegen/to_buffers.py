@@ -4,17 +4,22 @@ Inputs are never written to; a result is computed into its destination, which is
 nothing is returned.  Temporaries are ``memref.alloc`` at the top of the function.
 """
 
+from inferno.codegen.stand_ins import stand_in
 from inferno.mlir import func, ir, linalg, run_upstream, tensor, walk
 
+# No canonicalization before bufferization: it removes copies of inputs to destinations, and the temporaries come back.
 _BUFFERIZE = (
-    "eliminate-empty-tensors,"
-    "one-shot-bufferize{bufferize-function-boundaries allow-return-allocs-from-loops function-boundary-type-conversion=identity-layout-map},"
-    "func.func(tm-tensor-to-loops,refback-munge-memref-copy),canonicalize,cse"
+    "func.func(refback-generalize-tensor-pad,cse),eliminate-empty-tensors,"
+    "one-shot-bufferize{bufferize-function-boundaries allow-return-allocs-from-loops function-boundary-type-conversion=identity-layout-map}"
 )
+_SIMPLIFY = "func.func(refback-munge-memref-copy,linalg-generalize-named-ops),canonicalize,cse"
 
 
-def to_buffers(kernel: func.FuncOp) -> ir.Module:
-    """A new module, in the same context, that holds the kernel as a public function on memrefs without results."""
+def to_buffers(kernel: func.FuncOp, tm_loops: bool = True) -> ir.Module:
+    """A new module, in the same context, that holds the kernel as a public function on memrefs without results.
+
+    Named structured operations become generics; with ``tm_loops`` those of tm_tensor become loops.
+    """
     module = ir.Module.parse(f"module {{\n{kernel}\n}}", kernel.context)
     function = module.body.operations[0]
     if "sym_visibility" in function.attributes:
@@ -26,12 +31,11 @@ def to_buffers(kernel: func.FuncOp) -> ir.Module:
             [ir.DictAttr.get({"bufferization.writable": ir.BoolAttr.get(w)}) for w in writable]
         )
         _write_in_place(function)
-        run_upstream(module, "func.func(linalg-generalize-named-ops,canonicalize,cse)")
-        parallel_first(module)
-        run_upstream(module, "func.func(refback-generalize-tensor-pad,linalg-generalize-named-ops,tm-tensor-bufferize)")
-        for op in walk(module, "bufferization.to_tensor"):  # one-shot-bufferize refuses what tm-tensor-bufferize made without it
-            op.attributes["restrict"] = ir.UnitAttr.get()
+        stand_ins = stand_in(function)
         run_upstream(module, _BUFFERIZE)
+        stand_ins.restore(module)
+        run_upstream(module, ("func.func(tm-tensor-to-loops)," if tm_loops else "") + _SIMPLIFY)
+        parallel_first(module)
         function = next(o for o in module.body.operations if isinstance(o, func.FuncOp))
         _copy_leftover_results(function, results)
         if "arg_attrs" in function.attributes:

@@ -1,219 +1,366 @@
-"""A function on buffers made of loops -> ``gpu.launch`` for each parallel loop, one thread a point of its range.
+"""Walk over a function on buffers and make a kernel of each operation that touches memory, in order.
 
-Upstream's mapping gives each dimension of a loop to one dimension of the grid and stops at three; here the range is
-flattened, so that any rank works and neighbouring threads touch neighbouring elements of the innermost dimension.
-What is left on the host, single stores and serial loops, becomes kernels of one thread.
+A fill whose buffer the next operation starts from is no kernel: that operation starts from the constant.  What has no parallel form
+(loops and branches around tensors, single stores) becomes kernels of one thread.
 """
 
-import math
+from dataclasses import dataclass, field
 
-from inferno.codegen.reduce_in_blocks import reduce_in_block
-from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, owner, scf, walk
+from inferno.codegen.block_reductions import choose_shape, reduce_by_block
+from inferno.codegen.device_function import DeviceFunction, buffers_of, device_function, roots_of
+from inferno.codegen.flatten_accesses import flatten_accesses
+from inferno.codegen.points import Emitter, point_blocks
+from inferno.codegen.scan import emit_scan, read_scan
+from inferno.codegen.scatter import emit_scatter, read_scatter
+from inferno.codegen.serial import is_scalar, make_serial
+from inferno.codegen.sort import emit_sort, read_sort
+from inferno.codegen.structured import Structured, read_structured
+from inferno.mlir import ir, linalg, memref, owner, walk
+from inferno.schedule.accesses import iterators, maps
 from inferno.schedule.universal import Universal
+from inferno.target import Target
 
-_SERIAL = {"memref.store", "scf.for", "scf.while", "scf.if", "scf.execute_region", "memref.copy"}
-
-
-def to_launches(function: func.FuncOp, schedule: Universal) -> None:
-    """Rewrite the loops at the top of ``function`` in place; its allocations stay."""
-    block = function.regions[0].blocks[0]
-    _group_serial(block)
-    for op in [o.operation for o in block.operations]:
-        if op.name == "scf.parallel":
-            for inner in walk(op, "scf.parallel"):
-                if inner != op:
-                    serialise(inner)
-            if not reduce_in_block(op, schedule):
-                _launch(op, schedule.threads)
-    for op in walk(function, "gpu.launch"):
-        _sink(op)
-    for op in reversed([o.operation for o in block.operations]):
-        if op.name == "memref.dealloc":
-            op.erase()
-        elif op.name not in ("gpu.launch", "func.return", "memref.alloc") and not any(True for r in op.results for _ in r.uses):
-            op.erase()
-    left = {o.operation.name for o in block.operations} - {"gpu.launch", "func.return", "memref.alloc"}
-    if left:
-        raise CompileError(f"{', '.join(sorted(left))} would have to run on the host")
+_FREE = {
+    "memref.alloc", "memref.dealloc", "memref.subview", "memref.cast", "memref.reinterpret_cast", "memref.expand_shape",
+    "memref.collapse_shape", "memref.dim", "memref.get_global", "func.return",
+}
 
 
-def index(value: int) -> ir.Value:
-    return arith.constant(ir.IndexType.get(), value)
+@dataclass(frozen=True)
+class Launch:
+    """A kernel and how to start it; ``buffers`` are values of the host function, one for each parameter."""
+
+    kernel: str
+    buffers: list[ir.Value]
+    blocks: int
+    threads: int
 
 
-def constant_value(value: ir.Value) -> int | None:
-    """The integer that ``value`` always is, if it is one."""
-    op = owner(value)
-    return ir.IntegerAttr(op.attributes["value"]).value if op is not None and op.name == "arith.constant" else None
+@dataclass(frozen=True)
+class _Fill:
+    """A buffer that holds one value everywhere, once ``operation`` has run."""
+
+    operation: ir.Operation
+    target: ir.Value
+    value: ir.Value
 
 
-def extents(loop: ir.Operation) -> list[int]:
-    """The number of iterations of each dimension of an ``scf.parallel``, all of them constants."""
-    count = len(loop.regions[0].blocks[0].arguments)
-    bounds = [constant_value(v) for v in list(loop.operands)[: 3 * count]]
-    if any(b is None for b in bounds):
-        raise CompileError("a parallel loop's bounds are not constants")
-    return [max(0, -(-(bounds[count + i] - bounds[i]) // bounds[2 * count + i])) for i in range(count)]
+@dataclass
+class Launches:
+    """Builds the kernels of ``function`` into ``module``, a ``gpu.module``; ``done`` lists them in order."""
 
+    function: ir.Operation
+    module: ir.Operation
+    name: str
+    schedule: Universal
+    target: Target
+    done: list[Launch] = field(default_factory=list)
+    _fills: list[_Fill] = field(default_factory=list)
 
-def delinearise(flat: ir.Value, loop: ir.Operation) -> list[ir.Value]:
-    """The loop's induction variables at a flat position, the last dimension fastest."""
-    count = len(loop.regions[0].blocks[0].arguments)
-    operands, sizes = list(loop.operands), extents(loop)
-    values: list[ir.Value] = [flat] * count
-    rest = flat
-    for i in reversed(range(count)):
-        value = rest if i == 0 else arith.remui(rest, index(sizes[i]))
-        rest = rest if i == 0 else arith.divui(rest, index(sizes[i]))
-        lower, step = constant_value(operands[i]), constant_value(operands[2 * count + i])
-        value = value if step == 1 else arith.muli(value, index(step))
-        values[i] = value if lower == 0 else arith.addi(value, index(lower))
-    return values
-
-
-def _group_serial(block: ir.Block) -> None:
-    """Wrap runs of operations that only the host could do in loops of one iteration."""
-    run: list[ir.Operation] = []
-    for op in [*(o.operation for o in block.operations)]:
-        if op.name in _SERIAL or (op.name == "scf.parallel" and len(op.results)):
-            if any(True for r in op.results for u in r.uses if u.owner.operation.parent == op.parent and u.owner.operation.name not in _SERIAL):
-                pass  # its values are needed by what follows in the run; _wrap checks that they stay inside
-            run.append(op)
-        elif run and op.name in ("scf.parallel", "func.return", "memref.alloc"):
-            _wrap(run, block)
-            run = []
-    if run:
-        _wrap(run, block)
-
-
-def _wrap(run: list[ir.Operation], block: ir.Block) -> None:
-    """Move the run, and what lies between its operations, into ``scf.parallel 0..1``."""
-    operations = [o.operation for o in block.operations]
-    first = next(i for i, o in enumerate(operations) if o == run[0])
-    last = next(i for i, o in enumerate(operations) if o == run[-1])
-    inside = operations[first : last + 1]
-    loc = run[0].location
-    with ir.InsertionPoint(inside[0]), loc:
-        zero, one = index(0), index(1)
-        loop = ir.Operation.create(
-            "scf.parallel", operands=[zero, one, one], regions=1, attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 1, 0])},
-        )
-        body = loop.regions[0].blocks.append(ir.IndexType.get(), arg_locs=[loc])
-        with ir.InsertionPoint(body):
-            end = ir.Operation.create("scf.reduce")
-    results = {r for o in inside for r in o.results}
-    outside = operations[last + 1 :]
-    for op in outside:
-        for inner in walk(op):
-            if any(v in results for v in inner.operands):
-                raise CompileError(f"a value of a serial part is used by {inner.name} in another kernel")
-    for op in inside:
-        op.move_before(end)
-
-
-def serialise(loop: ir.Operation) -> None:
-    """``scf.parallel``, with or without reductions, as a nest of ``scf.for``, in place."""
-    source = loop.regions[0].blocks[0]
-    count, operands = len(source.arguments), list(loop.operands)
-    carried, nest = operands[3 * count :], []
-    with loop.location:
-        place = ir.InsertionPoint(loop)
-        for i in range(count):
-            with place:
-                nest.append(scf.ForOp(operands[i], operands[count + i], operands[2 * count + i], carried))
-            carried = list(nest[-1].inner_iter_args)
-            source.arguments[i].replace_all_uses_with(nest[-1].induction_variable)
-            place = ir.InsertionPoint(nest[-1].body)
-        inner, end = nest[-1].body, None
-        for op in [o.operation for o in source.operations]:
-            if op.name == "scf.reduce":
-                end = op
-            else:
-                inner.append(op)
-        values = []
-        for k, (accumulator, value) in enumerate(zip(carried, end.operands)):
-            combine = end.regions[k].blocks[0]
-            combine.arguments[0].replace_all_uses_with(accumulator)
-            combine.arguments[1].replace_all_uses_with(value)
-            for op in [o.operation for o in combine.operations]:
-                if op.name == "scf.reduce.return":
-                    values.append(op.operands[0])
+    def build(self) -> list[Launch]:
+        block = self.function.regions[0].blocks[0]
+        with self.function.location:
+            self._keep_scalars(block)
+        operations = [o.operation for o in block.operations]
+        self._last = self._last_uses(operations)
+        serial: list[ir.Operation] = []
+        for number, op in enumerate(operations):
+            if op.name in _FREE or is_scalar(op):
+                continue
+            parallel = op.name == "linalg.generic" or op.name in ("tm_tensor.scan", "tm_tensor.sort", "tm_tensor.scatter")
+            if parallel and serial:
+                self._serial(serial)
+                serial = []
+            with op.location:
+                if op.name == "linalg.generic":
+                    self._generic(op, number)
+                elif parallel:
+                    self._write_fills(op)
+                    {"tm_tensor.scan": self._scan, "tm_tensor.sort": self._sort, "tm_tensor.scatter": self._scatter}[op.name](op, number)
                 else:
-                    inner.append(op)
-        with ir.InsertionPoint(inner):
-            scf.YieldOp(values)
-        for outer, below in reversed(list(zip(nest, nest[1:]))):
-            with ir.InsertionPoint(outer.body):
-                scf.YieldOp(list(below.operation.results))
-    for result, value in zip(loop.results, nest[0].operation.results):
-        result.replace_all_uses_with(value)
-    loop.erase()
+                    self._write_fills(op)
+                    serial.append(op)
+        if serial:
+            self._serial(serial)
+        for fill in list(self._fills):
+            self._write(fill)
+        return self.done
 
+    # What is read later.
 
-def _launch(loop: ir.Operation, threads: int) -> None:
-    """One thread for each point of the loop."""
-    total = math.prod(extents(loop))
-    if total == 0:
-        loop.erase()
-        return
-    threads = 1 if total == 1 else min(threads, -(-total // 32) * 32)
-    with ir.InsertionPoint(loop), loop.location:
-        one = index(1)
-        launch = gpu.LaunchOp((index(-(-total // threads)), one, one), (index(threads), one, one))
-        block = launch.regions[0].blocks[0]
-        with ir.InsertionPoint(block):
-            flat = arith.addi(arith.muli(block.arguments[0], index(threads)), block.arguments[3])
-            if total % threads:
-                guard = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, flat, index(total)))
-                with ir.InsertionPoint(guard.then_block):
-                    scf.YieldOp([])
-                body = guard.then_block
-            gpu.TerminatorOp()
-            if not total % threads:
-                body = block
-        end = body.operations[len(body.operations) - 1].operation
-        source = loop.regions[0].blocks[0]
-        with ir.InsertionPoint(end):
-            values = delinearise(flat, loop)
-        for argument, value in zip(source.arguments, values):
-            argument.replace_all_uses_with(value)
-        for op in [o.operation for o in source.operations]:
-            if op.name != "scf.reduce":
-                op.move_before(end)
-    loop.erase()
+    def _last_uses(self, operations: list[ir.Operation]) -> dict[ir.Value, int]:
+        """The number of the last operation that touches each buffer; arguments are read after the end."""
+        last: dict[ir.Value, int] = {a: len(operations) for a in self.function.regions[0].blocks[0].arguments}
+        for number, op in enumerate(operations):
+            if op.name in _FREE:
+                continue
+            for root in buffers_of([op]):
+                last[root] = max(last.get(root, 0), number)
+        return last
 
+    def _is_dead(self, value: ir.Value, number: int) -> bool:
+        """Whether nobody reads what operation ``number`` writes to ``value``."""
+        return all(self._last[r] <= number for r in roots_of(value))
 
-def _sink(launch: ir.Operation) -> None:
-    """Clone into the kernel whatever it uses that is neither an argument nor an allocation: constants, views, loads of scalars."""
-    block = launch.regions[0].blocks[0]
-    while True:
-        outside = _captured(launch)
-        movable = next((v for v in outside if owner(v) is not None and owner(v).name != "memref.alloc"), None)
-        if movable is None:
+    def _keep_scalars(self, block: ir.Block) -> None:
+        """Scalars are read again in each kernel that uses them: those from buffers that are written to are kept in ones that are not."""
+        operations = [o.operation for o in block.operations]
+        for i, op in enumerate(operations):
+            if op.name != "memref.load" or not any(r in _written(later) for later in operations[i + 1:] for r in roots_of(op.operands[0])):
+                continue
+            with ir.InsertionPoint(operations[i + 1]):
+                kept = memref.AllocOp(ir.MemRefType.get([], op.results[0].type), [], []).memref
+                store = memref.StoreOp(op.results[0], kept, []).operation
+                again = memref.load(kept, [])
+            for use in list(op.results[0].uses):
+                if use.owner.operation != store:
+                    use.owner.operation.operands[use.operand_number] = again
+
+    # Fills.
+
+    def _write_fills(self, op: ir.Operation) -> None:
+        """Write the pending fills whose buffers ``op`` touches."""
+        touched = buffers_of([op])
+        for fill in list(self._fills):
+            if any(r in touched for r in roots_of(fill.target)):
+                self._write(fill)
+
+    def _write(self, fill: _Fill) -> None:
+        self._fills.remove(fill)
+        if not self._is_dead(fill.target, self._number(fill.operation)):
+            self._point_kernel(fill.operation, [None], [False])
+
+    def _number(self, op: ir.Operation) -> int:
+        return next(i for i, o in enumerate(self.function.regions[0].blocks[0].operations) if o.operation == op)
+
+    # Structured operations.
+
+    def _generic(self, op: ir.Operation, number: int) -> None:
+        fill = _read_fill(op)
+        if fill is not None:
+            self._write_fills_under(op)
+            self._fills.append(fill)
             return
-        producer = owner(movable)
-        if len(producer.regions):
-            raise CompileError(f"{producer.name} would have to run on the host")
-        with ir.InsertionPoint(block.operations[0]), launch.location:
-            clone = producer.clone()
-        for old, new in zip(producer.results, clone.results):
-            for op in walk(launch):
-                if op != launch and op != clone:
-                    op.replace_uses_of_with(old, new)
+        structured = read_structured(op)
+        starts = self._absorb(structured)
+        op = structured.operation
+        dead = [self._is_dead(v, number) for v in structured.outputs]
+        if all(dead) and dead:
+            return
+        self._structured(structured, starts, dead)
+
+    def _write_fills_under(self, op: ir.Operation) -> None:
+        """A fill of a whole buffer makes an earlier one of it void; of a part, not."""
+        target = _outs(op)[0]
+        self._fills = [f for f in self._fills if f.target != target]
+        self._write_fills(op)
+
+    def _absorb(self, s: Structured) -> list[ir.Value | None]:
+        """The constants that results start from, in place of pending fills; inputs that are fills become constants."""
+        op = s.operation
+        starts: list[ir.Value | None] = [None] * len(s.outputs)
+        captured = [r for o in walk(op) if o != op for v in o.operands if isinstance(v.type, ir.MemRefType) for r in roots_of(v)]
+        for fill in list(self._fills):
+            root = roots_of(fill.target)[0]
+            uses = [i for i, v in enumerate(op.operands) if isinstance(v.type, ir.MemRefType) and root in roots_of(v)]
+            if not uses and root not in captured:
+                continue
+            exact = root not in captured and all(list(op.operands)[i] == fill.target for i in uses)
+            ins, outs = [i for i in uses if i < s.inputs], [i for i in uses if i >= s.inputs]
+            if exact and not outs and not any(isinstance(v.type, ir.MemRefType) for v in [fill.value]):
+                self._use_constant(op, ins, fill.value)
+            elif exact and not ins and len(outs) == 1 and s.in_registers and self._covers(s, outs[0]):
+                starts[outs[0] - s.inputs] = fill.value
+                self._fills.remove(fill)
+            else:
+                self._write(fill)
+        return starts
+
+    def _use_constant(self, op: ir.Operation, inputs: list[int], value: ir.Value) -> None:
+        all_maps = maps(op)
+        for i in inputs:
+            op.operands[i] = value
+            all_maps[i] = ir.AffineMap.get(all_maps[i].n_dims, 0, [])
+        op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in all_maps])
+
+    def _covers(self, s: Structured, operand: int) -> bool:
+        """Whether the operation writes every element of an output exactly once."""
+        results = maps(s.operation)[operand].results
+        dims = [ir.AffineDimExpr(e).position for e in results if isinstance(e, ir.AffineDimExpr)]
+        return len(dims) == len(results) == len(set(dims)) and all(d in s.parallel for d in dims)
+
+    def _structured(self, s: Structured, starts: list[ir.Value | None], dead: list[bool]) -> None:
+        if s.points == 0:
+            return
+        shape = choose_shape(s, self.schedule, self.target)
+        if shape is None:
+            self._point_kernel(s.operation, starts, dead)
+            return
+        if shape.chunks > 1 and any(c.type != c.narrow for c in s.combiners):
+            shape = type(shape)(shape.lanes_along, shape.across, shape.along)
+        partial = self._partial_buffers(s, shape.chunks) if shape.chunks > 1 else None
+        extra = [v for v in starts if v is not None] if partial is None else []
+        function = self._open(
+            [s.operation], partial or [], shape.threads, shape.blocks(s) * shape.threads + s.length, shape.shared(s),
+            written=partial if partial is not None else s.outputs,
+        )
+        with ir.InsertionPoint.at_block_terminator(function.block):
+            clone = function.clone(s.operation)
+            emitter = Emitter(read_structured(clone), function.ints, [function.value(v) if v in extra else None for v in starts], dead)
+            reduce_by_block(emitter, shape, function.shared, [function.value(v) for v in partial] if partial is not None else None)
+        self._close(function, clone, shape.blocks(s), shape.threads)
+        if partial is not None:
+            total = _sum_of_chunks(s, partial)
+            self._structured(read_structured(total), starts, dead)
+
+    def _partial_buffers(self, s: Structured, chunks: int) -> list[ir.Value]:
+        with ir.InsertionPoint(s.operation):
+            return [
+                memref.AllocOp(ir.MemRefType.get([chunks, *(s.sizes[d] for d in s.parallel)], c.type), [], []).memref for c in s.combiners
+            ]
+
+    def _point_kernel(self, op: ir.Operation, starts: list[ir.Value | None], dead: list[bool]) -> None:
+        s = read_structured(op)
+        if s.points == 0:
+            return
+        blocks, threads = point_blocks(s, self.schedule.threads)
+        function = self._open([op], [], threads, blocks * threads, written=s.outputs)
+        with ir.InsertionPoint.at_block_terminator(function.block):
+            clone = function.clone(op)
+            emitter = Emitter(read_structured(clone), function.ints, [None if v is None else function.value(v) for v in starts], dead)
+            emitter.thread_per_point(threads)
+        self._close(function, clone, blocks, threads)
+
+    # tm_tensor.
+
+    def _scan(self, op: ir.Operation, number: int) -> None:
+        scan = read_scan(op)
+        if 0 in scan.shape:
+            return
+        blocks, threads = scan.launch
+        function = self._open([op], [], threads, blocks * threads + scan.length, scan.shared(), written=list(op.operands)[1:])
+        with ir.InsertionPoint.at_block_terminator(function.block):
+            clone = function.clone(op)
+            emit_scan(read_scan(clone), function, self._is_dead(op.operands[2], number))
+        self._close(function, clone, blocks, threads)
+
+    def _scatter(self, op: ir.Operation, number: int) -> None:
+        scatter = read_scatter(op)
+        if scatter.points == 0 or scatter.count == 0:
+            return
+        blocks, threads = scatter.launch
+        function = self._open([op], [], threads, blocks * threads + scatter.count, written=[op.operands[2]])
+        with ir.InsertionPoint.at_block_terminator(function.block):
+            clone = function.clone(op)
+            emit_scatter(read_scatter(clone), function)
+        self._close(function, clone, blocks, threads)
+
+    def _sort(self, op: ir.Operation, number: int) -> None:
+        sort, targets = read_sort(op), list(op.operands)
+        if sort.points == 0:
+            return
+        with ir.InsertionPoint(op):
+            sources = [memref.AllocOp(ir.MemRefType.get(list(sort.shape), v.type.element_type), [], []).memref for v in targets]
+            copies = [_copy(v, s) for v, s in zip(targets, sources)]
+        for copy in copies:
+            self._point_kernel(copy, [None], [False])
+        blocks, threads = sort.launch
+        function = self._open([op], sources, threads, blocks * threads, written=targets)
+        with ir.InsertionPoint.at_block_terminator(function.block):
+            clone = function.clone(op)
+            emit_sort(read_sort(clone), function, [function.value(v) for v in sources], [function.value(v) for v in targets])
+        self._close(function, clone, blocks, threads)
+
+    # The rest.
+
+    def _serial(self, operations: list[ir.Operation]) -> None:
+        make_serial(operations)
+        function = self._open(operations, [], 1, 1, written=buffers_of(operations))
+        with ir.InsertionPoint.at_block_terminator(function.block):
+            for op in operations:
+                function.define(op, function.clone(op))
+        self._close(function, None, 1, 1)
+
+    def _open(
+        self, operations: list[ir.Operation], extra: list[ir.Value], threads: int, work: int, shared: list[tuple[int, ir.Type]] = (),
+        *, written: list[ir.Value],
+    ) -> DeviceFunction:
+        buffers = list(dict.fromkeys([*buffers_of(operations), *extra]))
+        name = f"{self.name}_{len(self.done)}" if self.done else self.name
+        changed = {r for v in written for r in roots_of(v)}
+        return device_function(self.module, name, buffers, changed, threads, work, shared)
+
+    def _close(self, function: DeviceFunction, clone: ir.Operation | None, blocks: int, threads: int) -> None:
+        if clone is not None:
+            clone.erase()
+        flatten_accesses(function.operation, function.ints)
+        name = ir.StringAttr(function.operation.attributes["sym_name"]).value
+        self.done.append(Launch(name, function.buffers, blocks, threads))
 
 
-def _captured(launch: ir.Operation) -> list[ir.Value]:
-    """The values from outside that the body of a launch uses."""
-    inside: set[ir.Value] = set()
-    operations = [o for o in walk(launch) if o != launch]
-    inside.update(launch.regions[0].blocks[0].arguments)
-    for op in operations:
-        inside.update(op.results)
-        for region in op.regions:
-            for block in region.blocks:
-                inside.update(block.arguments)
-    found: list[ir.Value] = []
-    for op in operations:
-        found += [v for v in op.operands if v not in inside and v not in found]
-    return found
+def _outs(op: ir.Operation) -> list[ir.Value]:
+    body = op.regions[0].blocks[0]
+    count = len(body.operations[len(body.operations) - 1].operands)
+    return list(op.operands)[len(op.operands) - count:]
+
+
+def _written(op: ir.Operation) -> set[ir.Value]:
+    """The buffers that an operation may write to."""
+    if op.name in _FREE or is_scalar(op):
+        return set()
+    if op.name == "linalg.generic":
+        return {r for v in _outs(op) for r in roots_of(v)}
+    return set(buffers_of([op]))
+
+
+def _read_fill(op: ir.Operation) -> _Fill | None:
+    """The operation as a fill of a whole buffer with a value that is not in memory."""
+    body = op.regions[0].blocks[0]
+    end = body.operations[len(body.operations) - 1]
+    targets = _outs(op)
+    if len(targets) != 1 or len(list(body.operations)) != 1 or "reduction" in iterators(op):
+        return None
+    value = end.operands[0]
+    if isinstance(value, ir.BlockArgument):
+        if value.owner != body or value.arg_number >= len(op.operands) - 1:
+            return None
+        value = list(op.operands)[value.arg_number]
+    if isinstance(value.type, ir.MemRefType) or owner(value) is None or owner(value).name != "arith.constant":
+        return None
+    return _Fill(op, targets[0], value) if maps(op)[-1].is_permutation or not ir.MemRefType(targets[0].type).rank else None
+
+
+def _copy(source: ir.Value, target: ir.Value) -> ir.Operation:
+    rank = ir.MemRefType(source.type).rank
+    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    generic = linalg.GenericOp([], [source], [target], ir.ArrayAttr.get([identity] * 2), ir.ArrayAttr.get([parallel] * rank))
+    element = source.type.element_type
+    body = generic.regions[0].blocks.append(element, element, arg_locs=[ir.Location.current] * 2)
+    with ir.InsertionPoint(body):
+        linalg.YieldOp([body.arguments[0]])
+    return generic.operation
+
+
+def _sum_of_chunks(s: Structured, partial: list[ir.Value]) -> ir.Operation:
+    """The operation behind ``s`` that combines the sums of its chunks, at [chunk, point...], with what its results start from."""
+    points = len(s.parallel)
+    loops = points + 1
+    chunk_map = ir.AffineMap.get(loops, 0, [ir.AffineDimExpr.get(d) for d in (points, *range(points))])
+    renamed = ir.AffineMap.get(loops, 0, [
+        ir.AffineDimExpr.get(s.parallel.index(d)) if d in s.parallel else ir.AffineConstantExpr.get(0) for d in range(len(s.sizes))
+    ])
+    out_maps = [ir.AffineMap.get(loops, 0, [e.compose(renamed) for e in m.results]) for m in maps(s.operation)[s.inputs:]]
+    kinds = [ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in ["parallel"] * points + ["reduction"]]
+    place = ir.InsertionPoint(s.operation)
+    with place:
+        generic = linalg.GenericOp(
+            [], partial, s.outputs, ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in [chunk_map] * len(partial) + out_maps]),
+            ir.ArrayAttr.get(kinds),
+        )
+    types = [c.type for c in s.combiners] * 2
+    body = generic.regions[0].blocks.append(*types, arg_locs=[ir.Location.current] * len(types))
+    count = len(partial)
+    with ir.InsertionPoint(body):
+        linalg.YieldOp([c.combine(body.arguments[count + i], body.arguments[i]) for i, c in enumerate(s.combiners)])
+    return generic.operation

@@ -9,18 +9,18 @@ from inferno.target import Target
 
 @dataclass(frozen=True)
 class Universal:
-    """``threads`` a block where each thread computes one point; ``reduction_threads`` where a block computes one sum.
+    """``threads`` a block.
 
-    A sum has a block of its own when it is at least ``long`` terms or when there are fewer than ``few`` of them.
+    A sum along memory of ``long`` terms or more has a block of its own, a shorter one some threads of a warp.  Sums across memory
+    have one thread each where there are at least ``few`` of them, else several.
     """
 
     generator: ClassVar[str] = "universal"
     threads: int = 256
-    reduction_threads: int = 256
-    long: int = 512
+    long: int = 1024
     few: int = 16384
 
 
-def choose(kernel: func.FuncOp, target: Target) -> Universal:
-    """Every kernel, always."""
-    return Universal()
+def choose(kernel: func.FuncOp, target: Target) -> Universal | None:
+    """Every kernel of a GPU, always."""
+    return Universal() if target.kind == "nvptx" else None

@@ -1,0 +1,210 @@
+"""Long sums by several threads each.
+
+Two layouts.  *Lanes along the sum*: neighbouring threads read neighbouring terms, and the partial sums meet by shuffles in a warp and
+through shared memory between warps.  *Lanes along the points*, where that is how memory runs (sums over columns): a
+warp computes 32 neighbouring points, the other warps of the block other terms of the same ones.
+
+A thread keeps four running values, so that four loads are under way and a sum's rounding errors grow slowly.  The tree has a fixed shape:
+results are the same run after run.  Where there are too few blocks to fill the machine, each sum is cut into ``chunks``, whose sums
+a second kernel adds.
+"""
+
+from dataclasses import dataclass
+
+from inferno.codegen.integers import Integer
+from inferno.codegen.points import Emitter, Values
+from inferno.codegen.structured import Structured, to_terms
+from inferno.mlir import arith, gpu, ir, memref, scf
+from inferno.schedule.universal import Universal
+from inferno.target import Target
+
+_UNROLL = 4
+
+
+@dataclass(frozen=True)
+class Shape:
+    """``across`` neighbouring points a block and ``along`` threads a sum; a sum is cut into ``chunks`` of ``chunk`` terms."""
+
+    lanes_along: bool
+    across: int
+    along: int
+    chunks: int = 1
+    chunk: int = 0
+
+    @property
+    def threads(self) -> int:
+        return self.across * self.along
+
+    def blocks(self, structured: Structured) -> int:
+        return -(-structured.points // self.across) * self.chunks
+
+    def shared(self, structured: Structured) -> list[tuple[int, ir.Type]]:
+        """The shared arrays: a partial result a warp, or a thread where lanes run along the points."""
+        count = self.threads if not self.lanes_along else self.along // 32 if self.along > 32 else 0
+        return [(count, c.type) for c in structured.combiners] if count else []
+
+
+def choose_shape(s: Structured, schedule: Universal, target: Target) -> Shape | None:
+    """How to sum with several threads a point; None where a thread a point is better or the only way."""
+    if s.combiners is None or s.length < 32 or s.points == 0:
+        return None
+    lanes_along = _runs_along(s)
+    if not lanes_along and s.points >= schedule.few:
+        return None
+    if lanes_along:
+        along = schedule.threads if s.length >= schedule.long else min(32, 1 << max(2, (s.length // 4).bit_length() - 1))
+        if along < 32 and s.points * along < 32:
+            along = 32
+        shape = Shape(True, max(1, schedule.threads // along), along)
+    else:
+        shape = Shape(False, 32, min(16, 1 << (max(1, s.length // 8).bit_length() - 1)))
+    wanted = 4 * target.multiprocessors
+    most = s.length // (shape.along * _UNROLL * 4)
+    chunks = min(-(-wanted // shape.blocks(s)), most, 1024)
+    if shape.blocks(s) >= target.multiprocessors or chunks < 2:
+        return shape
+    step = shape.along * _UNROLL
+    chunk = -(-s.length // (chunks * step)) * step
+    return Shape(shape.lanes_along, shape.across, shape.along, -(-s.length // chunk), chunk)
+
+
+def _runs_along(s: Structured) -> bool:
+    """Whether neighbouring terms of a sum are neighbours in memory, more than neighbouring points are."""
+    inner = next((d for d in reversed(s.serial) if s.sizes[d] > 1), None)
+    points = next((d for d in reversed(s.parallel) if s.sizes[d] > 1), None)
+    inputs = [x for x in s.strides[: s.inputs] if x is not None]
+    if inner is None or points is None:
+        return True
+    return any(abs(x[inner]) == 1 for x in inputs) and not any(abs(x[points]) == 1 and x[inner] for x in inputs)
+
+
+def reduce_by_block(emitter: Emitter, shape: Shape, shared: list[ir.Value], partial: list[ir.Value] | None) -> None:
+    """The whole kernel.  ``partial``: where the sums of chunks go, at [chunk, point...]; None where sums are whole."""
+    s, ints = emitter.structured, emitter.ints
+    emitter.contract()
+    index = ir.IndexType.get()
+    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=shape.threads, results=[index]).result)
+    first, second = (shape.along, shape.across) if shape.lanes_along else (shape.across, shape.along)
+    minor, major = ints.rem(thread, first), ints.div(thread, first) if second > 1 else 0
+    lane, column = (minor, major) if shape.lanes_along else (major, minor)
+    if not shape.lanes_along and shape.along == 1:
+        lane = 0
+    number = ints.rem(block, shape.chunks)
+    mine = ints.add(ints.mul(ints.div(block, shape.chunks), shape.across), column)
+    # Threads beyond the last point help with it, for all must reach the barriers, and write nothing.
+    point = ints.min(mine, s.points - 1) if s.points % shape.across else mine
+    at = emitter.place(point)
+    begin = ints.mul(number, shape.chunk)
+    end = ints.min(ints.add(begin, shape.chunk), s.length) if shape.chunks > 1 else s.length
+    starts = [c.widen(v) for c, v in zip(s.combiners, emitter.running(at))] if partial is None else []
+    to_terms(s)
+    totals = _terms(emitter, shape, at, begin, end, lane)
+    totals = _across_lanes(emitter, shape, totals, thread, lane, column, shared)
+    conditions = [ints.equal(lane, 0)] if shape.along > 1 else []
+    if s.points % shape.across:
+        conditions.append(ints.less(mine, s.points))
+    condition = arith.constant(ir.IntegerType.get_signless(1), 1)
+    for c in conditions:
+        condition = arith.andi(condition, c)
+    writer = scf.IfOp(condition)
+    with ir.InsertionPoint(writer.then_block):
+        if partial is None:
+            totals = emitter.combine(starts, totals)
+            emitter.store(at, [c.round(v) for c, v in zip(s.combiners, totals)])
+        else:
+            where = [ints.index(number), *(ints.index(at[d]) for d in s.parallel)]
+            for value, buffer in zip(totals, partial):
+                memref.store(value, buffer, where)
+        scf.yield_([])
+
+
+def _terms(emitter: Emitter, shape: Shape, at: dict[int, Integer], begin: Integer, end: Integer, lane: Integer) -> Values:
+    """This thread's share of the terms from ``begin`` to ``end``."""
+    s, ints = emitter.structured, emitter.ints
+    loops = [d for d in s.serial if s.sizes[d] != 1]
+
+    def term(number: Integer, values: Values) -> Values:
+        return emitter.accumulate({**at, **dict(zip(loops, ints.split(number, [s.sizes[d] for d in loops])))}, values)
+
+    step, count = shape.along * _UNROLL, len(s.combiners)
+    rounds = ints.div(ints.sub(end, begin), step)
+    first = ints.add(begin, lane)
+
+    def some(number: Integer, values: Values) -> Values:
+        start, found = ints.add(first, ints.mul(number, step)), []
+        for u in range(_UNROLL):
+            found += term(ints.add(start, u * shape.along), values[u * count:(u + 1) * count])
+        return found
+
+    running = emitter.identities() * _UNROLL
+    if not isinstance(rounds, int) or rounds:
+        running = emitter.loop(0, rounds, running, some)
+    rest = ints.add(first, ints.mul(rounds, step))
+    if not isinstance(end, int) or not isinstance(begin, int) or (end - begin) % step:
+        running[:count] = emitter.loop(rest, end, running[:count], term, step=shape.along)
+    parts = [running[u * count:(u + 1) * count] for u in range(_UNROLL)]
+    return emitter.combine(emitter.combine(parts[0], parts[1]), emitter.combine(parts[2], parts[3]))
+
+
+def _across_lanes(
+    emitter: Emitter, shape: Shape, values: Values, thread: Integer, lane: Integer, column: Integer, shared: list[ir.Value],
+) -> Values:
+    """The totals of a point; every thread of lane 0 has them."""
+    ints = emitter.ints
+    if not shape.lanes_along:
+        if shape.along == 1:
+            return values
+        for value, array in zip(values, shared):
+            memref.store(value, array, [ints.index(thread)])
+        gpu.barrier()
+        return _tree(emitter, [
+            [memref.load(array, [ints.index(ints.add(column, i * shape.across))]) for array in shared] for i in range(shape.along)
+        ])
+    distance = min(32, shape.along) // 2
+    while distance:
+        values = emitter.combine(values, [exchange(v, distance) for v in values])
+        distance //= 2
+    if shape.along <= 32:
+        return values
+    warp = ints.div(thread, 32)
+    head = scf.IfOp(ints.equal(ints.rem(thread, 32), 0))
+    with ir.InsertionPoint(head.then_block):
+        for value, array in zip(values, shared):
+            memref.store(value, array, [ints.index(warp)])
+        scf.yield_([])
+    gpu.barrier()
+    return _tree(emitter, [[memref.load(array, [ints.index(i)]) for array in shared] for i in range(shape.along // 32)])
+
+
+def _tree(emitter: Emitter, parts: list[Values]) -> Values:
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [emitter.combine(a, b) for a, b in zip(parts[:half], parts[half:])] + parts[2 * half:]
+    return parts[0]
+
+
+def exchange(value: ir.Value, distance: int) -> ir.Value:
+    """The value of the lane whose number differs in the bit ``distance``; shuffles move 32 bits at a time."""
+    type_, i32 = value.type, ir.IntegerType.get_signless(32)
+    bits = ir.IntegerType.get_signless(type_.width)
+    whole = value if type_ == bits else arith.bitcast(bits, value)
+    if type_.width < 32:
+        return _back(arith.trunci(bits, _shuffle(arith.extui(i32, whole), distance)), type_)
+    if type_.width == 32:
+        return _back(_shuffle(whole, distance), type_)
+    half = arith.constant(bits, 32)
+    low, high = arith.trunci(i32, whole), arith.trunci(i32, arith.shrui(whole, half))
+    low, high = (arith.extui(bits, _shuffle(x, distance)) for x in (low, high))
+    return _back(arith.ori(low, arith.shli(high, half)), type_)
+
+
+def _back(bits: ir.Value, type_: ir.Type) -> ir.Value:
+    return bits if bits.type == type_ else arith.bitcast(type_, bits)
+
+
+def _shuffle(value: ir.Value, distance: int) -> ir.Value:
+    i32 = value.type
+    return gpu.ShuffleOp(value, arith.constant(i32, distance), arith.constant(i32, 32), gpu.ShuffleMode.XOR).results[0]
+
+

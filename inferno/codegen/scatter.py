@@ -1,0 +1,149 @@
+"""``tm_tensor.scatter``: ``n`` updates, each a window of elements, into places that a table of indices tells.
+
+Where indices are unique every updated element has a thread.  Where they may repeat, the updates of one element must be made in
+order, so that the results are the same run after run: either one thread goes over all updates for each element of a
+window, or one for each element of the destination that looks for updates of it, whichever is estimated to be faster.
+"""
+
+import math
+from dataclasses import dataclass
+
+from inferno.codegen.device_function import DeviceFunction
+from inferno.codegen.inline import inline_body
+from inferno.codegen.integers import Integer
+from inferno.codegen.structured import Combiner, read_combiner
+from inferno.mlir import arith, gpu, ir, memref, scf
+
+_THREADS = 256
+# A step of a lone chain of dependent updates waits for memory; one of a search hits the cache, but is taken by each element
+# of the destination, of which the machine handles this many at a time.
+_UPDATE_NS, _SEARCH_NS, _RESIDENT = 500, 20, 132 * 2048
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """``dims``: the destination's dimension that each column of the table moves along; ``window``: the sizes of an update in each
+    dimension of the destination (1 where it has none) and the update's own dimension for it."""
+
+    operation: ir.Operation
+    count: int
+    dims: tuple[int, ...]
+    window: tuple[int, ...]
+    update_dims: tuple[int | None, ...]
+    shape: tuple[int, ...]
+    unique: bool
+    combiner: Combiner | None
+
+    @property
+    def searching(self) -> bool:
+        return not self.unique and _SEARCH_NS * max(1, math.prod(self.shape) / _RESIDENT) < _UPDATE_NS
+
+    @property
+    def points(self) -> int:
+        """Threads that have something to do."""
+        if self.searching:
+            return math.prod(self.shape)
+        return math.prod(self.window) * (self.count if self.unique else 1)
+
+    @property
+    def launch(self) -> tuple[int, int]:
+        return -(-self.points // _THREADS), _THREADS
+
+
+def read_scatter(op: ir.Operation) -> Scatter:
+    updates, indices, target = (ir.MemRefType(v.type) for v in op.operands)
+    shape, extra = tuple(target.shape), target.rank - (updates.rank - 1)
+    update_dims = tuple(d - extra + 1 if d >= extra else None for d in range(target.rank))
+    window = tuple(updates.shape[u] if u is not None else 1 for u in update_dims)
+    body = op.regions[0].blocks[0]
+    combiner = read_combiner(body, body.arguments[1])
+    return Scatter(
+        op, indices.shape[0], tuple(ir.DenseI64ArrayAttr(op.attributes["dimension_map"])), window, update_dims, shape,
+        ir.BoolAttr(op.attributes["unique_indices"]).value, combiner,
+    )
+
+
+def emit_scatter(scatter: Scatter, function: DeviceFunction) -> None:
+    """The whole kernel; ``scatter`` is of the operation cloned into ``function``."""
+    ints = function.ints
+    index = ir.IndexType.get()
+    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_THREADS, results=[index]).result)
+    point = ints.add(ints.mul(block, _THREADS), thread)
+    inside = scf.IfOp(ints.less(point, scatter.points))
+    with ir.InsertionPoint(inside.then_block):
+        emitter = _Emitter(scatter, function)
+        if scatter.searching:
+            emitter.search(point)
+        elif scatter.unique:
+            number, *where = ints.split(point, [scatter.count, *scatter.window])
+            emitter.update(number, where)
+        else:
+            where = ints.split(point, list(scatter.window))
+            loop = scf.ForOp(ints.value(0), ints.value(scatter.count), ints.value(1), [])
+            with ir.InsertionPoint(loop.body):
+                emitter.update(loop.induction_variable, where)
+                scf.YieldOp([])
+        scf.yield_([])
+
+
+@dataclass
+class _Emitter:
+    scatter: Scatter
+    function: DeviceFunction
+
+    def __post_init__(self) -> None:
+        self.ints = self.function.ints
+        self.updates, self.indices, self.target = self.scatter.operation.operands
+
+    def combine(self, update: ir.Value, old: ir.Value) -> ir.Value:
+        return inline_body(self.scatter.operation.regions[0].blocks[0], [update, old])[0]
+
+    def row(self, number: Integer, column: int) -> Integer:
+        """An entry of the table of indices."""
+        ints = self.ints
+        found = memref.load(self.indices, [ints.index(number), ints.index(column)])
+        width = found.type.width
+        if width == ints.width:
+            return found
+        return arith.trunci(ints.type, found) if width > ints.width else arith.extsi(ints.type, found)
+
+    def load_update(self, number: Integer, where: list[Integer]) -> ir.Value:
+        at = [self.ints.index(number)] + [self.ints.index(w) for w, u in zip(where, self.scatter.update_dims) if u is not None]
+        return memref.load(self.updates, at)
+
+    def update(self, number: Integer, where: list[Integer]) -> None:
+        """Make one update at one place of its window."""
+        at = list(where)
+        for column, dim in enumerate(self.scatter.dims):
+            at[dim] = self.ints.add(at[dim], self.row(number, column))
+        place = [self.ints.index(x) for x in at]
+        update = self.load_update(number, where)
+        memref.store(self.combine(update, memref.load(self.target, place)), self.target, place)
+
+    def search(self, point: Integer) -> None:
+        """Make all updates of one element of the destination, in order."""
+        s, ints = self.scatter, self.ints
+        at = ints.split(point, list(s.shape))
+        place = [ints.index(x) for x in at]
+        wide = s.combiner
+        start = memref.load(self.target, place)
+        start = wide.widen(start) if wide is not None else start
+        loop = scf.ForOp(ints.value(0), ints.value(s.count), ints.value(1), [start])
+        with ir.InsertionPoint(loop.body):
+            number, old = loop.induction_variable, loop.inner_iter_args[0]
+            where, hit = list(at), arith.constant(ir.IntegerType.get_signless(1), 1)
+            for column, dim in enumerate(s.dims):
+                where[dim] = ints.sub(where[dim], self.row(number, column))
+            for dim, size in enumerate(s.window):
+                if dim in s.dims or size != s.shape[dim]:
+                    hit = arith.andi(hit, ints.less(where[dim], size))
+            found = scf.IfOp(hit, [old.type], has_else=True)
+            with ir.InsertionPoint(found.then_block):
+                update = self.load_update(number, where)
+                scf.yield_([wide.combine(old, wide.widen(update)) if wide is not None else self.combine(update, old)])
+            with ir.InsertionPoint(found.else_block):
+                scf.yield_([old])
+            scf.YieldOp([found.results[0]])
+        total = loop.results[0]
+        memref.store(wide.round(total) if wide is not None else total, self.target, place)
