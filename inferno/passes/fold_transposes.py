@@ -9,8 +9,9 @@ from inferno.passes.locations import merge
 
 
 def fold_transposes(module: ir.Module) -> None:
-    """Generalize the module's named operations, and fold every generic that only moves its input into the generics that read it.  Reads of its result stay as they are
-    where something else (a return, a reshape) needs the moved tensor."""
+    """Generalize the module's named operations, and fold every generic that only moves its input into the generics that read it.
+
+    Reads of its result stay as they are where something else (a return, a reshape) needs the moved tensor."""
     run_upstream(module, "func.func(linalg-generalize-named-ops)")
     _restore_fills(module)
     patterns = rewrite.RewritePatternSet(module.context)
