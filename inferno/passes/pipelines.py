@@ -10,7 +10,7 @@ PIPELINES = {
         "remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"
         "fold-transposes,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),"
         "propagate-reshapes,func.func(canonicalize,cse),fold-transposes,"
-        "fuse-elementwise,func.func(canonicalize,cse),fuse-contractions,widen-arithmetic,func.func(canonicalize,cse),"
+        "fuse-elementwise,widen-arithmetic,func.func(canonicalize,cse),fuse-contractions,func.func(canonicalize,cse),"
         "outline-kernels,deduplicate-kernels"
     ),
     "inferno-schedule": "assign-schedules{target=$target}",

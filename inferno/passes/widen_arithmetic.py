@@ -5,7 +5,7 @@ only add error, and the hardware has no bf16 arithmetic worth the name.  Integer
 """
 
 from inferno.mlir import arith, ir, owner, walk
-from inferno.passes.generics import is_generic
+from inferno.passes.contraction import parse_fused
 
 _NARROW = ("bf16", "f16")
 # What is computed in f32 instead: everything that takes and gives floats of one type.
@@ -13,9 +13,9 @@ _SKIP = {"arith.constant", "arith.bitcast", "arith.truncf", "arith.extf", "linal
 
 
 def widen_arithmetic(module: ir.Module) -> None:
-    """Rewrite the body of every generic that computes in a 16-bit float."""
+    """Rewrite the body of every generic that computes in a 16-bit float; fused contractions were made of widened bodies."""
     for op in walk(module.operation, "linalg.generic"):
-        if is_generic(op):
+        if parse_fused(op) is None:
             _widen(op)
 
 

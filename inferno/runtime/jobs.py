@@ -36,10 +36,12 @@ class Fused:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel, compiled: ``module`` holds its launcher and its code (``gpu.module``); ``resources`` are by entry point."""
+    """One kernel, compiled: ``module`` holds its launcher and its code, which is called ``code`` there and in the plan;
+    ``resources`` are by entry point."""
 
     name: str
     module: str
+    code: str = ""
     llvm: str = ""
     ptx: str = ""
     cubin: bytes | None = None
@@ -103,7 +105,7 @@ def build(text: str, target: str) -> Kernel:
     if machine.kind == "cpu":
         from inferno.targets import cpu
 
-        made = Kernel(name, generated, llvm=cpu.lower(module), **facts)
+        made = Kernel(name, generated, f"{name}_code", llvm=cpu.lower(module), **facts)
     else:
         made = Kernel(name, generated, **_assemble(name, module, machine), **facts)
     return replace(made, seconds=time.perf_counter() - begin)
@@ -122,7 +124,8 @@ def _assemble(name: str, module: ir.Module, machine: Target) -> dict[str, Any]:
     text = nvptx.llvm_text(devices[0].operation)
     ptx = nvptx.to_ptx(text, machine)
     cubin, resources = nvptx.assemble(ptx, machine) or (None, {})
-    return {"llvm": text, "ptx": ptx, "cubin": cubin, "resources": resources}
+    code = ir.StringAttr(devices[0].operation.attributes["sym_name"]).value
+    return {"code": code, "llvm": text, "ptx": ptx, "cubin": cubin, "resources": resources}
 
 
 def plan(scheduled: str, modules: dict[str, str]) -> str:

@@ -1,12 +1,11 @@
 """The compiled module: what a user calls, prints and asks."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from inferno.capture import Signature
+from inferno.capture import Argument, Signature
 from inferno.errors import InputError, LaunchError, OptionError
 from inferno.runtime.device import target_of
 from inferno.runtime.jobs import Kernel, PassRecord
@@ -38,51 +37,53 @@ class CompiledModule:
         self.device = device
         self.compile_seconds = seconds
         self._executable = _executable(program, device)
-        arguments = program.signature.arguments
-        self._inputs = [(i, a) for i, a in enumerate(arguments) if a.kind == "input"]
-        self._mutations = [(i, r.target) for i, r in enumerate(program.signature.results) if r.kind == "mutation"]
-        self._outputs = [i for i, r in enumerate(program.signature.results) if r.kind == "output"]
+        signature = program.signature
         self._constants = [_tensor(*c).to(device) for c in program.constants]
-        self._expected = [(torch.Size(a.shape), a.dtype) for a in arguments]
+        self._expected = [(torch.Size(a.shape), a.dtype, a.kind == "input") for a in signature.arguments]
+        self._mutations = [(i, r.target) for i, r in enumerate(signature.results) if r.kind == "mutation"]
+        self._outputs = [i for i, r in enumerate(signature.results) if r.kind == "output"]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # A call of one small kernel takes 8 us, most of them in this method: what can be decided before, is.
         if self._executable is None:
             raise LaunchError(
                 f"compiled for {self.program.target.name}, which is not what {self.device} is; "
                 f"ir() and explain() work, calls need that machine"
             )
-        signature = self.program.signature
+        signature, device = self.program.signature, self.device
         tensors = signature.arguments_of(args, kwargs)
-        ready = [self._check(i, t) for i, t in enumerate(tensors)]
-        if self._constants:
-            ready += self._constants
-        results = self._executable.run(ready)
+        ready = tensors
+        for i, (tensor, (shape, dtype, is_input)) in enumerate(zip(tensors, self._expected)):
+            if (
+                not isinstance(tensor, torch.Tensor) or tensor.shape != shape or tensor.dtype is not dtype or tensor.device != device
+                or not tensor.is_contiguous() or tensor.data_ptr() & 15 or (is_input and tensor.requires_grad)
+            ):
+                ready = list(tensors) if ready is tensors else ready
+                ready[i] = self._adapt(i, tensor)
+        results = self._executable.run([*ready, *self._constants] if self._constants else ready)
         if self._mutations:
             for i, target in self._mutations:
                 tensors[target].copy_(results[i])
             results = [results[i] for i in self._outputs]
         return signature.build_output(results)
 
-    def _check(self, index: int, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor as the kernels need it: on the device, contiguous and 16-byte aligned; InputError if it does not fit."""
-        shape, dtype = self._expected[index]
+    def _adapt(self, index: int, tensor: Any) -> torch.Tensor:
+        """The tensor as the kernels need it, contiguous and 16-byte aligned; InputError if it does not fit at all."""
+        argument = self.program.signature.arguments[index]
+        shape, dtype, is_input = self._expected[index]
         if not isinstance(tensor, torch.Tensor):
-            name = self.program.signature.arguments[index].name
-            raise InputError(f"argument {name}: expected a tensor of {tuple(shape)} {dtype}, got {type(tensor).__name__} {tensor!r:.100}")
+            raise InputError(f"argument {argument.name}: expected a tensor of {tuple(shape)} {dtype}, got {type(tensor).__name__} {tensor!r:.100}")
         if tensor.shape != shape or tensor.dtype is not dtype or tensor.device != self.device:
-            self._refuse(index, tensor)
-        if tensor.requires_grad and torch.is_grad_enabled() and self.program.signature.arguments[index].kind == "input":
-            name = self.program.signature.arguments[index].name
+            self._refuse(argument, tensor)
+        if is_input and tensor.requires_grad and torch.is_grad_enabled():
             raise InputError(
-                f"argument {name}: expected a tensor that needs no gradient, got one with requires_grad=True; "
-                f"compiled modules compute no gradients: call under torch.no_grad() or pass {name}.detach()",
+                f"argument {argument.name}: expected a tensor that needs no gradient, got one with requires_grad=True; "
+                f"compiled modules compute no gradients: call under torch.no_grad() or pass {argument.name}.detach()"
             )
-        if not tensor.is_contiguous():
-            tensor = tensor.contiguous()
+        tensor = tensor.detach().contiguous()
         return tensor.clone() if tensor.data_ptr() % 16 else tensor
 
-    def _refuse(self, index: int, tensor: torch.Tensor) -> None:
-        argument = self.program.signature.arguments[index]
+    def _refuse(self, argument: Argument, tensor: torch.Tensor) -> None:
         expected = f"{tuple(argument.shape)} {argument.dtype} on {self.device}"
         got = f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
         raise InputError(
@@ -143,7 +144,7 @@ def _executable(program: Program, device: torch.device) -> Any:
         return None
     from inferno.runtime.executable import GpuExecutable
 
-    binaries = {n: k.cubin or k.ptx.encode() for n, k in program.kernels.items() if k.ptx}
+    binaries = {k.code: k.cubin or k.ptx.encode() for k in program.kernels.values() if k.ptx}
     return GpuExecutable(read_plan(program.stages["gpu"]), binaries, device, dtypes)
 
 
@@ -160,8 +161,3 @@ def strip_locations(text: str) -> str:
     from inferno.mlir import ir, new_context
 
     return ir.Module.parse(text, new_context()).operation.get_asm(enable_debug_info=False)
-
-
-def kernel_of(symbol: str) -> str:
-    """The gpu.module of a kernel symbol ``@module::@function``."""
-    return re.sub(r"::.*", "", symbol).lstrip("@")

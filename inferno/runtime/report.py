@@ -80,8 +80,10 @@ def explain(compiled) -> Report:
     first: dict[str, Launch | LibraryCall] = {}
     sources: dict[str, dict[str, None]] = {}
     counts = _calls(program.stages["scheduled"])
+    by_code = {k.code: n for n, k in program.kernels.items() if k.code}
     for step in plan.steps:
-        name = step.kernel.split("::")[0].lstrip("@") if isinstance(step, Launch) else step.function
+        code = step.kernel.split("::")[0] if isinstance(step, Launch) else step.function
+        name = by_code.get(code, code)
         first.setdefault(name, step)
         sources.setdefault(name, {}).update(dict.fromkeys(step.source))
     rows = []
