@@ -41,4 +41,4 @@ $(STAMP): pyproject.toml | $(BIN)/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf build *.egg-info .pytest_cache .ruff_cache

@@ -77,7 +77,7 @@ def _is_cheap(op: ir.Operation | None) -> bool:
         return True
     if op.name in _VIEWS:
         return _is_cheap(owner(op.operands[0]))
-    return op.name.startswith((*_SCALAR_DIALECTS, "tensor.extract")) and not any(_is_tensor(r) for r in op.results)
+    return op.name.startswith((*_SCALAR_DIALECTS, "tensor.extract", "tensor.dim")) and not any(_is_tensor(r) for r in op.results)
 
 
 def _is_anchor(op: ir.Operation) -> bool:
