@@ -118,14 +118,29 @@ def build_program(captured: Captured, target: Target, tf32: bool = False, record
     workers = pool()
     linalg, imported = _import(captured, record)
     fused = workers.run("fusing the program", "fuse", linalg=linalg, target=target.name, tf32=tf32, record=record)
-    kernels = workers.map("build", (
-        (f"kernel @{name} for {target.name}", {"text": text, "target": target.name}) for name, text in fused.kernels.items()
-    ))
+    kernels = _build_kernels(fused.kernels, target)
+    for kernel in kernels:
+        if kernel.note:
+            log.warning("kernel @%s: %s; another generator made it", kernel.name, kernel.note)
     gpu = workers.run(
         "planning the launches", "plan", scheduled=fused.stages["scheduled"], modules={k.name: k.module for k in kernels},
     )
     stages = {"torch": captured.text, "linalg": linalg, **fused.stages, "gpu": gpu}
     return Program(captured.signature, target, stages, {k.name: k for k in kernels}, fused.constants, [*imported, *fused.passes])
+
+
+def _build_kernels(texts: dict[str, str], target: Target) -> list[jobs.Kernel]:
+    """Every kernel, in parallel; one whose compiler process died is made by the last generator instead."""
+    labels = {name: f"kernel @{name} for {target.name}" for name in texts}
+    futures = {name: pool().submit(labels[name], "build", text=text, target=target.name) for name, text in texts.items()}
+    made = []
+    for name, future in futures.items():
+        try:
+            made.append(future.result())
+        except WorkerDied as error:
+            reason = str(error).splitlines()[0]
+            made.append(pool().run(labels[name], "build_instead", text=texts[name], target=target.name, reason=reason))
+    return made
 
 
 def _import(captured: Captured, record: bool) -> tuple[str, list[jobs.PassRecord]]:

@@ -1,5 +1,6 @@
 """What a worker can be asked to do.  Text in, text and bytes out; one MLIR context a job.  Nothing here imports torch."""
 
+import importlib
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,8 +9,8 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, new_context
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
-from inferno.schedule.assign import kernels
-from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.assign import choosers, kernels
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.target import Target, find_target
 
@@ -50,6 +51,7 @@ class Kernel:
     schedule: str = ""
     flops: int = 0
     bytes: int = 0
+    note: str = ""
 
 
 def parse(text: str) -> ir.Module:
@@ -92,23 +94,46 @@ def fuse(linalg: str, target: str, tf32: bool = False, record: bool = False) -> 
 
 
 def build(text: str, target: str) -> Kernel:
-    """One scheduled kernel, in a module of its own, to machine code."""
+    """One scheduled kernel, in a module of its own, to machine code.
+
+    A generator that fails on a kernel which it took is a fault of ours, but not the user's loss: the last generator, which
+    takes everything, makes the kernel instead, and ``note`` says why.
+    """
     begin = time.perf_counter()
     machine = find_target(target)
+    try:
+        made = _build(parse(text), machine)
+    except Exception as error:
+        made = build_instead(text, target, f"{type(error).__name__}: {error}".splitlines()[0])
+    return replace(made, seconds=time.perf_counter() - begin)
+
+
+def build_instead(text: str, target: str, reason: str) -> Kernel:
+    """The kernel by the last generator, because the one that it was scheduled for failed for ``reason``."""
+    machine = find_target(target)
     module = parse(text)
+    kernel = kernels(module)[0]
+    with module.context:
+        first = from_attribute(kernel.attributes[ATTRIBUTE]).generator
+        last = importlib.import_module(choosers(machine)[-1]).choose(kernel, machine)
+        if first == last.generator:
+            raise CompileError(f"kernel @{kernel.name.value} for {target}: {first} failed: {reason}")
+        kernel.attributes[ATTRIBUTE] = to_attribute(last)
+    return replace(_build(module, machine), note=f"{first} failed ({reason})")
+
+
+def _build(module: ir.Module, machine: Target) -> Kernel:
     function = kernels(module)[0]
     name, facts = function.name.value, {
         "schedule": str(function.attributes[ATTRIBUTE]), "flops": count_flops(function), "bytes": count_bytes(function),
     }
-    run_pipeline(module, f"generate-kernels{{target={target}}}")
+    run_pipeline(module, f"generate-kernels{{target={machine.name}}}")
     generated = print_module(module)
     if machine.kind == "cpu":
         from inferno.targets import cpu
 
-        made = Kernel(name, generated, f"{name}_code", llvm=cpu.lower(module), **facts)
-    else:
-        made = Kernel(name, generated, **_assemble(name, module, machine), **facts)
-    return replace(made, seconds=time.perf_counter() - begin)
+        return Kernel(name, generated, f"{name}_code", llvm=cpu.lower(module), **facts)
+    return Kernel(name, generated, **_assemble(name, module, machine), **facts)
 
 
 def _assemble(name: str, module: ir.Module, machine: Target) -> dict[str, Any]:

@@ -25,6 +25,7 @@ class Row:
     spills: int
     flops: int
     bytes: int
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ class Report:
         out = io.StringIO()
         console = Console(file=out, width=width, color_system=None)
         console.print(table)
+        for row in self.rows:
+            if row.note:
+                console.print(f"{row.kernel}: {row.note}; {row.generator} made it instead")
         console.print(
             f"{len(self.rows)} kernels, {self.launches} launches, workspace {human(self.workspace, 1024, 'B')}, "
             f"target {self.target}, compiled in {self.seconds:.1f} s"
@@ -97,6 +101,7 @@ def explain(compiled) -> Report:
             grid=tuple(launch.grid) if launch else (), registers=max((r.registers for r in used), default=0),
             shared=max([launch.shared if launch else 0, *(r.shared for r in used)]), spills=sum(r.spills for r in used),
             flops=kernel.flops if kernel else 0, bytes=kernel.bytes if kernel else 0,
+            note=kernel.note if kernel else "",
         ))
     return Report(program.target.name, tuple(rows), len(plan.steps), plan.workspace_bytes, compiled.compile_seconds)
 

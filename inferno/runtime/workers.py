@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -81,11 +80,6 @@ class Pool:
 
     def run(self, label: str, name: str, **arguments: Any) -> Any:
         return self.submit(label, name, **arguments).result()
-
-    def map(self, name: str, work: Iterable[tuple[str, dict[str, Any]]]) -> list[Any]:
-        """Run job ``name`` once for each (label, arguments), in parallel; results in order, the first error raised."""
-        futures = [self.submit(label, name, **arguments) for label, arguments in work]
-        return [f.result() for f in futures]
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

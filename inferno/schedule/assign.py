@@ -22,6 +22,11 @@ def assign_schedules(module: ir.Module, target: str) -> None:
             kernel.attributes[ATTRIBUTE] = to_attribute(_choose(kernel, machine))
 
 
+def choosers(target: Target) -> tuple[str, ...]:
+    """The modules whose ``choose`` is asked for a schedule, in order; the last one takes every kernel."""
+    return _CHOOSERS[target.kind]
+
+
 def kernels(module: ir.Module) -> list[func.FuncOp]:
     """The kernel functions: private and with a body."""
     return [
@@ -31,7 +36,7 @@ def kernels(module: ir.Module) -> list[func.FuncOp]:
 
 
 def _choose(kernel: func.FuncOp, target: Target):
-    for name in _CHOOSERS[target.kind]:
+    for name in choosers(target):
         schedule = import_module(name).choose(kernel, target)
         if schedule is not None:
             return schedule
