@@ -1,0 +1,189 @@
+"""A thin layer over the bindings for kernels written in the llvm and nvvm dialects: numbers, pointers, control flow.
+
+Everything upstream has no operation for below the level of warps lives in the modules that build on this one:
+``mbarriers`` (rings of barriers), ``tma`` (the copy engine), ``tensor_core`` (wgmma).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from inferno.codegen.integers import Integer, Integers
+from inferno.mlir import arith, func, ir, llvm, nvvm, scf
+
+TENSOR_MAP = "!llvm.ptr {llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64, nvvm.grid_constant}"
+"""A kernel parameter: 128 bytes, by value, in constant memory."""
+
+GLOBAL, SHARED, CLUSTER = 1, 3, 7
+"""Address spaces."""
+
+
+def integer_type(width: int) -> ir.Type:
+    return ir.IntegerType.get_signless(width)
+
+
+def pointer_type(space: int = 0) -> ir.Type:
+    return ir.Type.parse(f"!llvm.ptr<{space}>" if space else "!llvm.ptr")
+
+
+def operation(name: str, results: Sequence[ir.Type], operands: Sequence[ir.Value] = (), **attributes) -> ir.Value | None:
+    """An operation by name, for those whose builders in the bindings are awkward; its result, if it has one."""
+    parsed = {k: ir.Attribute.parse(v) if isinstance(v, str) else v for k, v in attributes.items()}
+    made = ir.Operation.create(name, results=list(results), operands=list(operands), attributes=parsed)
+    return made.results[0] if results else None
+
+
+class Words(Integers):
+    """32-bit numbers, with the operations on bits that addresses need; constants fold."""
+
+    def __init__(self) -> None:
+        super().__init__(32)
+
+    def shl(self, a: Integer, bits: int) -> Integer:
+        if isinstance(a, int):
+            return a << bits
+        return arith.shli(a, self.value(bits)) if bits else a
+
+    def shr(self, a: Integer, bits: int) -> Integer:
+        if isinstance(a, int):
+            return a >> bits
+        return arith.shrui(a, self.value(bits)) if bits else a
+
+    def mask(self, a: Integer, bits: int) -> Integer:
+        """``a & bits``."""
+        return a & bits if isinstance(a, int) else arith.andi(a, self.value(bits))
+
+    def either(self, a: Integer, b: Integer) -> Integer:
+        """``a | b``."""
+        return a | b if isinstance(a, int) and isinstance(b, int) else arith.ori(self.value(a), self.value(b))
+
+    def xor(self, a: Integer, b: Integer) -> Integer:
+        if isinstance(a, int) and isinstance(b, int):
+            return a ^ b
+        if isinstance(b, int) and b == 0:
+            return a
+        return arith.xori(self.value(a), self.value(b))
+
+    def equal(self, a: Integer, b: Integer) -> ir.Value:
+        return arith.cmpi(arith.CmpIPredicate.eq, self.value(a), self.value(b))
+
+    def at_least(self, a: Integer, b: Integer) -> ir.Value:
+        return arith.cmpi(arith.CmpIPredicate.uge, self.value(a), self.value(b))
+
+    def select(self, condition: ir.Value, a: Integer, b: Integer) -> ir.Value:
+        return arith.select(condition, self.value(a), self.value(b))
+
+    def widen(self, a: Integer) -> ir.Value:
+        """As 64 bits, unsigned."""
+        return arith.extui(integer_type(64), self.value(a))
+
+
+def shared_pointer(words: Words, address: Integer) -> ir.Value:
+    return operation("llvm.inttoptr", [pointer_type(SHARED)], [words.value(address)])
+
+
+def special_register(name: str) -> ir.Value:
+    """``tid.x``, ``ctaid.x``, ``cluster.ctarank``, ..."""
+    return operation(f"nvvm.read.ptx.sreg.{name}", [integer_type(32)])
+
+
+def uniform(words: Words, value: ir.Value) -> ir.Value:
+    """Lane 0's ``value``, in a form that the assembler knows to be equal in a warp: else it loops over lanes round TMA."""
+    return operation(
+        "nvvm.shfl.sync", [integer_type(32)], [words.value(-1), value, words.value(0), words.value(31)],
+        kind="#nvvm<shfl_kind idx>",
+    )
+
+
+def elect() -> ir.Value:
+    """True in one lane of the warp."""
+    return nvvm.ElectSyncOp(results=[integer_type(1)]).results[0]
+
+
+@contextmanager
+def only_if(condition: ir.Value) -> Iterator[None]:
+    """The operations inside run where ``condition`` holds."""
+    op = scf.IfOp(condition)
+    with ir.InsertionPoint(op.then_block):
+        yield
+        scf.yield_([])
+
+
+def loop(
+    words: Words, begin: Integer, end: Integer, step: Integer, carried: Sequence[ir.Value],
+    body: Callable[..., Sequence[ir.Value]],
+) -> list[ir.Value]:
+    """``for i in range(begin, end, step): carried = body(i, *carried)``; returns what is carried out."""
+    op = scf.ForOp(words.value(begin), words.value(end), words.value(step), list(carried))
+    with ir.InsertionPoint(op.body):
+        scf.yield_(list(body(op.induction_variable, *op.inner_iter_args)))
+    return list(op.results)
+
+
+def widen_pointer(words: Words, base: ir.Value, offset: Integer, plus: int, element: ir.Type) -> ir.Value:
+    """The address ``plus`` bytes behind element ``offset`` (not negative, below 2^31) of an array.
+
+    The constant is added last, where LLVM can make it the access's immediate offset.
+    """
+    dynamic = ir.DenseI32ArrayAttr.get([-2147483648])
+    if not (isinstance(offset, int) and offset == 0):
+        base = operation(
+            "llvm.getelementptr", [base.type], [base, words.widen(offset)], rawConstantIndices=dynamic,
+            elem_type=ir.TypeAttr.get(element),
+        )
+    if plus:
+        base = operation(
+            "llvm.getelementptr", [base.type], [base], rawConstantIndices=ir.DenseI32ArrayAttr.get([plus]),
+            elem_type=ir.TypeAttr.get(integer_type(8)),
+        )
+    return base
+
+
+def store(value: ir.Value, pointer: ir.Value, alignment: int) -> None:
+    operation("llvm.store", [], [value, pointer], alignment=ir.IntegerAttr.get(integer_type(64), alignment))
+
+
+@dataclass(frozen=True)
+class Device:
+    """A new GPU kernel: its parameters in order, and the address of its dynamic shared memory (None without any)."""
+
+    parameters: list[ir.Value]
+    shared: ir.Value | None
+
+
+@contextmanager
+def device_module(kernel: func.FuncOp) -> Iterator[ir.Block]:
+    """Add ``gpu.module @<name>_gpu`` in front of the kernel function ``name``; yields its block, which takes the kernels."""
+    text = f"""gpu.module @"{kernel.name.value}_gpu" {{
+      llvm.mlir.global external @shared() {{addr_space = 3 : i32, alignment = 1024 : i64}} : !llvm.array<0 x i8>
+    }}"""
+    shell = ir.Module.parse(text, kernel.context)
+    module = shell.body.operations[0].operation
+    with kernel.location:
+        yield module.regions[0].blocks[0]
+    ir.InsertionPoint(kernel.operation).insert(module.detach_from_parent())
+
+
+@contextmanager
+def device_kernel(
+    module: ir.Block, name: str, parameters: Sequence[str], threads: int, cluster: int = 1, shared: bool = False,
+) -> Iterator[Device]:
+    """Add the kernel ``@name`` to a block of ``device_module``; the insertion point is its body.
+
+    ``parameters`` are types with their attributes, as text.  The bound of one block a multiprocessor lets a thread have
+    up to 240 registers by setmaxnreg.
+    """
+    arguments = ", ".join(f"%a{i}: {p}" for i, p in enumerate(parameters))
+    clusters = f", nvvm.cluster_dim = array<i32: {cluster}, 1, 1>" if cluster > 1 else ""
+    text = f"""llvm.func @"{name}"({arguments}) attributes {{gpu.kernel, nvvm.kernel, nvvm.reqntid = array<i32: {threads}, 1, 1>,
+        nvvm.minctasm = 1 : i32{clusters}}} {{ llvm.return }}"""
+    shell = ir.Module.parse(text, module.owner.context)
+    function = shell.body.operations[0].operation.detach_from_parent()
+    module.append(function)
+    block = function.regions[0].blocks[0]
+    with ir.InsertionPoint.at_block_terminator(block):
+        base = None
+        if shared:
+            address = llvm.mlir_addressof(pointer_type(SHARED), "shared")
+            base = operation("llvm.ptrtoint", [integer_type(32)], [address])
+        yield Device(list(block.arguments), base)

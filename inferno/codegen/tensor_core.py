@@ -1,0 +1,157 @@
+"""Hopper's tensor core (wgmma): tiles in shared memory as it reads them, and sums in registers.
+
+A tile is ``rows`` (m or n) x ``depth`` (k), under the swizzle that the copy engine writes it with:
+
+* k innermost: rows of 128 bytes one after the other.
+* otherwise: panels of up to 64 rows, each with one line of rows for every k.
+
+The layout of sums: thread t of the warpgroup has, for each 8 columns j, the values at rows ``t/32 * 16 + t%32/4 + 8h``, columns
+``8j + t%4 * 2 + e`` as number ``4j + 2h + e``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferno.codegen.integers import Integer
+from inferno.codegen.nvvm_builder import Words, integer_type, operation, shared_pointer
+from inferno.mlir import arith, ir, llvm, nvvm
+
+ROW = 128  # bytes
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One slot's tile of an operand with elements of ``width`` bytes."""
+
+    rows: int
+    width: int
+    along_k: bool
+
+    @property
+    def depth(self) -> int:
+        return ROW // self.width
+
+    @property
+    def bytes(self) -> int:
+        return self.rows * ROW
+
+    @property
+    def span(self) -> int:
+        """Bytes of a line in shared memory, which is the span of the swizzle too."""
+        return ROW if self.along_k else min(64, self.rows) * self.width
+
+    @property
+    def panel(self) -> int:
+        """Rows that one box of the copy engine holds."""
+        return self.rows if self.along_k else min(64, self.rows)
+
+    @property
+    def box(self) -> tuple[int, int]:
+        """Elements of a box along the innermost dimension in memory and the other one."""
+        return (self.depth, self.rows) if self.along_k else (self.panel, self.depth)
+
+    @property
+    def panel_bytes(self) -> int:
+        return self.panel * ROW
+
+    def descriptor(self, words: Words, address: Integer, row: int, term: int) -> ir.Value:
+        """What wgmma reads: 64 rows (the lhs) or all rows (the rhs) from ``row``, 32 bytes of k from element ``term`` on.
+
+        ``address`` is the slot's shared address / 16, without the rank in the cluster.
+        """
+        if self.along_k:
+            start, leading, stride = row * ROW + term * self.width, 16, 8 * ROW
+        else:
+            start, leading, stride = row // self.panel * self.panel_bytes + term * self.span, self.panel_bytes, 8 * self.span
+        low = words.either(words.add(address, start >> 4), leading >> 4 << 16)
+        high = stride >> 4 | {128: 1, 64: 2, 32: 3}[self.span] << 30
+        high = high << 32
+        signed = high - (1 << 64) if high >= 1 << 63 else high
+        return arith.ori(words.widen(low), arith.constant(integer_type(64), signed))
+
+
+def matrix_address(words: Words, address: Integer) -> Integer:
+    """A shared address as descriptors have it.
+
+    In a cluster, bits 24 and up of a shared address are the block's rank: they would land in the descriptor's other fields.
+    """
+    return words.shr(words.mask(address, 0x3FFFF), 4)
+
+
+@dataclass(frozen=True)
+class Multiplier:
+    """``sums += lhs[64 x depth] * rhs[depth x n]`` for tiles in shared memory; ``kind`` is bf16, f16 or tf32.
+
+    Sums are one struct of n/2 floats for each 64 rows, carried through loops as they are: no moves.
+    """
+
+    words: Words
+    kind: str
+    lhs: Tile
+    rhs: Tile
+
+    @property
+    def count(self) -> int:
+        return self.rhs.rows // 2
+
+    @property
+    def sums_type(self) -> ir.Type:
+        return ir.Type.parse(f"!llvm.struct<({', '.join(['f32'] * self.count)})>")
+
+    def start(self, blocks: int) -> list[ir.Value]:
+        """Sums for ``blocks`` times 64 rows, before the first product (which overwrites them)."""
+        return [operation("llvm.mlir.undef", [self.sums_type]) for _ in range(blocks)]
+
+    def multiply(self, sums: Sequence[ir.Value], lhs: Integer, rhs: Integer, first: bool) -> list[ir.Value]:
+        """Start the products of one slot; ``lhs`` and ``rhs`` are ``matrix_address``es.  One group, to be waited for."""
+        attribute = ir.Attribute.parse
+        terms = 32 // self.lhs.width
+        shape = attribute(f"#nvvm.shape<m = 64, n = {self.rhs.rows}, k = {terms}>")
+        factor, total = (attribute(f"#nvvm.wgmma_type<{t}>") for t in (self.kind, "f32"))
+        one = attribute("#nvvm.wgmma_scale_in<one>")
+        # ``row`` and ``col`` name the usual order of each factor, k innermost, and for the rhs the other one.
+        layouts = [attribute(f"#nvvm.mma_layout<{x}>") for x in (
+            "row" if self.lhs.along_k else "col", "col" if self.rhs.along_k else "row")]
+        nvvm.WgmmaFenceAlignedOp()
+        sums = list(sums)
+        for term in range(0, self.lhs.depth, terms):
+            b = self.rhs.descriptor(self.words, rhs, 0, term)
+            for i, old in enumerate(sums):
+                a = self.lhs.descriptor(self.words, lhs, 64 * i, term)
+                scale = attribute(f"#nvvm.wgmma_scale_out<{'zero' if first and term == 0 else 'one'}>")
+                sums[i] = nvvm.WgmmaMmaAsyncOp(
+                    self.sums_type, old, a, b, shape, factor, factor, total, scale, one, one, *layouts,
+                ).results[0]
+        nvvm.WgmmaGroupSyncAlignedOp()
+        return sums
+
+    def await_groups(self, pending: int) -> None:
+        """Until at most ``pending`` groups of products are under way."""
+        nvvm.WgmmaWaitGroupSyncOp(pending)
+
+    def finish(self, sums: Sequence[ir.Value]) -> list[list[ir.Value]]:
+        """Wait for all products; the sums as floats, a list for each 64 rows.
+
+        The wait takes and returns all of them: otherwise LLVM could move a use in front of it.
+        """
+        f32, everything = ir.F32Type.get(), []
+        for s in sums:
+            everything += [_extract(s, i, f32) for i in range(self.count)]
+        type_ = ir.Type.parse(f"!llvm.struct<({', '.join(['f32'] * len(everything))})>")
+        constraints = ",".join(["=f"] * len(everything) + [str(i) for i in range(len(everything))])
+        done = llvm.InlineAsmOp(
+            type_, everything, "wgmma.wait_group.sync.aligned 0;", constraints, has_side_effects=True,
+        ).results[0]
+        return [[_extract(done, m * self.count + i, f32) for i in range(self.count)] for m in range(len(sums))]
+
+
+def _extract(struct: ir.Value, number: int, type_: ir.Type) -> ir.Value:
+    return operation("llvm.extractvalue", [type_], [struct], position=ir.DenseI64ArrayAttr.get([number]))
+
+
+def store_matrices(words: Words, address: Integer, registers: Sequence[ir.Value]) -> None:
+    """stmatrix: 8x8 matrices of 16-bit elements, one a register, to shared memory; each lane gives the address of a row."""
+    nvvm.StMatrixOp(
+        shared_pointer(words, address), list(registers), ir.Attribute.parse("#nvvm.mma_layout<row>"),
+        ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"), ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
+    )

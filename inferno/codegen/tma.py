@@ -1,0 +1,52 @@
+"""The copy engine (TMA): boxes of up to 5 dimensions between global and shared memory."""
+
+from collections.abc import Sequence
+
+from inferno.codegen.integers import Integer
+from inferno.codegen.nvvm_builder import CLUSTER, Words, integer_type, operation, pointer_type, shared_pointer
+from inferno.mlir import arith, ir, nvvm
+
+
+def prefetch(map_: ir.Value) -> None:
+    """Bring a tensor map to the cache of descriptors."""
+    nvvm.PrefetchOp(map_, tensormap=True)
+
+
+def load_box(
+    words: Words, map_: ir.Value, coordinates: Sequence[Integer], target: Integer, barrier: ir.Value, blocks: int = 1,
+) -> None:
+    """Start the copy of the map's box at ``coordinates`` (innermost first) to shared address ``target``; ``barrier`` gets the
+    bytes.  What lies outside of the tensor arrives as zeros.  With ``blocks`` > 1 all of a cluster's blocks get it, at the
+    same address, and each one's barrier the bytes."""
+    where = [words.value(c) for c in coordinates]
+    pointer = shared_pointer(words, target)
+    if blocks == 1:
+        nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, [], isCTAOnly=True)
+        return
+    pointer = operation("llvm.addrspacecast", [pointer_type(CLUSTER)], [pointer])
+    everyone = arith.constant(integer_type(16), (1 << blocks) - 1)
+    nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, [], multicastMask=everyone)
+
+
+def store_box(words: Words, map_: ir.Value, coordinates: Sequence[Integer], source: Integer) -> None:
+    """Start the copy of a box from shared memory, as a group of its own; what lies outside of the tensor is dropped."""
+    nvvm.CpAsyncBulkTensorSharedCTAToGlobalOp(map_, shared_pointer(words, source), [words.value(c) for c in coordinates])
+    nvvm.CpAsyncBulkCommitGroupOp()
+
+
+def await_stores(pending: int, read: bool) -> None:
+    """Until at most ``pending`` of this thread's stores are under way, or with ``read`` have yet to read shared memory."""
+    nvvm.CpAsyncBulkWaitGroupOp(pending, read=read or None)
+
+
+def publish_shared() -> None:
+    """Make this thread's stores to shared memory visible to the copy engine and the tensor core."""
+    nvvm.FenceProxyOp(
+        ir.Attribute.parse("#nvvm.proxy_kind<async.shared>"), space=ir.Attribute.parse("#nvvm.shared_space<cta>"),
+    )
+
+
+def swizzled(words: Words, row: Integer, chunk: Integer, span: int) -> Integer:
+    """Where 16-byte ``chunk`` of ``row`` lies among the row's, when rows of ``span`` bytes lie under the swizzle of that span."""
+    by = {128: words.mask(row, 7), 64: words.mask(words.shr(row, 1), 3), 32: words.mask(words.shr(row, 2), 1)}[span]
+    return words.xor(by, chunk)

@@ -1,0 +1,339 @@
+"""Contractions on Hopper's tensor cores: warp-specialised, pipelined by the copy engine, persistent.
+
+Warpgroup 0 starts the copies of the operands' tiles into a ring of slots; the others multiply (one group of products is
+always under way while the next slot is awaited), apply the epilogue in registers and hand the results to the copy engine.
+Consumers are not tied to each other, so that one's epilogue partly hides behind another's products; ``pingpong`` orders it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from inferno.codegen import tma
+from inferno.codegen.expand_math import expand_math
+from inferno.codegen.global_memory import Elements
+from inferno.codegen.gpu_function import element_bytes
+from inferno.codegen.integers import Integer
+from inferno.codegen.launcher import launch, launcher, pointer, temporary, tensor_map
+from inferno.codegen.mbarriers import Barriers, Position, Ring
+from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.nvvm_builder import (
+    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, loop, only_if, special_register, uniform,
+)
+from inferno.codegen.operand_copy import THREADS, OperandCopy
+from inferno.codegen.tensor_core import Multiplier, Tile, matrix_address
+from inferno.codegen.wgmma_epilogue import Epilogue, StoreMap, Warpgroup, columns_together, store_map
+from inferno.errors import CompileError
+from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
+from inferno.schedule.wgmma import ROW, Wgmma, precision
+from inferno.target import Target
+
+_PRODUCER_REGISTERS, _CONSUMER_REGISTERS = 24, 240
+
+
+def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
+    """Add the ``gpu.module`` of a contraction and make ``kernel`` its launcher."""
+    c = parse_contraction(kernel)
+    kind = precision(kernel, c) if c is not None else None
+    if kind is None:
+        raise CompileError(f"@{kernel.name.value} is not a contraction for tensor cores")
+    width = 4 if kind == "tf32" else 2
+    tiling = tile_contraction(c, width, only_along_k=width == 4)
+    if tiling is None:
+        raise CompileError(f"@{kernel.name.value} has operands that cannot be copied to shared memory")
+    for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
+        if map_ is not None:
+            recognise_maximum(map_.generic)
+            expand_math(map_.generic)
+    emitter = _Emitter(kernel.name.value, c, tiling, schedule, target, kind)
+    copies = {
+        f"{kernel.name.value}_{side}": OperandCopy(operand, source)
+        for side, operand, source in (("lhs", c.lhs, tiling.lhs), ("rhs", c.rhs, tiling.rhs)) if source.copied
+    }
+    with device_module(kernel) as module:
+        for name, copy in copies.items():
+            copy.emit(module, name)
+        emitter.emit(module)
+    with launcher(kernel) as arguments:
+        emitter.launch(arguments, copies)
+
+
+@dataclass
+class _Emitter:
+    name: str
+    contraction: Contraction
+    tiling: Tiling
+    schedule: Wgmma
+    target: Target
+    kind: str
+
+    def __post_init__(self) -> None:
+        c, t, s = self.contraction, self.tiling, self.schedule
+        width = 4 if self.kind == "tf32" else 2
+        self.words = Words()
+        self.lhs, self.rhs = Tile(s.tile_m, width, t.lhs.along_k), Tile(s.tile_n, width, t.rhs.along_k)
+        self.steps = t.k_steps(self.lhs.depth)
+        self.rows, self.columns = ceil(t.m.size / (s.tile_m * s.cluster)), ceil(t.n.size / s.tile_n)
+        self.tiles = t.positions * self.rows * self.columns
+        self.workers = min(target_workers(self.target, s), self.tiles) if s.persistent else self.tiles
+        self.layout = s.shared()
+        self.stores: dict[int, StoreMap] = {
+            i: m for i, m in ((i, store_map(d, t)) for i, d in enumerate(c.destinations)) if m is not None
+        }
+        written = {d.access.argument for d in c.destinations}
+        plain = {d.access.argument: d.access.element for i, d in enumerate(c.destinations) if i not in self.stores}
+        plain.update({a.argument: a.element for a in c.extras})
+        # Tensors that are read or written without the copy engine: argument -> (element, only read).
+        self.plain = {a: (plain[a], a not in written) for a in sorted(plain)}
+
+    # The host's side.
+
+    def launch(self, arguments: Sequence[ir.Value], copies: dict[str, OperandCopy]) -> None:
+        c, t, s = self.contraction, self.tiling, self.schedule
+        buffers = []
+        for side, operand, source in (("lhs", c.lhs, t.lhs), ("rhs", c.rhs, t.rhs)):
+            if not source.copied:
+                buffers.append(arguments[operand.access.argument])
+                continue
+            name = f"{self.name}_{side}"
+            copy, made = copies[name], temporary(source.shape, operand.element)
+            parameters = [*(pointer(arguments[a]) for a in copy.arguments), pointer(made)]
+            launch(f"{self.name}_gpu", name, parameters, (copy.blocks, 1, 1), (THREADS, 1, 1))
+            buffers.append(made)
+        split = s.cluster if s.cluster > 1 else 1
+        rhs_box = (self.rhs.box[0], self.rhs.box[1] // split) if self.rhs.along_k else self.rhs.box
+        maps = [
+            _operand_map(buffers[0], t.lhs, self.lhs.box, self.kind, self.lhs.width, self.lhs.span),
+            _operand_map(buffers[1], t.rhs, rhs_box, self.kind, self.rhs.width, self.rhs.span),
+        ]
+        together = columns_together(c, t, s)
+        for i, m in self.stores.items():
+            access = c.destinations[i].access
+            size = element_bytes(access.element)
+            maps.append(tensor_map(
+                arguments[access.argument], sizes=[a.size for a in m.axes], strides=[x * size for x in m.strides],
+                box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
+            ))
+        launch(
+            f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain)],
+            (self.workers * s.cluster, 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), self.layout.total,
+        )
+
+    # The kernel.
+
+    def emit(self, module: ir.Block) -> None:
+        s, words = self.schedule, self.words
+        pointers = [
+            "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}"
+            for _, readonly in self.plain.values()
+        ]
+        count = 2 + len(self.stores)
+        with device_kernel(module, self.name, [TENSOR_MAP] * count + pointers, s.threads, s.cluster, True) as device:
+            self.begin(device, count)
+            role = scf.IfOp(words.equal(self.warpgroup, 0), has_else=True)
+            with ir.InsertionPoint(role.then_block):
+                nvvm.SetMaxRegisterOp(_PRODUCER_REGISTERS, ir.Attribute.parse("#nvvm<action decrease>"))
+                with only_if(arith.andi(words.equal(self.warp, 0), elect())):
+                    self.produce()
+                scf.yield_([])
+            with ir.InsertionPoint(role.else_block):
+                nvvm.SetMaxRegisterOp(_CONSUMER_REGISTERS, ir.Attribute.parse("#nvvm<action increase>"))
+                self.consume()
+                scf.yield_([])
+            if s.cluster > 1:  # shared memory must stay until the others' copies to it and arrivals at it are done
+                self.meet(aligned=False)
+
+    def begin(self, device: Device, maps: int) -> None:
+        """What all threads need, and the barriers."""
+        s, words = self.schedule, self.words
+        self.device, self.maps = device, device.parameters[:maps]
+        self.tensors = {
+            a: Elements(words, p, element, readonly)
+            for (a, (element, readonly)), p in zip(self.plain.items(), device.parameters[maps:])
+        }
+        self.thread = special_register("tid.x")
+        self.warp = uniform(words, words.shr(self.thread, 5))
+        self.warpgroup = words.shr(self.warp, 2)
+        self.rank = special_register("cluster.ctarank") if s.cluster > 1 else 0
+        self.worker = special_register("clusterid.x" if s.cluster > 1 else "ctaid.x")
+        barriers = words.add(device.shared, self.layout.barriers)
+        self.ring = Ring(words, barriers, s.stages, 1 if s.pingpong else s.consumers, s.cluster)
+        self.turns = Barriers(words, words.add(barriers, 16 * s.stages))
+        with only_if(words.equal(self.thread, 0)):
+            for m in self.maps:
+                tma.prefetch(m)
+            self.ring.initialize()
+            if s.pingpong:
+                for i in range(2):
+                    self.turns.initialize(i, 1)
+            nvvm.FenceMbarrierInitOp()
+        self.meet(aligned=True)
+
+    def meet(self, aligned: bool) -> None:
+        """A barrier of the block or, where there is one, the cluster."""
+        if self.schedule.cluster > 1:
+            nvvm.ClusterArriveOp(aligned=aligned or None)
+            nvvm.ClusterWaitOp(aligned=aligned or None)
+        else:
+            nvvm.BarrierOp()
+
+    def tile(self, number: Integer) -> tuple[list[Integer], Integer, Integer]:
+        """Tile ``number``: its position in the grid's axes, its first row and column."""
+        t, s, words = self.tiling, self.schedule, self.words
+        each = self.rows * self.columns
+        outer = words.split(words.div(number, each), [a.size for a in t.grid]) if t.positions > 1 else [0] * len(t.grid)
+        number = words.rem(number, each) if t.positions > 1 else number
+        group = min(s.group, self.rows)
+        first = words.mul(words.div(number, group * self.columns), group)
+        inside = words.rem(number, group * self.columns)
+        if self.rows % group == 0:
+            row, column = words.rem(inside, group), words.div(inside, group)
+        else:
+            high = words.value(words.min(words.sub(self.rows, first), group))
+            row, column = arith.remui(inside, high), arith.divui(inside, high)
+        row = words.add(words.mul(words.add(first, row), s.cluster), self.rank)
+        return outer, words.mul(row, s.tile_m), words.mul(column, s.tile_n)
+
+    def each_tile(self, first: Integer, step: int, carried: Sequence[ir.Value], body: Callable) -> None:
+        """``body(tile, *carried)`` for this worker's tiles."""
+        if self.workers >= self.tiles and not self.schedule.pingpong:
+            body(first, *carried)
+        else:
+            loop(self.words, first, self.tiles, step, carried, body)
+
+    # The producer.
+
+    def produce(self) -> None:
+        words, start = self.words, self.ring.start()
+
+        def tile(number: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
+            grid, m0, n0 = self.tile(number)
+            return loop(words, 0, self.steps, 1, at, lambda step, *at: self.fill(grid, m0, n0, step, Position(*at)).values)
+
+        self.each_tile(self.worker, self.workers, start.values, tile)
+
+    def fill(self, grid: Sequence[Integer], m0: Integer, n0: Integer, step: ir.Value, at: Position) -> Position:
+        """Start the copies of both tiles of one step along k into a slot."""
+        t, words, ring = self.tiling, self.words, self.ring
+        ring.acquire(at)
+        ring.full.expect(at.slot, self.lhs.bytes + self.rhs.bytes)
+        chunks = ceil(t.k.size / self.lhs.depth)
+        outer, chunk = (words.div(step, chunks), words.rem(step, chunks)) if t.steps else (0, step)
+        where: dict[Axis, Integer] = dict(zip(t.grid, grid))
+        where.update(zip(t.steps, words.split(outer, [a.size for a in t.steps])))
+        k0 = words.mul(chunk, self.lhs.depth)
+        barrier = ring.full.at(at.slot)
+        for map_, tile, source, first, base, blocks in (
+            (self.maps[0], self.lhs, t.lhs, m0, self.layout.lhs, 1),
+            (self.maps[1], self.rhs, t.rhs, n0, self.layout.rhs, self.schedule.cluster),
+        ):
+            slot = words.add(words.add(self.device.shared, base), words.mul(at.slot, tile.bytes))
+            outer_coordinates = [where[a] for a in source.axes[2:]]
+            self.copy_tile(map_, tile, outer_coordinates, first, k0, slot, barrier, blocks)
+        return ring.next(at)
+
+    def copy_tile(
+        self, map_: ir.Value, tile: Tile, outer: list[Integer], first: Integer, k0: Integer, slot: Integer,
+        barrier: ir.Value, blocks: int,
+    ) -> None:
+        """One tile, in as many boxes as it has panels; each block of a cluster copies its share of them for all."""
+        words = self.words
+        if tile.along_k:
+            rows = tile.rows // blocks
+            begin = words.mul(self.rank, rows) if blocks > 1 else 0
+            target = words.add(slot, words.mul(begin, ROW))
+            tma.load_box(words, map_, [k0, words.add(first, begin), *outer], target, barrier, blocks)
+            return
+        panels = tile.rows // tile.panel // blocks
+        for i in range(panels):
+            panel = words.add(words.mul(self.rank, panels), i) if blocks > 1 else i
+            target = words.add(slot, words.mul(panel, tile.panel_bytes))
+            row = words.add(first, words.mul(panel, tile.panel))
+            tma.load_box(words, map_, [row, k0, *outer], target, barrier, blocks)
+
+    # The consumers.
+
+    def consume(self) -> None:
+        s, words, layout = self.schedule, self.words, self.layout
+        self.number = words.sub(self.warpgroup, 1)
+        self.member = words.mask(self.thread, 127)
+        staging = words.add(words.add(self.device.shared, layout.results), words.mul(self.number, s.buffers * 64 * ROW))
+        group = Warpgroup(self.number, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
+        maps = {i: m for i, m in zip(self.stores, self.maps[2:])}
+        self.epilogue = Epilogue(words, self.contraction, self.tiling, s, group, maps, self.tensors)
+        self.multiplier = Multiplier(words, self.kind, self.lhs, self.rhs)
+        own = 0 if s.pingpong else words.mul(self.number, s.rows)
+        # In MN-major order a panel of 64 rows is as large as 64 rows of 128 bytes, so both orders begin at the same place.
+        self.lhs_base = matrix_address(words, words.add(words.add(self.device.shared, layout.lhs), words.mul(own, ROW)))
+        self.rhs_base = matrix_address(words, words.add(self.device.shared, layout.rhs))
+        start = self.ring.start()
+        if s.pingpong:
+            second = words.equal(self.number, 1)
+            skipped = self.ring.skip(start, self.steps)
+            carried = [
+                words.select(second, skipped.slot, start.slot), words.select(second, skipped.parity, start.parity),
+                words.select(second, 0, 1),
+            ]
+            first = words.add(self.worker, words.mul(self.number, self.workers))
+            self.each_tile(first, 2 * self.workers, carried, self.take_turn)
+        else:
+            self.each_tile(self.worker, self.workers, start.values, lambda n, *at: self.compute(n, Position(*at)).values)
+        if self.stores:
+            with only_if(words.equal(self.member, 0)):
+                tma.await_stores(0, read=False)
+
+    def take_turn(self, number: ir.Value, slot: ir.Value, parity: ir.Value, turn: ir.Value) -> list[ir.Value]:
+        """Ping-pong: multiply when the other consumer has started its epilogue, and pass over its slots."""
+        self.turns.wait(self.number, turn)
+        at = self.ring.skip(self.compute(number, Position(slot, parity)), self.steps)
+        return [*at.values, self.words.xor(turn, 1)]
+
+    def compute(self, number: ir.Value, at: Position) -> Position:
+        """One tile, from the first slot at ``at``; returns where the next one begins."""
+        s, words, ring, multiplier = self.schedule, self.words, self.ring, self.multiplier
+        grid, m0, n0 = self.tile(number)
+        if not s.pingpong:
+            m0 = words.add(m0, words.mul(self.number, s.rows))
+        ring.await_full(at)
+        sums = self.multiply(at.slot, multiplier.start(s.rows // 64), first=True)
+        previous, at = at.slot, ring.next(at)
+
+        def step(_, slot: ir.Value, parity: ir.Value, previous: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+            here = Position(slot, parity)
+            ring.await_full(here)
+            sums = self.multiply(slot, sums, first=False)
+            multiplier.await_groups(1)
+            ring.release(previous, self.member)
+            return [*ring.next(here).values, slot, *sums]
+
+        if self.steps > 1:
+            slot, parity, previous, *sums = loop(words, 1, self.steps, 1, [*at.values, previous, *sums], step)
+            at = Position(slot, parity)
+        if s.pingpong:
+            with only_if(words.equal(self.member, 0)):
+                self.turns.arrive(words.sub(1, self.number))
+        values = multiplier.finish(sums)
+        ring.release(previous, self.member)
+        self.epilogue.emit(values, grid, m0, n0)
+        return at
+
+    def multiply(self, slot: ir.Value, sums: Sequence[ir.Value], first: bool) -> list[ir.Value]:
+        words = self.words
+        lhs = words.add(self.lhs_base, words.mul(slot, self.lhs.bytes >> 4))
+        rhs = words.add(self.rhs_base, words.mul(slot, self.rhs.bytes >> 4))
+        return self.multiplier.multiply(sums, lhs, rhs, first)
+
+
+def target_workers(target: Target, schedule: Wgmma) -> int:
+    """Clusters that run at the same time."""
+    return target.multiprocessors // schedule.cluster
+
+
+def _operand_map(buffer: ir.Value, source: Source, box: tuple[int, int], kind: str, width: int, span: int) -> ir.Value:
+    rank = len(source.axes)
+    return tensor_map(
+        buffer, sizes=[a.size for a in source.axes], strides=[x * width for x in source.strides],
+        box=[*box, *[1] * (rank - 2)], element=kind, swizzle=span,
+    )

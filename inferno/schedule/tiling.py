@@ -1,0 +1,152 @@
+"""How a contraction is cut into tiles that Hopper's copy engine (TMA) brings to shared memory.
+
+One run of loops of each role is tiled; all other runs of m and n are, like the batch, part of the grid, and all other
+runs of k are walked by an outer loop.  An operand that the copy engine cannot read - unaligned strides, a prologue, no
+contiguous dimension that serves - is first computed to a temporary with strides that it can read.
+"""
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from inferno.mlir import walk
+from inferno.schedule.accesses import Access
+from inferno.schedule.contraction import Contraction, Group, Operand
+from inferno.schedule.elementwise import supported_body, supported_element
+
+_RANK = 5  # of a tensor map
+_ALIGNMENT = 16  # bytes, of every stride but the innermost
+# A temporary may not be so much larger than what it is made of: an unfolded convolution is left to other generators.
+_GROWTH = 4
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A run of loops that every tensor walks with one stride; without ``dims`` a loop of size 1."""
+
+    dims: tuple[int, ...]
+    size: int
+
+    def stride(self, access: Access) -> int:
+        """In elements; 0 for a broadcast or a loop of size 1."""
+        return access.strides[self.dims[-1]] if self.dims else 0
+
+
+_UNIT = Axis((), 1)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The tensor map of an operand: ``axes`` innermost first, ``strides`` in elements.
+
+    ``along_k``: k is innermost, in memory and in the tiles; otherwise the operand's other tiled axis is.
+    ``copied``: the map is of a temporary of ``shape`` (outermost first) that the kernel's own launcher fills.
+    """
+
+    axes: tuple[Axis, ...]
+    strides: tuple[int, ...]
+    along_k: bool
+    copied: bool = False
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """``m``, ``n`` and ``k`` are tiled; ``grid`` and ``steps`` (of k) are walked one position at a time, outermost first."""
+
+    grid: tuple[Axis, ...]
+    m: Axis
+    n: Axis
+    k: Axis
+    steps: tuple[Axis, ...]
+    lhs: Source
+    rhs: Source
+
+    @property
+    def positions(self) -> int:
+        return prod(a.size for a in self.grid)
+
+    def k_steps(self, depth: int) -> int:
+        """Tiles along k, each ``depth`` deep."""
+        return prod(a.size for a in self.steps) * ceil(self.k.size / depth)
+
+
+def axes(group: Group) -> list[Axis]:
+    """The runs of a group, outermost first."""
+    return [Axis(tuple(run), size) for run, size in zip(group.runs, group.run_sizes)]
+
+
+def tile_contraction(c: Contraction, width: int, only_along_k: bool) -> Tiling | None:
+    """The tiling of ``c`` for operands of ``width`` bytes an element; None where a temporary would be needed that cannot be.
+
+    ``only_along_k``: the tensor core reads tiles of this type with k innermost only (TF32).
+    """
+    accesses = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
+    if any(s < 0 for a in accesses for s in a.strides) or any(a.offset < 0 for a in accesses):
+        return None
+    k_axes, m_axes, n_axes = axes(c.k), axes(c.m), axes(c.n)
+    direct = [o.access for o in (c.lhs, c.rhs) if o.prologue is None]
+    k = _pick(k_axes, lambda a: (max((a.stride(x) == 1 for x in direct), default=False), k_axes.index(a)))
+    n = _pick(n_axes, n_axes.index)
+    lhs_rows = c.lhs.access if c.lhs.prologue is None and k.stride(c.lhs.access) != 1 and not only_along_k else None
+    m = _pick(m_axes, lambda a: (lhs_rows is not None and a.stride(lhs_rows) == 1, a.size, m_axes.index(a)))
+    steps = tuple(a for a in k_axes if a is not k)
+    grid = (*axes(c.batch), *(a for a in m_axes if a is not m), *(a for a in n_axes if a is not n))
+    others = (*grid, *steps)
+    lhs = _source(c.lhs, m, k, others, width, only_along_k)
+    rhs = _source(c.rhs, n, k, others, width, only_along_k)
+    return None if lhs is None or rhs is None else Tiling(grid, m, n, k, steps, lhs, rhs)
+
+
+def _pick(candidates: list[Axis], key) -> Axis:
+    return max(candidates, key=key, default=_UNIT)
+
+
+def _source(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], width: int, only_along_k: bool) -> Source | None:
+    if operand.prologue is None:
+        for along_k in (True,) if only_along_k else (True, False):
+            found = _direct(operand.access, (k, rows) if along_k else (rows, k), others, width)
+            if found is not None:
+                return Source(*found, along_k)
+    return _copied(operand, rows, k, others, width, only_along_k)
+
+
+def _direct(access: Access, tiled: tuple[Axis, Axis], others: tuple[Axis, ...], width: int):
+    """Axes and strides of a map of the tensor itself; None if it breaks a rule of tensor maps."""
+    inner, outer = tiled
+    if access.offset or (inner.stride(access) != 1 and inner.size > 1) or (not outer.stride(access) and outer.size > 1):
+        return None
+    found = (inner, outer, *(a for a in others if a.stride(access)))
+    # A loop of size 1 has no stride; any allowed one will do.
+    strides = (1, *(a.stride(access) or _round_up(inner.size, width) for a in found[1:]))
+    if len(found) > _RANK or any(s * width % _ALIGNMENT or s * width >= 2**40 for s in strides[1:]):
+        return None
+    return found, strides
+
+
+def _copied(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], width: int, only_along_k: bool) -> Source | None:
+    if not operand.reads or any(not supported_element(a.element) or prod(a.shape) >= 2**31 for a in operand.reads):
+        return None
+    if operand.prologue is not None:
+        body = operand.prologue.generic
+        if not supported_body(body) or walk(body, "tensor.extract", "linalg.index"):
+            return None
+    main = main_read(operand)
+    along_k = only_along_k or not (rows.stride(main) == 1 and k.stride(main) != 1)
+    inner, outer = (k, rows) if along_k else (rows, k)
+    used = [a for a in others if any(a.stride(x) for x in operand.reads)]
+    shape = (*(a.size for a in used), outer.size, _round_up(inner.size, width))
+    if len(shape) > _RANK or prod(shape) >= 2**31 or prod(shape) > _GROWTH * prod(main.shape) + 2**20:
+        return None
+    strides = tuple(prod(shape[i + 1:]) for i in range(len(shape)))
+    return Source((inner, outer, *reversed(used)), tuple(reversed(strides)), along_k, True, shape)
+
+
+def main_read(operand: Operand) -> Access:
+    """The largest tensor that an operand is made of."""
+    return max(operand.reads, key=lambda a: prod(a.shape))
+
+
+def _round_up(count: int, width: int) -> int:
+    """``count`` elements of ``width`` bytes, rounded up to an allowed stride."""
+    step = _ALIGNMENT // width
+    return -(-count // step) * step

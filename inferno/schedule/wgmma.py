@@ -1,0 +1,143 @@
+"""The schedule of contractions on Hopper's tensor cores: bf16, f16 and TF32 products, sums in float32."""
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import ClassVar
+
+from inferno.mlir import func, ir, walk
+from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.cost import bit_width
+from inferno.schedule.elementwise import supported_body, supported_element
+from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.target import Target
+
+ROW = 128  # bytes of a tile's row in shared memory: the span of the swizzle, and the depth of a step along k
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Where things lie in a block's dynamic shared memory, in bytes."""
+
+    lhs: int
+    rhs: int
+    results: int
+    barriers: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Wgmma:
+    """One warpgroup copies tiles of the operands into ``stages`` slots; ``consumers`` warpgroups multiply.
+
+    A tile of ``tile_m`` x ``tile_n`` results belongs to all consumers, by rows, or with ``pingpong`` to one of them, while the
+    other writes its own.  ``cluster`` blocks along m share the tiles of the rhs.  ``persistent`` blocks walk over tiles,
+    down columns of ``group`` tiles, so that blocks that run together share operands in L2.  ``buffers`` for results a consumer.
+    """
+
+    generator: ClassVar[str] = "wgmma"
+
+    tile_m: int = 128
+    tile_n: int = 256
+    stages: int = 4
+    consumers: int = 2
+    cluster: int = 1
+    pingpong: bool = False
+    persistent: bool = True
+    group: int = 8
+    buffers: int = 2
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile that one consumer multiplies."""
+        return self.tile_m if self.pingpong else self.tile_m // self.consumers
+
+    @property
+    def threads(self) -> int:
+        return 128 * (self.consumers + 1)
+
+    def shared(self) -> Shared:
+        """Slots for the operands, staging for results (64 rows of up to 128 bytes each), then barriers."""
+        rhs = self.stages * self.tile_m * ROW
+        results = rhs + self.stages * self.tile_n * ROW
+        barriers = results + self.consumers * self.buffers * 64 * ROW
+        return Shared(0, rhs, results, barriers, barriers + 16 * self.stages + 16)
+
+
+# Tiles, and the share of the tensor core's rate that their inner loop reaches.  Measured on an H200 (bf16, us): 1024^3 4.9
+# with 128x64, 2048^3 22.8 with 128x128, 4096^3 190 and 8192^3 1591 with 128x256, 4096^3 with [N, K] weights 192 with 256x128.
+_CANDIDATES = (
+    (Wgmma(128, 256, 4, 2), 1.0),
+    (Wgmma(256, 128, 4, 2), 0.995),
+    (Wgmma(128, 192, 4, 2), 0.98),
+    (Wgmma(128, 128, 6, 2), 0.97),
+    (Wgmma(128, 64, 8, 2), 0.88),
+    (Wgmma(64, 128, 8, 1), 0.80),
+    (Wgmma(64, 64, 12, 1), 0.65),
+    (Wgmma(64, 32, 12, 1), 0.45),
+)
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
+    """The schedule with the lowest estimate if ``kernel`` is a contraction for Hopper's tensor cores, else None."""
+    if not target.hopper:
+        return None
+    c = parse_contraction(kernel)
+    if c is None or precision(kernel, c) is None or not supported(c):
+        return None
+    width = bit_width(c.lhs.element) // 8
+    tiling = tile_contraction(c, width, only_along_k=width == 4)
+    if tiling is None:
+        return None
+    candidates = [(s, share) for s, share in _CANDIDATES if s.shared().total <= target.shared]
+    return min(candidates, key=lambda item: estimate(item[0], item[1], c, tiling, target))[0]
+
+
+def precision(kernel: func.FuncOp, c: Contraction) -> str | None:
+    """``bf16``, ``f16`` or ``tf32``: what the tensor core multiplies; None where it cannot."""
+    kind = str(c.lhs.element)
+    if str(c.accumulator) != "f32" or c.rhs.element != c.lhs.element:
+        return None
+    if kind in ("bf16", "f16"):
+        return kind if c.lhs.extend == c.rhs.extend == "arith.extf" else None
+    allowed = c.tf32 or (
+        "inferno.precision" in kernel.attributes and ir.StringAttr(kernel.attributes["inferno.precision"]).value == "tf32"
+    )
+    return "tf32" if kind == "f32" and allowed else None
+
+
+def supported(c: Contraction) -> bool:
+    """Whether the epilogue's types and operations are ones that the generator can inline."""
+    places = [*c.extras, *(d.access for d in c.destinations)]
+    if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
+        return False
+    written = {d.access.argument: d.access for d in c.destinations}
+    if len(written) != len(c.destinations) or any(p.argument in written for p in (*c.lhs.reads, *c.rhs.reads)):
+        return False
+    # In place, an element may only be read by the thread that writes it.
+    if any(e.argument in written and e != written[e.argument] for e in c.extras):
+        return False
+    return c.epilogue is None or (supported_body(c.epilogue.generic) and not walk(c.epilogue.generic, "tensor.extract"))
+
+
+_CLOCK = 1.7e3  # MHz
+_COPY_RATE = 90  # bytes a clock that a multiprocessor gets from L2
+_STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
+_MEMORY_RATE = 4.3e6  # bytes a microsecond
+
+
+def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target) -> float:
+    """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
+    round's results, but no less than memory takes; and the temporaries of operands that are computed first."""
+    width = bit_width(c.lhs.element) // 8
+    tiles = tiling.positions * ceil(tiling.m.size / s.tile_m) * ceil(tiling.n.size / s.tile_n)
+    rounds = ceil(tiles / target.multiprocessors)
+    # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
+    multiply = s.tile_m * s.tile_n * 4 / 128 / share
+    step = max(multiply, (s.tile_m + s.tile_n) * ROW / _COPY_RATE)
+    out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
+    finish = s.tile_m * s.tile_n * out / _STORE_RATE
+    clocks = rounds * tiling.k_steps(ROW // width) * step + finish * (1 + 0.3 * (rounds - 1))
+    moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
+    memory = sum(prod(a.shape) * bit_width(a.element) // 8 for a in moved) / _MEMORY_RATE
+    copies = sum(2 + 2 * prod(o.shape) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
+    return max(clocks / _CLOCK, memory) + 0.2 * min(clocks / _CLOCK, memory) + copies
