@@ -4,7 +4,7 @@ Two layouts.  *Lanes along the sum*: neighbouring threads read neighbouring term
 through shared memory between warps.  *Lanes along the points*, where that is how memory runs (sums over columns): a
 warp computes 32 neighbouring points, the other warps of the block other terms of the same ones.
 
-A thread keeps four running values, so that four loads are under way and a sum's rounding errors grow slowly.  The tree has a fixed shape:
+A thread keeps four running values, so that four loads are under way.  The tree adds float32 in float64, and has a fixed shape:
 results are the same run after run.  Where there are too few blocks to fill the machine, each sum is cut into ``chunks``, whose sums
 a second kernel adds.
 """
@@ -41,7 +41,7 @@ class Shape:
     def shared(self, structured: Structured) -> list[tuple[int, ir.Type]]:
         """The shared arrays: a partial result a warp, or a thread where lanes run along the points."""
         count = self.threads if not self.lanes_along else self.along // 32 if self.along > 32 else 0
-        return [(count, c.type) for c in structured.combiners] if count else []
+        return [(count, c.total) for c in structured.combiners] if count else []
 
 
 def choose_shape(s: Structured, schedule: Universal, target: Target) -> Shape | None:
@@ -110,12 +110,12 @@ def reduce_by_block(emitter: Emitter, shape: Shape, shared: list[ir.Value], part
     writer = scf.IfOp(condition)
     with ir.InsertionPoint(writer.then_block):
         if partial is None:
-            totals = emitter.combine(starts, totals)
+            totals = emitter.combine([c.to_total(v) for c, v in zip(s.combiners, starts)], totals)
             emitter.store(at, [c.round(v) for c, v in zip(s.combiners, totals)])
         else:
             where = [ints.index(number), *(ints.index(at[d]) for d in s.parallel)]
-            for value, buffer in zip(totals, partial):
-                memref.store(value, buffer, where)
+            for c, value, buffer in zip(s.combiners, totals, partial):
+                memref.store(c.to_running(value), buffer, where)
         scf.yield_([])
 
 
@@ -143,7 +143,7 @@ def _terms(emitter: Emitter, shape: Shape, at: dict[int, Integer], begin: Intege
     rest = ints.add(first, ints.mul(rounds, step))
     if not isinstance(end, int) or not isinstance(begin, int) or (end - begin) % step:
         running[:count] = emitter.loop(rest, end, running[:count], term, step=shape.along)
-    parts = [running[u * count:(u + 1) * count] for u in range(_UNROLL)]
+    parts = [[c.to_total(v) for c, v in zip(s.combiners, running[u * count:(u + 1) * count])] for u in range(_UNROLL)]
     return emitter.combine(emitter.combine(parts[0], parts[1]), emitter.combine(parts[2], parts[3]))
 
 

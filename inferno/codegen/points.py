@@ -1,7 +1,7 @@
 """Structured operations with one thread a point of the result, and what every form of them shares: terms at a place.
 
-Running values stay in registers.  Long float sums are added in chunks: a sum of n terms, added one after the other, is off by
-about sqrt(n) roundings, one of sqrt(n) sums of sqrt(n) terms by the fourth root.
+Running values stay in registers.  Long float32 sums are added in chunks, whose sums are added in float64: a sum of n terms that
+are added one after the other is off by about sqrt(n) roundings.
 """
 
 import math
@@ -14,8 +14,8 @@ from inferno.codegen.structured import Structured, to_terms
 from inferno.mlir import affine, gpu, ir, memref, scf
 from inferno.schedule.accesses import linear, maps
 
-# Sums up to this length are added one after the other, as a tile of a matmul does.
-_SHORT = 64
+# Terms that are added one after the other in float32 before their sum goes to a total in float64.
+_CHUNK = 64
 
 Values = list[ir.Value]
 
@@ -56,9 +56,7 @@ class Emitter:
         loops = [d for d in s.serial if s.sizes[d] != 1]
         if s.combiners is not None and loops:
             to_terms(s)
-            totals = [c.widen(v) for c, v in zip(s.combiners, self.running(at))]
-            totals = self.sums(at, loops, totals)
-            self.store(at, [c.round(v) for c, v in zip(s.combiners, totals)])
+            self.store(at, [c.round(v) for c, v in zip(s.combiners, self.sums(at, loops))])
         elif s.in_registers and loops:
             self.store(at, self.nest(at, loops, self.running(at), self.body))
         else:
@@ -74,31 +72,36 @@ class Emitter:
 
     # Sums.
 
-    def sums(self, at: dict[int, Integer], loops: list[int], totals: Values) -> Values:
-        """The terms of the nest of ``loops`` added to ``totals``."""
+    def sums(self, at: dict[int, Integer], loops: list[int]) -> Values:
+        """What the results start from, with all terms of the nest of ``loops``."""
         s, ints = self.structured, self.ints
+        starts = [c.widen(v) for c, v in zip(s.combiners, self.running(at))]
         length = math.prod(s.sizes[d] for d in loops)
-        if length <= _SHORT or not any(c.sums for c in s.combiners):
-            return self.nest(at, loops, totals, self.accumulate)
-        chunk = max(_SHORT, math.isqrt(length))
+        if length <= _CHUNK or not any(c.sums for c in s.combiners):
+            return self.nest(at, loops, starts, self.accumulate)
+        totals = [c.to_total(v) for c, v in zip(s.combiners, starts)]
         inner: list[int] = []
-        while math.prod(s.sizes[d] for d in [loops[-1 - len(inner)], *inner]) <= chunk:
+        while math.prod(s.sizes[d] for d in [loops[-1 - len(inner)], *inner]) <= _CHUNK:
             inner.insert(0, loops[-1 - len(inner)])
         outer = loops[: len(loops) - len(inner)]
+        if math.prod(s.sizes[d] for d in inner) * s.sizes[outer[-1]] <= 2 * _CHUNK:
+            inner.insert(0, outer.pop())
         if inner:
-            return self.nest(at, outer, totals, lambda here, v: self.combine(v, self.nest(here, inner, self.identities(), self.accumulate)))
+            return self.nest(at, outer, totals, lambda here, v: self.add(v, self.nest(here, inner, self.identities(), self.accumulate)))
         last = loops[-1]
 
         def cut(here: dict[int, Integer], running: Values) -> Values:
             def one(number: Integer, values: Values) -> Values:
-                begin = ints.mul(number, chunk)
-                end = ints.min(ints.add(begin, chunk), s.sizes[last])
-                part = self.loop(begin, end, self.identities(), lambda i, v: self.accumulate({**here, last: i}, v))
-                return self.combine(values, part)
+                begin = ints.mul(number, _CHUNK)
+                end = ints.min(ints.add(begin, _CHUNK), s.sizes[last])
+                return self.add(values, self.loop(begin, end, self.identities(), lambda i, v: self.accumulate({**here, last: i}, v)))
 
-            return self.loop(0, -(-s.sizes[last] // chunk), running, one)
+            return self.loop(0, -(-s.sizes[last] // _CHUNK), running, one)
 
-        return self.nest(at, outer, totals, cut)
+        return self.nest(at, outer[:-1], totals, cut)
+
+    def add(self, totals: Values, running: Values) -> Values:
+        return self.combine(totals, [c.to_total(v) for c, v in zip(self.structured.combiners, running)])
 
     def identities(self) -> Values:
         return [c.identity() for c in self.structured.combiners]

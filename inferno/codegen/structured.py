@@ -17,34 +17,57 @@ _IDENTITY: dict[str, float | int | str] = {
 
 @dataclass(frozen=True)
 class Combiner:
-    """The operation that adds a term to a running value.  Sums of 16-bit floats run in float32, ``type``."""
+    """The operation that adds a term to a running value.
+
+    ``narrow`` is the type in memory.  Running values have ``type``, float32 for 16-bit floats, float64 for float32 products.  What many running values come
+    together in has ``total``: float64 for float32 sums, so that their number adds no error.
+    """
 
     name: str
     narrow: ir.Type
     type: ir.Type
+    total: ir.Type
 
     @property
     def sums(self) -> bool:
         """Whether rounding errors add up."""
         return self.name == "arith.addf"
 
-    def identity(self) -> ir.Value:
-        value = _IDENTITY[self.name]
+    def identity(self, type_: ir.Type | None = None) -> ir.Value:
+        type_, value = type_ or self.type, _IDENTITY[self.name]
         if isinstance(value, float):
-            return arith.constant(self.type, ir.FloatAttr.get(self.type, value))
-        width = ir.IntegerType(self.type).width
+            return arith.constant(type_, ir.FloatAttr.get(type_, value))
+        width = ir.IntegerType(type_).width
         value = {"least": -(1 << (width - 1)), "most": (1 << (width - 1)) - 1}.get(value, value)
-        return arith.constant(self.type, ir.IntegerAttr.get(self.type, value))
+        return arith.constant(type_, ir.IntegerAttr.get(type_, value))
 
     def combine(self, a: ir.Value, b: ir.Value) -> ir.Value:
         attributes = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")} if self.name in ("arith.addf", "arith.mulf") else {}
-        return ir.Operation.create(self.name, results=[self.type], operands=[a, b], attributes=attributes).results[0]
+        return ir.Operation.create(self.name, results=[a.type], operands=[a, b], attributes=attributes).results[0]
 
     def widen(self, value: ir.Value) -> ir.Value:
-        return value if self.type == self.narrow else arith.extf(self.type, value)
+        """A term, or a value from memory, as a running value; a rounding to the type in memory is undone."""
+        op = owner(value)
+        if value.type != self.type and op is not None and op.name == "arith.truncf" and op.operands[0].type == self.type:
+            return op.operands[0]
+        return _convert(value, self.type)
+
+    def to_total(self, value: ir.Value) -> ir.Value:
+        return _convert(value, self.total)
+
+    def to_running(self, value: ir.Value) -> ir.Value:
+        return _convert(value, self.type)
 
     def round(self, value: ir.Value) -> ir.Value:
-        return value if self.type == self.narrow else arith.truncf(self.narrow, value)
+        """As it goes to memory."""
+        return _convert(value, self.narrow)
+
+
+def _convert(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """A float in another precision; anything else as it is."""
+    if value.type == type_:
+        return value
+    return arith.extf(type_, value) if type_.width > value.type.width else arith.truncf(type_, value)
 
 
 @dataclass(frozen=True)
@@ -154,21 +177,48 @@ def _combiners(body: ir.Block, inputs: int) -> tuple[Combiner, ...] | None:
 def read_combiner(body: ir.Block, running: ir.Value, result: int = 0) -> Combiner | None:
     """How ``body`` computes a result from the running value and a term that does not depend on it; None if not like that."""
     value = body.operations[len(body.operations) - 1].operands[result]
+    found = _combination(body, running, value)
+    if found is None:
+        return None
+    type_ = found[0].results[0].type
+    if found[0].name in ("arith.addf", "arith.mulf") and isinstance(type_, (ir.F16Type, ir.BF16Type)):
+        type_ = ir.F32Type.get()
+    elif found[0].name == "arith.mulf" and isinstance(type_, ir.F32Type):
+        type_ = ir.F64Type.get()  # each factor's rounding counts in full, and products of many terms are rare
+    total = ir.F64Type.get() if found[0].name == "arith.addf" and isinstance(type_, ir.F32Type) else type_
+    return Combiner(found[0].name, value.type, type_, total)
+
+
+def _combination(body: ir.Block, running: ir.Value, value: ir.Value) -> tuple[ir.Operation, ir.Value] | None:
+    """The operation that combines ``running`` with a term, and the term; both may be converted to a wider type and back."""
     op = owner(value)
+    if op is not None and op.name == "arith.truncf" and _single(value):
+        uses = [u.owner.operation for u in running.uses]
+        if len(uses) != 1 or uses[0].name != "arith.extf":
+            return None
+        running, value = uses[0].results[0], op.operands[0]
+        op = owner(value)
     if op is None or op.name not in _IDENTITY or op.parent != body.owner.operation or list(op.operands).count(running) != 1:
         return None
-    if len(list(running.uses)) != 1 or len(list(value.uses)) != 1:
+    if not _single(running) or not _single(value):
         return None
-    narrow = value.type
-    wide = ir.F32Type.get() if op.name in ("arith.addf", "arith.mulf") and isinstance(narrow, (ir.F16Type, ir.BF16Type)) else narrow
-    return Combiner(op.name, narrow, wide)
+    return op, next(v for v in op.operands if v != running)
+
+
+def _single(value: ir.Value) -> bool:
+    return len(list(value.uses)) == 1
 
 
 def to_terms(structured: Structured) -> None:
     """Make the body yield what is combined with the running values instead of the combination; they are not read then."""
     body = structured.operation.regions[0].blocks[0]
     end = body.operations[len(body.operations) - 1].operation
-    for i, (running, value) in enumerate(zip(list(body.arguments)[structured.inputs:], list(end.operands))):
-        op = owner(value)
-        end.operands[i] = next(v for v in op.operands if v != running)
+    for i, running in enumerate(list(body.arguments)[structured.inputs:]):
+        value = end.operands[i]
+        op, term = _combination(body, running, value)
+        end.operands[i] = term
+        if owner(value) != op:
+            owner(value).erase()
         op.erase()
+        for use in list(running.uses):
+            use.owner.operation.erase()

@@ -45,6 +45,8 @@ def to_buffers(kernel: func.FuncOp, tm_loops: bool = True) -> ir.Module:
 
 def _write_in_place(function: func.FuncOp) -> None:
     """Spell concatenation and padding that end in a copy to a destination as insertions into the destination."""
+    for pad in walk(function, "tensor.pad"):
+        _crop(pad)
     for copy in walk(function, "linalg.copy"):
         producer = copy.operands[0].owner
         if isinstance(producer, ir.Block) or producer.operation.name not in ("tensor.concat", "tensor.pad"):
@@ -67,6 +69,24 @@ def _concat(op: ir.Operation, destination: ir.Value) -> ir.Value:
             value = tensor.InsertSliceOp(part, value, [], [], [], offsets, shape, [1] * len(shape)).result
         offset += shape[dim]
     return value
+
+
+def _crop(pad: ir.Operation) -> None:
+    """Take what a negative padding takes away from the source first: what comes after knows sizes that grow only."""
+    low, high = (list(ir.DenseI64ArrayAttr(pad.attributes[name])) for name in ("static_low", "static_high"))
+    if len(pad.operands) != 1 or all(v >= 0 for v in (*low, *high)):
+        return
+    source, unknown = pad.operands[0], ir.ShapedType.get_dynamic_size()
+    if unknown in (*low, *high) or not ir.RankedTensorType(source.type).has_static_shape:
+        return
+    sizes = [size + min(a, 0) + min(b, 0) for size, a, b in zip(source.type.shape, low, high)]
+    if any(s < 0 for s in sizes):
+        return
+    with ir.InsertionPoint(pad), pad.location:
+        part = ir.RankedTensorType.get(sizes, source.type.element_type)
+        pad.operands[0] = tensor.ExtractSliceOp(part, source, [], [], [], [max(-a, 0) for a in low], sizes, [1] * len(sizes)).result
+    pad.attributes["static_low"] = ir.DenseI64ArrayAttr.get([max(a, 0) for a in low])
+    pad.attributes["static_high"] = ir.DenseI64ArrayAttr.get([max(b, 0) for b in high])
 
 
 def _pad(op: ir.Operation, destination: ir.Value) -> ir.Value | None:

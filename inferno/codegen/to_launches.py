@@ -196,8 +196,6 @@ class Launches:
         if shape is None:
             self._point_kernel(s.operation, starts, dead)
             return
-        if shape.chunks > 1 and any(c.type != c.narrow for c in s.combiners):
-            shape = type(shape)(shape.lanes_along, shape.across, shape.along)
         partial = self._partial_buffers(s, shape.chunks) if shape.chunks > 1 else None
         extra = [v for v in starts if v is not None] if partial is None else []
         function = self._open(
@@ -358,9 +356,11 @@ def _sum_of_chunks(s: Structured, partial: list[ir.Value]) -> ir.Operation:
             [], partial, s.outputs, ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in [chunk_map] * len(partial) + out_maps]),
             ir.ArrayAttr.get(kinds),
         )
-    types = [c.type for c in s.combiners] * 2
+    types = [c.type for c in s.combiners] + [c.narrow for c in s.combiners]
     body = generic.regions[0].blocks.append(*types, arg_locs=[ir.Location.current] * len(types))
     count = len(partial)
     with ir.InsertionPoint(body):
-        linalg.YieldOp([c.combine(body.arguments[count + i], body.arguments[i]) for i, c in enumerate(s.combiners)])
+        linalg.YieldOp([
+            c.round(c.combine(c.widen(body.arguments[count + i]), body.arguments[i])) for i, c in enumerate(s.combiners)
+        ])
     return generic.operation

@@ -1,0 +1,340 @@
+"""Run the ``gpu`` stage without a GPU: every thread of a launch at once, an operation at a time, on numpy arrays.
+
+A value is an array with one entry a thread.  Checked on the way: accesses in bounds, no writes to read-only parameters, no
+two threads that store to one place in one step.  Memory starts as NaN.  Barriers need no code, since threads run in step.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from inferno.mlir import arith, ir
+from inferno.runtime.plan import Buffer, Launch, Plan
+
+_INTEGERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+_STORED = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i1": np.bool_, "index": np.int64}
+
+
+def stored_dtype(element: str) -> type:
+    return _STORED.get(element) or _INTEGERS[int(element.lstrip("sui"))]
+
+
+def _register_dtype(type_: ir.Type) -> type:
+    return np.float32 if isinstance(type_, ir.BF16Type) else stored_dtype(str(type_))
+
+
+def _to_bf16(x: np.ndarray) -> np.ndarray:
+    """Bits of the nearest bfloat16, ties to even."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    rounded = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return np.where(np.isnan(x), np.uint16(0x7FC0), rounded)
+
+
+def _from_bf16(x: np.ndarray) -> np.ndarray:
+    return (x.astype(np.uint32) << 16).view(np.float32)
+
+
+@dataclass
+class Memory:
+    """One buffer: ``data`` is flat, or [block, element] for shared memory."""
+
+    data: np.ndarray
+    bf16: bool
+    writable: bool = True
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    memory: Memory
+    strides: tuple[int, ...]
+    offset: int = 0
+
+
+class Executable:
+    """Runs a plan; ``modules`` maps kernels' names (``module::function``) to their ``gpu.func``."""
+
+    def __init__(self, plan: Plan, kernels: dict[str, ir.Operation]) -> None:
+        self.plan, self.kernels = plan, kernels
+
+    def run(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
+        inputs = [_numpy(a.contiguous()) for a in arguments]
+        owners = {o.result: o for i, o in enumerate(self.plan.outputs) if o.result == i}
+        results = {i: np.full(int(np.prod(o.shape)) * np.dtype(stored_dtype(o.element)).itemsize, 0xFF, np.uint8) for i, o in owners.items()}
+        workspace = np.full(self.plan.workspace_bytes, 0xFF, np.uint8)
+
+        def memory(buffer: Buffer) -> Memory:
+            dtype = np.dtype(stored_dtype(buffer.element))
+            start = buffer.index if buffer.place == "workspace" else 0
+            place = workspace if buffer.place == "workspace" else {"argument": inputs, "result": results}[buffer.place][buffer.index]
+            count = int(np.prod(buffer.shape)) * dtype.itemsize
+            return Memory(place.view(np.uint8)[start:start + count].view(dtype), buffer.element == "bf16")
+
+        for step in self.plan.steps:
+            assert isinstance(step, Launch), step
+            Simulation(self.kernels[step.kernel], step.grid[0], step.block[0], [memory(p) for p in step.parameters]).run()
+        for argument, array in zip(arguments, inputs):
+            if argument.is_contiguous():
+                argument.copy_(_torch(array, argument.dtype).view(argument.shape))
+        return [
+            _torch(inputs[o.argument], arguments[o.argument].dtype).view(o.shape) if o.argument >= 0
+            else _torch(results[o.result].view(stored_dtype(o.element)), _torch_dtype(o.element)).view(o.shape)
+            for o in self.plan.outputs
+        ]
+
+
+def _numpy(tensor: torch.Tensor) -> np.ndarray:
+    flat = tensor.detach().reshape(-1)
+    return (flat.view(torch.int16).numpy().view(np.uint16) if tensor.dtype == torch.bfloat16 else flat.numpy()).copy()
+
+
+def _torch(array: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
+    if dtype == torch.bfloat16:
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(array.copy()).view(dtype)
+
+
+def _torch_dtype(element: str) -> torch.dtype:
+    return {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i1": torch.bool, "i64": torch.int64,
+            "i32": torch.int32, "i16": torch.int16, "i8": torch.int8}[element]
+
+
+@dataclass
+class Simulation:
+    """One launch."""
+
+    function: ir.Operation
+    blocks: int
+    threads: int
+    parameters: list[Memory]
+    values: dict[ir.Value, object] = field(default_factory=dict)
+
+    def run(self) -> None:
+        self.count = self.blocks * self.threads
+        self.block_of = np.arange(self.count) // self.threads
+        self.lane_of = np.arange(self.count) % self.threads
+        body = self.function.regions[0].blocks[0]
+        attributes = list(self.function.attributes["arg_attrs"]) if "arg_attrs" in self.function.attributes else []
+        for i, argument in enumerate(body.arguments):
+            type_ = ir.MemRefType(argument.type)
+            if i < len(self.parameters):
+                memory = self.parameters[i]
+                memory.writable = "llvm.readonly" not in ir.DictAttr(attributes[i])
+            else:
+                data = np.zeros((self.blocks, int(np.prod(type_.shape))), stored_dtype(str(type_.element_type)))
+                data.view(np.uint8)[:] = 0xFF
+                memory = Memory(data, isinstance(type_.element_type, ir.BF16Type), True, True)
+            self.values[argument] = View(memory, tuple(type_.get_strides_and_offset()[0]))
+        with np.errstate(all="ignore"):
+            self.block(body, np.ones(self.count, bool))
+
+    def block(self, block: ir.Block, mask: np.ndarray) -> list:
+        """Run the operations; the values of the terminator's operands."""
+        for op in block.operations:
+            op = op.operation
+            if op.name in ("scf.yield", "gpu.return", "scf.condition"):
+                return [self.values[v] for v in op.operands]
+            dialect, _, name = op.name.partition(".")
+            handler = getattr(self, f"{dialect}_{name}", None)
+            operands = [self.values.get(v) for v in op.operands]
+            if handler is not None:
+                results = handler(op, operands, mask)
+            else:
+                results = [_compute(op, operands)]
+            if len(op.results):
+                for r, v in zip(op.results, results):
+                    self.values[r] = v
+        return []
+
+    def set(self, value: ir.Value, old, new: np.ndarray, mask: np.ndarray) -> None:
+        self.values[value] = np.where(mask, new, old)
+
+    # Control flow.
+
+    def scf_if(self, op, operands, mask):
+        condition = np.broadcast_to(operands[0], mask.shape)
+        results = []
+        for region, wanted in zip(op.regions, (mask & condition, mask & ~condition)):
+            results.append(self.block(region.blocks[0], wanted) if len(region.blocks) and (wanted.any() or len(op.results)) else [])
+        return [np.where(condition, a, b) for a, b in zip(*results)] if len(op.results) else []
+
+    def scf_for(self, op, operands, mask):
+        body = op.regions[0].blocks[0]
+        at, end, step = (np.broadcast_to(v, mask.shape) for v in operands[:3])
+        carried = [np.broadcast_to(v, mask.shape) for v in operands[3:]]
+        while (active := mask & (at < end)).any():
+            self.values[body.arguments[0]] = at
+            for argument, value in zip(list(body.arguments)[1:], carried):
+                self.values[argument] = value
+            new = self.block(body, active)
+            carried = [np.where(active, n, c) for n, c in zip(new, carried)]
+            at = np.where(active, at + step, at)
+        return carried
+
+    def scf_while(self, op, operands, mask):
+        before, after = (r.blocks[0] for r in op.regions)
+        carried, active, results = [np.broadcast_to(v, mask.shape) for v in operands], mask, None
+        while True:
+            for argument, value in zip(before.arguments, carried):
+                self.values[argument] = value
+            condition, *passed = self.block(before, active)
+            results = passed if results is None else [np.where(active, p, r) for p, r in zip(passed, results)]
+            active = active & condition
+            if not active.any():
+                return results
+            for argument, value in zip(after.arguments, results):
+                self.values[argument] = value
+            new = self.block(after, active)
+            carried = [np.where(active, n, c) for n, c in zip(new, carried)]
+
+    # Threads.
+
+    def gpu_block_id(self, op, operands, mask):
+        return [self.block_of]
+
+    def gpu_thread_id(self, op, operands, mask):
+        return [self.lane_of]
+
+    def gpu_barrier(self, op, operands, mask):
+        assert mask.all(), "a barrier that not all threads reach"
+        return []
+
+    def gpu_shuffle(self, op, operands, mask):
+        assert mask.all() and self.threads % 32 == 0 and "xor" in str(op.attributes["mode"]) and int(operands[2]) == 32
+        partner = np.arange(self.count) ^ int(operands[1])
+        return [np.broadcast_to(operands[0], mask.shape)[partner], np.ones(self.count, bool)]
+
+    # Memory.
+
+    def memref_reinterpret_cast(self, op, operands, mask):
+        assert len(op.operands) == 1
+        strides, offset = ir.MemRefType(op.results[0].type).get_strides_and_offset()
+        return [View(operands[0].memory, tuple(strides), offset)]
+
+    def memref_subview(self, op, operands, mask):
+        sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])), list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+        dynamic = iter(operands[1:])
+        offsets = [next(dynamic) if o == ir.ShapedType.get_dynamic_size() else o for o in sizes[0]]
+        source = operands[0]
+        offset = source.offset + sum(o * s for o, s in zip(offsets, source.strides))
+        kept = ir.MemRefType(op.results[0].type).get_strides_and_offset()[0]
+        return [View(source.memory, tuple(kept), offset)]
+
+    def memref_expand_shape(self, op, operands, mask):
+        return [View(operands[0].memory, tuple(ir.MemRefType(op.results[0].type).get_strides_and_offset()[0]), operands[0].offset)]
+
+    memref_collapse_shape = memref_cast = memref_expand_shape
+
+    def memref_load(self, op, operands, mask):
+        view, places = operands[0], self.places(operands[0], operands[1:], mask)
+        found = view.memory.data[(self.block_of, places)] if view.memory.shared else view.memory.data[places]
+        return [_from_bf16(found) if view.memory.bf16 else found]
+
+    def memref_store(self, op, operands, mask):
+        value, view = operands[0], operands[1]
+        places = self.places(view, operands[2:], mask)[mask]
+        value = np.broadcast_to(_to_bf16(value) if view.memory.bf16 else value, mask.shape)[mask]
+        assert view.memory.writable, "a store to a read-only parameter"
+        where = (self.block_of[mask], places) if view.memory.shared else (places,)
+        flat = where[0] * view.memory.data.shape[-1] + where[1] if view.memory.shared else places
+        assert len(np.unique(flat)) == len(flat), "two threads store to one place"
+        view.memory.data[where] = value
+        return []
+
+    def places(self, view: View, indices, mask: np.ndarray) -> np.ndarray:
+        flat = np.full(self.count, view.offset, np.int64)
+        for i, s in zip(indices, view.strides):
+            flat = flat + np.asarray(i, np.int64) * s
+        size = view.memory.data.shape[-1]
+        assert ((flat[mask] >= 0) & (flat[mask] < size)).all(), f"an access out of bounds: {flat[mask].min()}..{flat[mask].max()} of {size}"
+        return np.where(mask, flat, 0)
+
+
+def _compute(op: ir.Operation, x: list) -> np.ndarray:
+    """arith and math, one entry a thread."""
+    result = op.results[0].type
+    dtype = _register_dtype(result)
+    if op.name == "arith.constant":
+        value = op.attributes["value"]
+        return np.asarray(value.value, np.int64).astype(dtype) if not isinstance(value, ir.FloatAttr) else _round(np.float64(value.value), result)
+    x = [np.asarray(v) for v in x]
+    with np.errstate(all="ignore"):
+        name = op.name.split(".")[1]
+        if name in ("cmpi", "cmpf"):
+            return _compare(op, *x)
+        if name in _SPECIAL:
+            return _SPECIAL[name](op, x, dtype)
+        made = _FUNCTIONS[name](*x)
+    return _round(made, result)
+
+
+def _round(value: np.ndarray, type_: ir.Type) -> np.ndarray:
+    if isinstance(type_, ir.BF16Type):
+        return _from_bf16(_to_bf16(np.asarray(value)))
+    return np.asarray(value).astype(_register_dtype(type_))
+
+
+def _unsigned(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.uint8) if x.dtype == np.bool_ else x.view(np.dtype(f"u{x.dtype.itemsize}"))
+
+
+def _compare(op, a, b):
+    if op.name == "arith.cmpi":
+        predicate = arith.CmpIPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name
+        if predicate[0] == "u":
+            a, b = _unsigned(a), _unsigned(b)
+            predicate = predicate[1:]
+        predicate = predicate.removeprefix("s")
+        return {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[predicate](a, b)
+    predicate = arith.CmpFPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name.lower()
+    nan = np.isnan(a) | np.isnan(b)
+    if predicate in ("ord", "uno"):
+        return nan if predicate == "uno" else ~nan
+    plain = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[predicate[1:]](a, b)
+    return plain | nan if predicate[0] == "u" else plain & ~nan
+
+
+def _divide(a, b):
+    """Integer division that truncates."""
+    b = np.where(b == 0, 1, b)
+    quotient = np.abs(a) // np.abs(b)
+    return np.where((a < 0) != (b < 0), -quotient, quotient)
+
+
+_SPECIAL = {
+    "select": lambda op, x, dtype: np.where(*x),
+    "bitcast": lambda op, x, dtype: np.ascontiguousarray(x[0]).view(dtype),
+    "extui": lambda op, x, dtype: _unsigned(x[0]).astype(dtype),
+    "index_castui": lambda op, x, dtype: _unsigned(x[0]).astype(dtype),
+    "extsi": lambda op, x, dtype: -x[0].astype(dtype) if x[0].dtype == np.bool_ else x[0].astype(dtype),
+    "index_cast": lambda op, x, dtype: -x[0].astype(dtype) if x[0].dtype == np.bool_ else x[0].astype(dtype),
+    "trunci": lambda op, x, dtype: (x[0] & 1).astype(bool) if dtype == np.bool_ else x[0].astype(dtype),
+    "divui": lambda op, x, dtype: (_unsigned(x[0]) // np.maximum(_unsigned(x[1]), 1)).astype(dtype),
+    "remui": lambda op, x, dtype: (_unsigned(x[0]) % np.maximum(_unsigned(x[1]), 1)).astype(dtype),
+    "shrui": lambda op, x, dtype: (_unsigned(x[0]) >> _unsigned(x[1])).astype(dtype),
+    "minui": lambda op, x, dtype: np.minimum(_unsigned(x[0]), _unsigned(x[1])).astype(dtype),
+    "maxui": lambda op, x, dtype: np.maximum(_unsigned(x[0]), _unsigned(x[1])).astype(dtype),
+    "uitofp": lambda op, x, dtype: _round(_unsigned(x[0]).astype(np.float64), op.results[0].type),
+    "sitofp": lambda op, x, dtype: _round(-x[0].astype(np.float64) if x[0].dtype == np.bool_ else x[0].astype(np.float64), op.results[0].type),
+    "fptosi": lambda op, x, dtype: np.trunc(x[0]).astype(np.int64).astype(dtype),
+    "fptoui": lambda op, x, dtype: np.trunc(x[0]).astype(np.int64).astype(dtype),
+    "addi": lambda op, x, dtype: np.logical_xor(*x) if dtype == np.bool_ else x[0] + x[1],
+    "muli": lambda op, x, dtype: np.logical_and(*x) if dtype == np.bool_ else x[0] * x[1],
+    "isnan": lambda op, x, dtype: np.isnan(x[0]), "isinf": lambda op, x, dtype: np.isinf(x[0]),
+}
+_exact = np.vectorize
+_erf = _exact(__import__("math").erf, otypes=[np.float64])
+_FUNCTIONS = {
+    "subi": np.subtract, "divsi": _divide, "remsi": lambda a, b: a - _divide(a, b) * b, "andi": np.bitwise_and, "ori": np.bitwise_or,
+    "xori": np.bitwise_xor, "shli": np.left_shift, "shrsi": np.right_shift, "maxsi": np.maximum, "minsi": np.minimum,
+    "floordivsi": np.floor_divide, "absi": np.abs,
+    "addf": np.add, "subf": np.subtract, "mulf": np.multiply, "divf": np.divide, "negf": np.negative, "remf": np.fmod,
+    "maximumf": np.maximum, "minimumf": np.minimum, "maxnumf": np.fmax, "minnumf": np.fmin,
+    "extf": lambda a: a, "truncf": lambda a: a, "absf": np.abs, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
+    "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a.astype(np.float64)),
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh,
+    "erf": lambda a: _erf(a.astype(np.float64)), "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": lambda a: np.trunc(a + np.copysign(0.5, a)),
+    "roundeven": np.rint, "powf": lambda a, b: np.power(a.astype(np.float64), b), "fpowi": lambda a, b: np.power(a.astype(np.float64), b),
+    "copysign": np.copysign, "fma": lambda a, b, c: a.astype(np.float64) * b + c,
+}
