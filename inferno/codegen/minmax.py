@@ -31,7 +31,7 @@ def _extreme(select: ir.Operation) -> ir.Value | None:
         return None
     negative = copysign(1.0, number) < 0
     with ir.InsertionPoint(select):
-        if predicate == _UGT and not (number == 0 and negative) or predicate == _UGE and number != 0:
+        if (predicate == _UGT and not (number == 0 and negative)) or (predicate == _UGE and number != 0):
             return arith.maximumf(x, bound)
         if predicate in (_ULT, _ULE) and number != 0:
             return arith.minimumf(x, bound)
