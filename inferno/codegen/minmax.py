@@ -16,8 +16,11 @@ def recognise_maximum(op: ir.Operation) -> None:
     for select in walk(op, "arith.select"):
         value = _extreme(select)
         if value is not None:
+            compare = owner(select.operands[0])
             select.results[0].replace_all_uses_with(value)
             select.erase()
+            if not list(compare.results[0].uses):
+                compare.erase()
 
 
 def _extreme(select: ir.Operation) -> ir.Value | None:

@@ -1,0 +1,132 @@
+"""Contractions on Hopper's tensor cores: the structure of what is emitted, and that ptxas takes it without spills."""
+
+import re
+
+import pytest
+from contractions import contraction
+from kernels import TARGET, build, matmul
+
+from inferno.schedule.wgmma import Wgmma
+
+ROUND = {"results": ("bf16",), "body": "%y0 = arith.truncf %s : f32 to bf16"}
+TF32 = {"element": "f32", "attributes": '{inferno.precision = "tf32"}'}
+GELU = """%c = arith.constant 0.70710678 : f32
+  %one = arith.constant 1.0 : f32
+  %half = arith.constant 0.5 : f32
+  %g0 = arith.mulf %s, %c : f32
+  %g1 = math.erf %g0 : f32
+  %g2 = arith.addf %g1, %one : f32
+  %g3 = arith.mulf %s, %half : f32
+  %g4 = arith.mulf %g3, %g2 : f32
+  %y0 = arith.truncf %g4 : f32 to bf16"""
+
+
+def assembled(built) -> None:
+    if built.resources:
+        assert built.resources.spills == 0 and built.resources.stack == 0
+
+
+def products(built) -> list[str]:
+    return re.findall(r"wgmma\.mma_async\.sync\.aligned\.(m64n\d+k\d+\.f32\.\w+)", built.ptx)
+
+
+def launches(built) -> int:
+    return built.gpu.count('"inferno.launch"')
+
+
+def test_large_matmul():
+    built = build(matmul(4096, 4096, 4096, "bf16"), "wgmma")
+    assert (built.schedule.tile_m, built.schedule.tile_n, built.schedule.stages) == (128, 256, 4)
+    # Four products a step, in the first step of a tile and in the loop; loads by one thread; results by matrices of 8 x 8.
+    assert products(built) == ["m64n256k16.f32.bf16"] * 8
+    assert built.count(r"cp\.async\.bulk\.tensor\.2d\.shared") == 1 + 4 and built.count(r"cp\.async\.bulk\.tensor\.2d\.global") == 4
+    assert built.count("stmatrix") == 16 and built.count("setmaxnreg") == 2
+    assert not built.accesses("global") & {"st.global.b32", "st.global.v2.b16"}
+    assert launches(built) == 1 and "grid = [132, 1, 1]" in built.gpu and "block = [384, 1, 1]" in built.gpu
+    assembled(built)
+    if built.resources:
+        assert built.resources.registers == 168
+
+
+def test_relu_is_one_instruction():
+    built = build(matmul(256, 256, 256, "bf16").replace(
+        "%r = arith.maximumf %p, %zero : f32",
+        "%cc = arith.cmpf ugt, %p, %zero : f32\n%r = arith.select %cc, %p, %zero : f32"), "wgmma")
+    assert "arith.cmpf" not in built.gpu and "arith.maximumf" in built.gpu
+    sums = built.schedule.tile_m * built.schedule.tile_n // (128 * built.schedule.consumers)
+    assert built.count(r"max\.NaN\.f32") == sums and built.count(r"setp[.\w]*f32") == built.count(r"selp[.\w]*f32") == 0
+
+
+@pytest.mark.parametrize("schedule", [
+    Wgmma(128, 256, 4, 2), Wgmma(256, 128, 4, 2), Wgmma(128, 192, 4, 2), Wgmma(128, 128, 6, 2), Wgmma(128, 64, 8, 2),
+    Wgmma(64, 128, 8, 1), Wgmma(64, 64, 12, 1), Wgmma(64, 32, 12, 1), Wgmma(128, 256, 4, 2, cluster=2),
+    Wgmma(64, 256, 4, 2, pingpong=True), Wgmma(128, 128, 5, 2, pingpong=True),
+], ids=lambda s: f"{s.tile_m}x{s.tile_n}{'c' * (s.cluster - 1)}{'p' * s.pingpong}")
+def test_no_schedule_spills(schedule):
+    assert schedule.shared().total <= TARGET.shared
+    text = contraction({"m": 600, "n": 520, "k": 264}, "mk", "nk", "mn", results=("bf16",), body=GELU)
+    built = build(text, "wgmma", schedule)
+    assembled(built)
+    assert set(products(built)) == {f"m64n{schedule.tile_n}k16.f32.bf16"}
+    assert (".multicast" in built.ptx) == (schedule.cluster > 1)
+
+
+@pytest.mark.parametrize("lhs, rhs, transposed", [("mk", "kn", (0, 1)), ("mk", "nk", (0, 0)), ("km", "kn", (1, 1)), ("km", "nk", (1, 0))])
+@pytest.mark.parametrize("element", ["bf16", "f16"])
+def test_layouts_are_read_as_they_are(lhs, rhs, transposed, element):
+    built = build(contraction({"m": 128, "n": 128, "k": 128}, lhs, rhs, "mn", element), "wgmma")
+    assert launches(built) == 1
+    ends = re.findall(r"wgmma\.mma_async[^;]*, 1,\s+1,\s+(\d),\s+(\d);", built.ptx)
+    assert {tuple(map(int, e)) for e in ends} == {transposed}
+
+
+def test_tf32():
+    built = build(contraction({"m": 1000, "n": 1000, "k": 1000}, "mk", "nk", "mn", **TF32), "wgmma")
+    assert set(p.split(".", 1)[1] for p in products(built)) == {"f32.tf32"} and launches(built) == 1
+    assert 'element = "tf32"' in built.gpu
+    assembled(built)
+    # The tensor core reads TF32 with k innermost only: other orders are copied first.
+    turned = build(contraction({"m": 1000, "n": 1000, "k": 1000}, "mk", "kn", "mn", **TF32), "wgmma")
+    assert launches(turned) == 2
+
+
+@pytest.mark.parametrize("m, n, k, count", [(64, 64, 72, 1), (64, 68, 72, 2), (64, 64, 71, 2), (33, 51, 77, 3)])
+def test_unaligned_operands_are_copied(m, n, k, count):
+    built = build(contraction({"m": m, "n": n, "k": k}, "mk", "kn", "mn", **ROUND), "wgmma")
+    assert launches(built) == count and built.gpu.count("memref.alloc") == count - 1
+    assert (built.count(r"cp\.async\.bulk\.tensor\.2d\.global") > 0) == (n % 8 == 0)
+    assembled(built)
+
+
+def test_batches_and_heads_are_dimensions_of_the_maps():
+    sizes = {"b": 2, "h": 3, "m": 70, "n": 40, "k": 24}
+    built = build(contraction(sizes, "bmhk", "bnhk", "bhmn", **ROUND), "wgmma")
+    assert launches(built) == 1 and built.count(r"cp\.async\.bulk\.tensor\.4d\.shared") == 2
+    merged = build(contraction({"b": 3, "m": 64, "n": 40, "k": 24}, "bmk", "kn", "bmn", **ROUND), "wgmma")
+    assert merged.count(r"cp\.async\.bulk\.tensor\.2d\.shared") == 2
+
+
+def test_sums_over_several_loops():
+    built = build(contraction({"b": 2, "m": 70, "n": 40, "h": 3, "k": 24}, "bhmk", "hkn", "bmn", **ROUND), "wgmma")
+    assert launches(built) == 1
+    assembled(built)
+
+
+def test_several_results():
+    body = "%y0 = arith.truncf %s : f32 to bf16\n%y1 = arith.mulf %s, %s : f32"
+    built = build(contraction({"m": 64, "n": 72, "k": 40}, "mk", "kn", "mn", results=("bf16", "f32"), body=body), "wgmma")
+    assert built.count("stmatrix") > 0 and built.count(r"st\.shared\.v2\.b32") > 0
+    assembled(built)
+
+
+def test_prologues_are_computed_first():
+    text = contraction(
+        {"m": 128, "n": 128, "k": 128}, "mk", "kn", "mn", prologue=("i8", "%y = arith.sitofp %x : i8 to bf16"), **ROUND)
+    built = build(text, "wgmma")
+    assert launches(built) == 2 and "memref<128x128xi8>" in built.gpu
+    assembled(built)
+
+
+def test_equal_input_equal_text():
+    text = matmul(256, 256, 256, "bf16")
+    assert build(text, "wgmma").gpu == build(text, "wgmma").gpu

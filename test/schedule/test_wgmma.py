@@ -1,0 +1,91 @@
+"""What the tensor cores' schedule takes, and which tiles it picks."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+
+from contractions import contraction
+from kernels import choose, matmul
+
+from inferno.mlir import ir, new_context
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import from_attribute, to_attribute
+from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma import choose as choose_wgmma
+from inferno.target import find_target
+
+
+@pytest.mark.parametrize("size, tile", [(1024, (128, 64)), (2048, (128, 128)), (4096, (128, 256)), (8192, (128, 256))])
+def test_tiles_that_were_measured_best(size, tile):
+    s = choose(matmul(size, size, size, "bf16"), "wgmma")
+    assert (s.tile_m, s.tile_n) == tile
+
+
+@pytest.mark.parametrize("m", [1, 16, 64])
+def test_few_rows_get_narrow_tiles(m):
+    s = choose(matmul(m, 4096, 4096, "bf16", rhs="n,k"), "wgmma")
+    assert (s.tile_m, s.tile_n) == (64, 32)
+
+
+def test_takes_only_what_tensor_cores_multiply():
+    plain = {"m": 64, "n": 64, "k": 64}
+    assert choose(matmul(64, 64, 64), "wgmma") is None  # float32 is exact unless it is marked
+    assert choose(contraction(plain, "mk", "kn", "mn", "f32", attributes='{inferno.precision = "tf32"}'), "wgmma")
+    assert choose(contraction(plain, "mk", "kn", "mn", "f16"), "wgmma")
+    assert choose(matmul(64, 64, 64).replace("f32", "f64"), "wgmma") is None
+    assert choose(matmul(64, 64, 64, "bf16").replace("arith.addf %s, %p", "arith.maximumf %s, %p"), "wgmma") is None
+
+
+def test_the_mark_may_be_on_the_kernel():
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(matmul(64, 64, 64))
+        kernel = kernels(module)[0]
+        kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32")
+        assert choose_wgmma(kernel, find_target("sm_90a")) is not None
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_100", "cpu"])
+def test_only_on_hopper(target):
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(matmul(64, 64, 64, "bf16"))
+        assert choose_wgmma(kernels(module)[0], find_target(target)) is None
+
+
+def test_dynamic_sizes_are_refused():
+    text = """func.func private @mm(%x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %o: tensor<?x64xf32>) -> tensor<?x64xf32> {
+      %z = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%z : f32) outs(%o : tensor<?x64xf32>) -> tensor<?x64xf32>
+      %0 = linalg.matmul ins(%x, %w : tensor<?x64xbf16>, tensor<64x64xbf16>) outs(%f : tensor<?x64xf32>) -> tensor<?x64xf32>
+      return %0 : tensor<?x64xf32>
+    }"""
+    assert choose(text, "wgmma") is None
+
+
+def test_an_unfolded_convolution_is_refused():
+    # Rows of 33 elements break the copy engine's rule, and a copy would hold every element nine times.
+    text = """func.func private @mm(%x: tensor<64x64x33x33xbf16>, %w: tensor<64x64x3x3xbf16>, %o: tensor<64x64x31x31xf32>)
+        -> tensor<64x64x31x31xf32> {
+      %z = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%z : f32) outs(%o : tensor<64x64x31x31xf32>) -> tensor<64x64x31x31xf32>
+      %0 = linalg.generic {indexing_maps = [affine_map<(n,f,h,w,c,r,s) -> (n,c,h+r,w+s)>,
+          affine_map<(n,f,h,w,c,r,s) -> (f,c,r,s)>, affine_map<(n,f,h,w,c,r,s) -> (n,f,h,w)>],
+          iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+          ins(%x, %w : tensor<64x64x33x33xbf16>, tensor<64x64x3x3xbf16>) outs(%f : tensor<64x64x31x31xf32>) {
+        ^bb0(%a: bf16, %b: bf16, %t: f32):
+          %l = arith.extf %a : bf16 to f32
+          %r = arith.extf %b : bf16 to f32
+          %q = arith.mulf %l, %r : f32
+          %u = arith.addf %t, %q : f32
+          linalg.yield %u : f32 } -> tensor<64x64x31x31xf32>
+      return %0 : tensor<64x64x31x31xf32>
+    }"""
+    assert choose(text, "wgmma") is None
+
+
+def test_the_attribute_round_trips():
+    with new_context():
+        schedule = Wgmma(128, 128, 6, 2, cluster=2, pingpong=True)
+        assert from_attribute(to_attribute(schedule)) == schedule
