@@ -30,14 +30,15 @@ def run(suite: str | None, out: str | None = None, only: str | None = None) -> i
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     cases = [c for c in SUITES[suite] if only is None or only in c.name]
     results, times = {}, {}
+    path = (Path(out) if out else RESULTS) / machine() / f"{suite}.json"
     for case in cases:
         torch.manual_seed(0)
         results[case.name] = result = _run(case, device)
         print(f"{case.name}: {result.get('error') or result['times']['check']}", file=sys.stderr, flush=True)
         if "times" in result:
             times[case.name] = Times(**result["times"])
-    folder = Path(out) if out else RESULTS
-    write(folder / machine() / f"{suite}.json", {"environment": environment(), "data": "random normal, seed 0", "cases": results})
+        write(path, {"environment": environment(), "data": "random normal, seed 0", "cases": results})
+    print(f"wrote {path}", file=sys.stderr)
     print(render(times))
     return int(any("error" in r or not r["times"]["right"] for r in results.values()))
 
@@ -93,4 +94,3 @@ def write(path: Path, value: dict) -> None:
     with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
         json.dump(value, file, indent=1, sort_keys=True)
     os.replace(file.name, path)
-    print(f"wrote {path}", file=sys.stderr)

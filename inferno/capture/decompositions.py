@@ -24,9 +24,9 @@ def attention(
         return NotImplemented
     if enable_gqa and q.shape[-3] != k.shape[-3]:
         k, v = (_repeat_heads(t, q.shape[-3] // t.shape[-3]) for t in (k, v))
-    scores = torch.matmul(q, k.transpose(-2, -1))
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-    scores = scores.to(wide) * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    # The casts become the multiply-add's extension of its operands: scores are never rounded to 16 bits.
+    scores = torch.matmul(q.to(wide), k.transpose(-2, -1).to(wide)) * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)
     allowed = None
     if is_causal:
         allowed = torch.arange(k.shape[-2], device=q.device) <= torch.arange(q.shape[-2], device=q.device).unsqueeze(-1)

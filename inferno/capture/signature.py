@@ -44,6 +44,10 @@ class Signature:
 
     ``leaves`` has one entry for each leaf of the user's (args, kwargs): the index of its argument, or the constant that
     the program was specialised for.  ``outputs`` likewise: the position among the "output" results, or a constant.
+
+    Derived: ``simple_arity`` is the number of inputs where a call is that many tensors by position, else -1;
+    ``input_places`` are the inputs' argument numbers and ``held`` (number, table, key) of the other arguments;
+    ``single_output`` says that the output is one tensor.
     """
 
     arguments: tuple[Argument, ...]
@@ -54,36 +58,36 @@ class Signature:
     outputs: tuple[tuple[bool, Any], ...]
     output_spec: TreeSpec
     parameters: inspect.Signature | None = None
-    _simple: int = field(init=False, default=-1)
-    _fetch: tuple = field(init=False, default=())
-    _places: tuple = field(init=False, default=())
-    _single: bool = field(init=False, default=False)
+    simple_arity: int = field(init=False, default=-1)
+    held: tuple = field(init=False, default=())
+    input_places: tuple = field(init=False, default=())
+    single_output: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         args_spec, kwargs_spec = self.input_spec.children() if callable(getattr(self.input_spec, "children", None)) else self.input_spec.children_specs
         plain = kwargs_spec.num_leaves == 0 and args_spec.num_children == args_spec.num_leaves and all(t for t, _ in self.leaves)
         set_ = object.__setattr__
-        set_(self, "_simple", args_spec.num_children if plain else -1)
-        set_(self, "_fetch", tuple((i, a.table, a.key) for i, a in enumerate(self.arguments) if a.kind != "input"))
-        set_(self, "_places", tuple(index for is_tensor, index in self.leaves if is_tensor))
-        set_(self, "_single", self.output_spec.is_leaf() and self.outputs == ((True, 0),))
+        set_(self, "simple_arity", args_spec.num_children if plain else -1)
+        set_(self, "held", tuple((i, a.table, a.key) for i, a in enumerate(self.arguments) if a.kind != "input"))
+        set_(self, "input_places", tuple(index for is_tensor, index in self.leaves if is_tensor))
+        set_(self, "single_output", self.output_spec.is_leaf() and self.outputs == ((True, 0),))
 
     def arguments_of(self, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
         """The tensors for ``@main``, in order; InputError if the call's structure is not the example's."""
         out: list[Any] = [None] * len(self.arguments)
-        if not kwargs and len(args) == self._simple:
+        if not kwargs and len(args) == self.simple_arity:
             values: Sequence[Any] = args
         else:
             values = self._flatten(args, kwargs)
-        for place, value in zip(self._places, values):
+        for place, value in zip(self.input_places, values):
             out[place] = value
-        for i, table, key in self._fetch:
+        for i, table, key in self.held:
             out[i] = table[key]
         return out
 
     def build_output(self, results: Sequence[Tensor]) -> Any:
         """The user's nest of outputs from the "output" results."""
-        if self._single:
+        if self.single_output:
             return results[0]
         return tree_unflatten([results[v] if is_tensor else v for is_tensor, v in self.outputs], self.output_spec)
 

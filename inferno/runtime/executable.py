@@ -22,18 +22,19 @@ class GpuExecutable:
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self._plan = plan
-        self._index = torch.cuda.current_device() if device.index is None else device.index
-        self._device = torch.device("cuda", self._index)
+        self.workspace_bytes = plan.workspace_bytes
+        self.index = torch.cuda.current_device() if device.index is None else device.index
+        self.device = torch.device("cuda", self.index)
         count = len(plan.arguments)
         self._fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
         # A fresh result is made like a template of one element: half the time of a call that names shape, type and device.
-        self._templates = [
-            torch.empty(1, dtype=dtypes[i], device=self._device).expand(plan.outputs[i].shape) for i in self._fresh
+        self.templates = [
+            torch.empty(1, dtype=dtypes[i], device=self.device).expand(plan.outputs[i].shape) for i in self._fresh
         ]
         words = {i: ARGUMENTS + count + n for n, i in enumerate(self._fresh)}
         self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self._fresh))
-        self._simple = [o.result for o in plan.outputs] == self._fresh
-        with torch.cuda.device(self._device):
+        self.all_results_are_new = [o.result for o in plan.outputs] == self._fresh
+        with torch.cuda.device(self.device):
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             self._modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
             functions = [self._function(s) for s in plan.steps]
@@ -41,7 +42,7 @@ class GpuExecutable:
         with new_context(), ir.Location.unknown():
             self._engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
             self._engine.initialize()
-        self._native = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup("run"))
+        self.native = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup("run"))
 
     def _function(self, step: Launch) -> int:
         module, name = step.kernel.split("::")
@@ -49,27 +50,31 @@ class GpuExecutable:
 
     def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these arguments, which must be on the device, contiguous and 16-byte aligned."""
-        if torch._C._cuda_getDevice() != self._index:
-            with torch.cuda.device(self._device):
+        if torch._C._cuda_getDevice() != self.index:
+            with torch.cuda.device(self.device):
                 return self._run(arguments)
         return self._run(arguments)
 
     def _run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
-        fresh = [torch.empty_like(template) for template in self._templates]
-        size = self._plan.workspace_bytes
-        workspace = torch.empty(size, dtype=torch.uint8, device=self._device) if size else None
+        fresh = [torch.empty_like(template) for template in self.templates]
+        size = self.workspace_bytes
+        workspace = torch.empty(size, dtype=torch.uint8, device=self.device) if size else None
         state = self._words(
-            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self._index), workspace.data_ptr() if size else 0,
+            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr() if size else 0,
             *[t.data_ptr() for t in arguments], *[t.data_ptr() for t in fresh],
         )
         # The engine's entry wants a pointer to a pointer to the argument: the first two words are those.
         base = ctypes.addressof(state)
         state[0], state[1] = base + 8, base
-        self._native(base)
+        self.native(base)
         if state[ERROR]:
-            step = self._plan.steps[state[STEP]]
-            raise LaunchError(f"launching {step.kernel}: {driver.describe(state[ERROR])}")
-        if self._simple:
+            self.fail(state)
+        if self.all_results_are_new:
             return fresh
         owned = dict(zip(self._fresh, fresh))
         return [(arguments[o.argument] if o.argument >= 0 else owned[o.result]).view(o.shape) for o in self._plan.outputs]
+
+    def fail(self, state: ctypes.Array) -> None:
+        """Raise the LaunchError that the native code left in ``state``."""
+        step = self._plan.steps[state[STEP]]
+        raise LaunchError(f"launching {step.kernel}: {driver.describe(state[ERROR])}")

@@ -43,8 +43,16 @@ class CompiledModule:
         self._mutations = [(i, r.target) for i, r in enumerate(signature.results) if r.kind == "mutation"]
         self._outputs = [i for i, r in enumerate(signature.results) if r.kind == "output"]
 
+        self._arity = signature.simple_arity
+        self._fast = _fast_call(self)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # A call of one small kernel takes 8 us, most of them in this method: what can be decided before, is.
+        if self._fast is not None and not kwargs and len(args) == self._arity:
+            return self._fast(*args)
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The general way of a call: any nesting, any strides, and the errors."""
         if self._executable is None:
             raise LaunchError(
                 f"compiled for {self.program.target.name}, which is not what {self.device} is; "
@@ -146,6 +154,17 @@ def _executable(program: Program, device: torch.device) -> Any:
 
     binaries = {k.code: k.cubin or k.ptx.encode() for k in program.kernels.values() if k.ptx}
     return GpuExecutable(read_plan(program.stages["gpu"]), binaries, device, dtypes)
+
+
+def _fast_call(compiled: CompiledModule) -> Any:
+    """The function that calls of the usual kind go to; None where there is none."""
+    if compiled._executable is None or compiled.program.target.kind != "nvptx":
+        return None
+    from inferno.runtime.fast_call import make_fast_call
+
+    return make_fast_call(
+        compiled.program.signature, compiled._executable, compiled._constants, lambda *args: compiled._call(args, {}),
+    )
 
 
 def _runs(code: Target, machine: Target) -> bool:

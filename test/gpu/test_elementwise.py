@@ -10,7 +10,7 @@ FLOATS = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 
 
 def randn(*shape, dtype=torch.float32):
-    return torch.randn(*shape, device="cuda").to(dtype)
+    return torch.randn(shape, device="cuda").to(dtype)
 
 
 def multiply_add_sigmoid(x, y, z):

@@ -96,7 +96,7 @@ EPILOGUES = {
     "float": lambda x, w, b, r, c, s: (x @ w).float() * 2,
     "gate": lambda x, w, b, r, c, s: torch.sigmoid(x @ w + b) * r,
     "all": lambda x, w, b, r, c, s: torch.tanh((x @ w) * s + b) * c + r,
-    "boolean": lambda x, w, b, r, c, s: (x @ w) > 1000 + r,  # far from every sum: rounding decides nothing
+    "boolean": lambda x, w, b, r, c, s: (x @ w) > 1000 * torch.sign(r),  # far from every sum: rounding decides nothing
     "masked": lambda x, w, b, r, c, s: torch.where(r > 0, x @ w, torch.zeros((), device="cuda", dtype=x.dtype)),
     "triangle": lambda x, w, b, r, c, s: torch.tril(x @ w),
 }
