@@ -4,8 +4,9 @@ Two layouts.  *Lanes along the sum*: neighbouring threads read neighbouring term
 through shared memory between warps.  *Lanes along the points*, where that is how memory runs (sums over columns): a
 warp computes 32 neighbouring points, the other warps of the block other terms of the same ones.
 
-A thread keeps four running values, so that four loads are under way.  The tree adds float32 in float64, and has a fixed shape:
-results are the same run after run.  Where there are too few blocks to fill the machine, each sum is cut into ``chunks``, whose sums
+A thread keeps four running values, so that four loads are under way.  Float32 is added in float64: such sums wait for memory, which
+brings at most a quarter of the terms that even a GPU with few float64 units can add.  The tree has a fixed shape: results are the
+same run after run.  Where there are too few blocks to fill the machine, each sum is cut into ``chunks``, whose sums
 a second kernel adds.
 """
 
@@ -114,8 +115,8 @@ def reduce_by_block(emitter: Emitter, shape: Shape, shared: list[ir.Value], part
             emitter.store(at, [c.round(v) for c, v in zip(s.combiners, totals)])
         else:
             where = [ints.index(number), *(ints.index(at[d]) for d in s.parallel)]
-            for c, value, buffer in zip(s.combiners, totals, partial):
-                memref.store(c.to_running(value), buffer, where)
+            for value, buffer in zip(totals, partial):
+                memref.store(value, buffer, where)
         scf.yield_([])
 
 
@@ -125,7 +126,7 @@ def _terms(emitter: Emitter, shape: Shape, at: dict[int, Integer], begin: Intege
     loops = [d for d in s.serial if s.sizes[d] != 1]
 
     def term(number: Integer, values: Values) -> Values:
-        return emitter.accumulate({**at, **dict(zip(loops, ints.split(number, [s.sizes[d] for d in loops])))}, values)
+        return emitter.add(values, emitter.terms({**at, **dict(zip(loops, ints.split(number, [s.sizes[d] for d in loops])))}))
 
     step, count = shape.along * _UNROLL, len(s.combiners)
     rounds = ints.div(ints.sub(end, begin), step)
@@ -137,13 +138,13 @@ def _terms(emitter: Emitter, shape: Shape, at: dict[int, Integer], begin: Intege
             found += term(ints.add(start, u * shape.along), values[u * count:(u + 1) * count])
         return found
 
-    running = emitter.identities() * _UNROLL
+    running = [c.identity(c.total) for c in s.combiners] * _UNROLL
     if not isinstance(rounds, int) or rounds:
         running = emitter.loop(0, rounds, running, some)
     rest = ints.add(first, ints.mul(rounds, step))
     if not isinstance(end, int) or not isinstance(begin, int) or (end - begin) % step:
         running[:count] = emitter.loop(rest, end, running[:count], term, step=shape.along)
-    parts = [[c.to_total(v) for c, v in zip(s.combiners, running[u * count:(u + 1) * count])] for u in range(_UNROLL)]
+    parts = [running[u * count:(u + 1) * count] for u in range(_UNROLL)]
     return emitter.combine(emitter.combine(parts[0], parts[1]), emitter.combine(parts[2], parts[3]))
 
 

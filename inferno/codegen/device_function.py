@@ -78,6 +78,17 @@ class DeviceFunction:
                     inner.operands[i] = known[v]
         return new
 
+    def drop_unused(self) -> None:
+        """Remove the parameters that nothing uses."""
+        attributes = list(self.operation.attributes["arg_attrs"])
+        for i in reversed(range(len(self.buffers))):
+            if not any(True for _ in self.block.arguments[i].uses):
+                self.block.erase_argument(i)
+                del self.buffers[i], attributes[i]
+        inputs = [a.type for a in list(self.block.arguments)[: len(self.buffers)]]
+        self.operation.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
+        self.operation.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
+
 
 def device_function(
     module: ir.Operation, name: str, buffers: Sequence[ir.Value], written: set[ir.Value], threads: int, work: int,

@@ -14,8 +14,8 @@ from inferno.codegen.structured import Structured, to_terms
 from inferno.mlir import affine, gpu, ir, memref, scf
 from inferno.schedule.accesses import linear, maps
 
-# Terms that are added one after the other in float32 before their sum goes to a total in float64.
-_CHUNK = 64
+# Terms that are added one after the other before their sum goes to a total: in float64, which for float64 sums is no wider.
+_CHUNK, _CHUNK_F64 = 64, 16
 
 Values = list[ir.Value]
 
@@ -60,7 +60,7 @@ class Emitter:
         elif s.in_registers and loops:
             self.store(at, self.nest(at, loops, self.running(at), self.body))
         else:
-            self.nest(at, loops, [], lambda here, _: self.store(here, self.body(here, self.running(here))) or [])
+            self.nest(at, loops, [], lambda here, _: self.store(here, self.body(here, self.running(here, needed=False))) or [])
 
     def contract(self) -> None:
         """Let products and the sums that they are added to become fused multiply-adds."""
@@ -77,14 +77,15 @@ class Emitter:
         s, ints = self.structured, self.ints
         starts = [c.widen(v) for c, v in zip(s.combiners, self.running(at))]
         length = math.prod(s.sizes[d] for d in loops)
-        if length <= _CHUNK or not any(c.sums for c in s.combiners):
+        chunk = _CHUNK_F64 if any(isinstance(c.type, ir.F64Type) for c in s.combiners) else _CHUNK
+        if length <= chunk or not any(c.sums for c in s.combiners):
             return self.nest(at, loops, starts, self.accumulate)
         totals = [c.to_total(v) for c, v in zip(s.combiners, starts)]
         inner: list[int] = []
-        while math.prod(s.sizes[d] for d in [loops[-1 - len(inner)], *inner]) <= _CHUNK:
+        while math.prod(s.sizes[d] for d in [loops[-1 - len(inner)], *inner]) <= chunk:
             inner.insert(0, loops[-1 - len(inner)])
         outer = loops[: len(loops) - len(inner)]
-        if math.prod(s.sizes[d] for d in inner) * s.sizes[outer[-1]] <= 2 * _CHUNK:
+        if math.prod(s.sizes[d] for d in inner) * s.sizes[outer[-1]] <= 2 * chunk:
             inner.insert(0, outer.pop())
         if inner:
             return self.nest(at, outer, totals, lambda here, v: self.add(v, self.nest(here, inner, self.identities(), self.accumulate)))
@@ -92,11 +93,11 @@ class Emitter:
 
         def cut(here: dict[int, Integer], running: Values) -> Values:
             def one(number: Integer, values: Values) -> Values:
-                begin = ints.mul(number, _CHUNK)
-                end = ints.min(ints.add(begin, _CHUNK), s.sizes[last])
+                begin = ints.mul(number, chunk)
+                end = ints.min(ints.add(begin, chunk), s.sizes[last])
                 return self.add(values, self.loop(begin, end, self.identities(), lambda i, v: self.accumulate({**here, last: i}, v)))
 
-            return self.loop(0, -(-s.sizes[last] // _CHUNK), running, one)
+            return self.loop(0, -(-s.sizes[last] // chunk), running, one)
 
         return self.nest(at, outer[:-1], totals, cut)
 
@@ -108,8 +109,11 @@ class Emitter:
 
     def accumulate(self, at: dict[int, Integer], running: Values) -> Values:
         """The running values with one more term (the body yields terms)."""
-        terms = self.body(at, [None] * len(running))
-        return self.combine(running, [c.widen(t) for c, t in zip(self.structured.combiners, terms)])
+        return self.combine(running, self.terms(at))
+
+    def terms(self, at: dict[int, Integer]) -> Values:
+        combiners = self.structured.combiners
+        return [c.widen(t) for c, t in zip(combiners, self.body(at, [None] * len(combiners)))]
 
     def combine(self, a: Values, b: Values) -> Values:
         return [c.combine(x, y) for c, x, y in zip(self.structured.combiners, a, b)]
@@ -149,10 +153,13 @@ class Emitter:
         indices = [self.ints.index(at[d]) for d in range(len(s.sizes))]
         return inline_body(self.block, [*sources, *running], indices)
 
-    def running(self, at: dict[int, Integer]) -> Values:
-        """What the results are before this operation."""
-        s = self.structured
-        return [v if v is not None else self.load(s.inputs + i, at) for i, v in enumerate(self.starts)]
+    def running(self, at: dict[int, Integer], needed: bool = True) -> Values:
+        """What the results are before this operation; if not ``needed``, None for those that the body does not read."""
+        s, found = self.structured, []
+        for i, start in enumerate(self.starts):
+            read = needed or len(list(self.block.arguments[s.inputs + i].uses))
+            found.append(start if start is not None or not read else self.load(s.inputs + i, at))
+        return found
 
     def load(self, operand: int, at: dict[int, Integer]) -> ir.Value:
         value = list(self.structured.operation.operands)[operand]

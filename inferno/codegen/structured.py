@@ -20,7 +20,8 @@ class Combiner:
     """The operation that adds a term to a running value.
 
     ``narrow`` is the type in memory.  Running values have ``type``, float32 for 16-bit floats, float64 for float32 products.  What many running values come
-    together in has ``total``: float64 for float32 sums, so that their number adds no error.
+    together in has ``total``: float64 for float32 sums, so that their number adds no error.  Where terms wait for memory all is
+    added as totals.
     """
 
     name: str
@@ -54,9 +55,6 @@ class Combiner:
 
     def to_total(self, value: ir.Value) -> ir.Value:
         return _convert(value, self.total)
-
-    def to_running(self, value: ir.Value) -> ir.Value:
-        return _convert(value, self.type)
 
     def round(self, value: ir.Value) -> ir.Value:
         """As it goes to memory."""

@@ -7,7 +7,7 @@ A fill whose buffer the next operation starts from is no kernel: that operation 
 from dataclasses import dataclass, field
 
 from inferno.codegen.block_reductions import choose_shape, reduce_by_block
-from inferno.codegen.device_function import DeviceFunction, buffers_of, device_function, roots_of
+from inferno.codegen.device_function import DeviceFunction, buffers_of, device_function, outside_values, roots_of
 from inferno.codegen.flatten_accesses import flatten_accesses
 from inferno.codegen.points import Emitter, point_blocks
 from inferno.codegen.scan import emit_scan, read_scan
@@ -38,11 +38,12 @@ class Launch:
 
 @dataclass(frozen=True)
 class _Fill:
-    """A buffer that holds one value everywhere, once ``operation`` has run."""
+    """A buffer that holds one value everywhere, once ``operation``, the function's ``number``-th, has run."""
 
     operation: ir.Operation
     target: ir.Value
     value: ir.Value
+    number: int
 
 
 @dataclass
@@ -56,12 +57,13 @@ class Launches:
     target: Target
     done: list[Launch] = field(default_factory=list)
     _fills: list[_Fill] = field(default_factory=list)
+    _copied: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def build(self) -> list[Launch]:
         block = self.function.regions[0].blocks[0]
         with self.function.location:
             self._keep_scalars(block)
-        operations = [o.operation for o in block.operations]
+        self._operations = operations = [o.operation for o in block.operations]
         self._last = self._last_uses(operations)
         serial: list[ir.Operation] = []
         for number, op in enumerate(operations):
@@ -75,6 +77,8 @@ class Launches:
                 if op.name == "linalg.generic":
                     self._generic(op, number)
                 elif parallel:
+                    if op.name == "tm_tensor.scan":
+                        self._drop_fills_of_scan(op, number)
                     self._write_fills(op)
                     {"tm_tensor.scan": self._scan, "tm_tensor.sort": self._sort, "tm_tensor.scatter": self._scatter}[op.name](op, number)
                 else:
@@ -83,7 +87,8 @@ class Launches:
         if serial:
             self._serial(serial)
         for fill in list(self._fills):
-            self._write(fill)
+            if any(owner(r) is None for r in roots_of(fill.target)):
+                self._write(fill)
         return self.done
 
     # What is read later.
@@ -127,19 +132,28 @@ class Launches:
 
     def _write(self, fill: _Fill) -> None:
         self._fills.remove(fill)
-        if not self._is_dead(fill.target, self._number(fill.operation)):
+        if not self._is_dead(fill.target, fill.number):
             self._point_kernel(fill.operation, [None], [False])
 
-    def _number(self, op: ir.Operation) -> int:
-        return next(i for i, o in enumerate(self.function.regions[0].blocks[0].operations) if o.operation == op)
+    def _drop_fills_of_scan(self, op: ir.Operation, number: int) -> None:
+        """An inclusive scan overwrites its output, and does not read what the running value was before."""
+        void = [op.operands[1]]
+        if read_scan(op).inclusive and self._is_dead(op.operands[2], number):
+            void.append(op.operands[2])
+        self._fills = [f for f in self._fills if f.target not in void]
 
     # Structured operations.
 
     def _generic(self, op: ir.Operation, number: int) -> None:
-        fill = _read_fill(op)
+        fill = _read_fill(op, number)
         if fill is not None:
             self._write_fills_under(op)
             self._fills.append(fill)
+            return
+        if self._is_read_by_sort(op, number):
+            source, target = op.operands
+            self._copied[target] = source
+            self._fills = [f for f in self._fills if f.target != target]
             return
         structured = read_structured(op)
         starts = self._absorb(structured)
@@ -214,7 +228,7 @@ class Launches:
     def _partial_buffers(self, s: Structured, chunks: int) -> list[ir.Value]:
         with ir.InsertionPoint(s.operation):
             return [
-                memref.AllocOp(ir.MemRefType.get([chunks, *(s.sizes[d] for d in s.parallel)], c.type), [], []).memref for c in s.combiners
+                memref.AllocOp(ir.MemRefType.get([chunks, *(s.sizes[d] for d in s.parallel)], c.total), [], []).memref for c in s.combiners
             ]
 
     def _point_kernel(self, op: ir.Operation, starts: list[ir.Value | None], dead: list[bool]) -> None:
@@ -253,15 +267,32 @@ class Launches:
             emit_scatter(read_scatter(clone), function)
         self._close(function, clone, blocks, threads)
 
+    def _is_read_by_sort(self, op: ir.Operation, number: int) -> bool:
+        """Whether a copy only brings elements to where a sort, which comes next to touch either place, could read them anyway."""
+        if not _is_copy(op):
+            return False
+        places = [r for v in op.operands for r in roots_of(v)]
+        for later in self._operations[number + 1:]:
+            if later.name in _FREE or is_scalar(later) or not any(r in places for r in buffers_of([later])):
+                continue
+            if later.name == "tm_tensor.sort":
+                return op.operands[1] in list(later.operands)
+            if not _is_copy(later) or any(r in places for r in roots_of(later.operands[1])):
+                return False
+        return False
+
     def _sort(self, op: ir.Operation, number: int) -> None:
-        sort, targets = read_sort(op), list(op.operands)
+        sort, targets, sources = read_sort(op), list(op.operands), []
         if sort.points == 0:
             return
-        with ir.InsertionPoint(op):
-            sources = [memref.AllocOp(ir.MemRefType.get(list(sort.shape), v.type.element_type), [], []).memref for v in targets]
-            copies = [_copy(v, s) for v, s in zip(targets, sources)]
-        for copy in copies:
-            self._point_kernel(copy, [None], [False])
+        for target in targets:
+            if target not in self._copied:
+                with ir.InsertionPoint(op):
+                    source = memref.AllocOp(ir.MemRefType.get(list(sort.shape), target.type.element_type), [], []).memref
+                    copy = _copy(target, source)
+                self._point_kernel(copy, [None], [False])
+                self._copied[target] = source
+            sources.append(self._copied.pop(target))
         blocks, threads = sort.launch
         function = self._open([op], sources, threads, blocks * threads, written=targets)
         with ir.InsertionPoint.at_block_terminator(function.block):
@@ -273,7 +304,7 @@ class Launches:
 
     def _serial(self, operations: list[ir.Operation]) -> None:
         make_serial(operations)
-        function = self._open(operations, [], 1, 1, written=buffers_of(operations))
+        function = self._open(operations, [], 1, 1, written=[r for op in operations for r in _written(op)])
         with ir.InsertionPoint.at_block_terminator(function.block):
             for op in operations:
                 function.define(op, function.clone(op))
@@ -292,6 +323,7 @@ class Launches:
         if clone is not None:
             clone.erase()
         flatten_accesses(function.operation, function.ints)
+        function.drop_unused()
         name = ir.StringAttr(function.operation.attributes["sym_name"]).value
         self.done.append(Launch(name, function.buffers, blocks, threads))
 
@@ -303,15 +335,25 @@ def _outs(op: ir.Operation) -> list[ir.Value]:
 
 
 def _written(op: ir.Operation) -> set[ir.Value]:
-    """The buffers that an operation may write to."""
+    """The buffers that an operation may write to; what a loop carries may be written in it."""
     if op.name in _FREE or is_scalar(op):
         return set()
     if op.name == "linalg.generic":
-        return {r for v in _outs(op) for r in roots_of(v)}
-    return set(buffers_of([op]))
+        targets = _outs(op)
+    elif len(op.regions) and not op.name.startswith("tm_tensor."):
+        inside = [v for o in walk(op) if o != op for v in _stored_to(o)]
+        targets = [v for v in [*op.operands, *inside] if isinstance(v.type, ir.MemRefType)]
+    else:
+        targets = [v for v in op.operands if isinstance(v.type, ir.MemRefType)]
+    outside = set(outside_values(op))
+    return {r for v in targets if v in outside for r in roots_of(v)}
 
 
-def _read_fill(op: ir.Operation) -> _Fill | None:
+def _stored_to(op: ir.Operation) -> list[ir.Value]:
+    return [v for v in op.operands if isinstance(v.type, ir.MemRefType)] if op.name not in ("memref.load", "memref.dim") else []
+
+
+def _read_fill(op: ir.Operation, number: int) -> _Fill | None:
     """The operation as a fill of a whole buffer with a value that is not in memory."""
     body = op.regions[0].blocks[0]
     end = body.operations[len(body.operations) - 1]
@@ -325,7 +367,16 @@ def _read_fill(op: ir.Operation) -> _Fill | None:
         value = list(op.operands)[value.arg_number]
     if isinstance(value.type, ir.MemRefType) or owner(value) is None or owner(value).name != "arith.constant":
         return None
-    return _Fill(op, targets[0], value) if maps(op)[-1].is_permutation or not ir.MemRefType(targets[0].type).rank else None
+    return _Fill(op, targets[0], value, number) if maps(op)[-1].is_permutation or not ir.MemRefType(targets[0].type).rank else None
+
+
+def _is_copy(op: ir.Operation) -> bool:
+    """Whether an operation copies one buffer to another element by element."""
+    if op.name != "linalg.generic" or len(op.operands) != 2 or op.operands[0].type != op.operands[1].type:
+        return False
+    body = op.regions[0].blocks[0]
+    plain = len(list(body.operations)) == 1 and body.operations[0].operands[0] == body.arguments[0]
+    return plain and all(m == ir.AffineMap.get_identity(m.n_dims) for m in maps(op))
 
 
 def _copy(source: ir.Value, target: ir.Value) -> ir.Operation:
@@ -356,11 +407,11 @@ def _sum_of_chunks(s: Structured, partial: list[ir.Value]) -> ir.Operation:
             [], partial, s.outputs, ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in [chunk_map] * len(partial) + out_maps]),
             ir.ArrayAttr.get(kinds),
         )
-    types = [c.type for c in s.combiners] + [c.narrow for c in s.combiners]
+    types = [c.total for c in s.combiners] + [c.narrow for c in s.combiners]
     body = generic.regions[0].blocks.append(*types, arg_locs=[ir.Location.current] * len(types))
     count = len(partial)
     with ir.InsertionPoint(body):
         linalg.YieldOp([
-            c.round(c.combine(c.widen(body.arguments[count + i]), body.arguments[i])) for i, c in enumerate(s.combiners)
+            c.round(c.combine(c.to_total(body.arguments[count + i]), body.arguments[i])) for i, c in enumerate(s.combiners)
         ])
     return generic.operation

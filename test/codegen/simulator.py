@@ -226,6 +226,16 @@ class Simulation:
 
     memref_collapse_shape = memref_cast = memref_expand_shape
 
+    def memref_get_global(self, op, operands, mask):
+        name = ir.FlatSymbolRefAttr(op.attributes["name"]).value
+        found = next(
+            o.operation for o in self.function.parent.regions[0].blocks[0].operations
+            if o.operation.name == "memref.global" and ir.StringAttr(o.operation.attributes["sym_name"]).value == name
+        )
+        value = np.array(ir.DenseElementsAttr(found.attributes["initial_value"]))
+        strides = ir.MemRefType(op.results[0].type).get_strides_and_offset()[0]
+        return [View(Memory(value.reshape(-1), False, False), tuple(strides))]
+
     def memref_load(self, op, operands, mask):
         view, places = operands[0], self.places(operands[0], operands[1:], mask)
         found = view.memory.data[(self.block_of, places)] if view.memory.shared else view.memory.data[places]

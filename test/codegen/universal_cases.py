@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+torch.manual_seed(0)
 randn = torch.randn
 
 
@@ -86,7 +87,7 @@ CASES: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
     "linear": _m(lambda: nn.Sequential(nn.Linear(37, 50), nn.ReLU(), nn.Linear(50, 3)), randn(5, 37)),
     "linear bf16": _m(lambda: nn.Sequential(nn.Linear(40, 24), nn.GELU()).bfloat16(), randn(6, 40).bfloat16()),
     "linear f16": _m(lambda: nn.Sequential(nn.Linear(40, 24), nn.LayerNorm(24)).half(), randn(6, 40).half()),
-    "matmul f64": _f(torch.matmul, randn(2, 9, 70).double(), randn(2, 70, 8).double()),
+    "matmul f64": _f(torch.matmul, randn(2, 9, 40).double(), randn(2, 40, 8).double()),
     "matmul i64": _f(torch.matmul, _ints(9, 40), _ints(40, 6)),
     "attention": _f(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *(randn(1, 2, 9, 16) for _ in range(3))),
     "conv1d": _m(lambda: nn.Conv1d(3, 5, 4, stride=2, padding=1), randn(2, 3, 20)),
@@ -108,13 +109,18 @@ CASES: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
     "gather": _f(
         lambda x, i, j: (x.gather(1, i), x[j], x.index_select(1, j), torch.take_along_dim(x, i, 1)), randn(6, 8), _ints(6, 3, below=8), _ints(4, below=6),
     ),
-    "scatter": _f(lambda x, i, v: (x.scatter(1, i, v), x.scatter_add(0, i, v)), randn(6, 8), torch.stack([torch.randperm(6)[:3] for _ in range(6)]), randn(6, 3)),
+    "scatter": _f(
+        lambda x, i, v: (x.scatter(1, i, v), x.scatter_add(0, i, v)),
+        randn(6, 8), torch.stack([torch.randperm(6)[:3] for _ in range(6)]), randn(6, 3),
+    ),
     "scatter reduce": _f(lambda x, i, v: x.scatter_reduce(0, i, v, "amax"), randn(5, 4), _ints(7, 4, below=5), randn(7, 4)),
     "index put": _f(
         lambda x, i, v: (x.index_put((i,), v, accumulate=True), x.index_put((torch.arange(4),), v)), randn(10, 4), torch.tensor([1, 3, 3, 7]), randn(4, 4),
     ),
     "cumulative": _f(lambda x: (x.cumsum(1), x.cumsum(0), x.cumprod(1)), randn(4, 9)),
+    "long cumulative sums": _f(lambda x: x.cumsum(1), randn(2, 900)),
     "sort": _f(lambda x: torch.sort(x, dim=1, stable=True), randn(4, 12)),
+    "sort with NaN": _f(lambda x: torch.sort(x, dim=0, descending=True, stable=True)[1], randn(12, 3).masked_fill(randn(12, 3) > 1, float("nan"))),
     "topk": _f(lambda x: (*torch.topk(x, 3, dim=-1), *torch.topk(x, 2, dim=0, largest=False)), randn(4, 12)),
     "argmax": _f(lambda x: (x.argmax(1), x.argmin(0), x.argmax(), *x.max(1)), randn(9, 70)),
     "where": _f(lambda x, i: (torch.where((x > 0) & (i % 2 == 0), x, -x), x.masked_fill(i > 3, 0.0)), randn(5, 8), _ints(5, 8)),

@@ -1,0 +1,90 @@
+"""Programs whose every kernel is the universal generator's: for the simulator and for a GPU."""
+
+from collections.abc import Callable
+
+import torch
+from simulator import Executable
+
+from inferno.capture import capture
+from inferno.codegen.generate import generate_kernels
+from inferno.mlir import ir, new_context, walk
+from inferno.passes.lift_constants import lifted_values
+from inferno.passes.manager import run_pipeline
+from inferno.runtime import jobs
+from inferno.runtime.module import CompiledModule, Program, _tensor
+from inferno.runtime.plan import read_plan
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, to_attribute
+from inferno.schedule.universal import Universal
+from inferno.target import find_target
+
+
+def scheduled(text: str) -> ir.Module:
+    """A module at the ``fused`` stage with the universal schedule on every kernel."""
+    module = ir.Module.parse(text)
+    for kernel in kernels(module):
+        kernel.attributes[ATTRIBUTE] = to_attribute(Universal())
+    return module
+
+
+class Simulated:
+    """A module at the ``fused`` stage, generated, planned and run by the simulator.  ``gpu`` is its text after generation."""
+
+    def __init__(self, text: str) -> None:
+        self._context = new_context()
+        with self._context, ir.Location.unknown():
+            module = scheduled(text)
+            generate_kernels(module, "sm_90a")  # @main's calls do not fit the launchers until they are planned
+            run_pipeline(module, "plan-launches,plan-memory")
+            self._module, self.gpu = module, str(module)
+        self.plan = read_plan(self.gpu)
+        functions = {}
+        for device in walk(module, "gpu.module"):
+            for function in walk(device, "gpu.func"):
+                functions[f"{_name(device)}::{_name(function)}"] = function
+        self._executable = Executable(self.plan, functions)
+
+    def __call__(self, *arguments: torch.Tensor) -> list[torch.Tensor]:
+        return self._executable.run(list(arguments))
+
+
+def _name(op: ir.Operation) -> str:
+    return ir.StringAttr(op.attributes["sym_name"]).value
+
+
+class SimulatedModel:
+    """A model, called like it."""
+
+    def __init__(self, model: Callable, args: tuple) -> None:
+        captured = capture(model, args)
+        self._signature = captured.signature
+        text, constants = _fuse(captured)
+        self._constants = [_tensor(*c) for c in constants]
+        self.program = Simulated(text)
+
+    def __call__(self, *args):
+        results = self.program(*self._signature.arguments_of(args, {}), *self._constants)
+        outputs = [x.view(r.dtype) for x, r in zip(results, self._signature.results) if r.kind == "output"]
+        return self._signature.build_output(outputs)
+
+
+def _fuse(captured) -> tuple[str, list]:
+    linalg, _ = jobs.lower_to_linalg(captured.text)
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(linalg)
+        run_pipeline(module, "inferno-fuse")
+        return str(module), lifted_values(module)
+
+
+def compile_universal(model: Callable, args: tuple, device: torch.device, target: str) -> CompiledModule:
+    """What ``inferno.compile`` gives when every kernel is scheduled for the universal generator."""
+    captured = capture(model, args)
+    text, constants = _fuse(captured)
+    with new_context(), ir.Location.unknown():
+        module = scheduled(text)
+        whole = str(module)
+        texts = {k.name.value: f"module {{\n{k}\n}}\n" for k in kernels(module)}
+    built = {name: jobs.build(text, target) for name, text in texts.items()}
+    gpu = jobs.plan(whole, {name: k.module for name, k in built.items()})
+    stages = {"torch": captured.text, "scheduled": whole, "gpu": gpu}
+    return CompiledModule(Program(captured.signature, find_target(target), stages, built, constants, []), device, 0.0)
