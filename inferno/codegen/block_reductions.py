@@ -62,7 +62,7 @@ def choose_shape(s: Structured, schedule: Universal, target: Target) -> Shape | 
     wanted = 4 * target.multiprocessors
     most = s.length // (shape.along * _UNROLL * 4)
     chunks = min(-(-wanted // shape.blocks(s)), most, 1024)
-    if shape.blocks(s) >= target.multiprocessors or chunks < 2:
+    if shape.blocks(s) >= target.multiprocessors or chunks < 2 or s.extremum is not None:
         return shape
     step = shape.along * _UNROLL
     chunk = -(-s.length // (chunks * step)) * step

@@ -6,10 +6,10 @@ and goes over its elements again.
 
 from dataclasses import dataclass
 
+from inferno.codegen.combiners import Combiner, read_combiner
 from inferno.codegen.device_function import DeviceFunction
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
-from inferno.codegen.structured import Combiner, read_combiner
 from inferno.mlir import arith, gpu, ir, memref, scf
 
 _THREADS = 256

@@ -3,76 +3,19 @@
 import math
 from dataclasses import dataclass
 
+from inferno.codegen.combiners import Combiner, read_combiner, to_term
+from inferno.codegen.extrema import Extremum, read_extremum, to_candidate
 from inferno.errors import CompileError
-from inferno.mlir import arith, ir, owner
+from inferno.mlir import ir
 from inferno.schedule.accesses import iterators, linear, maps
-
-# Combiners that may be applied in any order, and the value that changes nothing.
-_IDENTITY: dict[str, float | int | str] = {
-    "arith.addf": -0.0, "arith.mulf": 1.0, "arith.maximumf": -math.inf, "arith.minimumf": math.inf, "arith.maxnumf": math.nan,
-    "arith.minnumf": math.nan, "arith.addi": 0, "arith.muli": 1, "arith.andi": -1, "arith.ori": 0, "arith.xori": 0,
-    "arith.maxsi": "least", "arith.minsi": "most", "arith.maxui": 0, "arith.minui": -1,
-}
-
-
-@dataclass(frozen=True)
-class Combiner:
-    """The operation that adds a term to a running value.
-
-    ``narrow`` is the type in memory.  Running values have ``type``, float32 for 16-bit floats, float64 for float32 products.  What many running values come
-    together in has ``total``: float64 for float32 sums, so that their number adds no error.  Where terms wait for memory all is
-    added as totals.
-    """
-
-    name: str
-    narrow: ir.Type
-    type: ir.Type
-    total: ir.Type
-
-    @property
-    def sums(self) -> bool:
-        """Whether rounding errors add up."""
-        return self.name == "arith.addf"
-
-    def identity(self, type_: ir.Type | None = None) -> ir.Value:
-        type_, value = type_ or self.type, _IDENTITY[self.name]
-        if isinstance(value, float):
-            return arith.constant(type_, ir.FloatAttr.get(type_, value))
-        width = ir.IntegerType(type_).width
-        value = {"least": -(1 << (width - 1)), "most": (1 << (width - 1)) - 1}.get(value, value)
-        return arith.constant(type_, ir.IntegerAttr.get(type_, value))
-
-    def combine(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        attributes = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")} if self.name in ("arith.addf", "arith.mulf") else {}
-        return ir.Operation.create(self.name, results=[a.type], operands=[a, b], attributes=attributes).results[0]
-
-    def widen(self, value: ir.Value) -> ir.Value:
-        """A term, or a value from memory, as a running value; a rounding to the type in memory is undone."""
-        op = owner(value)
-        if value.type != self.type and op is not None and op.name == "arith.truncf" and op.operands[0].type == self.type:
-            return op.operands[0]
-        return _convert(value, self.type)
-
-    def to_total(self, value: ir.Value) -> ir.Value:
-        return _convert(value, self.total)
-
-    def round(self, value: ir.Value) -> ir.Value:
-        """As it goes to memory."""
-        return _convert(value, self.narrow)
-
-
-def _convert(value: ir.Value, type_: ir.Type) -> ir.Value:
-    """A float in another precision; anything else as it is."""
-    if value.type == type_:
-        return value
-    return arith.extf(type_, value) if type_.width > value.type.width else arith.truncf(type_, value)
 
 
 @dataclass(frozen=True)
 class Structured:
     """``parallel``: loops whose iterations write different elements, the one that walks the destination fastest last;
     ``serial``: the others, in order.  ``strides``: elements that each operand moves by in each loop, None where not linear.
-    ``combiners``: one a result if all running values are combined in ways that may be regrouped."""
+    ``combiners``: one a result if all running values are combined in ways that may be regrouped; ``extremum`` tells
+    that they are combined together, as a value and its place."""
 
     operation: ir.Operation
     sizes: tuple[int, ...]
@@ -81,6 +24,7 @@ class Structured:
     inputs: int
     strides: tuple[tuple[int, ...] | None, ...]
     combiners: tuple[Combiner, ...] | None
+    extremum: Extremum | None = None
 
     @property
     def points(self) -> int:
@@ -116,8 +60,12 @@ def read_structured(operation: ir.Operation) -> Structured:
     parallel.sort(key=lambda d: -abs(first[d]))
     serial = tuple(d for d in range(len(sizes)) if d not in parallel)
     found = Structured(operation, sizes, tuple(parallel), serial, inputs, strides, None)
-    combiners = _combiners(body, inputs) if serial and found.in_registers else None
-    return Structured(operation, sizes, tuple(parallel), serial, inputs, strides, combiners)
+    if not serial or not found.in_registers:
+        return found
+    loops = [d for d in serial if sizes[d] != 1]
+    extremum = read_extremum(body, inputs, loops[0]) if len(loops) == 1 else None
+    combiners = extremum.combiners if extremum is not None else _combiners(body, inputs)
+    return Structured(operation, sizes, tuple(parallel), serial, inputs, strides, combiners, extremum)
 
 
 def _sizes(operation: ir.Operation, all_maps: list[ir.AffineMap]) -> tuple[int, ...]:
@@ -172,51 +120,18 @@ def _combiners(body: ir.Block, inputs: int) -> tuple[Combiner, ...] | None:
     return tuple(found) if all(c is not None for c in found) else None
 
 
-def read_combiner(body: ir.Block, running: ir.Value, result: int = 0) -> Combiner | None:
-    """How ``body`` computes a result from the running value and a term that does not depend on it; None if not like that."""
-    value = body.operations[len(body.operations) - 1].operands[result]
-    found = _combination(body, running, value)
-    if found is None:
-        return None
-    type_ = found[0].results[0].type
-    if found[0].name in ("arith.addf", "arith.mulf") and isinstance(type_, (ir.F16Type, ir.BF16Type)):
-        type_ = ir.F32Type.get()
-    elif found[0].name == "arith.mulf" and isinstance(type_, ir.F32Type):
-        type_ = ir.F64Type.get()  # each factor's rounding counts in full, and products of many terms are rare
-    total = ir.F64Type.get() if found[0].name == "arith.addf" and isinstance(type_, ir.F32Type) else type_
-    return Combiner(found[0].name, value.type, type_, total)
-
-
-def _combination(body: ir.Block, running: ir.Value, value: ir.Value) -> tuple[ir.Operation, ir.Value] | None:
-    """The operation that combines ``running`` with a term, and the term; both may be converted to a wider type and back."""
-    op = owner(value)
-    if op is not None and op.name == "arith.truncf" and _single(value):
-        uses = [u.owner.operation for u in running.uses]
-        if len(uses) != 1 or uses[0].name != "arith.extf":
-            return None
-        running, value = uses[0].results[0], op.operands[0]
-        op = owner(value)
-    if op is None or op.name not in _IDENTITY or op.parent != body.owner.operation or list(op.operands).count(running) != 1:
-        return None
-    if not _single(running) or not _single(value):
-        return None
-    return op, next(v for v in op.operands if v != running)
-
-
-def _single(value: ir.Value) -> bool:
-    return len(list(value.uses)) == 1
-
-
 def to_terms(structured: Structured) -> None:
     """Make the body yield what is combined with the running values instead of the combination; they are not read then."""
     body = structured.operation.regions[0].blocks[0]
-    end = body.operations[len(body.operations) - 1].operation
+    if structured.extremum is not None:
+        to_candidate(body, structured.inputs)
+        return
     for i, running in enumerate(list(body.arguments)[structured.inputs:]):
-        value = end.operands[i]
-        op, term = _combination(body, running, value)
-        end.operands[i] = term
-        if owner(value) != op:
-            owner(value).erase()
-        op.erase()
-        for use in list(running.uses):
-            use.owner.operation.erase()
+        to_term(body, running, i)
+
+
+def combine(structured: Structured, a: list[ir.Value], b: list[ir.Value]) -> list[ir.Value]:
+    """Running values with others, or with terms."""
+    if structured.extremum is not None:
+        return structured.extremum.combine(a, b)
+    return [c.combine(x, y) for c, x, y in zip(structured.combiners, a, b)]

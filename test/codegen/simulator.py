@@ -4,6 +4,7 @@ A value is an array with one entry a thread.  Checked on the way: accesses in bo
 two threads that store to one place in one step.  Memory starts as NaN.  Barriers need no code, since threads run in step.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -109,6 +110,7 @@ class Simulation:
     threads: int
     parameters: list[Memory]
     values: dict[ir.Value, object] = field(default_factory=dict)
+    products: dict[ir.Value, np.ndarray] = field(default_factory=dict)
 
     def run(self) -> None:
         self.count = self.blocks * self.threads
@@ -140,6 +142,8 @@ class Simulation:
             operands = [self.values.get(v) for v in op.operands]
             if handler is not None:
                 results = handler(op, operands, mask)
+            elif op.name in ("arith.mulf", "arith.addf") and "contract" in str(op.attributes["fastmath"]) and isinstance(op.results[0].type, ir.F32Type):
+                results = [self.contracted(op, operands)]
             else:
                 results = [_compute(op, operands)]
             if len(op.results):
@@ -147,8 +151,16 @@ class Simulation:
                     self.values[r] = v
         return []
 
-    def set(self, value: ir.Value, old, new: np.ndarray, mask: np.ndarray) -> None:
-        self.values[value] = np.where(mask, new, old)
+    def contracted(self, op, operands) -> np.ndarray:
+        """A product, or a sum that takes up the exact product of one of its operands: a fused multiply-add."""
+        if op.name == "arith.mulf":
+            self.products[op.results[0]] = np.asarray(operands[0], np.float64) * np.asarray(operands[1], np.float64)
+            return np.multiply(*operands)
+        for number in (0, 1):
+            product = self.products.get(op.operands[number])
+            if product is not None:
+                return (product + np.asarray(operands[1 - number], np.float64)).astype(np.float32)
+        return np.add(*operands)
 
     # Control flow.
 
@@ -333,8 +345,7 @@ _SPECIAL = {
     "muli": lambda op, x, dtype: np.logical_and(*x) if dtype == np.bool_ else x[0] * x[1],
     "isnan": lambda op, x, dtype: np.isnan(x[0]), "isinf": lambda op, x, dtype: np.isinf(x[0]),
 }
-_exact = np.vectorize
-_erf = _exact(__import__("math").erf, otypes=[np.float64])
+_erf = np.vectorize(math.erf, otypes=[np.float64])
 _FUNCTIONS = {
     "subi": np.subtract, "divsi": _divide, "remsi": lambda a, b: a - _divide(a, b) * b, "andi": np.bitwise_and, "ori": np.bitwise_or,
     "xori": np.bitwise_xor, "shli": np.left_shift, "shrsi": np.right_shift, "maxsi": np.maximum, "minsi": np.minimum,

@@ -122,6 +122,9 @@ CASES: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
     "sort": _f(lambda x: torch.sort(x, dim=1, stable=True), randn(4, 12)),
     "sort with NaN": _f(lambda x: torch.sort(x, dim=0, descending=True, stable=True)[1], randn(12, 3).masked_fill(randn(12, 3) > 1, float("nan"))),
     "topk": _f(lambda x: (*torch.topk(x, 3, dim=-1), *torch.topk(x, 2, dim=0, largest=False)), randn(4, 12)),
+    "argmax of long rows": _f(
+        lambda x, i: (x.argmax(1), *x.min(1), i.argmax(1), i.argmin(0)), randn(3, 1500).round(decimals=1), _ints(4, 900, below=50),
+    ),
     "argmax": _f(lambda x: (x.argmax(1), x.argmin(0), x.argmax(), *x.max(1)), randn(9, 70)),
     "where": _f(lambda x, i: (torch.where((x > 0) & (i % 2 == 0), x, -x), x.masked_fill(i > 3, 0.0)), randn(5, 8), _ints(5, 8)),
     "embedding": _m(lambda: nn.Embedding(50, 24), _ints(3, 6, below=50)),
