@@ -48,7 +48,7 @@ def function(module: Any, name: str, shared: int) -> int:
     """The handle of a kernel, ready to be launched with ``shared`` bytes of dynamic shared memory."""
     driver = _bindings()
     handle = check(driver.cuModuleGetFunction(module, name.encode()), f"finding kernel {name}")
-    if shared > 48 * 1024:
+    if shared:  # beyond 48 KB, static shared memory counted in, it must be asked for
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check(driver.cuFuncSetAttribute(handle, attribute, shared), f"giving kernel {name} {shared} bytes of shared memory")
     return int(handle)
