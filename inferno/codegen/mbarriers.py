@@ -53,13 +53,15 @@ class Position:
 
 @dataclass(frozen=True)
 class Ring:
-    """``slots`` slots with two barriers each: ``full`` (one arrival and the copies' bytes) and ``empty`` (``readers`` arrivals)."""
+    """``slots`` slots with two barriers each: ``full`` (``writers`` arrivals and the copies' bytes) and ``empty`` (``readers``
+    arrivals from each block of the cluster)."""
 
     words: Words
     base: Integer
     slots: int
     readers: int
     cluster: int = 1
+    writers: int = 1
 
     @property
     def full(self) -> Barriers:
@@ -71,7 +73,7 @@ class Ring:
 
     def initialize(self) -> None:
         for slot in range(self.slots):
-            self.full.initialize(slot, 1)
+            self.full.initialize(slot, self.writers)
             self.empty.initialize(slot, self.readers * self.cluster)
 
     def start(self) -> Position:

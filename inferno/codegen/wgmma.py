@@ -1,7 +1,8 @@
 """Contractions on Hopper's tensor cores: warp-specialised, pipelined by the copy engine, persistent.
 
-Warpgroup 0 starts the copies of the operands' tiles into a ring of slots; the others multiply (one group of products is
-always under way while the next slot is awaited), apply the epilogue in registers and hand the results to the copy engine.
+One thread of warpgroup 0 starts the copies of the operands' tiles into a ring of slots; its warps 1 to 3 apply prologues to the
+tiles in shared memory, where there are any.  The other warpgroups multiply (one group of products is always under way while the
+next slot is awaited), apply the epilogue in registers and hand the results to the copy engine.
 Consumers are not tied to each other, so that one's epilogue partly hides behind another's products; ``pingpong`` orders it.
 """
 
@@ -21,16 +22,21 @@ from inferno.codegen.nvvm_builder import (
     TENSOR_MAP, Device, Words, device_kernel, device_module, elect, loop, only_if, special_register, uniform,
 )
 from inferno.codegen.operand_copy import THREADS, OperandCopy
+from inferno.codegen.rewriting import REWRITERS, Rewriting
 from inferno.codegen.tensor_core import Multiplier, Tile, matrix_address
 from inferno.codegen.wgmma_epilogue import Epilogue, StoreMap, Warpgroup, columns_together, store_map
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
-from inferno.schedule.wgmma import ROW, Wgmma, precision
+from inferno.schedule.wgmma import ROW, Wgmma, precision, raw_bytes
 from inferno.target import Target
 
-_PRODUCER_REGISTERS, _CONSUMER_REGISTERS = 24, 240
+# Registers of a thread by role: all 384 threads together have 65536.  (More threads would not do: ptxas wants 154 registers for
+# the widest product and gives each thread an equal share.)  With True warps 1 to 3 rewrite tiles.
+_PRODUCER_REGISTERS = {False: 24, True: 88}
+_CONSUMER_REGISTERS = {False: 240, True: 208}
+_REWRITER_BARRIER = 8  # a named barrier; the consumers have 1, 2, ...
 
 
 def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
@@ -40,7 +46,7 @@ def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
     if kind is None:
         raise CompileError(f"@{kernel.name.value} is not a contraction for tensor cores")
     width = 4 if kind == "tf32" else 2
-    tiling = tile_contraction(c, width, only_along_k=width == 4)
+    tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite)
     if tiling is None:
         raise CompileError(f"@{kernel.name.value} has operands that cannot be copied to shared memory")
     for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
@@ -48,6 +54,8 @@ def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
             recognise_maximum(map_.generic)
             expand_math(map_.generic)
     emitter = _Emitter(kernel.name.value, c, tiling, schedule, target, kind)
+    if emitter.layout.total > target.shared:
+        raise CompileError(f"@{kernel.name.value}: {schedule} needs {emitter.layout.total} bytes of shared memory")
     copies = {
         f"{kernel.name.value}_{side}": OperandCopy(operand, source)
         for side, operand, source in (("lhs", c.lhs, tiling.lhs), ("rhs", c.rhs, tiling.rhs)) if source.copied
@@ -78,13 +86,18 @@ class _Emitter:
         self.rows, self.columns = ceil(t.m.size / (s.tile_m * s.cluster)), ceil(t.n.size / s.tile_n)
         self.tiles = t.positions * self.rows * self.columns
         self.workers = min(target_workers(self.target, s), self.tiles) if s.persistent else self.tiles
-        self.layout = s.shared()
+        self.raw_bytes = raw_bytes(s, t, self.lhs.depth)
+        self.rewrites = sum(self.raw_bytes) > 0  # by warps 1 to 3, which have nothing else to do
+        self.layout = s.shared(sum(self.raw_bytes))
         self.stores: dict[int, StoreMap] = {
             i: m for i, m in ((i, store_map(d, t)) for i, d in enumerate(c.destinations)) if m is not None
         }
         written = {d.access.argument for d in c.destinations}
         plain = {d.access.argument: d.access.element for i, d in enumerate(c.destinations) if i not in self.stores}
         plain.update({a.argument: a.element for a in c.extras})
+        for operand, source in ((c.lhs, t.lhs), (c.rhs, t.rhs)):
+            if source.raw is not None:
+                plain.update({a.argument: a.element for a in operand.reads if a != source.raw})
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
         self.plain = {a: (plain[a], a not in written) for a in sorted(plain)}
 
@@ -95,18 +108,16 @@ class _Emitter:
         buffers = []
         for side, operand, source in (("lhs", c.lhs, t.lhs), ("rhs", c.rhs, t.rhs)):
             if not source.copied:
-                buffers.append(arguments[operand.access.argument])
+                buffers.append(arguments[(source.raw or operand.access).argument])
                 continue
             name = f"{self.name}_{side}"
             copy, made = copies[name], temporary(source.shape, operand.element)
             parameters = [*(pointer(arguments[a]) for a in copy.arguments), pointer(made)]
             launch(f"{self.name}_gpu", name, parameters, (copy.blocks, 1, 1), (THREADS, 1, 1))
             buffers.append(made)
-        split = s.cluster if s.cluster > 1 else 1
-        rhs_box = (self.rhs.box[0], self.rhs.box[1] // split) if self.rhs.along_k else self.rhs.box
         maps = [
-            _operand_map(buffers[0], t.lhs, self.lhs.box, self.kind, self.lhs.width, self.lhs.span),
-            _operand_map(buffers[1], t.rhs, rhs_box, self.kind, self.rhs.width, self.rhs.span),
+            _operand_map(buffer, source, tile, self.kind, share)
+            for buffer, source, tile, share in ((buffers[0], t.lhs, self.lhs, 1), (buffers[1], t.rhs, self.rhs, s.cluster))
         ]
         together = columns_together(c, t, s)
         for i, m in self.stores.items():
@@ -134,12 +145,15 @@ class _Emitter:
             self.begin(device, count)
             role = scf.IfOp(words.equal(self.warpgroup, 0), has_else=True)
             with ir.InsertionPoint(role.then_block):
-                nvvm.SetMaxRegisterOp(_PRODUCER_REGISTERS, ir.Attribute.parse("#nvvm<action decrease>"))
+                nvvm.SetMaxRegisterOp(_PRODUCER_REGISTERS[self.rewrites], ir.Attribute.parse("#nvvm<action decrease>"))
                 with only_if(arith.andi(words.equal(self.warp, 0), elect())):
                     self.produce()
+                if self.rewrites:
+                    with only_if(words.less(0, self.warp)):
+                        self.rewrite()
                 scf.yield_([])
             with ir.InsertionPoint(role.else_block):
-                nvvm.SetMaxRegisterOp(_CONSUMER_REGISTERS, ir.Attribute.parse("#nvvm<action increase>"))
+                nvvm.SetMaxRegisterOp(_CONSUMER_REGISTERS[self.rewrites], ir.Attribute.parse("#nvvm<action increase>"))
                 self.consume()
                 scf.yield_([])
             if s.cluster > 1:  # shared memory must stay until the others' copies to it and arrivals at it are done
@@ -159,12 +173,17 @@ class _Emitter:
         self.rank = special_register("cluster.ctarank") if s.cluster > 1 else 0
         self.worker = special_register("clusterid.x" if s.cluster > 1 else "ctaid.x")
         barriers = words.add(device.shared, self.layout.barriers)
-        self.ring = Ring(words, barriers, s.stages, 1 if s.pingpong else s.consumers, s.cluster)
+        # A slot is full when the copies have arrived and what is rewritten has been.
+        fillers = (self.direct_bytes > 0) + self.rewrites
+        self.ring = Ring(words, barriers, s.stages, 1 if s.pingpong else s.consumers, s.cluster, fillers)
         self.turns = Barriers(words, words.add(barriers, 16 * s.stages))
+        self.raw = Ring(words, words.add(barriers, 16 * s.stages + 16), s.raw, 1)
         with only_if(words.equal(self.thread, 0)):
             for m in self.maps:
                 tma.prefetch(m)
             self.ring.initialize()
+            if self.rewrites:
+                self.raw.initialize()
             if s.pingpong:
                 for i in range(2):
                     self.turns.initialize(i, 1)
@@ -205,34 +224,69 @@ class _Emitter:
 
     # The producer.
 
+    @property
+    def direct_bytes(self) -> int:
+        """Bytes of a slot that the copy engine fills."""
+        return sum(tile.bytes for tile, raw in zip((self.lhs, self.rhs), self.raw_bytes) if not raw)
+
     def produce(self) -> None:
-        words, start = self.words, self.ring.start()
+        words, carried = self.words, [*self.ring.start().values, *self.raw.start().values]
 
         def tile(number: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
             grid, m0, n0 = self.tile(number)
-            return loop(words, 0, self.steps, 1, at, lambda step, *at: self.fill(grid, m0, n0, step, Position(*at)).values)
+            return loop(words, 0, self.steps, 1, at, lambda step, *at: self.fill(
+                grid, m0, n0, step, Position(*at[:2]), Position(*at[2:])))
 
-        self.each_tile(self.worker, self.workers, start.values, tile)
+        self.each_tile(self.worker, self.workers, carried, tile)
 
-    def fill(self, grid: Sequence[Integer], m0: Integer, n0: Integer, step: ir.Value, at: Position) -> Position:
-        """Start the copies of both tiles of one step along k into a slot."""
-        t, words, ring = self.tiling, self.words, self.ring
-        ring.acquire(at)
-        ring.full.expect(at.slot, self.lhs.bytes + self.rhs.bytes)
+    def place(self, grid: Sequence[Integer], step: ir.Value) -> tuple[dict[Axis, Integer], Integer]:
+        """Where a step along k is: the positions of all axes that are not tiled, and the first k."""
+        t, words = self.tiling, self.words
         chunks = ceil(t.k.size / self.lhs.depth)
         outer, chunk = (words.div(step, chunks), words.rem(step, chunks)) if t.steps else (0, step)
         where: dict[Axis, Integer] = dict(zip(t.grid, grid))
         where.update(zip(t.steps, words.split(outer, [a.size for a in t.steps])))
-        k0 = words.mul(chunk, self.lhs.depth)
-        barrier = ring.full.at(at.slot)
-        for map_, tile, source, first, base, blocks in (
-            (self.maps[0], self.lhs, t.lhs, m0, self.layout.lhs, 1),
-            (self.maps[1], self.rhs, t.rhs, n0, self.layout.rhs, self.schedule.cluster),
-        ):
-            slot = words.add(words.add(self.device.shared, base), words.mul(at.slot, tile.bytes))
-            outer_coordinates = [where[a] for a in source.axes[2:]]
-            self.copy_tile(map_, tile, outer_coordinates, first, k0, slot, barrier, blocks)
-        return ring.next(at)
+        return where, words.mul(chunk, self.lhs.depth)
+
+    def operands(self, m0: Integer, n0: Integer) -> list[tuple]:
+        """(map, tile, source, first row, offset of its slots, bytes of its raw tile, blocks that share it) of both operands."""
+        t, layout = self.tiling, self.layout
+        return [
+            (self.maps[0], self.lhs, t.lhs, m0, layout.lhs, self.raw_bytes[0], 1),
+            (self.maps[1], self.rhs, t.rhs, n0, layout.rhs, self.raw_bytes[1], self.schedule.cluster),
+        ]
+
+    def fill(
+        self, grid: Sequence[Integer], m0: Integer, n0: Integer, step: ir.Value, at: Position, raw: Position,
+    ) -> list[ir.Value]:
+        """Start the copies of both tiles of one step along k: raw tiles, and then, when a slot is free, the others."""
+        words, ring = self.words, self.ring
+        where, k0 = self.place(grid, step)
+        operands = self.operands(m0, n0)
+        if self.rewrites:
+            self.raw.acquire(raw)
+            self.raw.full.expect(raw.slot, sum(self.raw_bytes))
+            base = self.raw_slot(raw.slot)
+            for map_, _, source, first, _, size, _ in operands:
+                if size:
+                    row_and_k = [k0, first] if source.raw_along_k else [first, k0]
+                    outer = [where[a] for a in source.axes[2:]]
+                    tma.load_box(words, map_, [*row_and_k, *outer], base, self.raw.full.at(raw.slot))
+                    base = words.add(base, size)
+            raw = self.raw.next(raw)
+        if self.direct_bytes:
+            ring.acquire(at)
+            ring.full.expect(at.slot, self.direct_bytes)
+            for map_, tile, source, first, base, size, blocks in operands:
+                if not size:
+                    slot = words.add(words.add(self.device.shared, base), words.mul(at.slot, tile.bytes))
+                    outer = [where[a] for a in source.axes[2:]]
+                    self.copy_tile(map_, tile, outer, first, k0, slot, ring.full.at(at.slot), blocks)
+        return [*ring.next(at).values, *raw.values]
+
+    def raw_slot(self, slot: ir.Value) -> Integer:
+        words = self.words
+        return words.add(words.add(self.device.shared, self.layout.raw), words.mul(slot, sum(self.raw_bytes)))
 
     def copy_tile(
         self, map_: ir.Value, tile: Tile, outer: list[Integer], first: Integer, k0: Integer, slot: Integer,
@@ -252,6 +306,40 @@ class _Emitter:
             target = words.add(slot, words.mul(panel, tile.panel_bytes))
             row = words.add(first, words.mul(panel, tile.panel))
             tma.load_box(words, map_, [row, k0, *outer], target, barrier, blocks)
+
+    # The rewriter.
+
+    def rewrite(self) -> None:
+        """Turn raw tiles into the tensor core's, in the order in which they come."""
+        c, t, words, member = self.contraction, self.tiling, self.words, self.words.sub(self.thread, 32)
+        rewritings = [
+            Rewriting(words, operand, source, tile, rows, t.k, self.tensors) if source.raw is not None else None
+            for operand, source, tile, rows in ((c.lhs, t.lhs, self.lhs, t.m), (c.rhs, t.rhs, self.rhs, t.n))
+        ]
+
+        def step(grid: Sequence[Integer], m0: Integer, n0: Integer, number: ir.Value, *values: ir.Value) -> list[ir.Value]:
+            at, raw = Position(*values[:2]), Position(*values[2:])
+            where, k0 = self.place(grid, number)
+            self.raw.await_full(raw)
+            self.ring.acquire(at)
+            base = self.raw_slot(raw.slot)
+            for rewriting, (_, tile, _, first, offset, size, _) in zip(rewritings, self.operands(m0, n0)):
+                if rewriting is not None:
+                    slot = words.add(words.add(self.device.shared, offset), words.mul(at.slot, tile.bytes))
+                    rewriting.emit(member, base, slot, first, k0, where)
+                    base = words.add(base, size)
+            tma.publish_shared()
+            nvvm.BarrierOp(barrierId=words.value(_REWRITER_BARRIER), numberOfThreads=words.value(REWRITERS))
+            with only_if(words.equal(member, 0)):
+                self.ring.full.arrive(at.slot)
+                self.raw.empty.arrive(raw.slot)
+            return [*self.ring.next(at).values, *self.raw.next(raw).values]
+
+        def tile(number: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
+            grid, m0, n0 = self.tile(number)
+            return loop(words, 0, self.steps, 1, at, lambda n, *at: step(grid, m0, n0, n, *at))
+
+        self.each_tile(self.worker, self.workers, [*self.ring.start().values, *self.raw.start().values], tile)
 
     # The consumers.
 
@@ -331,9 +419,17 @@ def target_workers(target: Target, schedule: Wgmma) -> int:
     return target.multiprocessors // schedule.cluster
 
 
-def _operand_map(buffer: ir.Value, source: Source, box: tuple[int, int], kind: str, width: int, span: int) -> ir.Value:
-    rank = len(source.axes)
-    return tensor_map(
-        buffer, sizes=[a.size for a in source.axes], strides=[x * width for x in source.strides],
-        box=[*box, *[1] * (rank - 2)], element=kind, swizzle=span,
-    )
+def _operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: int) -> ir.Value:
+    """The map of an operand's tiles, of which a block copies ``1 / share``."""
+    ones = [1] * (len(source.axes) - 2)
+    sizes = [a.size for a in source.axes]
+    if source.raw is not None:
+        # TF32 tiles that are only turned are rounded on the way, like all others.
+        element = kind if kind == "tf32" and not source.prologue else str(source.raw.element)
+        width = source.raw.element.width // 8
+        box = (tile.depth, tile.rows) if source.raw_along_k else (tile.rows, tile.depth)
+        strides = [x * width for x in source.strides]
+        return tensor_map(buffer, sizes=sizes, strides=strides, box=[*box, *ones], element=element, swizzle=0)
+    box = (tile.box[0], tile.box[1] // share) if tile.along_k else tile.box
+    strides = [x * tile.width for x in source.strides]
+    return tensor_map(buffer, sizes=sizes, strides=strides, box=[*box, *ones], element=kind, swizzle=tile.span)

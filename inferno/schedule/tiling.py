@@ -1,8 +1,11 @@
 """How a contraction is cut into tiles that Hopper's copy engine (TMA) brings to shared memory.
 
 One run of loops of each role is tiled; all other runs of m and n are, like the batch, part of the grid, and all other
-runs of k are walked by an outer loop.  An operand that the copy engine cannot read - unaligned strides, a prologue, no
-contiguous dimension that serves - is first computed to a temporary with strides that it can read.
+runs of k are walked by an outer loop.
+
+An operand with a prologue, or with its dimensions in the wrong order for the tensor core, comes to shared memory as it is
+(``raw``) and is rewritten there.  One that the copy engine cannot read - unaligned strides, no contiguous dimension that
+serves - is first computed to a temporary with strides that it can read; so may prologues be, where they are costly.
 """
 
 from dataclasses import dataclass
@@ -17,6 +20,8 @@ _RANK = 5  # of a tensor map
 _ALIGNMENT = 16  # bytes, of every stride but the innermost
 # A temporary may not be so much larger than what it is made of: an unfolded convolution is left to other generators.
 _GROWTH = 4
+RAW_ELEMENTS = ("bf16", "f16", "f32", "i8", "i32")
+"""Types of tiles that are rewritten in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,9 @@ _UNIT = Axis((), 1)
 class Source:
     """The tensor map of an operand: ``axes`` innermost first, ``strides`` in elements.
 
-    ``along_k``: k is innermost, in memory and in the tiles; otherwise the operand's other tiled axis is.
+    ``along_k``: in the tiles k is innermost; otherwise the operand's other tiled axis is.  The map has the same order, but for
+    that of ``raw``, the tensor whose tiles are rewritten in shared memory: ``raw_along_k`` says it; ``prologue`` whether they are
+    not only turned.
     ``copied``: the map is of a temporary of ``shape`` (outermost first) that the kernel's own launcher fills.
     """
 
@@ -47,6 +54,9 @@ class Source:
     along_k: bool
     copied: bool = False
     shape: tuple[int, ...] = ()
+    raw: Access | None = None
+    raw_along_k: bool = False
+    prologue: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,10 +85,11 @@ def axes(group: Group) -> list[Axis]:
     return [Axis(tuple(run), size) for run, size in zip(group.runs, group.run_sizes)]
 
 
-def tile_contraction(c: Contraction, width: int, only_along_k: bool) -> Tiling | None:
+def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bool = True) -> Tiling | None:
     """The tiling of ``c`` for operands of ``width`` bytes an element; None where a temporary would be needed that cannot be.
 
-    ``only_along_k``: the tensor core reads tiles of this type with k innermost only (TF32).
+    ``only_along_k``: the tensor core reads tiles of this type with k innermost only (TF32).  ``rewrite``: tiles are rewritten in
+    shared memory where that is possible; otherwise there are temporaries.
     """
     accesses = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
     if any(s < 0 for a in accesses for s in a.strides) or any(a.offset < 0 for a in accesses):
@@ -92,8 +103,8 @@ def tile_contraction(c: Contraction, width: int, only_along_k: bool) -> Tiling |
     steps = tuple(a for a in k_axes if a is not k)
     grid = (*axes(c.batch), *(a for a in m_axes if a is not m), *(a for a in n_axes if a is not n))
     others = (*grid, *steps)
-    lhs = _source(c.lhs, m, k, others, width, only_along_k)
-    rhs = _source(c.rhs, n, k, others, width, only_along_k)
+    lhs = _source(c.lhs, m, k, others, width, only_along_k, rewrite)
+    rhs = _source(c.rhs, n, k, others, width, only_along_k, rewrite)
     return None if lhs is None or rhs is None else Tiling(grid, m, n, k, steps, lhs, rhs)
 
 
@@ -101,12 +112,22 @@ def _pick(candidates: list[Axis], key) -> Axis:
     return max(candidates, key=key, default=_UNIT)
 
 
-def _source(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], width: int, only_along_k: bool) -> Source | None:
+def _source(
+    operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], width: int, only_along_k: bool, rewrite: bool,
+) -> Source | None:
     if operand.prologue is None:
         for along_k in (True,) if only_along_k else (True, False):
             found = _direct(operand.access, (k, rows) if along_k else (rows, k), others, width)
             if found is not None:
                 return Source(*found, along_k)
+    if not operand.reads or any(not supported_element(a.element) or prod(a.shape) >= 2**31 for a in operand.reads):
+        return None
+    if operand.prologue is not None:
+        body = operand.prologue.generic
+        if not supported_body(body) or walk(body, "tensor.extract", "linalg.index"):
+            return None
+    if rewrite and (found := _raw(operand, rows, k, others, only_along_k)) is not None:
+        return found
     return _copied(operand, rows, k, others, width, only_along_k)
 
 
@@ -123,13 +144,19 @@ def _direct(access: Access, tiled: tuple[Axis, Axis], others: tuple[Axis, ...], 
     return found, strides
 
 
-def _copied(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], width: int, only_along_k: bool) -> Source | None:
-    if not operand.reads or any(not supported_element(a.element) or prod(a.shape) >= 2**31 for a in operand.reads):
+def _raw(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], only_along_k: bool) -> Source | None:
+    """The map of the largest tensor that a prologue reads; the tensor core gets the same order if it takes it."""
+    main = main_read(operand)
+    if str(main.element) not in RAW_ELEMENTS:
         return None
-    if operand.prologue is not None:
-        body = operand.prologue.generic
-        if not supported_body(body) or walk(body, "tensor.extract", "linalg.index"):
-            return None
+    for along_k in (True, False):
+        found = _direct(main, (k, rows) if along_k else (rows, k), others, main.element.width // 8)
+        if found is not None:
+            return Source(*found, along_k or only_along_k, raw=main, raw_along_k=along_k, prologue=operand.prologue is not None)
+    return None
+
+
+def _copied(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], width: int, only_along_k: bool) -> Source | None:
     main = main_read(operand)
     along_k = only_along_k or not (rows.stride(main) == 1 and k.stride(main) != 1)
     inner, outer = (k, rows) if along_k else (rows, k)

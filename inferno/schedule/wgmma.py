@@ -1,6 +1,6 @@
 """The schedule of contractions on Hopper's tensor cores: bf16, f16 and TF32 products, sums in float32."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import ClassVar
 
@@ -21,6 +21,7 @@ class Shared:
     lhs: int
     rhs: int
     results: int
+    raw: int
     barriers: int
     total: int
 
@@ -32,6 +33,8 @@ class Wgmma:
     A tile of ``tile_m`` x ``tile_n`` results belongs to all consumers, by rows, or with ``pingpong`` to one of them, while the
     other writes its own.  ``cluster`` blocks along m share the tiles of the rhs.  ``persistent`` blocks walk over tiles,
     down columns of ``group`` tiles, so that blocks that run together share operands in L2.  ``buffers`` for results a consumer.
+    ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first warpgroup, from ``raw`` slots; otherwise they are
+    computed to temporaries first.
     """
 
     generator: ClassVar[str] = "wgmma"
@@ -45,6 +48,8 @@ class Wgmma:
     persistent: bool = True
     group: int = 8
     buffers: int = 2
+    rewrite: bool = True
+    raw: int = 2
 
     @property
     def rows(self) -> int:
@@ -55,12 +60,14 @@ class Wgmma:
     def threads(self) -> int:
         return 128 * (self.consumers + 1)
 
-    def shared(self) -> Shared:
-        """Slots for the operands, staging for results (64 rows of up to 128 bytes each), then barriers."""
+    def shared(self, raw_bytes: int = 0) -> Shared:
+        """Slots for the operands, staging for results (64 rows of up to 128 bytes each), ``raw`` slots of ``raw_bytes``, then
+        barriers."""
         rhs = self.stages * self.tile_m * ROW
         results = rhs + self.stages * self.tile_n * ROW
-        barriers = results + self.consumers * self.buffers * 64 * ROW
-        return Shared(0, rhs, results, barriers, barriers + 16 * self.stages + 16)
+        raw = results + self.consumers * self.buffers * 64 * ROW
+        barriers = raw + self.raw * raw_bytes
+        return Shared(0, rhs, results, raw, barriers, barriers + 16 * self.stages + 16 + 16 * self.raw)
 
 
 # Tiles, and the share of the tensor core's rate that their inner loop reaches.  Measured on an H200 (bf16, us): 1024^3 4.9
@@ -85,11 +92,33 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     if c is None or precision(kernel, c) is None or not supported(c):
         return None
     width = bit_width(c.lhs.element) // 8
-    tiling = tile_contraction(c, width, only_along_k=width == 4)
-    if tiling is None:
-        return None
-    candidates = [(s, share) for s, share in _CANDIDATES if s.shared().total <= target.shared]
-    return min(candidates, key=lambda item: estimate(item[0], item[1], c, tiling, target))[0]
+    candidates = []
+    for rewrite in (True, False):
+        tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
+        if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
+            continue
+        for s, share in _CANDIDATES:
+            s = _fit(replace(s, rewrite=rewrite), c, tiling, target)
+            if s is not None:
+                candidates.append((estimate(s, share, c, tiling, target), s))
+    return min(candidates, key=lambda item: item[0])[1] if candidates else None
+
+
+def raw_bytes(s: Wgmma, tiling: Tiling, depth: int) -> tuple[int, int]:
+    """Bytes of a raw slot's parts: what the lhs and the rhs are made of, for those that are rewritten in shared memory."""
+    return tuple(
+        0 if o.raw is None else rows * depth * bit_width(o.raw.element) // 8
+        for rows, o in ((s.tile_m, tiling.lhs), (s.tile_n, tiling.rhs))
+    )
+
+
+def _fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | None:
+    """``s`` with as many stages as shared memory holds beside raw slots; None if that is less than 2."""
+    raw = sum(raw_bytes(s, tiling, ROW // (bit_width(c.lhs.element) // 8)))
+    stages = s.stages
+    while stages > 1 and replace(s, stages=stages).shared(raw).total > target.shared:
+        stages -= 1
+    return replace(s, stages=stages) if stages > 1 else None
 
 
 def precision(kernel: func.FuncOp, c: Contraction) -> str | None:
@@ -121,8 +150,20 @@ def supported(c: Contraction) -> bool:
 
 _CLOCK = 1.7e3  # MHz
 _COPY_RATE = 90  # bytes a clock that a multiprocessor gets from L2
+_LATENCY = 1200  # clocks from the start of a copy to its arrival
 _STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
+
+
+def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int) -> float:
+    """Clocks that three warps take to rewrite a step's tiles: 96 lanes, about four instructions an element besides the body."""
+    clocks = 0.0
+    for rows, operand, source in ((s.tile_m, c.lhs, tiling.lhs), (s.tile_n, c.rhs, tiling.rhs)):
+        if source.raw is not None:
+            body = list(operand.prologue.block.operations) if operand.prologue is not None else []
+            work = sum(12 if o.operation.name.startswith("math.") else 1 for o in body)
+            clocks += rows * depth * (4 + work) / 96
+    return clocks
 
 
 def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target) -> float:
@@ -133,10 +174,11 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
     rounds = ceil(tiles / target.multiprocessors)
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
     multiply = s.tile_m * s.tile_n * 4 / 128 / share
-    step = max(multiply, (s.tile_m + s.tile_n) * ROW / _COPY_RATE)
+    depth = ROW // width
+    step = max(multiply, (s.tile_m + s.tile_n) * ROW / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1))
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / _STORE_RATE
-    clocks = rounds * tiling.k_steps(ROW // width) * step + finish * (1 + 0.3 * (rounds - 1))
+    clocks = rounds * tiling.k_steps(depth) * step + finish * (1 + 0.3 * (rounds - 1))
     moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
     memory = sum(prod(a.shape) * bit_width(a.element) // 8 for a in moved) / _MEMORY_RATE
     copies = sum(2 + 2 * prod(o.shape) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)

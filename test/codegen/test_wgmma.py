@@ -85,9 +85,13 @@ def test_tf32():
     assert set(p.split(".", 1)[1] for p in products(built)) == {"f32.tf32"} and launches(built) == 1
     assert 'element = "tf32"' in built.gpu
     assembled(built)
-    # The tensor core reads TF32 with k innermost only: other orders are copied first.
+
+
+def test_tf32_tiles_are_turned_in_shared_memory():
+    # The tensor core reads TF32 with k innermost only.
     turned = build(contraction({"m": 1000, "n": 1000, "k": 1000}, "mk", "kn", "mn", **TF32), "wgmma")
-    assert launches(turned) == 2
+    assert launches(turned) == 1 and turned.count(r"ld\.shared\.b32") > 0 and turned.count(r"st\.shared\.v4") > 0
+    assembled(turned)
 
 
 @pytest.mark.parametrize("m, n, k, count", [(64, 64, 72, 1), (64, 68, 72, 2), (64, 64, 71, 2), (33, 51, 77, 3)])
@@ -119,11 +123,29 @@ def test_several_results():
     assembled(built)
 
 
-def test_prologues_are_computed_first():
-    text = contraction(
-        {"m": 128, "n": 128, "k": 128}, "mk", "kn", "mn", prologue=("i8", "%y = arith.sitofp %x : i8 to bf16"), **ROUND)
+INT8 = ("i8", "%y = arith.sitofp %x : i8 to bf16")
+
+
+@pytest.mark.parametrize("lhs", ["mk", "km"])
+def test_prologues_are_applied_in_shared_memory(lhs):
+    text = contraction({"m": 128, "n": 128, "k": 128}, lhs, "kn", "mn", prologue=INT8, **ROUND)
     built = build(text, "wgmma")
-    assert launches(built) == 2 and "memref<128x128xi8>" in built.gpu
+    assert launches(built) == 1 and 'element = "i8"' in built.gpu and built.schedule.rewrite
+    assert built.count(r"ld\.shared\.v2\.b32") > 0 and built.count(r"st\.shared\.v4\.b32") > 0
+    assembled(built)
+
+
+def test_prologues_of_unaligned_tensors_are_computed_first():
+    built = build(contraction({"m": 128, "n": 128, "k": 72}, "mk", "kn", "mn", prologue=INT8, **ROUND), "wgmma")
+    assert launches(built) == 2 and "memref<128x72xi8>" in built.gpu
+    assembled(built)
+
+
+@pytest.mark.parametrize("tile", [(128, 128), (64, 64), (128, 256)])
+def test_rewriting_does_not_spill(tile):
+    prologue = ("f32", "%z = math.exp %x : f32\n%y = arith.truncf %z : f32 to bf16")
+    text = contraction({"m": 600, "n": 520, "k": 264}, "mk", "nk", "mn", results=("bf16",), body=GELU, prologue=prologue)
+    built = build(text, "wgmma", Wgmma(*tile, 2, tile[0] // 64))
     assembled(built)
 
 
