@@ -11,8 +11,9 @@ from inferno.target import TARGETS, Target
 
 def find_device(model: Any, args: tuple, kwargs: dict[str, Any]) -> torch.device:
     """The one device of the model's and the inputs' tensors; the CPU if there is no tensor at all."""
+    tensors = list(_tensors(model, args, kwargs))
     seen: dict[torch.device, str] = {}
-    for name, tensor in _tensors(model, args, kwargs):
+    for name, tensor in [t for t in tensors if t[1].dim()] or tensors:  # a scalar on the CPU may go with tensors on a GPU
         seen.setdefault(tensor.device, name)
     if len(seen) > 1:
         found = ", ".join(f"{name} on {device}" for device, name in seen.items())
@@ -22,7 +23,7 @@ def find_device(model: Any, args: tuple, kwargs: dict[str, Any]) -> torch.device
 
 def _tensors(model: Any, args: tuple, kwargs: dict[str, Any]) -> Iterable[tuple[str, torch.Tensor]]:
     for i, leaf in enumerate(torch.utils._pytree.tree_leaves((args, kwargs))):
-        if isinstance(leaf, torch.Tensor) and leaf.dim():  # a scalar on the CPU may go with tensors on a GPU
+        if isinstance(leaf, torch.Tensor):
             yield f"input {i}", leaf
     if isinstance(model, torch.export.ExportedProgram):
         yield from model.state_dict.items()

@@ -27,9 +27,9 @@ class GpuExecutable:
         self.device = torch.device("cuda", self.index)
         count = len(plan.arguments)
         self._fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
-        # A fresh result is made like a template of one element: half the time of a call that names shape, type and device.
+        # A fresh result is made like a template, one element expanded: half the time of a call that names shape, type and device.
         self.templates = [
-            torch.empty(1, dtype=dtypes[i], device=self.device).expand(plan.outputs[i].shape) for i in self._fresh
+            torch.empty((), dtype=dtypes[i], device=self.device).expand(plan.outputs[i].shape) for i in self._fresh
         ]
         words = {i: ARGUMENTS + count + n for n, i in enumerate(self._fresh)}
         self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self._fresh))

@@ -81,13 +81,16 @@ class CompiledModule:
         shape, dtype, is_input = self._expected[index]
         if not isinstance(tensor, torch.Tensor):
             raise InputError(f"argument {argument.name}: expected a tensor of {tuple(shape)} {dtype}, got {type(tensor).__name__} {tensor!r:.100}")
-        if tensor.shape != shape or tensor.dtype is not dtype or tensor.device != self.device:
+        elsewhere = tensor.device != self.device and not (tensor.dim() == 0 and tensor.device.type == "cpu")
+        if tensor.shape != shape or tensor.dtype is not dtype or elsewhere:
             self._refuse(argument, tensor)
         if is_input and tensor.requires_grad and torch.is_grad_enabled():
             raise InputError(
                 f"argument {argument.name}: expected a tensor that needs no gradient, got one with requires_grad=True; "
                 f"compiled modules compute no gradients: call under torch.no_grad() or pass {argument.name}.detach()"
             )
+        if tensor.device != self.device:
+            tensor = tensor.to(self.device)  # a scalar, which may come from the CPU as it may in eager
         tensor = tensor.detach().contiguous()
         return tensor.clone() if tensor.data_ptr() % 16 else tensor
 

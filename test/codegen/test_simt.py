@@ -8,7 +8,7 @@ from kernels import build, choose, matmul
 from inferno.schedule.simt import Simt
 
 LARGE = Simt(128, 128, 16, 8, 8, 1)
-SMALL = Simt(8, 32, 256, 8, 1, 8, stages=1)
+SMALL = Simt(8, 32, 256, 8, 1, 8, stages=1, chunk=64)
 
 
 def test_large_tile():
