@@ -402,9 +402,10 @@ class _Emitter:
         if s.pingpong:
             with only_if(words.equal(self.member, 0)):
                 self.turns.arrive(words.sub(1, self.number))
+        self.epilogue.begin(grid, m0, n0)
         values = multiplier.finish(sums)
         ring.release(previous, self.member)
-        self.epilogue.emit(values, grid, m0, n0)
+        self.epilogue.emit(values)
         return at
 
     def multiply(self, slot: ir.Value, sums: Sequence[ir.Value], first: bool) -> list[ir.Value]:

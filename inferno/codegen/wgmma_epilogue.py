@@ -75,27 +75,43 @@ class Epilogue:
     tensors: dict[int, Elements]
     _seen: dict = field(default_factory=dict)
 
-    def emit(self, sums: Sequence[Sequence[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
-        """``sums`` as ``Multiplier.finish`` gives them, for the rows from ``m0`` and the columns from ``n0``."""
+    def begin(self, grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
+        """For the rows from ``m0`` and the columns from ``n0``: addresses, and the loads for the first part of the tile.
+
+        To be called before the last products are awaited, which hides the loads' latency.
+        """
         words = self.words
         self._seen = {}
         self.grid, self.m0, self.n0 = grid, m0, n0
         self.row = words.add(m0, words.add(words.shl(self.group.warp, 4), words.shr(self.group.lane, 2)))
         self.column = words.add(n0, words.shl(words.mask(self.group.lane, 3), 1))
-        width = columns_together(self.contraction, self.tiling, self.schedule)
+        self.width = columns_together(self.contraction, self.tiling, self.schedule)
+        self.load(0, 0)
+
+    def load(self, begin: int, block: int) -> None:
+        """Read what the epilogue needs for some columns of 64 rows."""
+        for j in range(self.width // 8):
+            for half in range(2):
+                for source in self.contraction.extras:
+                    self.read(source, block, half, begin // 8 + j)
+
+    def emit(self, sums: Sequence[Sequence[ir.Value]]) -> None:
+        """``sums`` as ``Multiplier.finish`` gives them.  A part's loads are under way while the one before is computed."""
+        parts = [(begin, block) for begin in range(0, self.schedule.tile_n, self.width) for block in range(len(sums))]
         turn = 0
-        for begin in range(0, self.schedule.tile_n, width):
-            for block, values in enumerate(sums):
-                results = [
-                    [self.apply(block, half, begin // 8 + j, values) for half in range(2)] for j in range(width // 8)
-                ]
-                for number, destination in enumerate(self.contraction.destinations):
-                    pairs = [[r[number] for r in each] for each in results]
-                    if number in self.maps:
-                        self.stage(number, block, begin, pairs, turn % self.schedule.buffers)
-                        turn += 1
-                    else:
-                        self.write(destination.access, block, begin, pairs)
+        for (begin, block), following in zip(parts, [*parts[1:], None]):
+            if following is not None:
+                self.load(*following)
+            results = [
+                [self.apply(block, half, begin // 8 + j, sums[block]) for half in range(2)] for j in range(self.width // 8)
+            ]
+            for number, destination in enumerate(self.contraction.destinations):
+                pairs = [[r[number] for r in each] for each in results]
+                if number in self.maps:
+                    self.stage(number, block, begin, pairs, turn % self.schedule.buffers)
+                    turn += 1
+                else:
+                    self.write(destination.access, block, begin, pairs)
 
     # The values.
 
