@@ -16,7 +16,7 @@ _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 def is_library(file: str) -> bool:
     """Whether a source file is torch's own (a user wants to see the line that called it)."""
-    return file.startswith((_TORCH, _OURS, "<"))
+    return file.startswith((_TORCH, _OURS)) or (file.startswith("<") and file != "<-c>")  # the shell's text is the user's
 
 
 def operation_name(node: torch.fx.Node) -> str:

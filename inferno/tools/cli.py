@@ -6,6 +6,7 @@ What a command prints of IR goes to stdout alone, everything else to stderr.
 import argparse
 import difflib
 import logging
+import os
 import sys
 
 from inferno.errors import InfernoError, OptionError
@@ -141,6 +142,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _bench(options: argparse.Namespace) -> int:
+    sys.path.insert(0, os.getcwd())  # a console script does not look in the current folder
     try:
         from benchmarks import runner
     except ImportError as error:
