@@ -82,6 +82,13 @@ def shared_pointer(words: Words, address: Integer) -> ir.Value:
     return operation("llvm.inttoptr", [pointer_type(SHARED)], [words.value(address)])
 
 
+def load_remote(words: Words, address: Integer, rank: int, count: int) -> ir.Value:
+    """``count`` floats (16-byte aligned) from this shared address in another block of the cluster."""
+    remote = nvvm.MapaOp(pointer_type(CLUSTER), shared_pointer(words, address), words.value(rank)).results[0]
+    alignment = ir.IntegerAttr.get(integer_type(64), 16)
+    return operation("llvm.load", [ir.VectorType.get([count], ir.F32Type.get())], [remote], alignment=alignment)
+
+
 def special_register(name: str) -> ir.Value:
     """``tid.x``, ``ctaid.x``, ``cluster.ctarank``, ..."""
     return operation(f"nvvm.read.ptx.sreg.{name}", [integer_type(32)])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from inferno.codegen import tma
+from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
@@ -19,7 +20,8 @@ from inferno.codegen.launcher import launch, launcher, pointer, temporary, tenso
 from inferno.codegen.mbarriers import Barriers, Position, Ring
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, loop, only_if, special_register, uniform,
+    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, load_remote, loop, only_if, shared_pointer, special_register,
+    store, uniform,
 )
 from inferno.codegen.operand_copy import THREADS, OperandCopy
 from inferno.codegen.rewriting import REWRITERS, Rewriting
@@ -85,7 +87,9 @@ class _Emitter:
         self.steps = t.k_steps(self.lhs.depth)
         self.rows, self.columns = ceil(t.m.size / (s.tile_m * s.cluster)), ceil(t.n.size / s.tile_n)
         self.tiles = t.positions * self.rows * self.columns
-        self.workers = min(target_workers(self.target, s), self.tiles) if s.persistent else self.tiles
+        if s.split > 1 and (s.consumers > 1 or s.cluster > 1 or (s.split - 1) * ceil(self.steps / s.split) >= self.steps):
+            raise CompileError(f"@{self.name}: {s} cannot split {self.steps} steps")
+        self.workers = min(self.target.multiprocessors // s.cluster, self.tiles) if s.persistent and s.split == 1 else self.tiles
         self.raw_bytes = raw_bytes(s, t, self.lhs.depth)
         self.rewrites = sum(self.raw_bytes) > 0  # by warps 1 to 3, which have nothing else to do
         self.layout = s.shared(sum(self.raw_bytes))
@@ -129,7 +133,7 @@ class _Emitter:
             ))
         launch(
             f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain)],
-            (self.workers * s.cluster, 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), self.layout.total,
+            (self.workers * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
         )
 
     # The kernel.
@@ -141,7 +145,7 @@ class _Emitter:
             for _, readonly in self.plain.values()
         ]
         count = 2 + len(self.stores)
-        with device_kernel(module, self.name, [TENSOR_MAP] * count + pointers, s.threads, s.cluster, True) as device:
+        with device_kernel(module, self.name, [TENSOR_MAP] * count + pointers, s.threads, s.blocks, True) as device:
             self.begin(device, count)
             role = scf.IfOp(words.equal(self.warpgroup, 0), has_else=True)
             with ir.InsertionPoint(role.then_block):
@@ -151,12 +155,14 @@ class _Emitter:
                 if self.rewrites:
                     with only_if(words.less(0, self.warp)):
                         self.rewrite()
+                if s.split > 1:
+                    self.meet(aligned=False)
                 scf.yield_([])
             with ir.InsertionPoint(role.else_block):
                 nvvm.SetMaxRegisterOp(_CONSUMER_REGISTERS[self.rewrites], ir.Attribute.parse("#nvvm<action increase>"))
                 self.consume()
                 scf.yield_([])
-            if s.cluster > 1:  # shared memory must stay until the others' copies to it and arrivals at it are done
+            if s.blocks > 1:  # shared memory must stay until the others are done with it
                 self.meet(aligned=False)
 
     def begin(self, device: Device, maps: int) -> None:
@@ -170,8 +176,12 @@ class _Emitter:
         self.thread = special_register("tid.x")
         self.warp = uniform(words, words.shr(self.thread, 5))
         self.warpgroup = words.shr(self.warp, 2)
-        self.rank = special_register("cluster.ctarank") if s.cluster > 1 else 0
-        self.worker = special_register("clusterid.x" if s.cluster > 1 else "ctaid.x")
+        self.rank = special_register("cluster.ctarank") if s.blocks > 1 else 0
+        self.worker = special_register("clusterid.x" if s.blocks > 1 else "ctaid.x")
+        # This block's steps along k.
+        each = ceil(self.steps / s.split)
+        self.first = words.mul(self.rank, each) if s.split > 1 else 0
+        self.end = words.min(words.add(self.first, each), self.steps)
         barriers = words.add(device.shared, self.layout.barriers)
         # A slot is full when the copies have arrived and what is rewritten has been.
         fillers = (self.direct_bytes > 0) + self.rewrites
@@ -192,7 +202,7 @@ class _Emitter:
 
     def meet(self, aligned: bool) -> None:
         """A barrier of the block or, where there is one, the cluster."""
-        if self.schedule.cluster > 1:
+        if self.schedule.blocks > 1:
             nvvm.ClusterArriveOp(aligned=aligned or None)
             nvvm.ClusterWaitOp(aligned=aligned or None)
         else:
@@ -212,7 +222,9 @@ class _Emitter:
         else:
             high = words.value(words.min(words.sub(self.rows, first), group))
             row, column = arith.remui(inside, high), arith.divui(inside, high)
-        row = words.add(words.mul(words.add(first, row), s.cluster), self.rank)
+        row = words.add(first, row)
+        if s.cluster > 1:
+            row = words.add(words.mul(row, s.cluster), self.rank)
         return outer, words.mul(row, s.tile_m), words.mul(column, s.tile_n)
 
     def each_tile(self, first: Integer, step: int, carried: Sequence[ir.Value], body: Callable) -> None:
@@ -234,7 +246,7 @@ class _Emitter:
 
         def tile(number: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
             grid, m0, n0 = self.tile(number)
-            return loop(words, 0, self.steps, 1, at, lambda step, *at: self.fill(
+            return loop(words, self.first, self.end, 1, at, lambda step, *at: self.fill(
                 grid, m0, n0, step, Position(*at[:2]), Position(*at[2:])))
 
         self.each_tile(self.worker, self.workers, carried, tile)
@@ -337,7 +349,7 @@ class _Emitter:
 
         def tile(number: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
             grid, m0, n0 = self.tile(number)
-            return loop(words, 0, self.steps, 1, at, lambda n, *at: step(grid, m0, n0, n, *at))
+            return loop(words, self.first, self.end, 1, at, lambda n, *at: step(grid, m0, n0, n, *at))
 
         self.each_tile(self.worker, self.workers, [*self.ring.start().values, *self.raw.start().values], tile)
 
@@ -397,27 +409,43 @@ class _Emitter:
             return [*ring.next(here).values, slot, *sums]
 
         if self.steps > 1:
-            slot, parity, previous, *sums = loop(words, 1, self.steps, 1, [*at.values, previous, *sums], step)
+            slot, parity, previous, *sums = loop(words, words.add(self.first, 1), self.end, 1, [*at.values, previous, *sums], step)
             at = Position(slot, parity)
         if s.pingpong:
             with only_if(words.equal(self.member, 0)):
                 self.turns.arrive(words.sub(1, self.number))
+        if s.split > 1:
+            self.add_up(multiplier.finish(sums), grid, m0, n0)
+            return at
         self.epilogue.begin(grid, m0, n0)
         values = multiplier.finish(sums)
         ring.release(previous, self.member)
         self.epilogue.emit(values)
         return at
 
+    def add_up(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
+        """Split sums: all but the cluster's first block leave theirs in the slots, which nobody needs any more; it adds them,
+        in order, and goes on."""
+        words, base = self.words, self.device.shared
+        flat = [x for block in sums for x in block]
+        places = [words.add(base, words.shl(words.add(self.member, 128 * i), 4)) for i in range(len(flat) // 4)]
+        with only_if(words.less(0, self.rank)):
+            for i, place in enumerate(places):
+                store(join(flat[4 * i:4 * i + 4]), shared_pointer(words, place), 16)
+        self.meet(aligned=False)
+        with only_if(words.equal(self.rank, 0)):
+            self.epilogue.begin(grid, m0, n0)
+            for rank in range(1, self.schedule.split):
+                parts = [load_remote(words, place, rank, 4) for place in places]
+                flat = [arith.addf(x, y) for x, y in zip(flat, [y for p in parts for y in lanes_of(p)])]
+            count = len(sums[0])
+            self.epilogue.emit([flat[i:i + count] for i in range(0, len(flat), count)])
+
     def multiply(self, slot: ir.Value, sums: Sequence[ir.Value], first: bool) -> list[ir.Value]:
         words = self.words
         lhs = words.add(self.lhs_base, words.mul(slot, self.lhs.bytes >> 4))
         rhs = words.add(self.rhs_base, words.mul(slot, self.rhs.bytes >> 4))
         return self.multiplier.multiply(sums, lhs, rhs, first)
-
-
-def target_workers(target: Target, schedule: Wgmma) -> int:
-    """Clusters that run at the same time."""
-    return target.multiprocessors // schedule.cluster
 
 
 def _operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: int) -> ir.Value:

@@ -33,6 +33,7 @@ class Wgmma:
     A tile of ``tile_m`` x ``tile_n`` results belongs to all consumers, by rows, or with ``pingpong`` to one of them, while the
     other writes its own.  ``cluster`` blocks along m share the tiles of the rhs.  ``persistent`` blocks walk over tiles,
     down columns of ``group`` tiles, so that blocks that run together share operands in L2.  ``buffers`` for results a consumer.
+    ``split`` blocks, a cluster, share the terms of one tile and add up in the first one's registers: for few, long sums.
     ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first warpgroup, from ``raw`` slots; otherwise they are
     computed to temporaries first.
     """
@@ -50,11 +51,17 @@ class Wgmma:
     buffers: int = 2
     rewrite: bool = True
     raw: int = 2
+    split: int = 1
 
     @property
     def rows(self) -> int:
         """Rows of a tile that one consumer multiplies."""
         return self.tile_m if self.pingpong else self.tile_m // self.consumers
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster * self.split
 
     @property
     def threads(self) -> int:
@@ -83,6 +90,10 @@ _CANDIDATES = (
     (Wgmma(64, 32, 12, 1), 0.45),
 )
 
+_SPLIT = tuple(
+    (Wgmma(64, n, 12, 1, persistent=False, split=split), share) for n, share in ((64, 0.65), (32, 0.45)) for split in (2, 4, 8)
+)
+
 
 def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     """The schedule with the lowest estimate if ``kernel`` is a contraction for Hopper's tensor cores, else None."""
@@ -97,11 +108,24 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
-        for s, share in _CANDIDATES:
+        for s, share in _CANDIDATES + _SPLIT:
+            if s.split > 1 and not _splits(s, tiling, width, target):
+                continue
             s = _fit(replace(s, rewrite=rewrite), c, tiling, target)
             if s is not None:
                 candidates.append((estimate(s, share, c, tiling, target), s))
     return min(candidates, key=lambda item: item[0])[1] if candidates else None
+
+
+def _splits(s: Wgmma, tiling: Tiling, width: int, target: Target) -> bool:
+    """Whether all clusters run at once (not every multiprocessor can be part of one) and every block has a few terms."""
+    steps = tiling.k_steps(ROW // width)
+    each = ceil(steps / s.split)
+    return _tiles(s, tiling) * s.split <= 0.97 * target.multiprocessors and each >= 4 and (s.split - 1) * each < steps
+
+
+def _tiles(s: Wgmma, tiling: Tiling) -> int:
+    return tiling.positions * ceil(tiling.m.size / s.tile_m) * ceil(tiling.n.size / s.tile_n)
 
 
 def raw_bytes(s: Wgmma, tiling: Tiling, depth: int) -> tuple[int, int]:
@@ -151,6 +175,7 @@ def supported(c: Contraction) -> bool:
 _CLOCK = 1.7e3  # MHz
 _COPY_RATE = 90  # bytes a clock that a multiprocessor gets from L2
 _LATENCY = 1200  # clocks from the start of a copy to its arrival
+_EXCHANGE, _EXCHANGE_RATE = 2500, 32  # clocks, and bytes a clock, between the blocks of a cluster (estimates)
 _STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
 
@@ -170,15 +195,18 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
     """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
     round's results, but no less than memory takes; and the temporaries of operands that are computed first."""
     width = bit_width(c.lhs.element) // 8
-    tiles = tiling.positions * ceil(tiling.m.size / s.tile_m) * ceil(tiling.n.size / s.tile_n)
-    rounds = ceil(tiles / target.multiprocessors)
+    rounds = _tiles(s, tiling) * s.split / target.multiprocessors
+    # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.
+    rounds = ceil(rounds) if rounds <= 4 else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
     multiply = s.tile_m * s.tile_n * 4 / 128 / share
     depth = ROW // width
     step = max(multiply, (s.tile_m + s.tile_n) * ROW / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1))
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / _STORE_RATE
-    clocks = rounds * tiling.k_steps(depth) * step + finish * (1 + 0.3 * (rounds - 1))
+    clocks = rounds * ceil(tiling.k_steps(depth) / s.split) * step + finish * (1 + 0.3 * (rounds - 1))
+    if s.split > 1:  # the cluster's barrier, and the other blocks' sums
+        clocks += _EXCHANGE + (s.split - 1) * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
     moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
     memory = sum(prod(a.shape) * bit_width(a.element) // 8 for a in moved) / _MEMORY_RATE
     copies = sum(2 + 2 * prod(o.shape) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)

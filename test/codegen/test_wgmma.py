@@ -123,6 +123,15 @@ def test_several_results():
     assembled(built)
 
 
+def test_few_long_sums_are_split_over_a_cluster():
+    built = build(contraction({"m": 64, "n": 64, "k": 65536}, "mk", "nk", "mn", **ROUND), "wgmma")
+    split = built.schedule.split
+    assert split > 1 and f"cluster = [{split}, 1, 1]" in built.gpu and f".reqnctapercluster {split}" in built.ptx
+    each = built.schedule.tile_m * built.schedule.tile_n // 128
+    assert built.count(r"ld\.shared::cluster\.v4") == (split - 1) * each // 4 and launches(built) == 1
+    assembled(built)
+
+
 INT8 = ("i8", "%y = arith.sitofp %x : i8 to bf16")
 
 

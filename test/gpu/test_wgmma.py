@@ -127,6 +127,15 @@ def test_prologues(name, m, n, k):
     assert_right(function, (randn(m, k, dtype=dtype), randn(k, n), q, randn(1, k)))
 
 
+@pytest.mark.parametrize("dtype", [*HALVES, torch.float32])
+@pytest.mark.parametrize("m, n, k", [(64, 64, 65536), (512, 512, 8192), (16, 1024, 4096), (65, 33, 1000), (1, 1, 4096), (100, 40, 3000)])
+def test_few_long_sums(tf32, dtype, m, n, k):
+    def step(x, w, b, r):
+        return F.gelu(F.linear(x, w, b)) + r
+
+    right(step, tuple(randn(*s, dtype=dtype) for s in ((m, k), (n, k), (n,), (m, n))))
+
+
 def test_modules():
     model = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 512)).cuda().to(torch.bfloat16)
     right(model, (randn(8, 100, 512),))

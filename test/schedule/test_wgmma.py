@@ -24,6 +24,18 @@ def test_tiles_that_were_measured_best(size, tile):
     assert (s.tile_m, s.tile_n) == tile
 
 
+def test_wide_matmul():
+    s = choose(matmul(4096, 11008, 4096, "bf16"), "wgmma")
+    assert (s.tile_m, s.tile_n) == (128, 256)
+
+
+@pytest.mark.parametrize("m, n, k", [(64, 64, 65536), (512, 512, 8192), (16, 1024, 4096), (65, 33, 1000)])
+def test_splits_leave_every_block_some_terms(m, n, k):
+    s = choose(matmul(m, n, k, "bf16", rhs="n,k"), "wgmma")
+    steps = -(-k // 64)
+    assert s.split == 1 or (s.split - 1) * -(-steps // s.split) < steps
+
+
 @pytest.mark.parametrize("m", [1, 16, 64])
 def test_few_rows_get_narrow_tiles(m):
     s = choose(matmul(m, 4096, 4096, "bf16", rhs="n,k"), "wgmma")
