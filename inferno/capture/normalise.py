@@ -12,21 +12,42 @@ _INT8_ARITHMETIC = {
     aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor,
 }
 
+# Operations whose second argument is a dimension that torch-mlir expects to be counted from the front: given one from the
+# back, it ends the process.
+_COUNTED_FROM_THE_FRONT = {
+    aten.scatter.src, aten.scatter.value, aten.scatter.reduce, aten.scatter.value_reduce, aten.scatter_add.default,
+    aten.scatter_reduce.two, aten.index_add.default, aten.index_copy.default, aten.index_reduce.default,
+}
+
+# Checks of what tracing has found out already.
+_CHECKS = {aten._assert_tensor_metadata.default, aten._assert_async.default, aten._assert_async.msg}
+
 
 def normalise(graph: torch.fx.Graph) -> None:
     """Rewrite ``graph`` in place; raises UnsupportedOperation for what has no right form."""
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
+        if node.target in _CHECKS:
+            graph.erase_node(node)
+            continue
+        _refuse(node)
         _drop_device(node)
-        if node.target in (aten.repeat.default, aten.tile.default) and 0 in node.args[1]:
-            raise unsupported(node, "repeating zero times ends torch-mlir's process")
+        if node.target in _COUNTED_FROM_THE_FRONT and node.args[1] < 0:
+            node.args = (node.args[0], node.args[1] % max(node.args[0].meta["val"].dim(), 1), *node.args[2:])
         if node.target in _INT8_ARITHMETIC and _is_int8(node):
             _through_int32(graph, node)
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and any(not isinstance(s, int) for s in value.shape):
-            raise unsupported(node, "its result's shape depends on the data")
     graph.lint()
+
+
+def _refuse(node: torch.fx.Node) -> None:
+    if node.target in (aten.repeat.default, aten.tile.default) and 0 in node.args[1]:
+        raise unsupported(node, "repeating zero times ends torch-mlir's process")
+    if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        raise unsupported(node, "it draws random numbers, which would not be torch's; call eval() on a model with dropout")
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor) and any(not isinstance(s, int) for s in value.shape):
+        raise unsupported(node, "its result's shape depends on the data")
 
 
 def _drop_device(node: torch.fx.Node) -> None:

@@ -1,0 +1,29 @@
+"""How ATen operations are taken apart before the import: torch-mlir's table, with what it lacks or gets wrong added.
+
+A decomposition is a function of the operation's own arguments that is traced in its place; it returns NotImplemented for
+arguments that the operation itself should be kept for.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from inferno.capture.decompositions import arithmetic, attention, grouped, indexing, ordering, reductions
+
+
+def own() -> dict[Any, Callable]:
+    """Inferno's decompositions, by operator overload."""
+    parts = (arithmetic.TABLE, attention.TABLE, indexing.TABLE, ordering.TABLE, reductions.TABLE, grouped.table())
+    return {operator: function for part in parts for operator, function in part.items()}
+
+
+@cache
+def _upstream() -> dict[Any, Callable]:
+    from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+    return get_decomposition_table()
+
+
+def table() -> dict[Any, Callable]:
+    """Every decomposition, by operator overload; ours win.  Made anew, because libraries register operators at any time."""
+    return {**_upstream(), **own()}

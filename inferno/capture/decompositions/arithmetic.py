@@ -1,0 +1,101 @@
+"""Pointwise operations and products whose lowering upstream is missing, or loses digits."""
+
+import math
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    """The tanh form with its constants exact: torch-mlir's sqrt(2 / pi) is off in the fourth digit."""
+    if approximate != "tanh":
+        return NotImplemented
+    wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+    inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * (wide * wide * wide))
+    return (0.5 * wide * (1 + torch.tanh(inner))).to(x.dtype)
+
+
+def addmm(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """A matmul in the operands' own type; torch's decomposition would convert them to float32 first."""
+    return _add_product(c, torch.mm(a, b), beta, alpha)
+
+
+def addmv(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    return _add_product(c, torch.mv(a, b), beta, alpha)
+
+
+def _add_product(c: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    if alpha != 1:
+        product = product * alpha
+    return product if beta == 0 else product + (c if beta == 1 else c * beta)
+
+
+def erfc(x: Tensor) -> Tensor:
+    return 1 - torch.erf(x)
+
+
+def isfinite(x: Tensor) -> Tensor:
+    if x.is_complex():
+        return NotImplemented
+    return x.abs() < math.inf if x.is_floating_point() else torch.ones_like(x, dtype=torch.bool)
+
+
+def signbit(x: Tensor) -> Tensor:
+    """Without a look at the bits: -0 is the zero whose reciprocal is negative.  A NaN's sign is taken for positive."""
+    if not x.is_floating_point():
+        return x < 0
+    return (x < 0) | ((x == 0) & (torch.reciprocal(x) < 0))
+
+
+def copysign(x: Tensor, y: Tensor) -> Tensor:
+    dtype = torch.result_type(x, y) if x.is_floating_point() or y.is_floating_point() else torch.get_default_dtype()
+    size = x.to(dtype).abs()
+    return torch.where(signbit(y), -size, size)
+
+
+def copysign_scalar(x: Tensor, y: float) -> Tensor:
+    size = (x if x.is_floating_point() else x.to(torch.get_default_dtype())).abs()
+    return -size if math.copysign(1.0, y) < 0 else size
+
+
+def hypot(x: Tensor, y: Tensor) -> Tensor:
+    """The larger is factored out: squares overflow long before the result does."""
+    x, y = torch.broadcast_tensors(x.abs(), y.abs())
+    large, small = torch.maximum(x, y), torch.minimum(x, y)
+    ratio = small / large
+    found = large * torch.sqrt(1 + ratio * ratio)
+    found = torch.where((small == 0) | (large == 0), large, found)
+    return torch.where((x == math.inf) | (y == math.inf), math.inf, found)
+
+
+def fmod_scalar(x: Tensor, y: float) -> Tensor:
+    """In the exact form of fmod.Tensor, whose own lowering is right."""
+    return torch.fmod(x, torch.full((), y, dtype=torch.result_type(x, y), device=x.device).expand_as(x)) if x.is_floating_point() else NotImplemented
+
+
+def fmax(x: Tensor, y: Tensor) -> Tensor:
+    x, y = torch.broadcast_tensors(x, y)
+    return torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, torch.maximum(x, y)))
+
+
+def fmin(x: Tensor, y: Tensor) -> Tensor:
+    x, y = torch.broadcast_tensors(x, y)
+    return torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, torch.minimum(x, y)))
+
+
+TABLE = {
+    aten.gelu.default: gelu,
+    aten.addmm.default: addmm,
+    aten.addmv.default: addmv,
+    aten.erfc.default: erfc,
+    aten.isfinite.default: isfinite,
+    aten.signbit.default: signbit,
+    aten.copysign.Tensor: copysign,
+    aten.copysign.Scalar: copysign_scalar,
+    aten.hypot.default: hypot,
+    aten.fmod.Scalar: fmod_scalar,
+    aten.fmax.default: fmax,
+    aten.fmin.default: fmin,
+}

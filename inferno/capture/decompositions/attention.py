@@ -1,0 +1,49 @@
+"""scaled_dot_product_attention as two contractions around a softmax."""
+
+import math
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(q k^T * scale + mask) v, with the softmax in float32 at least.
+
+    The result has the memory layout of torch's fused kernels, [batch, length, heads, size], which later views rely on.
+    A row that the mask forbids altogether is 0, as torch has it.
+    """
+    if dropout_p:
+        return NotImplemented
+    if enable_gqa and q.shape[-3] != k.shape[-3]:
+        k, v = (_repeat_heads(t, q.shape[-3] // t.shape[-3]) for t in (k, v))
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    # The casts become the multiply-add's extension of its operands: scores are never rounded to 16 bits.
+    scores = torch.matmul(q.to(wide), k.transpose(-2, -1).to(wide)) * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    allowed = None
+    if is_causal:
+        allowed = torch.arange(k.shape[-2], device=q.device) <= torch.arange(q.shape[-2], device=q.device).unsqueeze(-1)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        allowed = attn_mask if allowed is None else allowed & attn_mask
+    if allowed is not None:
+        scores = torch.where(allowed, scores, torch.full((), -math.inf, dtype=wide, device=q.device))
+    if attn_mask is not None and attn_mask.dtype != torch.bool:
+        scores = scores + attn_mask.to(wide)
+    weights = torch.softmax(scores, -1)
+    if attn_mask is not None:
+        highest = scores.amax(-1, keepdim=True)
+        weights = torch.where(highest == -math.inf, torch.zeros((), dtype=wide, device=q.device), weights)
+    out = torch.matmul(weights.to(q.dtype), v)
+    return out.transpose(1, 2).contiguous().transpose(1, 2) if out.dim() == 4 else out
+
+
+def _repeat_heads(t: Tensor, times: int) -> Tensor:
+    shape = t.shape
+    return t.unsqueeze(-3).expand(*shape[:-2], times, *shape[-2:]).reshape(*shape[:-3], shape[-3] * times, *shape[-2:])
+
+
+TABLE = {aten.scaled_dot_product_attention.default: attention}

@@ -1,0 +1,120 @@
+"""Sorting and what is made of it: medians, running extrema, searches."""
+
+import math
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def sort_stable(x: Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """Our sort is stable anyway."""
+    return aten.sort.default(x, dim, descending)
+
+
+def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    return NotImplemented if x.dim() else (x.clone(), torch.zeros((), dtype=torch.int64, device=x.device))
+
+
+def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The lower of the two middle values; a NaN anywhere is the median."""
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
+    nan = torch.isnan(x) if x.is_floating_point() else None
+    values, indices = aten.sort.default(x if nan is None else torch.where(nan, math.inf, x), dim, False)
+    middle = (x.shape[dim] - 1) // 2
+    value, index = values.narrow(dim, middle, 1), indices.narrow(dim, middle, 1)
+    if nan is not None:
+        some, first = nan.any(dim, keepdim=True), nan.to(torch.int32).argmax(dim, keepdim=True)
+        value, index = torch.where(some, math.nan, value), torch.where(some, first, index)
+    return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
+
+
+def median(x: Tensor) -> Tensor:
+    return median_dim(x.flatten(), 0)[0] if x.numel() else NotImplemented
+
+
+def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The median of what is not NaN; NaN where nothing else is."""
+    if not x.dim() or not x.is_floating_point():
+        return median_dim(x, dim, keepdim)
+    nan = torch.isnan(x)
+    values, indices = aten.sort.default(torch.where(nan, math.inf, x), dim, False)
+    # NaN went among the infinities; a second, stable sort moves it behind them.
+    flags, order = aten.sort.default(nan.gather(dim, indices).to(torch.int32), dim, False)
+    indices = indices.gather(dim, order)
+    middle = (flags == 0).sum(dim, keepdim=True).sub(1).clamp(min=0).div(2, rounding_mode="floor")
+    value, index = values.gather(dim, middle), indices.gather(dim, middle)
+    value = torch.where(nan.all(dim, keepdim=True), math.nan, value)
+    return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
+
+
+def nanmedian(x: Tensor) -> Tensor:
+    return nanmedian_dim(x.flatten(), 0)[0] if x.numel() else NotImplemented
+
+
+def cummax(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return _running(x, dim, torch.ge)
+
+
+def cummin(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    return _running(x, dim, torch.le)
+
+
+def _running(x: Tensor, dim: int, wins) -> tuple[Tensor, Tensor]:
+    """Running extremum and its last place, by doubling: after step s, each place has seen the 2s values up to it."""
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
+    value, size = x.movedim(dim, -1), x.shape[dim]
+    index = torch.arange(size, device=x.device).expand_as(value)
+    step = 1
+    while step < size:
+        old, new = value[..., :-step], value[..., step:]
+        better = wins(new, old)
+        if x.is_floating_point():
+            better = torch.isnan(new) | (better & ~torch.isnan(old))
+        index = torch.cat([index[..., :step], torch.where(better, index[..., step:], index[..., :-step])], -1)
+        value = torch.cat([value[..., :step], torch.where(better, new, old)], -1)
+        step *= 2
+    return value.movedim(-1, dim).clone(), index.movedim(-1, dim).clone()
+
+
+def searchsorted(
+    edges: Tensor, x: Tensor, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None,
+) -> Tensor:
+    """The number of edges before each value: a count, for a compiler that has no search.  NaN is behind all edges."""
+    right = right if side is None else side == "right"
+    edges = edges if sorter is None else edges.gather(-1, sorter)
+    edges = edges.unsqueeze(-2) if edges.dim() > 1 else edges
+    value = x.unsqueeze(-1)
+    before = edges <= value if right else edges < value
+    if x.is_floating_point():
+        before = before | torch.isnan(value)
+    return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+def searchsorted_scalar(
+    edges: Tensor, x: float, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None,
+) -> Tensor:
+    value = torch.full((), x, dtype=edges.dtype if isinstance(x, int) or edges.is_floating_point() else torch.float32, device=edges.device)
+    return searchsorted(edges, value, out_int32=out_int32, right=right, side=side, sorter=sorter)
+
+
+def bucketize(x: Tensor, edges: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    return searchsorted(edges, x, out_int32=out_int32, right=right)
+
+
+TABLE = {
+    aten.sort.stable: sort_stable,
+    aten.sort.default: sort,
+    aten.median.dim: median_dim,
+    aten.median.default: median,
+    aten.nanmedian.dim: nanmedian_dim,
+    aten.nanmedian.default: nanmedian,
+    aten.cummax.default: cummax,
+    aten.cummin.default: cummin,
+    aten.searchsorted.Tensor: searchsorted,
+    aten.searchsorted.Scalar: searchsorted_scalar,
+    aten.bucketize.Tensor: bucketize,
+}

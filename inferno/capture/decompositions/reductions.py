@@ -1,0 +1,105 @@
+"""Reductions whose lowering upstream is missing, or loses digits."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def var_mean(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Variance and mean in two passes, in float32 at least; torch-mlir's own lowering goes through float64."""
+    if x.is_complex():
+        return NotImplemented
+    wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+    dims = list(range(x.dim())) if not dim else [d % max(x.dim(), 1) for d in dim]
+    count = math.prod(x.shape[d] for d in dims) if x.dim() else 1
+    if not x.dim():
+        dims = []
+    mean = (wide.sum(dims, keepdim=True) if dims else wide) / count
+    centred = wide - mean
+    divisor = max(0, count - (1 if correction is None else correction))
+    squares = centred * centred
+    var = (squares.sum(dims, keepdim=True) if dims else squares) / divisor
+    shape = [s for i, s in enumerate(x.shape) if i not in dims]
+    if not keepdim:
+        var, mean = var.reshape(shape), mean.reshape(shape)
+    return var.to(x.dtype), mean.to(x.dtype)
+
+
+def var(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+    found = var_mean(x, dim, correction=correction, keepdim=keepdim)
+    return found if found is NotImplemented else found[0]
+
+
+def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many values are in each bin, as a reduction over the values: bins that do not meet need no atomics."""
+    x = x.flatten()
+    if not x.numel():
+        return torch.zeros(bins, dtype=x.dtype, device=x.device)
+    if min == max:
+        low, high = x.amin(), x.amax()
+        one = (low == high).to(x.dtype)
+        low, high = low - one, high + one
+    else:
+        low, high = (torch.full((), v, dtype=x.dtype, device=x.device) for v in (min, max))
+    width = high - low
+    if x.is_floating_point():
+        place = torch.floor((x - low) * (bins / width))
+    else:
+        place = torch.div((x - low) * bins, width, rounding_mode="floor")
+    place = torch.where(x == high, bins - 1, place)
+    inside = (x >= low) & (x <= high)
+    each = torch.arange(bins, device=x.device).to(place.dtype).unsqueeze(-1)
+    # Counted as integers: a sum of ones in 16-bit floats would stop growing.
+    return ((place == each) & inside).sum(-1).to(x.dtype)
+
+
+def cdist(a: Tensor, b: Tensor, p: float, mode: int | None = None) -> Tensor:
+    """Distances between all pairs, from their differences (torch may take a matmul, which is less exact)."""
+    apart = (a.unsqueeze(-2) - b.unsqueeze(-3)).abs()
+    if p == 0:
+        return (apart != 0).to(a.dtype).sum(-1)
+    if p == 1:
+        return apart.sum(-1)
+    if p == 2:
+        return torch.sqrt((apart * apart).sum(-1))
+    if p == math.inf:
+        return apart.amax(-1) if a.shape[-1] else apart.sum(-1)
+    return apart.pow(p).sum(-1).pow(1 / p)
+
+
+def all_dims(x: Tensor, dim: list[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Whether all are true over several dimensions."""
+    return _over(torch.all, x, dim, keepdim)
+
+
+def any_dims(x: Tensor, dim: list[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Whether any is true over several dimensions."""
+    return _over(torch.any, x, dim, keepdim)
+
+
+def _over(reduce: Callable, x: Tensor, dim: list[int] | None, keepdim: bool) -> Tensor:
+    """One dimension after another, the last first.  Of bytes torch makes bytes, of everything else booleans."""
+    found, rank = x != 0, max(x.dim(), 1)
+    for d in sorted((d % rank for d in (range(x.dim()) if dim is None else dim)), reverse=True):
+        found = reduce(found, d, keepdim)
+    return found.to(torch.uint8) if x.dtype == torch.uint8 else found
+
+
+def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    return NotImplemented if x.dim() else (x.clone(), torch.zeros((), dtype=torch.int64, device=x.device))
+
+
+TABLE = {
+    aten.var_mean.correction: var_mean,
+    aten.var.correction: var,
+    aten.histc.default: histc,
+    aten._cdist_forward.default: cdist,
+    aten.all.dims: all_dims,
+    aten.any.dims: any_dims,
+    aten.max.dim: max_dim,
+    aten.min.dim: max_dim,
+}
