@@ -1,7 +1,7 @@
 """A thin layer over the bindings for kernels written in the llvm and nvvm dialects: numbers, pointers, control flow.
 
-Everything upstream has no operation for below the level of warps lives in the modules that build on this one:
-``mbarriers`` (rings of barriers), ``tma`` (the copy engine), ``tensor_core`` (wgmma).
+The protocols of the hardware are in modules that build on this one: ``mbarriers`` (rings of slots), ``tma`` (the copy engine) and
+``tensor_core`` (wgmma).
 """
 
 from collections.abc import Callable, Iterator, Sequence
