@@ -9,27 +9,31 @@ import inferno
 from inferno.tools.check import Comparison, compare, reference
 
 
-def assert_right(model: Callable, args: tuple = (), kwargs: dict[str, Any] | None = None, **options: Any) -> inferno.CompiledModule:
+def assert_right(
+    model: Callable, args: tuple = (), kwargs: dict[str, Any] | None = None, unit: float | None = None, **options: Any,
+) -> inferno.CompiledModule:
     """Compile ``model``, check it against float64 and that inputs are left alone; returns the compiled module."""
     kwargs = kwargs or {}
     before = torch.utils._pytree.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, (args, kwargs))
     compiled = inferno.compile(model, args, kwargs=kwargs, **options)
     poison_memory()
-    found = check(compiled, model, args, kwargs)
+    found = check(compiled, model, args, kwargs, unit)
     assert found.right, str(found)
     for old, new in zip(torch.utils._pytree.tree_leaves(before), torch.utils._pytree.tree_leaves((args, kwargs))):
         assert not isinstance(old, torch.Tensor) or torch.equal(old.nan_to_num(), new.nan_to_num()), "an input was written to"
     return compiled
 
 
-def check(compiled: Callable, model: Callable, args: tuple, kwargs: dict[str, Any] | None = None) -> Comparison:
+def check(
+    compiled: Callable, model: Callable, args: tuple, kwargs: dict[str, Any] | None = None, unit: float | None = None,
+) -> Comparison:
     """Compare two calls of ``compiled`` (they must agree bit for bit) with eager and float64."""
     kwargs = kwargs or {}
     with torch.no_grad():
         ours, again = compiled(*args, **kwargs), compiled(*args, **kwargs)
         for a, b in zip(torch.utils._pytree.tree_leaves(ours), torch.utils._pytree.tree_leaves(again)):
             assert not isinstance(a, torch.Tensor) or torch.equal(a.nan_to_num(), b.nan_to_num()), "two runs differ"
-        return compare(ours, model(*args, **kwargs), reference(model, args, kwargs))
+        return compare(ours, model(*args, **kwargs), reference(model, args, kwargs), unit)
 
 
 def poison_memory() -> None:

@@ -4,7 +4,7 @@ In a block each thread takes neighbouring elements: it adds them up, learns from
 and goes over its elements again.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inferno.codegen.combiners import Combiner, read_combiner
 from inferno.codegen.device_function import DeviceFunction
@@ -55,7 +55,10 @@ def read_scan(op: ir.Operation) -> Scan:
     dim = ir.IntegerAttr(op.attributes["dimension"]).value
     inclusive = "inclusive" in op.attributes and ir.BoolAttr(op.attributes["inclusive"]).value
     body = op.regions[0].blocks[0]
-    return Scan(op, dim, inclusive, tuple(ir.MemRefType(op.operands[0].type).shape), read_combiner(body, body.arguments[0]))
+    combiner = read_combiner(body, body.arguments[0])
+    if combiner is not None:  # every element is a sum of its own: running values are added up as totals
+        combiner = replace(combiner, type=combiner.total)
+    return Scan(op, dim, inclusive, tuple(ir.MemRefType(op.operands[0].type).shape), combiner)
 
 
 def emit_scan(scan: Scan, function: DeviceFunction, dead: bool) -> None:

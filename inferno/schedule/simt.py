@@ -81,8 +81,11 @@ def choose(kernel: func.FuncOp, target: Target) -> Simt | None:
         if size * s.shared_elements <= _STATIC_SHARED and _totals(s, size) <= target.shared // 3
     ]
     best = min(fitting, key=lambda item: estimate(item[0], item[1], contraction, target))[0]
-    # Totals in registers are cheap: one addition in 64. With 256 terms a matrix-vector product of 500 terms missed the bound by 1%.
-    return replace(best, chunk=64) if best.totals_in_registers else best
+    # Totals in registers are cheap: one addition in 64.  A product with a vector is bound by memory and can have more; with
+    # 64 terms in a row it missed the bound by 5%, because eager adds in a tree there.
+    if best.totals_in_registers:
+        return replace(best, chunk=16 if min(contraction.M, contraction.N) <= 8 else 64)
+    return best
 
 
 def _totals(schedule: Simt, size: int) -> int:

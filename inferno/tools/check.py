@@ -47,14 +47,17 @@ def reference(model: Callable, args: tuple, kwargs: dict[str, Any] | None = None
         return to_float64(model)(*to_float64(args), **to_float64(kwargs or {}))
 
 
-def compare(ours: Any, eager: Any, exact: Any) -> Comparison:
-    """Compare nests of results; the worst leaf counts.  Integers and booleans must be equal to eager's."""
+def compare(ours: Any, eager: Any, exact: Any, unit: float | None = None) -> Comparison:
+    """Compare nests of results; the worst leaf counts.  Integers and booleans must be equal to eager's.
+
+    ``unit`` is the rounding unit of the arithmetic where that is not the results' type: 2**-10 where float32 may be TF32.
+    """
     a, b, c = (tree_leaves(x) for x in (ours, eager, exact))
     if not len(a) == len(b) == len(c):
         return Comparison(float("inf"), 0.0, 0.0, f"{len(a)} results where eager has {len(b)}")
     worst = Comparison(0.0, 0.0, 0.0)
     for i, leaves in enumerate(zip(a, b, c)):
-        found = _compare_leaf(i, *leaves)
+        found = _compare_leaf(i, *leaves, unit)
         if not found.right:
             return found
         if found.error >= worst.error:
@@ -62,7 +65,7 @@ def compare(ours: Any, eager: Any, exact: Any) -> Comparison:
     return worst
 
 
-def _compare_leaf(i: int, ours: Any, eager: Any, exact: Any) -> Comparison:
+def _compare_leaf(i: int, ours: Any, eager: Any, exact: Any, unit: float | None) -> Comparison:
     def bad(problem: str) -> Comparison:
         return Comparison(float("inf"), 0.0, 0.0, f"result {i}: {problem}")
 
@@ -81,7 +84,7 @@ def _compare_leaf(i: int, ours: Any, eager: Any, exact: Any) -> Comparison:
     scale = norm if norm > 0 else 1.0
     error = (ours[finite].double() - exact[finite]).norm().item() / scale
     eager_error = (eager[finite].double() - exact[finite]).norm().item() / scale
-    bound = max(1.5 * eager_error, torch.finfo(eager.dtype).eps)
+    bound = max(1.5 * eager_error, unit or torch.finfo(eager.dtype).eps)
     problem = "" if error <= bound else f"result {i}: error {error:.2e} over the bound {bound:.2e}"
     return Comparison(error, eager_error, bound, problem)
 

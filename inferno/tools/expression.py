@@ -60,7 +60,8 @@ class Expression(torch.nn.Module):
 
     def __init__(self, code: Any, names: list[str], scope: dict[str, Any]) -> None:
         super().__init__()
-        self._code, self._names, self._scope = code, names, scope
+        # torch.export keeps the lines of frames called forward alone.
+        self._code, self._names, self._scope = code.replace(co_name="forward"), names, scope
         for name, value in scope.items():
             if isinstance(value, torch.nn.Module):
                 self.add_module(name.lstrip("_"), value)

@@ -16,8 +16,9 @@ def randn(*shape, dtype=torch.bfloat16):
 
 
 def right(function, args):
-    """Right, and on the tensor cores."""
-    compiled = assert_right(function, args)
+    """Right, and on the tensor cores.  TF32 has a rounding unit of 2**-10; eager does not use it for every shape."""
+    tf32 = torch.get_float32_matmul_precision() != "highest" and any(a.dtype == torch.float32 for a in args)
+    compiled = assert_right(function, args, unit=2**-10 if tf32 else None)
     assert 'generator = "wgmma"' in compiled.ir("scheduled")
     return compiled
 
@@ -113,9 +114,9 @@ def test_epilogues(name, dtype, m, n, k):
 PROLOGUES = {
     "relu": (lambda x, w, q, s: torch.relu(x) @ w, torch.bfloat16),
     "scale": (lambda x, w, q, s: (x * s) @ w, torch.bfloat16),
-    "round": (lambda x, w, q, s: x.to(torch.bfloat16) @ w, torch.float32),
-    "int8": (lambda x, w, q, s: x @ q.to(torch.bfloat16), torch.bfloat16),
-    "int8 scaled": (lambda x, w, q, s: x @ (q.to(torch.bfloat16) * s[0, 0]), torch.bfloat16),
+    "round": (lambda x, w, q, s: x.to(w.dtype) @ w, torch.float32),
+    "int8": (lambda x, w, q, s: x @ q.to(x.dtype), torch.bfloat16),
+    "int8 scaled": (lambda x, w, q, s: x @ (q.to(x.dtype) * s[0, 0]), torch.bfloat16),
 }
 
 
