@@ -1,123 +1,371 @@
-"""The generator of the cpu target: a kernel function as loops, whose outermost range the caller cuts into chunks.
+"""The generator of the cpu target: a kernel function as native loops that threads share.
 
-The code is ``builtin.module @<kernel>`` with ``func @<kernel>__loops(buffers..., begin, end)``.  Where all of the kernel's loops
-run over the same outermost range and no chunk reads what another writes, ``inferno.launch``'s grid is that range; else it
-is 1 and the function does everything.
+The kernel is bufferized, and each structured operation in it becomes a function ``(buffers..., begin, end)`` that does the
+items ``begin`` to ``end`` of a range; ``inferno.launch``'s grid is that range.  What is not structured (scans, sorts, loops
+around tensors) makes the kernel one function that does everything, by upstream's loops.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from inferno.codegen import launcher as host
+from inferno.codegen.loop_nests import Nest, combine, narrow, read_nest, root_of, widen
 from inferno.codegen.register_accumulators import register_accumulators
 from inferno.codegen.to_buffers import to_buffers
-from inferno.mlir import func, ir, owner, run_upstream, walk
+from inferno.codegen.vector_math import expand_vector_math
+from inferno.mlir import arith, func, ir, memref, owner, run_upstream, scf, walk
+from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.loops import Loops
 from inferno.target import Target
 
+_VIEWS = {"memref.subview", "memref.cast", "memref.reinterpret_cast", "memref.expand_shape", "memref.collapse_shape", "memref.get_global"}
+_SCALARS = ("arith.", "math.", "index.", "complex.")
+_SMALL = 1024  # elements that one chunk adds up at the end of a reduction in parts
+
+
+@dataclass(frozen=True)
+class Temporary:
+    """A buffer that lives while the kernel runs."""
+
+    shape: tuple[int, ...]
+    element: ir.Type
+
+
+@dataclass(frozen=True)
+class Step:
+    """One native function and what it is called on: numbers of the kernel's arguments, and temporaries."""
+
+    entry: str
+    buffers: tuple[int | Temporary, ...]
+    extent: int
+
 
 def generate(kernel: func.FuncOp, schedule: Loops, target: Target) -> None:
-    """Put the kernel's loops next to it and make the kernel its launcher."""
+    """Put the kernel's native functions in a module next to it and make the kernel their launcher."""
     name = kernel.name.value
     if all(0 in t.shape for t in kernel.type.results):
         with host.launcher(kernel):
             return  # nothing to compute
-    _reassociate(kernel)
-    buffers = to_buffers(kernel)
-    function = next(o for o in buffers.body.operations if isinstance(o, func.FuncOp))
-    temporaries = _temporaries(function)
-    extent = _outermost(function) if not temporaries else 1
-    run_upstream(buffers, "func.func(convert-linalg-to-loops)")
-    _bound(function, extent)
-    # A name of its own: a kernel called @powf must not take the place of libm's function.
-    entry = f"{name}__loops"
-    function.attributes["sym_name"] = ir.StringAttr.get(entry)
-    run_upstream(buffers, "canonicalize,cse")
-    function = next(o for o in buffers.body.operations if isinstance(o, func.FuncOp))
-    register_accumulators(function)
-    with ir.InsertionPoint(kernel.operation), ir.Location.unknown():
-        holder = ir.Operation.create("builtin.module", regions=1, attributes={"sym_name": ir.StringAttr.get(f"{name}_code")})
-        holder.regions[0].blocks.append()
-        for op in buffers.body.operations:
-            holder.regions[0].blocks[0].append(op.operation.clone(ip=False))
+    holder, steps = build(kernel, f"{name}__loops")
+    ir.InsertionPoint(kernel.operation).insert(code_module(name, holder))
     with host.launcher(kernel) as arguments:
-        extra = [host.temporary(t.shape, t.element_type) for t in temporaries]
-        host.launch(f"{name}_code", entry, [host.pointer(a) for a in [*arguments, *extra]], (max(1, extent), 1, 1), (1, 1, 1))
+        emit_launches(name, steps, arguments)
 
 
-def _reassociate(kernel: func.FuncOp) -> None:
-    """Let float sums be added in any order: LLVM then keeps a vector of partial sums, faster and more accurate than one."""
-    for op in walk(kernel, "linalg.generic"):
-        if "reduction" not in str(op.attributes["iterator_types"]):
-            continue
-        body = op.regions[0].blocks[0]
-        for inner in body.operations:
-            if inner.operation.name in ("arith.addf", "arith.mulf"):
-                inner.operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<reassoc,contract>")
+def code_module(name: str, *parts: ir.Module) -> ir.Operation:
+    """The module ``@<name>_code`` with the functions and globals of ``parts``."""
+    holder = ir.Operation.create("builtin.module", regions=1, attributes={"sym_name": ir.StringAttr.get(f"{name}_code")})
+    holder.regions[0].blocks.append()
+    for part in parts:
+        for op in part.body.operations:
+            holder.regions[0].blocks[0].append(op.operation.clone(ip=False))
+    return holder
 
 
-def _temporaries(function: func.FuncOp) -> list[ir.MemRefType]:
-    """Turn the allocations at the function's top into trailing arguments."""
-    block, types = function.regions[0].blocks[0], []
-    for op in [o.operation for o in block.operations]:
-        if op.name == "memref.alloc":
-            type_ = ir.MemRefType(op.results[0].type)
-            op.results[0].replace_all_uses_with(block.add_argument(type_, op.location))
-            types.append(type_)
-            op.erase()
-    inputs = [a.type for a in block.arguments]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
-    return types
+def emit_launches(name: str, steps: Sequence[Step], arguments: Sequence[ir.Value]) -> None:
+    """The launches of ``steps``, at the insertion point."""
+    made: dict[int, ir.Value] = {}
+    for step in steps:
+        parameters = []
+        for buffer in step.buffers:
+            if isinstance(buffer, Temporary):
+                if id(buffer) not in made:
+                    made[id(buffer)] = host.temporary(buffer.shape, buffer.element)
+                parameters.append(host.pointer(made[id(buffer)]))
+            else:
+                parameters.append(host.pointer(arguments[buffer]))
+        host.launch(f"{name}_code", step.entry, parameters, (step.extent, 1, 1), (1, 1, 1))
 
 
-def _outermost(function: func.FuncOp) -> int:
-    """The extent of the loop that chunks can share; 1 where there is none.
+def build(kernel: func.FuncOp, prefix: str) -> tuple[ir.Module, list[Step]]:
+    """A module with the native functions of ``kernel``, called ``prefix`` and ``prefix_1``..., and how to run them in order.
 
-    Every structured operation must be parallel in its first loop, write row i of its result in iteration i of it, and read
-    a buffer that the kernel writes at its own row alone.
+    A name of their own: a kernel called @powf must not take the place of libm's function.
     """
-    operations = [o.operation for o in function.regions[0].blocks[0].operations if o.operation.name != "func.return"]
-    structured = [o for o in operations if o.name.startswith("linalg.")]
-    if not structured or any(o not in structured and not o.name.startswith(("arith.", "memref.get_global")) for o in operations):
-        return 1
-    written = [v for o in structured for v in _outs(o)]
-    extents = set()
-    for op in structured:
-        if op.name == "linalg.fill":
-            type_ = ir.MemRefType(op.operands[1].type)
-            extents.add(type_.shape[0] if type_.rank else 1)
+    with kernel.context, ir.Location.unknown():
+        copy = ir.Module.create()
+        copy.body.append(kernel.operation.clone(ip=False))
+        split_contractions(copy)
+        buffers = to_buffers(copy.body.operations[0])
+        function = next(o for o in buffers.body.operations if isinstance(o, func.FuncOp))
+        expand_vector_math(function)
+        steps = _Builder(buffers, function, prefix).run()
+    return buffers, steps
+
+
+class _Builder:
+    def __init__(self, module: ir.Module, function: func.FuncOp, prefix: str) -> None:
+        self._module, self._function, self._prefix = module, function, prefix
+        self._block = function.regions[0].blocks[0]
+        self._temporaries: dict[ir.Value, Temporary] = {}
+        self._steps: list[Step] = []
+
+    def run(self) -> list[Step]:
+        whole = self._function.operation.clone(ip=False)  # reading the operations changes their bodies
+        self._find_temporaries()
+        if not self._structured([o.operation for o in self._block.operations]):
+            self._function.operation.erase()
+            self._module.body.append(whole)
+            self._function = next(o for o in self._module.body.operations if isinstance(o, func.FuncOp))
+            self._block = self._function.regions[0].blocks[0]
+            self._find_temporaries()
+            self._steps = [self._serial()]
+        else:
+            self._function.operation.erase()
+        run_upstream(self._module, "canonicalize,cse")
+        return self._steps
+
+    def _find_temporaries(self) -> None:
+        self._temporaries = {}
+        for op in self._block.operations:
+            if op.operation.name == "memref.alloc":
+                type_ = ir.MemRefType(op.operation.results[0].type)
+                self._temporaries[op.operation.results[0]] = Temporary(tuple(type_.shape), type_.element_type)
+
+    def _structured(self, operations: list[ir.Operation]) -> bool:
+        """A function for each structured operation; False, with nothing made, if the kernel holds anything else."""
+        plan: list[Nest] = []
+        starts: dict[ir.Value, ir.Value] = {}
+        pending: dict[ir.Value, Nest] = {}
+        for op in operations:
+            if op.name in ("func.return", "memref.alloc", "memref.dealloc") or op.name in _VIEWS:
+                continue
+            if op.name.startswith(_SCALARS) or (op.name == "memref.load" and self._read_only(root_of(op.operands[0]))):
+                continue
+            if op.name != "linalg.generic":
+                return False
+            touched = {root_of(v) for inner in walk(op) for v in inner.operands if isinstance(v.type, ir.MemRefType)}
+            nest = read_nest(op, starts, self._dead)
+            if nest is None:
+                if all(self._dead(root_of(v), op) for v in op.opview.outputs):
+                    continue
+                return False
+            own = {r.operand.root: r for r in nest.results}
+            for root in touched & set(pending):
+                replaced = root in own and own[root].start is not None and self._covers(own[root].operand, nest)
+                if not replaced and root in own and not own[root].stored:
+                    replaced = True
+                if not replaced:
+                    plan.append(pending[root])
+                del pending[root]
+            for root in own:
+                starts.pop(root, None)
+            value = _filled(op)
+            if value is not None and op.opview.outputs[0] == root_of(op.opview.outputs[0]):
+                root = op.opview.outputs[0]
+                starts[root], pending[root] = value, nest
+            else:
+                plan.append(nest)
+        plan += [n for root, n in pending.items() if root not in self._temporaries]
+        for nest in plan:
+            if nest.extent:
+                self._emit(nest)
+        return True
+
+    def _covers(self, operand, nest: Nest) -> bool:
+        return _count(operand.value.type.shape) == _count([s for s, k in zip(nest.sizes, _parallel(nest.op)) if k])
+
+    def _read_only(self, root: ir.Value) -> bool:
+        """Whether the kernel never writes to this buffer."""
+        if root in self._temporaries:
+            return False
+        for op in walk(self._function):
+            if op.name == "linalg.generic":
+                written = [root_of(v) for v in op.opview.outputs]
+            elif op.name == "memref.store":
+                written = [root_of(op.operands[1])]
+            else:
+                continue
+            if root in written:
+                return False
+        return True
+
+    def _dead(self, root: ir.Value, op: ir.Operation) -> bool:
+        """Whether a temporary is written by ``op`` and fills before it, and read by nothing else."""
+        if root not in self._temporaries:
+            return False
+        for use in root.uses:
+            user = use.owner.operation
+            if user == op:
+                if use.operand_number < len(op.opview.inputs):
+                    return False
+            elif user.name == "memref.dealloc":
+                continue
+            elif user.name != "linalg.generic" or _filled(user) is None:
+                return False
+        return True
+
+    def _function_for(self, buffers: Sequence[ir.Value | Temporary]) -> tuple[func.FuncOp, list[ir.Value]]:
+        types = [b.type if isinstance(b, ir.Value) else ir.MemRefType.get(list(b.shape), b.element) for b in buffers]
+        name = self._prefix if not self._steps else f"{self._prefix}_{len(self._steps)}"
+        index = ir.IndexType.get()
+        with ir.InsertionPoint(self._module.body):
+            function = func.FuncOp(name, ([*types, index, index], []))
+        block = function.add_entry_block()
+        return function, list(block.arguments)
+
+    def _step(self, function: func.FuncOp, buffers: Sequence[ir.Value | Temporary], extent: int) -> None:
+        places = tuple(self._place(b) for b in buffers)
+        self._steps.append(Step(function.name.value, places, extent))
+
+    def _place(self, buffer: ir.Value | Temporary) -> int | Temporary:
+        if isinstance(buffer, Temporary):
+            return buffer
+        return self._temporaries[buffer] if buffer in self._temporaries else ir.BlockArgument(buffer).arg_number
+
+    def _emit(self, nest: Nest) -> None:
+        """The function of one structured operation; for a reduction in parts, also the one that adds the parts up."""
+        taken = _taken(nest)
+        roots = [r for r in dict.fromkeys([*nest.roots, *(root_of(v) for v in taken if isinstance(v.type, ir.MemRefType))])
+                 if owner(r) is None or r in self._temporaries]
+        partials = [Temporary((nest.order.parts * size,), element) for size, element in nest.partial_sizes]
+        function, arguments = self._function_for([*roots, *partials])
+        scope = _Scope(dict(zip(roots, arguments)))
+        with ir.InsertionPoint(function.regions[0].blocks[0]):
+            for value in taken:
+                new = scope.value(value)
+                for inner in walk(nest.op):
+                    if inner != nest.op:
+                        inner.replace_uses_of_with(value, new)
+            nest.emit(*arguments[-2:], scope.flat, scope.value, arguments[len(roots):-2])
+            func.ReturnOp([])
+        self._step(function, [*roots, *partials], nest.extent)
+        for number, partial in enumerate(partials):
+            self._add_parts(nest, number, partial)
+
+    def _add_parts(self, nest: Nest, number: int, partial: Temporary) -> None:
+        result, size = nest.results[number], nest.partial_sizes[number][0]
+        root = result.operand.root
+        function, arguments = self._function_for([root, partial])
+        scope = _Scope({root: arguments[0]})
+        constant = lambda v: arith.constant(ir.IndexType.get(), v)  # noqa: E731
+        with ir.InsertionPoint(function.regions[0].blocks[0]):
+            target, parts = scope.flat(root), arguments[1]
+            begin, end = (arith.minui(arith.muli(a, constant(_SMALL)), constant(size)) for a in arguments[-2:])
+            loop = scf.ForOp(begin, end, constant(1))
+            with ir.InsertionPoint(loop.body):
+                place = loop.induction_variable
+                start = scope.value(result.start) if result.start is not None else memref.load(target, [place])
+                each = scf.ForOp(constant(0), constant(nest.order.parts), constant(1), [widen(start, result.running)])
+                with ir.InsertionPoint(each.body):
+                    value = memref.load(parts, [arith.addi(arith.muli(each.induction_variable, constant(size)), place)])
+                    scf.YieldOp([combine(result.combiner, each.inner_iter_args[0], value)])
+                memref.store(narrow(each.results_[0], result.element), target, [place])
+                scf.YieldOp([])
+            func.ReturnOp([])
+        self._step(function, [root, partial], -(-size // _SMALL))
+
+    def _serial(self) -> Step:
+        """The whole kernel as one function, which upstream's passes make."""
+        function, block = self._function, self._block
+        temporaries, arguments = list(self._temporaries), len(block.arguments)
+        for value in temporaries:
+            op = owner(value)
+            value.replace_all_uses_with(block.add_argument(value.type, op.location))
+            op.erase()
+        index = ir.IndexType.get()
+        for _ in range(2):
+            block.add_argument(index, function.location)
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in block.arguments], []))
+        function.attributes["sym_name"] = ir.StringAttr.get(self._prefix)
+        run_upstream(self._module, "func.func(convert-linalg-to-loops),canonicalize,cse")
+        register_accumulators(next(o for o in self._module.body.operations if isinstance(o, func.FuncOp)))
+        return Step(self._prefix, (*range(arguments), *(self._temporaries[v] for v in temporaries)), 1)
+
+
+class _Scope:
+    """What stands in a new function for values of the kernel: parameters for buffers, clones for the rest."""
+
+    def __init__(self, known: dict[ir.Value, ir.Value]) -> None:
+        self._known = dict(known)
+        self._flat: dict[ir.Value, ir.Value] = {}
+        self._inside = next(iter(known.values())).owner if known else ir.InsertionPoint.current.block
+
+    def value(self, value: ir.Value) -> ir.Value:
+        op = owner(value)
+        if value in self._known or op is None or not self._outside(op):
+            return self._known.get(value, value)
+        operands = [self.value(v) for v in op.operands]
+        with ir.InsertionPoint.at_block_begin(self._inside) if not operands else self._after(operands):
+            new = op.clone()
+        for i, v in enumerate(operands):
+            new.operands[i] = v
+        self._known.update(zip(op.results, new.results))
+        return self._known[value]
+
+    def _after(self, operands: list[ir.Value]) -> ir.InsertionPoint:
+        """Behind the last of the operands that are made in the entry block."""
+        made = [owner(v) for v in operands if owner(v) is not None]
+        last = None
+        for op in self._inside.operations:
+            if op.operation in made:
+                last = op.operation
+        if last is None:
+            return ir.InsertionPoint.at_block_begin(self._inside)
+        following = list(self._inside.operations)
+        at = next(i for i, o in enumerate(following) if o.operation == last)
+        return ir.InsertionPoint(following[at + 1]) if at + 1 < len(following) else ir.InsertionPoint(self._inside)
+
+    def _outside(self, op: ir.Operation) -> bool:
+        at = op
+        while at.name != "func.func":
+            at = at.parent
+        return at.operation != self._inside.owner.operation
+
+    def flat(self, root: ir.Value) -> ir.Value:
+        """A root as one dimension."""
+        buffer = self.value(root)
+        if buffer not in self._flat:
+            type_ = ir.MemRefType(buffer.type)
+            if type_.rank == 1:
+                self._flat[buffer] = buffer
+            else:
+                count = _count(type_.shape)
+                with self._after([buffer]):
+                    self._flat[buffer] = memref.ReinterpretCastOp(
+                        ir.MemRefType.get([count], type_.element_type), buffer, [], [], [], [0], [count], [1]
+                    ).result
+        return self._flat[buffer]
+
+
+def _taken(nest: Nest) -> list[ir.Value]:
+    """The values that the body takes from outside of the operation."""
+    inside: set[ir.Value] = set(nest.block.arguments)
+    found: dict[ir.Value, None] = {}
+    for op in walk(nest.op):
+        if op == nest.op:
             continue
-        if op.name != "linalg.generic" or "parallel" not in str(next(iter(op.attributes["iterator_types"]), "")):
-            return 1
-        maps = [m if isinstance(m, ir.AffineMap) else m.value for m in op.opview.indexing_maps]
-        for value, map_ in zip(op.operands, maps):
-            first = map_.results[0] if len(map_.results) else None
-            by_row = isinstance(first, ir.AffineDimExpr) and ir.AffineDimExpr(first).position == 0
-            if value in written and not by_row:
-                return 1
-            if by_row:
-                extents.add(ir.MemRefType(value.type).shape[0])
-        if any(o.name == "memref.load" and o.operands[0] in written for o in walk(op)):
-            return 1
-    return extents.pop() if len(extents) == 1 else 1
+        inside.update(op.results)
+        inside.update(a for region in op.regions for block in region.blocks for a in block.arguments)
+    for op in walk(nest.op):
+        if op != nest.op:
+            found.update((v, None) for v in op.operands if v not in inside)
+    return list(found)
 
 
-def _outs(op: ir.Operation) -> list[ir.Value]:
-    if op.name == "linalg.fill":
-        return [op.operands[1]]
-    return list(op.operands)[-(len(op.opview.outputs) if hasattr(op.opview, "outputs") else 1):]
+def _filled(op: ir.Operation) -> ir.Value | None:
+    """The scalar that a generic fills its one result with."""
+    if op.name != "linalg.generic" or len(op.opview.outputs) != 1 or not all(_parallel(op)):
+        return None
+    block = op.regions[0].blocks[0]
+    value = block.operations[0].operands[0] if len(list(block.operations)) == 1 else None
+    if value is None:
+        return None
+    if isinstance(value, ir.BlockArgument) and value.owner == block:
+        if value.arg_number >= len(op.opview.inputs):
+            return None
+        value = op.operands[value.arg_number]
+        return None if isinstance(value.type, ir.MemRefType) else value
+    return value
 
 
-def _bound(function: func.FuncOp, extent: int) -> None:
-    """Add the arguments ``begin`` and ``end`` behind, and run the outermost loops between them."""
-    block = function.regions[0].blocks[0]
-    index = ir.IndexType.get()
-    begin, end = block.add_argument(index, function.location), block.add_argument(index, function.location)
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in block.arguments], []))
-    if extent == 1:
-        return
-    for op in [o.operation for o in block.operations]:
-        if op.name == "scf.for":
-            upper = owner(op.operands[1])
-            if upper is None or ir.IntegerAttr(upper.attributes["value"]).value != extent:
-                raise ValueError(f"the outermost loop does not run to {extent}")
-            op.operands[0], op.operands[1] = begin, end
+def _parallel(op: ir.Operation) -> list[bool]:
+    return ["parallel" in str(k) for k in op.attributes["iterator_types"]]
 
+
+def _count(shape: Sequence[int]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
 

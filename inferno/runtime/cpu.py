@@ -1,104 +1,141 @@
-"""Run a plan on the CPU: native kernels, their work spread over threads, and torch's own matmul."""
+"""Run a plan on the CPU: native kernels, many in one call, and torch's own matmul between them."""
 
 import ctypes
-import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from inferno.errors import CompileError
 from inferno.runtime.library import FUNCTIONS
+from inferno.runtime.native import BASES, FIRST, ROWS, THREADS, host_program, openmp_library
 from inferno.runtime.plan import Buffer, Launch, LibraryCall, Plan
-from inferno.targets.cpu import NativeCode
+from inferno.targets.cpu import ENTRY, NativeCode
 
 DTYPES = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32,
     "i16": torch.int16, "i8": torch.int8, "ui8": torch.uint8, "si8": torch.int8, "i1": torch.bool, "f8E4M3FN": torch.float8_e4m3fn,
     "f8E5M2": torch.float8_e5m2, "complex<f32>": torch.complex64, "complex<f64>": torch.complex128,
 }
-# A thread's turn costs about 20 us here, in which one core streams about 200 KB.
-BYTES_PER_THREAD = 1 << 18
+# A thread's turn costs about 3 us here, in which one core streams about 60 KB.
+BYTES_PER_THREAD = 1 << 16
+ALIGNMENT = 256
 
 
 class CpuExecutable:
-    """A plan with its native code.  Safe to run from several threads."""
+    """A plan with its native code.  Safe to run from several threads: each call has a context of its own."""
 
     def __init__(self, plan: Plan, code: dict[str, str], dtypes: Sequence[torch.dtype]) -> None:
         """``code``: LLVM dialect text by kernel name; ``dtypes``: of the outputs, which tell signed from unsigned."""
         self._plan = plan
-        self._native = NativeCode({f"{n}__loops": t for n, t in code.items() if t})
-        self._owners = {o.result: (o.shape, dtypes[i]) for i, o in enumerate(plan.outputs) if o.result == i}
         for step in plan.steps:
             if isinstance(step, LibraryCall) and step.function not in FUNCTIONS:
                 raise CompileError(f"the plan calls {step.function}, which is not among {', '.join(FUNCTIONS)}")
+        self._fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
+        self._shapes = [(plan.outputs[i].shape, dtypes[i]) for i in self._fresh]
+        self._simple = [o.result for o in plan.outputs] == self._fresh
+        launches = [s for s in plan.steps if isinstance(s, Launch)]
+        entries = list(dict.fromkeys(_entry(s) for s in launches))
+        library = openmp_library()
+        self._threaded = library is not None
+        text = host_program(entries, max((len(s.parameters) for s in launches), default=0), self._threaded)
+        self._native = NativeCode([*(t for t in code.values() if t), text], [library] if library else [])
+        self._run = self._native.function("inferno_run")
+        addresses = self._addresses(entries)
+        # Words of the state: the arguments' addresses, the fresh results', the workspace's.
+        self._bases = {("argument", i): BASES + i for i in range(len(plan.arguments))}
+        self._bases.update({("result", i): BASES + len(plan.arguments) + n for n, i in enumerate(self._fresh)})
+        self._workspace_word = BASES + len(plan.arguments) + len(self._fresh)
+        self._segments, self._rows = self._build_segments(addresses)
+        self._contexts: list[_Context] = []  # free ones; append and pop are atomic
+
+    def _addresses(self, entries: list[str]) -> dict[str, int]:
+        array = (ctypes.c_int64 * (len(entries) + 1))()
+        value = ctypes.c_int64(ctypes.addressof(array))
+        slot = ctypes.c_int64(ctypes.addressof(value))
+        self._native.function("inferno_addresses")(ctypes.addressof(slot))
+        return dict(zip(entries, array))
+
+    def _build_segments(self, addresses: dict[str, int]) -> tuple[list, ctypes.Array]:
+        """Steps as (first word of the rows, number of rows) or (library function, its buffers); and the rows."""
+        segments: list = []
+        words: list[int] = []
+        for step in self._plan.steps:
+            if isinstance(step, LibraryCall):
+                segments.append((FUNCTIONS[step.function](step.options), step.parameters))
+                continue
+            if segments and isinstance(segments[-1][0], int):
+                segments[-1] = (segments[-1][0], segments[-1][1] + 1)
+            else:
+                segments.append((len(words), 1))
+            touched = sum(math.prod(p.shape) * DTYPES[p.element].itemsize for p in step.parameters)
+            words += [addresses[_entry(step)], step.grid[0], min(step.grid[0], touched // BYTES_PER_THREAD), len(step.parameters)]
+            for p in step.parameters:
+                words += [self._workspace_word, p.index] if p.place == "workspace" else [self._bases[p.place, p.index], 0]
+        rows = (ctypes.c_int64 * max(1, len(words)))(*words)
+        base = ctypes.addressof(rows)
+        return [(base + 8 * s[0], s[1]) if isinstance(s[0], int) else s for s in segments], rows
 
     def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these arguments, which must be contiguous."""
-        fresh = {i: torch.empty(shape, dtype=dtype) for i, (shape, dtype) in self._owners.items()}
-        workspace = torch.empty(self._plan.workspace_bytes + 256, dtype=torch.uint8)
-        start = -workspace.data_ptr() % 256  # torch aligns to 64
-        memory = {"argument": arguments, "result": fresh}
-
-        def address(buffer: Buffer) -> int:
-            if buffer.place == "workspace":
-                return workspace.data_ptr() + start + buffer.index
-            return memory[buffer.place][buffer.index].data_ptr()
-
-        def view(buffer: Buffer) -> Tensor:
-            dtype = DTYPES[buffer.element]
-            if buffer.place == "workspace":
-                count = dtype.itemsize * _count(buffer.shape)
-                return workspace[start + buffer.index : start + buffer.index + count].view(dtype).view(buffer.shape)
-            return memory[buffer.place][buffer.index].view(buffer.shape)
-
-        for step in self._plan.steps:
-            if isinstance(step, Launch):
-                self._launch(step, [address(p) for p in step.parameters])
+        fresh = [torch.empty(shape, dtype=dtype) for shape, dtype in self._shapes]
+        try:
+            context = self._contexts.pop()
+        except IndexError:
+            context = _Context(self)
+        state, base = context.state, context.base
+        word = BASES
+        for tensor in arguments:
+            state[word] = tensor.data_ptr()
+            word += 1
+        for tensor in fresh:
+            state[word] = tensor.data_ptr()
+            word += 1
+        state[THREADS] = torch.get_num_threads()
+        for segment in context.segments:
+            first, second = segment
+            if isinstance(first, int):
+                state[FIRST], state[ROWS] = segment
+                self._run(base)
             else:
-                FUNCTIONS[step.function](step.options, *(view(p) for p in step.parameters))
-        return [(arguments[o.argument] if o.argument >= 0 else fresh[o.result]).view(o.shape) for o in self._plan.outputs]
-
-    def _launch(self, step: Launch, addresses: list[int]) -> None:
-        function = self._native.functions[step.kernel.split("::")[1]]
-        extent = step.grid[0]
-        touched = sum(_count(p.shape) * DTYPES[p.element].itemsize for p in step.parameters)
-        parts = min(extent, torch.get_num_threads(), max(1, touched // BYTES_PER_THREAD))
-        if parts == 1:
-            _call(function, 0, extent, addresses)
-            return
-        bounds = [extent * i // parts for i in range(parts + 1)]
-        futures = [_threads().submit(_call, function, a, b, addresses) for a, b in zip(bounds[1:], bounds[2:])]
-        _call(function, bounds[0], bounds[1], addresses)
-        for future in futures:
-            future.result()
+                with torch.no_grad():
+                    first(*[view(arguments, fresh) for view in second])
+        self._contexts.append(context)
+        if self._simple:
+            return fresh
+        owned = dict(zip(self._fresh, fresh))
+        return [(arguments[o.argument] if o.argument >= 0 else owned[o.result]).view(o.shape) for o in self._plan.outputs]
 
 
-def _call(function, begin: int, end: int, addresses: list[int]) -> None:
-    """Call a native function: each slot of its one argument points at a value."""
-    count = len(addresses) + 2
-    values = (ctypes.c_int64 * count)(*addresses, begin, end)
-    base = ctypes.addressof(values)
-    slots = (ctypes.c_int64 * count)(*range(base, base + 8 * count, 8))
-    function(ctypes.addressof(slots))
+class _Context:
+    """What one call at a time uses: the state, and the workspace, which stays, since making memory anew costs more than to
+    compute in it."""
+
+    def __init__(self, executable: CpuExecutable) -> None:
+        plan = executable._plan
+        self.state = (ctypes.c_int64 * (executable._workspace_word + 1))()
+        self.base = ctypes.addressof(self.state)
+        self.state[0], self.state[1] = self.base + 8, self.base  # the engine wants a pointer to a pointer to the argument
+        memory = torch.empty(plan.workspace_bytes + ALIGNMENT, dtype=torch.uint8)
+        self._workspace = memory[-memory.data_ptr() % ALIGNMENT :]  # torch aligns to 64
+        self.state[executable._workspace_word] = self._workspace.data_ptr()
+        self.segments = [
+            s if isinstance(s[0], int) else (s[0], [self._view(executable, b) for b in s[1]]) for s in executable._segments
+        ]
+
+    def _view(self, executable: CpuExecutable, buffer: Buffer) -> Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]:
+        """Gives the tensor of a buffer, from the call's arguments and fresh results."""
+        if buffer.place == "workspace":
+            dtype = DTYPES[buffer.element]
+            end = buffer.index + dtype.itemsize * math.prod(buffer.shape)
+            tensor = self._workspace[buffer.index : end].view(dtype).view(buffer.shape)
+            return lambda arguments, fresh: tensor
+        if buffer.place == "argument":
+            return lambda arguments, fresh: arguments[buffer.index]
+        number = executable._fresh.index(buffer.index)
+        return lambda arguments, fresh: fresh[number]
 
 
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
-
-
-_pool: ThreadPoolExecutor | None = None
-_pool_lock = threading.Lock()
-
-
-def _threads() -> ThreadPoolExecutor:
-    """Threads that share kernels' work; they hold no lock while native code runs."""
-    global _pool
-    with _pool_lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(max(1, torch.get_num_threads()), thread_name_prefix="inferno-cpu")
-        return _pool
+def _entry(step: Launch) -> str:
+    return step.kernel.split("::")[1] + ENTRY

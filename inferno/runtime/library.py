@@ -1,24 +1,60 @@
-"""The library functions that a plan can call, by the name that ``inferno.library`` has for them."""
+"""The library functions that a plan can call, by the name that ``inferno.library`` has for them.
 
+Each takes the call's options and returns the function of the operands' tensors, the last one being the destination.  A
+tensor that comes is the whole buffer, contiguous; the options say how to look at it.
+"""
+
+import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-
-def matmul(options: dict[str, Any], a: Tensor, b: Tensor, out: Tensor) -> None:
-    """``out = a @ b`` on strided views: ``sizes`` is (batch, m, n, k), ``lhs``, ``rhs`` and ``result`` are strides in elements
-    for (batch, m, k), (batch, k, n) and (batch, m, n)."""
-    batch, m, n, k = options["sizes"]
-    left = torch.as_strided(a, (batch, m, k), options["lhs"])
-    right = torch.as_strided(b, (batch, k, n), options["rhs"])
-    result = torch.as_strided(out, (batch, m, n), options["result"])
-    if left.dtype != result.dtype:
-        left, right = left.to(result.dtype), right.to(result.dtype)
-    if batch == 1:
-        torch.mm(left[0], right[0], out=result[0])
-    else:
-        torch.bmm(left, right, out=result)
+Call = Callable[..., None]
 
 
-FUNCTIONS = {"matmul": matmul}
+def matmul(options: dict[str, Any]) -> Call:
+    """``out[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]``.
+
+    ``batch``, ``m``, ``n``, ``k`` are lists of sizes: each index may be made of several.  ``lhs``, ``rhs`` and ``out`` are the
+    strides, in elements, for (batch, m, k), (batch, k, n) and (batch, m, n), ``offsets`` where each of the three begins.
+    The product is computed in the operands' type, as eager does.
+    """
+    batch, m, n, k = (list(options[name]) for name in ("batch", "m", "n", "k"))
+    lead = [math.prod(batch)] if batch else []
+    offsets = options["offsets"]
+    left = _view([*batch, *m, *k], options["lhs"], offsets[0], [*lead, math.prod(m), math.prod(k)])
+    right = _view([*batch, *k, *n], options["rhs"], offsets[1], [*lead, math.prod(k), math.prod(n)])
+    sizes, strides = [*batch, *m, *n], options["out"]
+    flat = len(batch) <= 1 and len(m) <= 1 and len(n) <= 1
+    target = _view(sizes, strides, offsets[2], [*lead, math.prod(m), math.prod(n)])
+    multiply = torch.bmm if batch else torch.mm
+
+    def call(a: Tensor, b: Tensor, out: Tensor) -> None:
+        a, b = left(a), right(b)
+        if a.dtype != b.dtype or not (a.dtype == out.dtype or a.dtype.is_floating_point):
+            a, b = a.to(out.dtype), b.to(out.dtype)
+        if flat and a.dtype == out.dtype:
+            multiply(a, b, out=target(out))
+        else:
+            torch.as_strided(out, sizes, strides, offsets[2]).copy_(multiply(a, b).view(sizes))
+
+    return call
+
+
+def _view(sizes: list[int], strides: list[int], offset: int, shape: list[int]) -> Callable[[Tensor], Tensor]:
+    """Look at a buffer by strides, and as ``shape``, which may need a copy."""
+    kept = [(size, stride) for size, stride in zip(sizes, strides)]
+    if len(kept) < len(shape):  # a dimension of size 1 has no stride
+        rest, padded = list(kept), []
+        for size in shape:
+            padded.append(rest.pop(0) if rest and rest[0][0] == size else (1, 1))
+        kept = padded
+    seen, steps = [s for s, _ in kept], [s for _, s in kept]
+    if seen == shape:
+        return lambda tensor: torch.as_strided(tensor, seen, steps, offset)
+    return lambda tensor: torch.as_strided(tensor, seen, steps, offset).reshape(shape)
+
+
+FUNCTIONS: dict[str, Callable[[dict[str, Any]], Call]] = {"matmul": matmul}

@@ -1,17 +1,19 @@
 """The last steps on the CPU: loops on buffers -> LLVM dialect text -> native code by MLIR's execution engine."""
 
 import ctypes
+from collections.abc import Callable, Sequence
 
-from inferno.mlir import ExecutionEngine, func, ir, new_context, run_upstream, walk
+from inferno.mlir import ExecutionEngine, arith, func, ir, new_context, run_upstream, walk
 
 _LOWER = (
-    "fold-memref-alias-ops,expand-strided-metadata,memref-expand,lower-affine,arith-expand,math-expand-ops{ops=fpowi},canonicalize,cse,"
+    "fold-memref-alias-ops,expand-strided-metadata,memref-expand,lower-affine,arith-expand{include-bf16=true},math-expand-ops{ops=fpowi},canonicalize,cse,"
     "convert-scf-to-cf,func.func(convert-math-to-llvm),convert-math-to-libm,convert-vector-to-llvm,"
     "finalize-memref-to-llvm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},"
     "convert-cf-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,convert-complex-to-llvm,convert-ub-to-llvm,"
     "reconcile-unrealized-casts,canonicalize,cse"
 )
 OPTIMIZATION = 3
+ENTRY = "__entry"
 
 
 def lower(module: ir.Module) -> str:
@@ -27,11 +29,14 @@ def lower(module: ir.Module) -> str:
             return ""
         for function in functions:
             _no_alias(function)
+            _step_conversions(function)
+        entries = _entries(functions)
         run_upstream(code, _LOWER)
         left = {o.name for o in walk(code) if not o.name.startswith(("llvm.", "builtin.module"))}
         if left:
             raise ValueError(f"not lowered to LLVM: {', '.join(sorted(left))}")
-        return str(code)
+        text = str(code).rstrip()
+        return f"{text.removesuffix('}')}{entries}}}\n"
 
 
 def _no_alias(function: func.FuncOp) -> None:
@@ -45,22 +50,55 @@ def _no_alias(function: func.FuncOp) -> None:
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(marks)
 
 
-class NativeCode:
-    """Compiled functions by name.  Each takes one pointer, to an array of pointers to its arguments."""
+def _step_conversions(function: func.FuncOp) -> None:
+    """Between float64 and 16 bits there is no instruction: go through float32, as eager does."""
+    f32 = ir.F32Type.get()
+    for op in walk(function, "arith.truncf", "arith.extf"):
+        source, result = op.operands[0].type, op.results[0].type
+        if {source.width, result.width} == {16, 64}:
+            with ir.InsertionPoint(op):
+                convert = arith.truncf if op.name == "arith.truncf" else arith.extf
+                op.results[0].replace_all_uses_with(convert(result, convert(f32, op.operands[0])))
+            op.erase()
 
-    def __init__(self, texts: dict[str, str]) -> None:
-        """``texts``: LLVM dialect text by name of the function in it that is wanted."""
+
+def _entries(functions: list[func.FuncOp]) -> str:
+    """For each function one that takes its buffers from an array: ``@<name>__entry(addresses, begin, end)``."""
+    text = ""
+    for function in functions:
+        if function.is_external:
+            continue
+        name, count = function.name.value, len(function.type.inputs) - 2
+        lines = [
+            f"    %g{i} = llvm.getelementptr %p[{i}] : (!llvm.ptr) -> !llvm.ptr, i64\n    %a{i} = llvm.load %g{i} : !llvm.ptr -> !llvm.ptr\n"
+            for i in range(count)
+        ]
+        operands, types = ", ".join([*(f"%a{i}" for i in range(count)), "%b", "%e"]), ", ".join(["!llvm.ptr"] * count + ["i64"] * 2)
+        text += (
+            f"  llvm.func @{name}{ENTRY}(%p: !llvm.ptr, %b: i64, %e: i64) {{\n{''.join(lines)}"
+            f"    llvm.call @{name}({operands}) : ({types}) -> ()\n    llvm.return\n  }}\n"
+        )
+    return text
+
+
+class NativeCode:
+    """Machine code of LLVM dialect text, made in this process for this machine."""
+
+    def __init__(self, texts: Sequence[str], libraries: Sequence[str] = ()) -> None:
+        """``libraries``: paths of shared libraries that the code calls."""
         context = new_context()
         with context, ir.Location.unknown():
             module = ir.Module.create()
             seen: set[str] = set()
-            for text in texts.values():
+            for text in texts:
                 for op in ir.Module.parse(text).body.operations:
                     name = ir.StringAttr(op.operation.attributes["sym_name"]).value
                     if name not in seen:  # declarations of libm's functions are shared
                         seen.add(name)
                         module.body.append(op.operation.clone(ip=False))
-            self._engine = ExecutionEngine(module, opt_level=OPTIMIZATION)
+            self._engine = ExecutionEngine(module, opt_level=OPTIMIZATION, shared_libs=list(libraries))
             self._engine.initialize()
-        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-        self.functions = {name: prototype(self._engine.raw_lookup(name)) for name in texts}
+
+    def function(self, name: str) -> Callable[[int], None]:
+        """A function of the code as MLIR wraps it: its one argument points at pointers to the values of its arguments."""
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup(name))

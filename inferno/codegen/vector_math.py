@@ -1,0 +1,281 @@
+"""Elementary functions in float32 as plain arithmetic, which LLVM vectorizes on the CPU; libm's are calls, one element each.
+
+Each is good to about 1 ulp and keeps NaN, infinities, signed zeros and subnormal numbers.  float64, and functions that are not
+here (sin, cos, pow of a variable exponent), stay calls of libm.  bf16 and f16 are computed in float32.
+
+* exp: x = n ln 2 + r (Cody and Waite, ln 2 in two parts), a polynomial in r, and 2^n in two factors, so that results may be
+  subnormal.  n comes out of the low bits of x / ln 2 + 1.5 * 2^23, without a conversion that NaN would break.
+* log: x = 2^e m with m in [sqrt(1/2), sqrt 2), a polynomial in m - 1.
+* erf: an odd polynomial to 1, beyond it 1 - erfc(|x|); erfc(|x|) = (1 + s P(s)) exp(-x^2), s = 0.37|x| / (1 + 0.37|x|), the form of
+  Abramowitz and Stegun 7.1.26.  GELU's 1 + erf(x) is taken from erfc, without cancellation.
+* tanh: an odd polynomial to 0.6, beyond it 1 - 2 / (exp(2|x|) + 1).
+
+The polynomials are our own minimax fits (Lawson's iteration), rounded to float32; relative errors below 1.4e-8.
+"""
+
+import math as pymath
+from collections.abc import Callable, Sequence
+
+from inferno.mlir import arith, ir, math, owner, walk
+
+_EXP = (0.4999999403953552, 0.16666515171527863, 0.04166845604777336, 0.008369418792426586, 0.0013813144760206342)
+_LOG = (
+    0.3333333134651184, -0.2500081956386566, 0.20001226663589478, -0.16623356938362122, 0.14201757311820984,
+    -0.13160182535648346, 0.1276157647371292, -0.07634496688842773,
+)
+_ERF = (-0.3761262893676758, 0.11283617466688156, -0.02685491554439068, 0.00519016245380044, -0.0008024818962439895, 7.898695184849203e-05)
+_ERFC = (1.0, -3.0496737957000732, 4.254940032958984, -3.291621685028076, 0.9882299900054932, 0.3985849916934967, -0.31817227602005005)
+_ERFC_SCALE = 0.37
+_TANH = (-0.33333298563957214, 0.13331924378871918, -0.053783830255270004, 0.020795971155166626, -0.005895158741623163)
+_LN2_HIGH = 0.693145751953125  # 13 bits are 0: its products with n are exact
+_LN2_LOW = pymath.log(2) - _LN2_HIGH
+_MAGIC = 12582912.0  # 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+_MAGIC_BITS = 0x4B400000
+_INFINITY = float("inf")
+
+
+def expand_vector_math(function) -> None:
+    """Rewrite the math operations on floats of 32 bits or fewer below ``function``, in place."""
+    operation = function.operation
+    with operation.context, ir.Location.unknown():
+        for op in walk(operation, "arith.addf"):
+            _one_plus_erf(op)
+        for op in walk(operation):
+            if op.name == "math.powf" or op.name == "math.fpowi":
+                _power(op)
+            elif op.name in _FUNCTIONS and len(list(op.results[0].uses)):
+                _expand(op, _FUNCTIONS[op.name])
+
+
+def _expand(op: ir.Operation, build: Callable[[ir.Value], ir.Value]) -> None:
+    type_ = op.results[0].type
+    if not isinstance(type_, (ir.F32Type, ir.BF16Type, ir.F16Type)):
+        return
+    with ir.InsertionPoint(op):
+        wide = op.operands[0] if isinstance(type_, ir.F32Type) else arith.extf(ir.F32Type.get(), op.operands[0])
+        value = build(wide)
+        value = value if isinstance(type_, ir.F32Type) else arith.truncf(type_, value)
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+
+
+def _number(value: float) -> ir.Value:
+    f32 = ir.F32Type.get()
+    return arith.constant(f32, ir.FloatAttr.get(f32, value))
+
+
+def _integer(value: int) -> ir.Value:
+    return arith.constant(ir.IntegerType.get_signless(32), value)
+
+
+def _op(name: str, *operands: ir.Value) -> ir.Value:
+    """Arithmetic that may contract to fused multiply-adds, which round once."""
+    contract = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")}
+    return ir.Operation.create(name, results=[operands[0].type], operands=list(operands), attributes=contract).results[0]
+
+
+def _add(a: ir.Value, b: ir.Value) -> ir.Value:
+    return _op("arith.addf", a, b)
+
+
+def _sub(a: ir.Value, b: ir.Value) -> ir.Value:
+    return _op("arith.subf", a, b)
+
+
+def _mul(a: ir.Value, b: ir.Value) -> ir.Value:
+    return _op("arith.mulf", a, b)
+
+
+def _polynomial(x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+    """Horner's rule, lowest power first."""
+    total = _number(coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        total = _add(_mul(total, x), _number(c))
+    return total
+
+
+def _compare(kind: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.cmpf(getattr(arith.CmpFPredicate, kind), a, b)
+
+
+def _bits(x: ir.Value) -> ir.Value:
+    return arith.bitcast(ir.IntegerType.get_signless(32), x)
+
+
+def _float(bits: ir.Value) -> ir.Value:
+    return arith.bitcast(ir.F32Type.get(), bits)
+
+
+def _reduced(x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """(n as an integer, n, r) with x = n ln 2 + r."""
+    shifted = _add(_mul(x, _number(pymath.log2(pymath.e))), _number(_MAGIC))
+    n = arith.subf(shifted, _number(_MAGIC))
+    r = _sub(_sub(x, _mul(n, _number(_LN2_HIGH))), _mul(n, _number(_LN2_LOW)))
+    return arith.subi(_bits(shifted), _integer(_MAGIC_BITS)), n, r
+
+
+def _clamp(x: ir.Value, low: float, high: float) -> ir.Value:
+    """NaN stays."""
+    x = arith.select(_compare("OLT", x, _number(low)), _number(low), x)
+    return arith.select(_compare("OGT", x, _number(high)), _number(high), x)
+
+
+def _power_of_two(n: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """2^n as two factors, for n from -252 to 254."""
+    half = arith.shrsi(n, _integer(1))
+    return tuple(_float(arith.shli(arith.addi(part, _integer(127)), _integer(23))) for part in (half, arith.subi(n, half)))
+
+
+def _exp(x: ir.Value) -> ir.Value:
+    n, _, r = _reduced(_clamp(x, -104.0, 89.0))  # beyond: 0 and infinity
+    return _scaled(_exp_reduced(r), n)
+
+
+def _exp_reduced(r: ir.Value) -> ir.Value:
+    return _add(_add(_mul(_mul(r, r), _polynomial(r, _EXP)), r), _number(1.0))
+
+
+def _scaled(value: ir.Value, n: ir.Value) -> ir.Value:
+    first, second = _power_of_two(n)
+    return arith.mulf(arith.mulf(value, first), second)
+
+
+def _exp2(x: ir.Value) -> ir.Value:
+    x = _clamp(x, -151.0, 129.0)
+    shifted = arith.addf(x, _number(_MAGIC))
+    r = _mul(arith.subf(x, arith.subf(shifted, _number(_MAGIC))), _number(pymath.log(2)))
+    return _scaled(_exp_reduced(r), arith.subi(_bits(shifted), _integer(_MAGIC_BITS)))
+
+
+def _expm1(x: ir.Value) -> ir.Value:
+    """2^n (exp(r) - 1) + (2^n - 1), which does not cancel; where 2^n is not a float, exp(x) will do."""
+    n, _, r = _reduced(_clamp(x, -104.0, 89.0))
+    small = _add(_mul(_mul(r, r), _polynomial(r, _EXP)), r)
+    first, second = _power_of_two(n)
+    scale = arith.mulf(first, second)
+    value = _add(_mul(small, scale), arith.subf(scale, _number(1.0)))
+    large = arith.mulf(arith.mulf(_add(small, _number(1.0)), first), second)
+    value = arith.select(_compare("OGT", x, _number(80.0)), large, value)
+    # The nearest integer to x / ln 2 is 0 near 0, so that r is x; adding 0 would lose the sign of -0.
+    return arith.select(_compare("OEQ", x, _number(0.0)), x, value)
+
+
+def _mantissa(x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """(e, m - 1) of a positive number."""
+    subnormal = _compare("OLT", x, _number(2.0**-126))
+    bits = _bits(arith.select(subnormal, arith.mulf(x, _number(2.0**23)), x))
+    e = arith.shrsi(arith.subi(bits, _integer(0x3F3504F3)), _integer(23))  # the bits of sqrt(1/2)
+    m = _float(arith.subi(bits, arith.shli(e, _integer(23))))
+    number = arith.sitofp(ir.F32Type.get(), e)
+    number = arith.select(subnormal, arith.subf(number, _number(23.0)), number)
+    return number, arith.subf(m, _number(1.0))
+
+
+def _log_edges(x: ir.Value, value: ir.Value) -> ir.Value:
+    value = arith.select(_compare("OEQ", x, _number(_INFINITY)), x, value)
+    value = arith.select(_compare("OEQ", x, _number(0.0)), _number(-_INFINITY), value)
+    return arith.select(_compare("UGE", x, _number(0.0)), arith.select(_compare("UNO", x, x), x, value), _number(float("nan")))
+
+
+def _log_mantissa(f: ir.Value) -> ir.Value:
+    """log(1 + f) - f"""
+    square = _mul(f, f)
+    return _sub(_mul(_mul(square, f), _polynomial(f, _LOG)), _mul(square, _number(0.5)))
+
+
+def _log(x: ir.Value) -> ir.Value:
+    e, f = _mantissa(x)
+    low = _add(_mul(e, _number(_LN2_LOW)), _log_mantissa(f))
+    return _log_edges(x, _add(_mul(e, _number(_LN2_HIGH)), _add(f, low)))
+
+
+def _log_base(base: float) -> Callable[[ir.Value], ir.Value]:
+    def build(x: ir.Value) -> ir.Value:
+        e, f = _mantissa(x)
+        natural = _add(f, _log_mantissa(f))
+        scale = 1 / pymath.log(base)
+        return _log_edges(x, _add(_mul(natural, _number(scale)), _mul(e, _number(pymath.log(2) * scale))))
+
+    return build
+
+
+def _log1p(x: ir.Value) -> ir.Value:
+    """log(u) for u = 1 + x, corrected by what the addition lost."""
+    u = arith.addf(x, _number(1.0))
+    lost = arith.subf(x, arith.subf(u, _number(1.0)))
+    correction = arith.divf(lost, u)
+    finite = arith.andi(_compare("OGT", u, _number(0.0)), _compare("OLT", u, _number(_INFINITY)))
+    value = arith.addf(_log(u), arith.select(finite, correction, _number(0.0)))
+    return arith.select(_compare("OEQ", x, _number(0.0)), x, value)
+
+
+def _tanh(x: ir.Value) -> ir.Value:
+    distance = math.absf(x)
+    large = _sub(_number(1.0), arith.divf(_number(2.0), arith.addf(_exp(_add(distance, distance)), _number(1.0))))
+    square = _mul(distance, distance)
+    small = _add(_mul(_mul(_polynomial(square, _TANH), square), distance), distance)
+    return math.copysign(arith.select(_compare("OLT", distance, _number(0.6)), small, large), x)
+
+
+def _erfc(distance: ir.Value) -> ir.Value:
+    """erfc of a number that is not negative."""
+    distance = arith.select(_compare("OGT", distance, _number(12.0)), _number(12.0), distance)
+    w = arith.mulf(distance, _number(_ERFC_SCALE))
+    s = arith.divf(w, arith.addf(w, _number(1.0)))
+    return _mul(_polynomial(s, _ERFC), _exp(_sub(_number(0.0), _mul(distance, distance))))
+
+
+def _erf(x: ir.Value) -> ir.Value:
+    distance = math.absf(x)
+    square = _mul(distance, distance)
+    odd = _add(_mul(_polynomial(square, _ERF), square), _number(2 / pymath.sqrt(pymath.pi)))
+    small = _mul(odd, distance)
+    large = arith.subf(_number(1.0), _erfc(distance))
+    return math.copysign(arith.select(_compare("OLT", distance, _number(1.0)), small, large), x)
+
+
+def _constant(value: ir.Value) -> float | None:
+    op = owner(value)
+    if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], (ir.FloatAttr, ir.IntegerAttr)):
+        return None
+    return float(op.attributes["value"].value)
+
+
+def _one_plus_erf(op: ir.Operation) -> None:
+    if not isinstance(op.results[0].type, ir.F32Type):
+        return
+    for a, b in ((0, 1), (1, 0)):
+        erf = owner(op.operands[a])
+        if erf is not None and erf.name == "math.erf" and _constant(op.operands[b]) == 1.0:
+            x = erf.operands[0]
+            with ir.InsertionPoint(op):
+                value = _erfc(math.absf(x))
+                value = arith.select(_compare("OLT", x, _number(0.0)), value, arith.subf(_number(2.0), value))
+            op.results[0].replace_all_uses_with(value)
+            op.erase()
+            return
+
+
+def _power(op: ir.Operation) -> None:
+    """Powers with the exponents that eager, too, computes by multiplications and roots."""
+    x, exponent = op.operands[0], _constant(op.operands[1])
+    if exponent not in (2.0, 3.0, 0.5, -0.5, -1.0, -2.0) or not isinstance(x.type, (ir.F32Type, ir.F64Type)):
+        return
+    with ir.InsertionPoint(op):
+        one = arith.constant(x.type, ir.FloatAttr.get(x.type, 1.0))
+        value = {
+            2.0: lambda: arith.mulf(x, x),
+            3.0: lambda: arith.mulf(arith.mulf(x, x), x),
+            0.5: lambda: math.sqrt(x),
+            -0.5: lambda: math.rsqrt(x),
+            -1.0: lambda: arith.divf(one, x),
+            -2.0: lambda: arith.divf(one, arith.mulf(x, x)),
+        }[exponent]()
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+
+
+_FUNCTIONS: dict[str, Callable[[ir.Value], ir.Value]] = {
+    "math.exp": _exp, "math.exp2": _exp2, "math.expm1": _expm1, "math.log": _log, "math.log2": _log_base(2.0), "math.log10": _log_base(10.0),
+    "math.log1p": _log1p, "math.tanh": _tanh, "math.erf": _erf,
+}
