@@ -55,19 +55,28 @@ def _on(subject: Subject, device: str) -> Subject:
     return Subject(subject.name, subject.model, tree(move, subject.args), tree(move, subject.kwargs))
 
 
+class _Shared(dict):
+    """Names that copies of an Expression share: imported modules cannot be copied."""
+
+    def __deepcopy__(self, memo: dict) -> "_Shared":
+        return self
+
+
 class Expression(torch.nn.Module):
     """A Python expression as a module: its names are this module's inputs, its hoisted modules submodules."""
 
     def __init__(self, code: Any, names: list[str], scope: dict[str, Any]) -> None:
         super().__init__()
         # torch.export keeps the lines of frames called forward alone.
-        self._code, self._names, self._scope = code.replace(co_name="forward"), names, scope
-        for name, value in scope.items():
-            if isinstance(value, torch.nn.Module):
-                self.add_module(name.lstrip("_"), value)
+        self._shared = _Shared(scope, __code__=code.replace(co_name="forward"))
+        self._names = names
+        self._parts = {name: f"m{name}" for name, value in scope.items() if isinstance(value, torch.nn.Module)}
+        for name, attribute in self._parts.items():
+            self.add_module(attribute, scope[name])
 
     def forward(self, *tensors: torch.Tensor) -> Any:
-        return eval(self._code, {**self._scope, **dict(zip(self._names, tensors))})
+        own = {name: getattr(self, attribute) for name, attribute in self._parts.items()}
+        return eval(self._shared["__code__"], {**self._shared, **own, **dict(zip(self._names, tensors))})
 
 
 def from_code(code: str) -> Subject:
