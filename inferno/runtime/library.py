@@ -38,7 +38,7 @@ def matmul(options: dict[str, Any]) -> Call:
         if flat and a.dtype == out.dtype:
             multiply(a, b, out=target(out))
         else:
-            torch.as_strided(out, sizes, strides, offsets[2]).copy_(multiply(a, b).view(sizes))
+            _strided(out, sizes, strides, offsets[2]).copy_(multiply(a, b).view(sizes))
 
     return call
 
@@ -53,8 +53,13 @@ def _view(sizes: list[int], strides: list[int], offset: int, shape: list[int]) -
         kept = padded
     seen, steps = [s for s, _ in kept], [s for _, s in kept]
     if seen == shape:
-        return lambda tensor: torch.as_strided(tensor, seen, steps, offset)
-    return lambda tensor: torch.as_strided(tensor, seen, steps, offset).reshape(shape)
+        return lambda tensor: _strided(tensor, seen, steps, offset)
+    return lambda tensor: _strided(tensor, seen, steps, offset).reshape(shape)
+
+
+def _strided(tensor: Tensor, sizes: list[int], strides: list[int], offset: int) -> Tensor:
+    """``offset`` counts from the tensor's first element; torch counts from that of its storage."""
+    return tensor.as_strided(sizes, strides, tensor.storage_offset() + offset if offset else None)
 
 
 FUNCTIONS: dict[str, Callable[[dict[str, Any]], Call]] = {"matmul": matmul}

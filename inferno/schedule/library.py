@@ -1,9 +1,10 @@
-"""The schedule of a kernel that a library computes."""
+"""The schedule of a kernel whose contraction a library computes; what is elementwise before and after it is loops."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from inferno.mlir import func
+from inferno.mlir import func, ir
+from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.target import Target
 
 
@@ -15,6 +16,25 @@ class Library:
     function: str = "matmul"
 
 
+# Below this many multiply-adds loops are done before a call of the library has begun (5 us, in which loops do 10000).
+SMALL = 8192
+# A shorter reduction is more like an elementwise operation, which the library does no better.
+SHORT = 4
+
+
 def choose(kernel: func.FuncOp, target: Target) -> Library | None:
-    """A kernel that is one contraction and nothing else is torch's matmul."""
-    return None
+    """A kernel around one contraction of matrices is torch's matmul."""
+    found = parse_contraction(kernel)
+    return Library() if found is not None and is_matmul(found) else None
+
+
+def is_matmul(c: Contraction) -> bool:
+    """Whether the contraction is a matmul that torch computes as the kernel does, and is worth a call."""
+    if c.B * c.M * c.N * c.K < SMALL or c.K < SHORT or (c.B > 1 and min(c.M, c.N) == 1):
+        return False
+    if any(o.extend == "arith.extui" for o in (c.lhs, c.rhs)):
+        return False  # torch would take the bytes as signed
+    types = {str(o.element) for o in (c.lhs, c.rhs)}
+    if isinstance(c.accumulator, ir.IntegerType):
+        return types <= {"i8", "i16", "i32", "i64"}
+    return len(types) == 1 and types <= {"f32", "f64", "bf16", "f16"} and (types == {str(c.accumulator)} or str(c.accumulator) == "f32")

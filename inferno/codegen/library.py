@@ -1,0 +1,228 @@
+"""The generator of kernels whose contraction a library computes.
+
+The kernel is split into the elementwise maps of the operands, the contraction, and the map of its result.  The maps become
+loops; the contraction is an ``inferno.library`` operation.  Where it can, its result goes to the kernel's destination, and
+the last map runs over it in place.
+"""
+
+from dataclasses import dataclass
+
+from inferno.codegen import launcher as host
+from inferno.codegen.loops import build, code_module, emit_launches
+from inferno.dialect import LibraryOp
+from inferno.mlir import arith, func, ir, linalg, owner, walk
+from inferno.schedule.accesses import Access, access, iterators, maps, merge
+from inferno.schedule.contraction import Contraction, Map, parse_contraction
+from inferno.schedule.library import Library
+from inferno.target import Target
+
+
+@dataclass(frozen=True)
+class _Temporary:
+    """A buffer between the parts of the kernel."""
+
+    shape: tuple[int, ...]
+    element: ir.Type
+
+
+@dataclass(frozen=True)
+class _Part:
+    """An elementwise map as a kernel of its own, and the outer buffer for each of its arguments: a number of the kernel's
+    arguments, or a temporary."""
+
+    module: ir.Module
+    kernel: func.FuncOp
+    buffers: tuple[int | _Temporary, ...]
+
+
+def generate(kernel: func.FuncOp, schedule: Library, target: Target) -> None:
+    """Make ``kernel`` the launcher of the library's call and of the loops around it."""
+    name = kernel.name.value
+    with kernel.context, ir.Location.unknown():
+        parts = _Splitter(parse_contraction(kernel))
+        built = [build(p.kernel, f"{name}__part{i}") for i, p in enumerate(parts.before + parts.after)]
+        if built:
+            ir.InsertionPoint(kernel.operation).insert(code_module(name, *(module for module, _ in built)))
+        with host.launcher(kernel) as arguments:
+            made: dict[int, ir.Value] = {}
+
+            def buffer(place: int | _Temporary) -> ir.Value:
+                if not isinstance(place, _Temporary):
+                    return arguments[place]
+                if id(place) not in made:
+                    made[id(place)] = host.temporary(place.shape, place.element)
+                return made[id(place)]
+
+            for number, (part, (_, steps)) in enumerate(zip(parts.before + parts.after, built)):
+                if number == len(parts.before):
+                    parts.call(schedule.function, buffer)
+                emit_launches(name, steps, [buffer(b) for b in part.buffers])
+            if not parts.after:
+                parts.call(schedule.function, buffer)
+
+
+class _Splitter:
+    """The parts of one contraction kernel."""
+
+    def __init__(self, c: Contraction) -> None:
+        self._c = c
+        self._function = c.module.body.operations[0]
+        self._arguments = list(self._function.entry_block.arguments)
+        self._op = next(o for o in walk(self._function, "linalg.generic") if "reduction" in iterators(o))
+        self.before: list[_Part] = []
+        self.after: list[_Part] = []
+        self._sides = [self._operand(number) for number in range(2)]
+        if c.lhs.access is not None and c.rhs.access is not None:
+            swapped = self._sides[0][1] != c.lhs.access
+        else:
+            mine = c.lhs.prologue if c.lhs.prologue is not None else c.rhs.prologue
+            first = owner(self._op.operands[0])
+            swapped = (first is not None and first == mine.generic) != (c.lhs.prologue is not None)
+        if swapped:
+            self._sides.reverse()
+        self._result = self._place_result()
+
+    def _operand(self, number: int) -> tuple[int | _Temporary, Access]:
+        """The buffer of a factor, computed first where it has to be, and how the contraction walks over it."""
+        value, map_ = self._op.operands[number], maps(self._op)[number]
+        if isinstance(value, ir.BlockArgument):
+            argument = value.arg_number
+            return argument, access(value, map_, argument)
+        temporary = _Temporary(tuple(value.type.shape), value.type.element_type)
+        generic = owner(value)
+        self.before.append(self._part(generic, {}, [temporary]))
+        return temporary, access(value, map_, -1)
+
+    def _place_result(self) -> tuple[int | _Temporary, Access]:
+        """Where the contraction's result goes; with an epilogue, the part that goes over it comes after."""
+        total, epilogue = self._op.results[0], self._c.epilogue
+        element = self._factor() if isinstance(self._c.accumulator, ir.FloatType) else self._c.accumulator
+        if epilogue is None:
+            argument = self._c.destinations[0].access.argument
+            return argument, access(total, maps(self._op)[-1], argument)
+        destinations: list[int | _Temporary] = self._destinations(epilogue)
+        place = self._in_place(epilogue, element, destinations)
+        if place is None:
+            temporary = _Temporary(tuple(total.type.shape), element)
+            self.after.append(self._part(epilogue.generic, {"read": temporary}, destinations))
+            return temporary, access(total, maps(self._op)[-1], -1)
+        self.after.append(self._part(epilogue.generic, {"in place": place}, destinations))
+        return destinations[place], access(total, maps(self._op)[-1], -1)
+
+    def _factor(self) -> ir.Type:
+        return ir.RankedTensorType(self._op.operands[0].type).element_type
+
+    def _destinations(self, epilogue: Map) -> list[int | _Temporary]:
+        """The buffer of each of the epilogue's results; one that is not returned has a temporary."""
+        found = {d.source: d.access.argument for d in self._c.destinations}
+        types = [r.type for r in epilogue.generic.results]
+        return [found[i] if i in found else _Temporary(tuple(t.shape), t.element_type) for i, t in enumerate(types)]
+
+    def _in_place(self, epilogue: Map, element: ir.Type, destinations: list) -> int | None:
+        """The result of the epilogue that can take the contraction's: it has its shape and type, and element for element."""
+        if any(d.source is None for d in self._c.destinations):
+            return None
+        generic, total = epilogue.generic, self._op.results[0]
+        every = maps(generic)
+        reads = {every[i] for i in epilogue.accumulators}
+        if len(reads) != 1:
+            return None
+        for i, result in enumerate(generic.results):
+            out = every[len(every) - len(generic.results) + i]
+            if out in reads and list(result.type.shape) == list(total.type.shape) and result.type.element_type == element:
+                return i if isinstance(destinations[i], int) else None
+        return None
+
+    def _part(self, generic: ir.Operation, accumulator: dict, destinations: list) -> _Part:
+        """``generic`` as a kernel function: its inputs, then its destinations."""
+        total = self._op.results[0]
+        count = len(generic.operands) - len(generic.results)
+        inputs: list[tuple[ir.Value | None, int | _Temporary]] = []
+        for value in list(generic.operands)[:count]:
+            if value == total:
+                if "read" in accumulator and accumulator["read"] not in [b for _, b in inputs]:
+                    inputs.append((value, accumulator["read"]))
+            elif isinstance(value, ir.BlockArgument) and value not in [v for v, _ in inputs]:
+                inputs.append((value, value.arg_number))
+        element = self._factor() if isinstance(self._c.accumulator, ir.FloatType) else self._c.accumulator
+        types = [ir.RankedTensorType.get(list(v.type.shape), element) if v == total else v.type for v, _ in inputs]
+        results = [r.type for r in generic.results]
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            function = func.FuncOp("part", ([*types, *results], results), visibility="private")
+        block = function.add_entry_block()
+        known = dict(zip((v for v, _ in inputs), block.arguments))
+        outs = list(block.arguments)[len(inputs):]
+        with ir.InsertionPoint(block):
+            new = self._rebuilt(generic, known, outs, accumulator.get("in place"))
+            func.ReturnOp(list(new.results))
+        return _Part(module, function, (*(b for _, b in inputs), *destinations))
+
+    def _rebuilt(self, generic: ir.Operation, known: dict, outs: list[ir.Value], in_place: int | None) -> ir.Operation:
+        """A copy of ``generic`` on other tensors.  The contraction's result may be narrower than the body takes it, or be in
+        destination ``in_place``."""
+        total, count = self._op.results[0], len(generic.operands) - len(generic.results)
+        every, old = maps(generic), generic.regions[0].blocks[0]
+        kept = [i for i in range(count) if not (in_place is not None and generic.operands[i] == total)]
+        operands = [known[v] if v in known else self._clone(v) for v in (generic.operands[i] for i in kept)]
+        indexing = [every[i] for i in (*kept, *range(count, len(every)))]
+        new = linalg.GenericOp(
+            [o.type for o in outs], operands, outs, ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in indexing]), generic.attributes["iterator_types"],
+        )
+        types = [v.type.element_type for v in (*operands, *outs)]
+        body = new.regions[0].blocks.append(*types, arg_locs=[ir.Location.unknown()] * len(types))
+        with ir.InsertionPoint(body):
+            values: dict[ir.Value, ir.Value] = {}
+            for i, argument in zip((*kept, *range(count, len(every))), body.arguments):
+                values[old.arguments[i]] = self._widened(argument, old.arguments[i].type)
+            for i in set(range(count)) - set(kept):
+                values[old.arguments[i]] = self._widened(body.arguments[len(kept) + in_place], old.arguments[i].type)
+            for op in old.operations:
+                clone = op.operation.clone()
+                for inner in walk(clone):
+                    for i, v in enumerate(inner.operands):
+                        if v in values:
+                            inner.operands[i] = values[v]
+                values.update(zip(op.operation.results, clone.results))
+        return new.operation
+
+    def _widened(self, value: ir.Value, type_: ir.Type) -> ir.Value:
+        return value if value.type == type_ else arith.extf(type_, value)
+
+    def _clone(self, value: ir.Value) -> ir.Value:
+        """A filled or empty tensor, made anew."""
+        op = owner(value)
+        operands = [self._clone(v) for v in op.operands]
+        new = op.clone()
+        for i, v in enumerate(operands):
+            new.operands[i] = v
+        return new.results[0]
+
+    def call(self, function: str, buffer) -> None:
+        """The library's call, at the insertion point."""
+        c, places = self._c, [*self._sides, self._result]
+        walked = [a for _, a in places]
+        groups = {}
+        for role in ("batch", "m", "n", "k"):
+            dims = getattr(c, role).dims
+            by = walked[0] if role == "k" else walked[2]
+            dims = sorted(dims, key=lambda d, by=by: -by.strides[d])
+            groups[role] = [(run[-1], _product(c.sizes[d] for d in run)) for run in merge(dims, c.sizes, walked)]
+
+        def strides(at: Access, *roles: str) -> ir.ArrayAttr:
+            return host.integers([at.strides[d] for role in roles for d, _ in groups[role]])
+
+        options = {
+            **{role: host.integers([size for _, size in runs]) for role, runs in groups.items()},
+            "lhs": strides(walked[0], "batch", "m", "k"), "rhs": strides(walked[1], "batch", "k", "n"),
+            "out": strides(walked[2], "batch", "m", "n"), "offsets": host.integers([a.offset for a in walked]),
+        }
+        parameters = [host.pointer(buffer(b)) for b, _ in places]
+        LibraryOp(parameters, ir.StringAttr.get(function), ir.DictAttr.get(options))
+
+
+def _product(sizes) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
