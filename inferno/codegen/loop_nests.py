@@ -181,7 +181,7 @@ def _results(op, block, outputs, count, starts, dead) -> list[Result | None]:
             end.operands[i] = end.operands[min(needed)]
             results.append(None)
             continue
-        combiner = _take_combiner(block, end, i, count + i) if reduces else None
+        combiner = take_combiner(block, end, i, count + i) if reduces else None
         start = starts.get(o.root) if o.value == o.root else None
         running = end.operands[i].type
         if combiner in ("arith.addf", "arith.mulf") and isinstance(running, (ir.F32Type, ir.F16Type, ir.BF16Type)):
@@ -193,7 +193,7 @@ def _results(op, block, outputs, count, starts, dead) -> list[Result | None]:
     return results
 
 
-def _take_combiner(block: ir.Block, end, number: int, argument: int) -> str | None:
+def take_combiner(block: ir.Block, end, number: int, argument: int) -> str | None:
     """For a body that yields ``running (+) value``, let it yield ``value`` and return the name of (+).
 
     The running value may be extended for it and the sum rounded back: what is rounded at every step is then rounded once.

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from inferno.codegen import launcher as host
 from inferno.codegen.loop_nests import Nest, combine, narrow, read_nest, root_of, widen
+from inferno.codegen.loop_scan import Scan, read_scan
 from inferno.codegen.register_accumulators import register_accumulators
+from inferno.codegen.sort import order_nan
 from inferno.codegen.to_buffers import to_buffers
 from inferno.codegen.vector_math import expand_vector_math
 from inferno.mlir import arith, func, ir, memref, owner, run_upstream, scf, walk
@@ -86,7 +88,7 @@ def build(kernel: func.FuncOp, prefix: str) -> tuple[ir.Module, list[Step]]:
         copy = ir.Module.create()
         copy.body.append(kernel.operation.clone(ip=False))
         split_contractions(copy)
-        buffers = to_buffers(copy.body.operations[0])
+        buffers = to_buffers(copy.body.operations[0], tm_loops=False)
         function = next(o for o in buffers.body.operations if isinstance(o, func.FuncOp))
         expand_vector_math(function)
         steps = _Builder(buffers, function, prefix).run()
@@ -124,7 +126,7 @@ class _Builder:
 
     def _structured(self, operations: list[ir.Operation]) -> bool:
         """A function for each structured operation; False, with nothing made, if the kernel holds anything else."""
-        plan: list[Nest] = []
+        plan: list[Nest | Scan] = []
         starts: dict[ir.Value, ir.Value] = {}
         pending: dict[ir.Value, Nest] = {}
         for op in operations:
@@ -132,11 +134,13 @@ class _Builder:
                 continue
             if op.name.startswith(_SCALARS) or (op.name == "memref.load" and self._read_only(root_of(op.operands[0]))):
                 continue
-            if op.name != "linalg.generic":
+            if op.name not in ("linalg.generic", "tm_tensor.scan"):
                 return False
             touched = {root_of(v) for inner in walk(op) for v in inner.operands if isinstance(v.type, ir.MemRefType)}
-            nest = read_nest(op, starts, self._dead)
+            nest = read_nest(op, starts, self._dead) if op.name == "linalg.generic" else read_scan(op)
             if nest is None:
+                if op.name != "linalg.generic":
+                    return False
                 if all(self._dead(root_of(v), op) for v in op.opview.outputs):
                     continue
                 return False
@@ -150,6 +154,9 @@ class _Builder:
                 del pending[root]
             for root in own:
                 starts.pop(root, None)
+            if isinstance(nest, Scan):
+                for root in touched:
+                    starts.pop(root, None)
             value = _filled(op)
             if value is not None and op.opview.outputs[0] == root_of(op.opview.outputs[0]):
                 root = op.opview.outputs[0]
@@ -174,6 +181,8 @@ class _Builder:
                 written = [root_of(v) for v in op.opview.outputs]
             elif op.name == "memref.store":
                 written = [root_of(op.operands[1])]
+            elif op.name.startswith("tm_tensor."):
+                written = [root_of(v) for v in op.operands]
             else:
                 continue
             if root in written:
@@ -213,7 +222,7 @@ class _Builder:
             return buffer
         return self._temporaries[buffer] if buffer in self._temporaries else ir.BlockArgument(buffer).arg_number
 
-    def _emit(self, nest: Nest) -> None:
+    def _emit(self, nest: Nest | Scan) -> None:
         """The function of one structured operation; for a reduction in parts, also the one that adds the parts up."""
         taken = _taken(nest)
         roots = [r for r in dict.fromkeys([*nest.roots, *(root_of(v) for v in taken if isinstance(v.type, ir.MemRefType))])
@@ -268,7 +277,11 @@ class _Builder:
             block.add_argument(index, function.location)
         function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in block.arguments], []))
         function.attributes["sym_name"] = ir.StringAttr.get(self._prefix)
-        run_upstream(self._module, "func.func(convert-linalg-to-loops),canonicalize,cse")
+        for op in walk(function, "tm_tensor.sort"):
+            order_nan(op.regions[0].blocks[0])
+        run_upstream(
+            self._module, "func.func(tm-tensor-to-loops,refback-munge-memref-copy,linalg-generalize-named-ops,convert-linalg-to-loops),canonicalize,cse",
+        )
         register_accumulators(next(o for o in self._module.body.operations if isinstance(o, func.FuncOp)))
         return Step(self._prefix, (*range(arguments), *(self._temporaries[v] for v in temporaries)), 1)
 

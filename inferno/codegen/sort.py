@@ -40,7 +40,7 @@ def emit_sort(sort: Sort, function: DeviceFunction, sources: list[ir.Value], tar
     """The whole kernel; ``sort`` is of the operation cloned into ``function``, whose operands are not used."""
     ints = function.ints
     body = sort.operation.regions[0].blocks[0]
-    _order_nan(body)
+    order_nan(body)
     index = ir.IndexType.get()
     block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
     thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_THREADS, results=[index]).result)
@@ -74,7 +74,7 @@ def emit_sort(sort: Sort, function: DeviceFunction, sources: list[ir.Value], tar
         scf.yield_([])
 
 
-def _order_nan(body: ir.Block) -> None:
+def order_nan(body: ir.Block) -> None:
     """Make ordered comparisons of two elements take NaN as greater than all numbers and equal to itself."""
     for op in [o.operation for o in body.operations]:
         if op.name != "arith.cmpf" or any(owner(v) is not None for v in op.operands):

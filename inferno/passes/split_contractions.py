@@ -97,7 +97,7 @@ def _operand(fused: FusedContraction, value: ir.Value) -> tuple[ir.Value, ir.Aff
     def fill(block_arguments: list[ir.Value]) -> list[ir.Value]:
         known = {body(op).arguments[a]: v for a, v in zip(arguments, block_arguments)}
         _replay(operations, known, place)
-        return [known[value]]
+        return [known.get(value, value)]  # a constant is outside of the body
 
     made = build(
         [inputs(op)[a] for a in arguments], [empty], [*(substitute(maps(op)[a], exprs, len(order)) for a in arguments), identity],

@@ -1,0 +1,150 @@
+"""The loops and library generators on the CPU: every kind of operation against float64, and the fused stage against the oracle."""
+
+import oracle
+import pytest
+import torch
+import torch.nn.functional as F
+from checks import check, poison_memory
+from universal_cases import CASES
+
+import inferno
+from inferno.mlir import func, ir, new_context
+from inferno.tools.check import compare, reference
+
+randn = torch.randn
+
+
+def compiled(model, args):
+    made = inferno.compile(model, args, target="cpu")
+    failed = [k.note for k in made.program.kernels.values() if k.note]
+    assert not failed, failed
+    return made
+
+
+def assert_right(model, *args):
+    poison_memory()
+    before = [a.clone() for a in args]
+    made = compiled(model, args)
+    found = check(made, model, args)
+    assert found.right, str(found)
+    assert all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(args, before)), "an input was written to"
+    return made
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_kind_of_operation(name):
+    torch.manual_seed(0)
+    model, args = CASES[name]()
+    assert_right(model, *args)
+
+
+FUSED = [
+    "elementwise f32", "mathematics", "row sums", "column sums", "softmax middle", "layer norm", "linear", "linear bf16", "conv2d", "pooling",
+    "concatenation", "slices written", "gather", "scatter", "topk", "argmax", "scalars", "attention",
+]
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_the_stages_mean_the_same(name):
+    """The oracle's results for ``linalg`` and ``fused`` obey the rule, as the native code does."""
+    torch.manual_seed(0)
+    model, args = CASES[name]()
+    made = compiled(model, args)
+    with torch.no_grad():
+        eager, exact = model(*args), reference(model, args)
+    leaves = torch.utils._pytree.tree_leaves(eager)
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    inputs = iter(args)
+    tensors = [state[a.name].detach() if a.name in state else next(inputs) for a in made.program.signature.arguments]
+    tensors = [t.contiguous() for t in tensors]
+    for stage in ("linalg", "fused"):
+        lifted = [torch.frombuffer(bytearray(d), dtype=oracle.DTYPES[e]).reshape(s) for e, s, d in made.program.constants] if stage == "fused" else []
+        results = oracle.run_module(made.ir(stage), [*tensors, *lifted], [t.dtype for t in leaves])
+        found = compare(results, leaves, torch.utils._pytree.tree_leaves(exact))
+        # Sums in one order, of one float32: upstream's plain loops are no tree.
+        assert found.problem == "" or found.error < 1e-6, f"{stage}: {found}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("shape, dim", [((3, 70001), 1), ((70001, 3), 0), ((5, 300, 7), 1), ((2, 3, 400, 9), (0, 2)), ((300000,), 0), ((40, 1), 1)])
+def test_sums_of_any_length(shape, dim, dtype):
+    assert_right(lambda x: (x.sum(dim), (x * 2).sum(dim)), (randn(shape) + 0.1).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_largest_and_smallest_with_nan(dtype):
+    x = randn(4, 100000).to(dtype)
+    x[1, 5], x[2, 77] = float("nan"), float("inf")
+    assert_right(lambda x: (x.amax(1), x.amin(1), x.amax(0), x.max()), x)
+
+
+@pytest.mark.parametrize("shape", [(40, 50), (33, 65), (3, 40, 50), (129, 8), (7, 300)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
+def test_transposes_in_tiles(shape, dtype):
+    x = (randn(shape) * 10).to(dtype)
+    assert_right(lambda x: x.transpose(-1, -2) + 1, x)
+
+
+VALUES = torch.cat([
+    torch.linspace(-110, 110, 4001), torch.logspace(-44, 38, 800), -torch.logspace(-44, 38, 800), torch.linspace(-2, 2, 4001),
+    torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1e-40, -1e-40, 88.72284, 88.8, -103.9, -103.98, 1.0, 0.5, 2.0]),
+])
+UNITS = {
+    "exp": torch.exp, "exp2": torch.exp2, "expm1": torch.expm1, "log": torch.log, "log2": torch.log2, "log10": torch.log10, "log1p": torch.log1p,
+    "tanh": torch.tanh, "erf": torch.erf, "sigmoid": torch.sigmoid, "rsqrt": torch.rsqrt,
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_functions_everywhere(name):
+    """Each value within 2.5 units in the last place of the true one, and NaN, infinities and signed zeros as eager has them."""
+    ours = compiled(UNITS[name], (VALUES,))(VALUES)
+    eager, exact = UNITS[name](VALUES), UNITS[name](VALUES.double())
+    assert torch.equal(ours.isnan(), exact.isnan())
+    fits = exact.abs() <= torch.finfo(torch.float32).max
+    large = ~fits & ~exact.isnan()
+    assert torch.equal(ours[large], exact[large].float())
+    assert torch.equal(ours[VALUES == 0].signbit(), eager[VALUES == 0].signbit())
+    unit = (torch.nextafter(exact[fits].float().abs(), torch.tensor(float("inf"))) - exact[fits].float().abs()).double()
+    # A sigmoid is 1 / (1 + exp(-x)) for eager too, which is 0 where exp(-x) is infinite.
+    error = torch.where(ours[fits] == eager[fits], 0.0, (ours[fits].double() - exact[fits]).abs() / unit)
+    assert error.max() < 2.5, f"{error.max()} units at {VALUES[fits][error.argmax()]}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_matmuls_are_the_librarys(dtype, transposed):
+    a, b = (randn(24, 40) * 3).to(dtype), (randn(32, 40) * 3 if transposed else randn(40, 32) * 3).to(dtype)
+    made = assert_right(lambda a, b: a @ (b.t() if transposed else b), a, b)
+    assert "inferno.library" in made.ir("gpu")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_surrounds_a_matmul(dtype):
+    x, w, b, y = (randn(*s).to(dtype) for s in ((4, 30, 40), (32, 40), (32,), (4, 30, 32)))
+    made = assert_right(lambda x, w, b, y: torch.relu(F.linear(torch.tanh(x), w, b)) + y, x, w, b, y)
+    assert "inferno.library" in made.ir("gpu")
+    assert_right(lambda x, w: F.linear(x, w).transpose(1, 2) * 2, x, w)
+    assert_right(lambda x, y: torch.einsum("bij,bik->bkj", x, y), x, y)
+    assert_right(lambda q, k: torch.einsum("bihd,bjhd->bhij", q, k) * 0.5, randn(2, 12, 3, 16).to(dtype), randn(2, 12, 3, 16).to(dtype))
+
+
+def test_arguments_that_are_slices_of_storage():
+    whole = randn(3, 64, 64)
+    made = compiled(lambda x, w: torch.relu(x @ w), (whole[0], whole[1]))
+    torch.testing.assert_close(made(whole[1], whole[2]), torch.relu(whole[1] @ whole[2]))
+
+
+def test_a_kernel_may_be_called_like_a_function_of_libm():
+    text = """module { func.func private @powf(%x: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+      %0 = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]}
+        ins(%x : tensor<8xf32>) outs(%out : tensor<8xf32>) {
+      ^bb0(%a: f32, %o: f32): %p = math.powf %a, %a : f32  linalg.yield %p : f32 } -> tensor<8xf32>
+      return %0 : tensor<8xf32> } }"""
+    from inferno.codegen.loops import build
+
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        kernel = next(o for o in module.body.operations if isinstance(o, func.FuncOp))
+        built, steps = build(kernel, "powf__loops")
+        assert [s.entry for s in steps] == ["powf__loops"] and "math.powf" in str(built)
