@@ -11,7 +11,7 @@ from inferno.errors import UnsupportedOperation
 from inferno.mlir import ir, new_context
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_OURS = os.path.dirname(__file__) + os.sep
 
 
 def is_library(file: str) -> bool:
