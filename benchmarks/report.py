@@ -7,6 +7,7 @@ import json
 import sys
 
 from benchmarks.runner import RESULTS
+from benchmarks.suites import SUITES
 
 
 def main() -> None:
@@ -16,7 +17,9 @@ def main() -> None:
         if path.exists():
             data = json.loads(path.read_text())
             print(f"\n{suite} ({machine}, {data['environment']['date']}, torch {data['environment']['versions']['torch']})\n")
-            print(table(data["cases"]))
+            order = [c.name for c in SUITES.get(suite, [])]
+            cases = sorted(data["cases"].items(), key=lambda item: order.index(item[0]) if item[0] in order else 0)
+            print(table(dict(cases)))
 
 
 def _row(*cells: object) -> str:
