@@ -13,6 +13,7 @@ from inferno.dialect import LibraryOp
 from inferno.mlir import arith, func, ir, linalg, owner, walk
 from inferno.schedule.accesses import Access, access, iterators, maps, merge
 from inferno.schedule.contraction import Contraction, Map, parse_contraction
+from inferno.schedule.convolution import parse_convolution
 from inferno.schedule.library import Library
 from inferno.target import Target
 
@@ -38,6 +39,9 @@ class _Part:
 def generate(kernel: func.FuncOp, schedule: Library, target: Target) -> None:
     """Make ``kernel`` the launcher of the library's call and of the loops around it."""
     name = kernel.name.value
+    if schedule.function == "convolution":
+        _generate_convolution(kernel)
+        return
     with kernel.context, ir.Location.unknown():
         parts = _Splitter(parse_contraction(kernel))
         built = [build(p.kernel, f"{name}__part{i}") for i, p in enumerate(parts.before + parts.after)]
@@ -59,6 +63,17 @@ def generate(kernel: func.FuncOp, schedule: Library, target: Target) -> None:
                 emit_launches(name, steps, [buffer(b) for b in part.buffers])
             if not parts.after:
                 parts.call(schedule.function, buffer)
+
+
+def _generate_convolution(kernel: func.FuncOp) -> None:
+    found = parse_convolution(kernel)
+    with kernel.context, ir.Location.unknown(), host.launcher(kernel) as arguments:
+        operands = [found.image, found.weight, *([found.start] if found.start is not None else []), len(arguments) - 1]
+        options = {
+            "image": host.integers(found.image_shape), "weight": host.integers(found.weight_shape), "groups": host.integer(found.groups),
+            "strides": host.integers(found.strides), "dilations": host.integers(found.dilations),
+        }
+        LibraryOp([host.pointer(arguments[i]) for i in operands], ir.StringAttr.get("convolution"), ir.DictAttr.get(options))
 
 
 class _Splitter:

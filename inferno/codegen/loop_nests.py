@@ -174,23 +174,35 @@ def _results(op, block, outputs, count, starts, dead) -> list[Result | None]:
             if argument >= count and argument - count not in needed:
                 needed.add(argument - count)
                 pending.append(argument - count)
+    for i in set(range(len(outputs))) - needed:
+        end.operands[i] = end.operands[min(needed)]
+    erase_dead(block)
     results: list[Result | None] = []
     reduces = "reduction" in iterators(op)
     for i, o in enumerate(outputs):
         if i not in needed:
-            end.operands[i] = end.operands[min(needed)]
             results.append(None)
             continue
         combiner = take_combiner(block, end, i, count + i) if reduces else None
         start = starts.get(o.root) if o.value == o.root else None
-        running = end.operands[i].type
-        if combiner in ("arith.addf", "arith.mulf") and isinstance(running, (ir.F32Type, ir.F16Type, ir.BF16Type)):
-            running = ir.F64Type.get()
-        results.append(Result(o, i, combiner, o.value.type.element_type, stored[i], running, start))
-    for inner in reversed([o.operation for o in block.operations]):
-        if inner.name != "linalg.yield" and not any(True for r in inner.results for _ in r.uses):
-            inner.erase()
+        element = o.value.type.element_type
+        running = end.operands[i].type if combiner is None else running_type(combiner, end.operands[i].type, element)
+        results.append(Result(o, i, combiner, element, stored[i], running, start))
+    erase_dead(block)
     return results
+
+
+def erase_dead(block: ir.Block) -> None:
+    for op in reversed([o.operation for o in block.operations]):
+        if not op.name.endswith(".yield") and not any(True for r in op.results for _ in r.uses):
+            op.erase()
+
+
+def running_type(combiner: str, value: ir.Type, element: ir.Type) -> ir.Type:
+    """The type of a running value that is stored as ``element``: for float sums one whose rounding errors do not show."""
+    if combiner not in ("arith.addf", "arith.mulf") or not isinstance(value, (ir.F32Type, ir.F16Type, ir.BF16Type)):
+        return value
+    return ir.F64Type.get() if isinstance(element, ir.F32Type) else ir.F32Type.get()
 
 
 def take_combiner(block: ir.Block, end, number: int, argument: int) -> str | None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from inferno.codegen.inline import inline_body
-from inferno.codegen.loop_nests import combine, identity, narrow, operand_of, root_of, take_combiner, widen
+from inferno.codegen.loop_nests import combine, erase_dead, identity, narrow, operand_of, root_of, running_type, take_combiner, widen
 from inferno.mlir import arith, ir, memref, scf
 
 
@@ -78,10 +78,9 @@ def read_scan(op: ir.Operation) -> Scan | None:
     if not inclusive or len(op.operands) != 3 or root_of(op.operands[0]) in [root_of(v) for v in list(op.operands)[1:]]:
         return None
     combiner = take_combiner(block, end, 0, 0)
-    if combiner is None or any(True for _ in block.arguments[0].uses):
+    if combiner is None:
         return None
-    running = end.operands[0].type
-    if combiner in ("arith.addf", "arith.mulf") and isinstance(running, (ir.F32Type, ir.F16Type, ir.BF16Type)):
-        running = ir.F64Type.get()
-    scan = Scan(op, combiner, running)
+    erase_dead(block)
+    element = ir.MemRefType(op.operands[1].type).element_type
+    scan = Scan(op, combiner, running_type(combiner, end.operands[0].type, element))
     return None if None in (scan._source, scan._target, scan._last) else scan

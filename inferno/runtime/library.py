@@ -62,4 +62,23 @@ def _strided(tensor: Tensor, sizes: list[int], strides: list[int], offset: int) 
     return tensor.as_strided(sizes, strides, tensor.storage_offset() + offset if offset else None)
 
 
-FUNCTIONS: dict[str, Callable[[dict[str, Any]], Call]] = {"matmul": matmul}
+def convolution(options: dict[str, Any]) -> Call:
+    """A convolution of 1 to 3 spatial dimensions without padding, plus a tensor of the result's shape if one is given.
+
+    ``image`` is (batch, groups * channels, sizes...), ``weight`` is (groups * features, channels, kernel sizes...).
+    """
+    image, weight = options["image"], options["weight"]
+    strides, dilations, groups = options["strides"], options["dilations"], options["groups"]
+    convolve = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}[len(strides)]
+
+    def call(x: Tensor, w: Tensor, *rest: Tensor) -> None:
+        result = convolve(x.view(image), w.view(weight), None, strides, 0, dilations, groups)
+        if len(rest) == 2:
+            torch.add(rest[0], result.view(rest[1].shape), out=rest[1])
+        else:
+            rest[0].copy_(result.view(rest[0].shape))
+
+    return call
+
+
+FUNCTIONS: dict[str, Callable[[dict[str, Any]], Call]] = {"matmul": matmul, "convolution": convolution}

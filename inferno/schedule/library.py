@@ -5,12 +5,13 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir
 from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.convolution import parse_convolution
 from inferno.target import Target
 
 
 @dataclass(frozen=True)
 class Library:
-    """``function`` is the library's function: "matmul"."""
+    """``function`` is the library's function: "matmul" or "convolution"."""
 
     generator: ClassVar[str] = "library"
     function: str = "matmul"
@@ -23,14 +24,16 @@ SHORT = 4
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Library | None:
-    """A kernel around one contraction of matrices is torch's matmul."""
+    """A kernel around one contraction of matrices is torch's matmul, a kernel that is a convolution torch's convolution."""
     found = parse_contraction(kernel)
-    return Library() if found is not None and is_matmul(found) else None
+    if found is not None:
+        return Library("matmul") if is_matmul(found) else None
+    return Library("convolution") if parse_convolution(kernel) is not None else None
 
 
 def is_matmul(c: Contraction) -> bool:
     """Whether the contraction is a matmul that torch computes as the kernel does, and is worth a call."""
-    if c.B * c.M * c.N * c.K < SMALL or c.K < SHORT or (c.B > 1 and min(c.M, c.N) == 1):
+    if c.B * c.M * c.N * c.K < SMALL or c.K < SHORT or min(c.M, c.N) == 1:
         return False
     if any(o.extend == "arith.extui" for o in (c.lhs, c.rhs)):
         return False  # torch would take the bytes as signed
