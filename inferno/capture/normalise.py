@@ -19,6 +19,13 @@ _COUNTED_FROM_THE_FRONT = {
     aten.scatter_reduce.two, aten.index_add.default, aten.index_copy.default, aten.index_reduce.default,
 }
 
+_RESIZES = {aten.resize.default, aten.resize_.default, aten.resize_as.default, aten.resize_as_.default}
+
+_DTYPES = {
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64, torch.int32,
+    torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128,
+}
+
 # Checks of what tracing has found out already.
 _CHECKS = {aten._assert_tensor_metadata.default, aten._assert_async.default, aten._assert_async.msg}
 
@@ -31,12 +38,16 @@ def normalise(graph: torch.fx.Graph) -> None:
         if node.target in _CHECKS:
             graph.erase_node(node)
             continue
+        if _is_empty(node):
+            _make_empty(graph, node)
+            continue
         _refuse(node)
         _drop_device(node)
         if node.target in _COUNTED_FROM_THE_FRONT and node.args[1] < 0:
             node.args = (node.args[0], node.args[1] % max(node.args[0].meta["val"].dim(), 1), *node.args[2:])
         if node.target in _INT8_ARITHMETIC and _is_int8(node):
             _through_int32(graph, node)
+    graph.eliminate_dead_code()
     graph.lint()
 
 
@@ -45,9 +56,32 @@ def _refuse(node: torch.fx.Node) -> None:
         raise unsupported(node, "repeating zero times ends torch-mlir's process")
     if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
         raise unsupported(node, "it draws random numbers, which would not be torch's; call eval() on a model with dropout")
+    if node.target in (aten.index_put.default, aten._unsafe_index_put.default) and any(
+        i is not None and i.meta["val"].dtype in (torch.bool, torch.uint8) for i in node.args[1]
+    ):
+        raise unsupported(node, "how many elements its mask selects depends on the data")
+    if node.target in _RESIZES:
+        raise unsupported(node, "it changes a tensor's size in place")
     value = node.meta.get("val")
+    if isinstance(value, torch.Tensor) and value.dtype not in _DTYPES:
+        raise unsupported(node, f"its result is of {value.dtype}, which no stage knows")
     if isinstance(value, torch.Tensor) and any(not isinstance(s, int) for s in value.shape):
         raise unsupported(node, "its result's shape depends on the data")
+
+
+def _is_empty(node: torch.fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and 0 in value.shape
+
+
+def _make_empty(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """What has no elements needs no operands: sizes of 0 divide by zero in torch-mlir's arithmetic of shapes."""
+    value = node.meta["val"]
+    with graph.inserting_before(node):
+        empty = graph.call_function(aten.empty.memory_format, (list(value.shape),), {"dtype": value.dtype})
+    empty.meta = node.meta
+    node.replace_all_uses_with(empty)
+    graph.erase_node(node)
 
 
 def _drop_device(node: torch.fx.Node) -> None:

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from importlib import import_module
 
 _PASSES = {
+    # torch -> linalg
+    "trim-windows": "inferno.passes.trim_windows:trim_windows",
+    "check-import": "inferno.passes.check_import:check_import",
     # linalg -> fused
     "remove-asserts": "inferno.passes.remove_asserts:remove_asserts",
     "fold-empty": "inferno.passes.fold_empty:fold_empty",

@@ -4,7 +4,8 @@ PIPELINES = {
     "inferno-import": (
         "func.func(torch-match-quantized-custom-ops),"
         "torchdynamo-export-to-torch-backend-pipeline{extra-library=},"
-        "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true}"
+        "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
+        "trim-windows,check-import"
     ),
     "inferno-fuse": (
         "remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"

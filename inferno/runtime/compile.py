@@ -149,6 +149,13 @@ def _import(captured: Captured, record: bool) -> tuple[str, list[jobs.PassRecord
     try:
         return pool().run("importing the program", "lower_to_linalg", text=captured.text, record=record)
     except (PassError, WorkerDied) as error:
-        raise explain_failure(captured.text, str(error)) from error
-    except CompileError:
-        raise
+        raise explain_failure(captured.text, str(error), _lowers) from error
+
+
+def _lowers(text: str) -> bool:
+    """Whether a ``torch`` module lowers to linalg; a worker that it ends says no."""
+    try:
+        pool().run("importing an operation", "lower_to_linalg", text=text)
+    except (PassError, WorkerDied):
+        return False
+    return True

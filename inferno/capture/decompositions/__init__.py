@@ -8,12 +8,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from inferno.capture.decompositions import arithmetic, attention, grouped, indexing, ordering, reductions
+from inferno.capture.decompositions import arithmetic, attention, grouped, indexing, ordering, pooling, reductions
 
 
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
-    parts = (arithmetic.TABLE, attention.TABLE, indexing.TABLE, ordering.TABLE, reductions.TABLE, grouped.table())
+    parts = (arithmetic.TABLE, attention.TABLE, indexing.TABLE, ordering.TABLE, pooling.TABLE, reductions.TABLE, grouped.table())
     return {operator: function for part in parts for operator, function in part.items()}
 
 

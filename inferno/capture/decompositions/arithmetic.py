@@ -85,6 +85,21 @@ def fmin(x: Tensor, y: Tensor) -> Tensor:
     return torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, torch.minimum(x, y)))
 
 
+def angle(x: Tensor) -> Tensor:
+    """0 or pi, and NaN of NaN."""
+    if x.is_complex():
+        parts = torch.view_as_real(x)
+        return torch.atan2(parts[..., 1], parts[..., 0])
+    wide = x if x.is_floating_point() else x.to(torch.get_default_dtype())
+    found = torch.where(wide < 0, math.pi, 0.0).to(wide.dtype)
+    return torch.where(torch.isnan(wide), wide, found)
+
+
+def polar(size: Tensor, angle: Tensor) -> Tensor:
+    size, angle = torch.broadcast_tensors(size, angle)
+    return torch.view_as_complex(torch.stack([size * torch.cos(angle), size * torch.sin(angle)], -1))
+
+
 TABLE = {
     aten.gelu.default: gelu,
     aten.addmm.default: addmm,
@@ -94,6 +109,8 @@ TABLE = {
     aten.signbit.default: signbit,
     aten.copysign.Tensor: copysign,
     aten.copysign.Scalar: copysign_scalar,
+    aten.angle.default: angle,
+    aten.polar.default: polar,
     aten.hypot.default: hypot,
     aten.fmod.Scalar: fmod_scalar,
     aten.fmax.default: fmax,

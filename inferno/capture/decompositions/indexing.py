@@ -1,5 +1,6 @@
 """Views, fills and scatters whose lowering upstream is missing."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,9 +40,54 @@ def cumsum(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
     return x.to(wide).clone()
 
 
+def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
+    return aten.empty.memory_format(size, dtype=dtype or torch.get_default_dtype(), device=device)
+
+
+def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """x[mask] = value, for one value, is a choice element by element."""
+    masks = [(i, m) for i, m in enumerate(indices) if m is not None]
+    if len(masks) != 1 or masks[0][1].dtype not in (torch.bool, torch.uint8) or values.numel() != 1:
+        return NotImplemented
+    first, mask = masks[0]
+    mask = mask.to(torch.bool).reshape(*mask.shape, *(1,) * (x.dim() - first - mask.dim()))
+    value = values.reshape(()).to(x.dtype)
+    return torch.where(mask, x + value if accumulate else value, x)
+
+
+def scatter_op(x: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
+    return aten.scatter_reduce.two(x, dim, index, src, {"add": "sum", "multiply": "prod"}[reduce])
+
+
+def scatter_value_op(x: Tensor, dim: int, index: Tensor, value: float, *, reduce: str) -> Tensor:
+    return scatter_op(x, dim, index, torch.full(index.shape, value, dtype=x.dtype, device=x.device), reduce=reduce)
+
+
+def _copied(view: Callable) -> Callable:
+    """A view as an operation that makes new tensors."""
+
+    def decomposition(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        found = view(x, *args, **kwargs)
+        return found.clone() if isinstance(found, Tensor) else [t.clone() for t in found]
+
+    return decomposition
+
+
 TABLE = {
     aten.empty_strided.default: empty_strided,
     aten.new_empty_strided.default: new_empty_strided,
+    aten.empty_permuted.default: empty_permuted,
+    aten.index_put.default: index_put,
+    aten._unsafe_index_put.default: index_put,
+    aten.scatter.reduce: scatter_op,
+    aten.scatter.value_reduce: scatter_value_op,
+    aten.view_copy.default: _copied(aten.view.default),
+    aten.permute_copy.default: _copied(aten.permute.default),
+    aten.transpose_copy.int: _copied(aten.transpose.int),
+    aten.unsqueeze_copy.default: _copied(aten.unsqueeze.default),
+    aten.squeeze_copy.dim: _copied(aten.squeeze.dim),
+    aten.narrow_copy.default: _copied(aten.narrow.default),
+    aten.unbind_copy.int: _copied(aten.unbind.int),
     aten.diagonal_scatter.default: diagonal_scatter,
     aten.cumsum.default: cumsum,
     aten.cumprod.default: cumsum,

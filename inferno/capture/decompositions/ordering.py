@@ -80,6 +80,18 @@ def _running(x: Tensor, dim: int, wins) -> tuple[Tensor, Tensor]:
     return value.movedim(-1, dim).clone(), index.movedim(-1, dim).clone()
 
 
+def logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    """Running log of the sum of exponentials, by doubling: no exponential is taken of what is not a difference."""
+    if not x.dim() or x.is_complex():
+        return x.clone() if not x.dim() else NotImplemented
+    wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+    value, size, step = wide.movedim(dim, -1), x.shape[dim], 1
+    while step < size:
+        value = torch.cat([value[..., :step], torch.logaddexp(value[..., :-step], value[..., step:])], -1)
+        step *= 2
+    return value.movedim(-1, dim).to(x.dtype).clone()
+
+
 def searchsorted(
     edges: Tensor, x: Tensor, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None,
 ) -> Tensor:
@@ -114,6 +126,7 @@ TABLE = {
     aten.nanmedian.default: nanmedian,
     aten.cummax.default: cummax,
     aten.cummin.default: cummin,
+    aten.logcumsumexp.default: logcumsumexp,
     aten.searchsorted.Tensor: searchsorted,
     aten.searchsorted.Scalar: searchsorted_scalar,
     aten.bucketize.Tensor: bucketize,

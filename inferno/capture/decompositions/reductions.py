@@ -89,6 +89,18 @@ def _over(reduce: Callable, x: Tensor, dim: list[int] | None, keepdim: bool) -> 
     return found.to(torch.uint8) if x.dtype == torch.uint8 else found
 
 
+def dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
+    """The norm of the difference."""
+    return torch.linalg.vector_norm(x - y, p)
+
+
+def logsumexp(x: Tensor, dim: list[int], keepdim: bool = False) -> Tensor:
+    """Of a scalar: itself."""
+    if x.dim() or x.is_complex():
+        return NotImplemented
+    return x.clone() if x.is_floating_point() else x.to(torch.get_default_dtype())
+
+
 def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     return NotImplemented if x.dim() else (x.clone(), torch.zeros((), dtype=torch.int64, device=x.device))
 
@@ -100,6 +112,8 @@ TABLE = {
     aten._cdist_forward.default: cdist,
     aten.all.dims: all_dims,
     aten.any.dims: any_dims,
+    aten.dist.default: dist,
+    aten.logsumexp.default: logsumexp,
     aten.max.dim: max_dim,
     aten.min.dim: max_dim,
 }

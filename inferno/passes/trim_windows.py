@@ -1,0 +1,67 @@
+"""Trim what no window reaches.
+
+A strided convolution or pooling may leave the last rows of its input unread.  Where it has a single window along a
+dimension, upstream's folding of unit extents makes an operation of it that does not verify: the window's size would have
+to be the input's.  So the unread rows are sliced off before.
+"""
+
+from inferno.mlir import ir, linalg, tensor, walk
+
+
+def trim_windows(module: ir.Module) -> None:
+    """Slice the inputs of convolutions and poolings to what is read, in dimensions with a single window."""
+    for op in walk(module.operation):
+        if op.name.startswith(("linalg.conv", "linalg.depthwise_conv", "linalg.pooling")):
+            _trim(op)
+
+
+def _trim(op: ir.Operation) -> None:
+    maps = [m.value for m in linalg.get_indexing_maps(op)]
+    if not all(isinstance(v.type, ir.RankedTensorType) and v.type.has_static_shape for v in op.operands):
+        return
+    extents: dict[int, int] = {}
+    for map_, value in zip(maps, op.operands):
+        for size, expression in zip(value.type.shape, map_.results):
+            if isinstance(expression, ir.AffineDimExpr):
+                extents[ir.AffineDimExpr(expression).position] = size
+    for i, (map_, value) in enumerate(zip(maps, list(op.operands))):
+        sizes = [min(size, _read(e, extents, size)) for size, e in zip(value.type.shape, map_.results)]
+        if sizes != list(value.type.shape):
+            op.operands[i] = _slice(op, value, sizes)
+
+
+def _read(expression: ir.AffineExpr, extents: dict[int, int], size: int) -> int:
+    """How many of ``size`` elements a subscript reaches; all of them unless it is a sum over a single window."""
+    if not isinstance(expression, ir.AffineAddExpr) or 1 not in (extents.get(d) for d in _dims(expression)):
+        return size
+    last = _last(expression, extents)
+    return size if last is None else last + 1
+
+
+def _dims(expression: ir.AffineExpr) -> set[int]:
+    if isinstance(expression, ir.AffineDimExpr):
+        return {ir.AffineDimExpr(expression).position}
+    return _dims(expression.lhs) | _dims(expression.rhs) if isinstance(expression, ir.AffineBinaryExpr) else set()
+
+
+def _last(expression: ir.AffineExpr, extents: dict[int, int]) -> int | None:
+    """The largest value of a sum of products; None for anything else, and for a loop that is not known or never runs."""
+    if isinstance(expression, ir.AffineConstantExpr):
+        value = ir.AffineConstantExpr(expression).value
+        return value if value >= 0 else None
+    if isinstance(expression, ir.AffineDimExpr):
+        extent = extents.get(ir.AffineDimExpr(expression).position, 0)
+        return extent - 1 if extent else None
+    if isinstance(expression, (ir.AffineAddExpr, ir.AffineMulExpr)):
+        left, right = _last(expression.lhs, extents), _last(expression.rhs, extents)
+        if left is not None and right is not None:
+            return left + right if isinstance(expression, ir.AffineAddExpr) else left * right
+    return None
+
+
+def _slice(op: ir.Operation, value: ir.Value, sizes: list[int]) -> ir.Value:
+    rank = len(sizes)
+    with op.location, ir.InsertionPoint(op):
+        return tensor.ExtractSliceOp(
+            ir.RankedTensorType.get(sizes, value.type.element_type, value.type.encoding), value, [], [], [], [0] * rank, sizes, [1] * rank,
+        ).result
