@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
-from torch.utils._pytree import keystr, tree_flatten_with_path
+from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path
 
+from inferno.capture.caches import met_a_cache, returning_leaves
 from inferno.capture.decompositions import table
 from inferno.capture.importer import import_graph, unsupported
 from inferno.capture.normalise import normalise
@@ -37,24 +38,34 @@ def capture(model: Any, args: tuple, kwargs: dict[str, Any] | None = None) -> Ca
     does not import.
     """
     kwargs = kwargs or {}
-    program = model if isinstance(model, ExportedProgram) else _export(model, args, kwargs)
-    if isinstance(model, ExportedProgram) and not args and not kwargs and program.example_inputs:
-        args, kwargs = program.example_inputs
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            program = program.run_decompositions(table())
-        except Exception as error:
-            raise CaptureError(f"torch could not decompose the model's graph: {_first_line(error)}") from error
+    if isinstance(model, ExportedProgram):
+        if not args and not kwargs and model.example_inputs:
+            args, kwargs = model.example_inputs
+        program = _decompose(model)
+        structure = program.call_spec.out_spec
+    else:
+        program, structure = _program(model, args, kwargs)
     owner = None if isinstance(model, ExportedProgram) else _as_module(model)
-    signature = _signature(program, owner, model, args, kwargs)
+    signature = _signature(program, structure, owner, model, args, kwargs)
     graph = _stateless(program)
     normalise(graph)
     return Captured(import_graph(graph, signature.arguments), signature)
 
 
-def _export(model: Any, args: tuple, kwargs: dict[str, Any]) -> ExportedProgram:
+def _program(model: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[ExportedProgram, TreeSpec]:
+    """The decomposed program, and the structure of the model's output."""
     module = _as_module(model)
+    try:
+        program = _decompose(_export(model, module, args, kwargs))
+        return program, program.call_spec.out_spec
+    except CaptureError as error:
+        if not met_a_cache(error):
+            raise
+    module, structures = returning_leaves(module)
+    return _decompose(_export(model, module, args, kwargs)), structures[0]
+
+
+def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> ExportedProgram:
     try:
         with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
@@ -63,11 +74,22 @@ def _export(model: Any, args: tuple, kwargs: dict[str, Any]) -> ExportedProgram:
         raise
     except Exception as error:
         line = _user_line(error)
+        hint = "The model must be traceable by torch.export: no branches on tensors' values, and inputs that fit it"
+        if "not a known type" in str(error):
+            hint = "Return tensors, or teach torch the type by torch.utils._pytree.register_pytree_node; use_cache=False keeps caches out"
         raise CaptureError(
             f"{type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, '__name__', 'the model')} could not be captured "
-            f"as one graph{f' (at {line})' if line else ''}: {_first_line(error)}. The model must be traceable by torch.export: no branches on "
-            f"tensors' values, and inputs that fit it"
+            f"as one graph{f' (at {line})' if line else ''}: {_first_line(error)}. {hint}"
         ) from error
+
+
+def _decompose(program: ExportedProgram) -> ExportedProgram:
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return program.run_decompositions(table())
+        except Exception as error:
+            raise CaptureError(f"torch could not decompose the model's graph: {_first_line(error)}") from error
 
 
 class _Function(torch.nn.Module):
@@ -76,6 +98,7 @@ class _Function(torch.nn.Module):
     def __init__(self, function: Callable) -> None:
         super().__init__()
         self.function = _as_forward(function)
+        self.tensors: dict[str, torch.Tensor] = {}
         try:
             found = inspect.getclosurevars(function)
         except TypeError:
@@ -83,6 +106,8 @@ class _Function(torch.nn.Module):
         for name, value in {**found.globals, **found.nonlocals}.items():
             if isinstance(value, torch.nn.Module):
                 self.add_module(name, value)
+            elif isinstance(value, torch.Tensor):
+                self.tensors[name] = value
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -120,9 +145,11 @@ def _stateless(program: ExportedProgram) -> torch.fx.Graph:
     return graph
 
 
-def _signature(program: ExportedProgram, module: torch.nn.Module | None, model: Any, args: tuple, kwargs: dict[str, Any]) -> Signature:
+def _signature(
+    program: ExportedProgram, structure: TreeSpec, module: torch.nn.Module | None, model: Any, args: tuple, kwargs: dict[str, Any],
+) -> Signature:
     values = {n.name: n.meta.get("val") for n in program.graph.nodes}
-    call, input_spec = program.call_spec, program.call_spec.in_spec
+    input_spec = program.call_spec.in_spec
     names = _leaf_names(model, args, kwargs, input_spec.num_leaves)
     arguments: list[Argument] = []
     leaves: list[tuple[bool, Any]] = []
@@ -163,7 +190,7 @@ def _signature(program: ExportedProgram, module: torch.nn.Module | None, model: 
         else:
             raise CaptureError(f"output {spec.arg.name} is a {spec.kind.name.lower()}, which is not understood")
     return Signature(
-        tuple(arguments), tuple(results), tuple(leaves), tuple(names), input_spec, tuple(outputs), call.out_spec, _parameters(model),
+        tuple(arguments), tuple(results), tuple(leaves), tuple(names), input_spec, tuple(outputs), structure, _parameters(model),
     )
 
 
@@ -191,7 +218,24 @@ def _state(spec: Any, program: ExportedProgram, module: torch.nn.Module | None) 
     held = program.state_dict if spec.target in program.state_dict else program.constants
     if spec.target not in held or not isinstance(held[spec.target], torch.Tensor):
         raise CaptureError(f"{spec.target} is a {spec.kind.name.lower()}, which is not understood")
-    return spec.target, kind, held, spec.target
+    return _original(spec.target, held[spec.target], module) if kind == "constant" else (spec.target, kind, held, spec.target)
+
+
+def _original(target: str, lifted: torch.Tensor, module: torch.nn.Module | None) -> tuple[str, str, dict, str]:
+    """Where the user holds a tensor that torch.export found on its own: an attribute of a module, or a name of a function."""
+    path, _, key = target.rpartition(".")
+    try:
+        attributes = module.get_submodule(path).__dict__ if module is not None else {}
+    except AttributeError:
+        attributes = {}
+    if isinstance(attributes.get(key), torch.Tensor):
+        return target, "constant", attributes, key
+    if isinstance(module, _Function):
+        for name, tensor in module.tensors.items():
+            same = tensor.data_ptr() == lifted.data_ptr() and tensor.shape == lifted.shape and tensor.stride() == lifted.stride()
+            if same and lifted.numel() and tensor.dtype == lifted.dtype:
+                return name, "constant", module.tensors, name
+    return target, "constant", {target: lifted}, target
 
 
 def _parameters(model: Any) -> inspect.Signature | None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from inferno.capture import Captured, capture
-from inferno.errors import CompileError, InputError, PassError
+from inferno.errors import InputError, PassError
 from inferno.runtime import jobs
 from inferno.runtime.device import find_device, target_of
 from inferno.runtime.module import CompiledModule, Program
