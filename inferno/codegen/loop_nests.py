@@ -175,7 +175,7 @@ def _results(op, block, outputs, count, starts, dead) -> list[Result | None]:
                 needed.add(argument - count)
                 pending.append(argument - count)
     for i in set(range(len(outputs))) - needed:
-        end.operands[i] = end.operands[min(needed)]
+        end.operands[i] = block.arguments[count + i]
     erase_dead(block)
     results: list[Result | None] = []
     reduces = "reduction" in iterators(op)
@@ -336,11 +336,11 @@ class _Emitter:
             if result.stored:
                 memref.store(values[result.number], self.flat(result.operand.root), [self.place(result.operand)])
 
-    def body(self, arguments: list[ir.Value], running: dict[int, ir.Value | None]) -> list[ir.Value]:
+    def body(self, arguments: list[ir.Value], running: dict[int, ir.Value | None]) -> list[ir.Value | None]:
         block = self.nest.block
         indices = [self.dim(d) for d in range(len(self.nest.sizes))] if walk(self.nest.op, "linalg.index") else ()
         outs = [running.get(i) for i in range(len(block.arguments) - len(arguments))]
-        return [self.scalar(v) for v in inline_body(block, [*arguments, *outs], indices)]
+        return [None if v is None else self.scalar(v) for v in inline_body(block, [*arguments, *outs], indices)]
 
     def rows(self, low, high, part) -> None:
         """A running value for each result, around the reduction's loops."""

@@ -146,10 +146,9 @@ class _Builder:
                 return False
             own = {r.operand.root: r for r in nest.results}
             for root in touched & set(pending):
-                replaced = root in own and own[root].start is not None and self._covers(own[root].operand, nest)
-                if not replaced and root in own and not own[root].stored:
-                    replaced = True
-                if not replaced:
+                unused = root not in nest.roots and self._dead(root, op)
+                replaced = root in own and (not own[root].stored or (own[root].start is not None and self._covers(own[root].operand, nest)))
+                if not unused and not replaced:
                     plan.append(pending[root])
                 del pending[root]
             for root in own:

@@ -74,7 +74,8 @@ def convolution(options: dict[str, Any]) -> Call:
     def call(x: Tensor, w: Tensor, *rest: Tensor) -> None:
         result = convolve(x.view(image), w.view(weight), None, strides, 0, dilations, groups)
         if len(rest) == 2:
-            torch.add(rest[0], result.view(rest[1].shape), out=rest[1])
+            shape = rest[1].shape
+            torch.add(rest[0].view(shape), result.view(shape), out=rest[1])
         else:
             rest[0].copy_(result.view(rest[0].shape))
 

@@ -1,0 +1,140 @@
+"""Running a plan on the CPU: threads of torch, calls from several threads, memory, and the library's functions."""
+
+import threading
+import time
+
+import pytest
+import torch
+from torch import nn
+
+import inferno
+from inferno.runtime.cpu import BYTES_PER_THREAD
+from inferno.runtime.library import convolution, matmul
+from inferno.runtime.native import openmp_library
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_torchs_openmp_library_is_found():
+    assert openmp_library() is not None and torch.backends.openmp.is_available()
+
+
+def test_work_that_threads_share_is_the_work_of_one(two_threads):
+    x = torch.randn(3000, 700)
+    assert x.numel() * 4 > 2 * BYTES_PER_THREAD
+
+    def model(x):
+        return torch.sigmoid(x * 2) + 1, x.sum(), x.sum(0), x.t().contiguous() * 3
+
+    compiled = inferno.compile(model, (x,))
+    shared = compiled(x)
+    torch.set_num_threads(1)
+    alone = compiled(x)
+    assert all(torch.equal(a, b) for a, b in zip(shared, alone))
+
+
+def test_several_kernels_and_library_calls_from_several_threads(two_threads):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.LayerNorm(128), nn.Linear(128, 64), nn.Softmax(-1)).eval()
+    xs = [torch.randn(50, 64) for _ in range(6)]
+    compiled = inferno.compile(net, (xs[0],))
+    assert "inferno.library" in compiled.ir("gpu")
+    with torch.no_grad():
+        expected = [compiled(x) for x in xs]
+    wrong = []
+
+    def work(i):
+        for _ in range(40):
+            with torch.no_grad():
+                if not torch.equal(compiled(xs[i]), expected[i]):
+                    wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(xs))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_gradient_mode_does_not_matter():
+    net = nn.Linear(64, 64)
+    x = torch.randn(8, 64)
+    compiled = inferno.compile(net, (x,))
+    with torch.no_grad():
+        expected = net(x)
+    out = compiled(x)
+    torch.testing.assert_close(out, expected)
+    assert not out.requires_grad
+
+
+def test_results_are_not_shared_between_calls():
+    x = torch.randn(64, 64)
+    compiled = inferno.compile(lambda x: torch.relu(x @ x), (x,))
+    first = compiled(x)
+    kept = first.clone()
+    compiled(torch.randn(64, 64))
+    assert torch.equal(first, kept)
+
+
+def test_a_small_call_is_short():
+    """Under 50 us even on a busy machine; 4 us on an idle one."""
+    x = torch.randn(8, 8)
+    compiled = inferno.compile(lambda x: torch.relu(x + 1), (x,))
+    times = []
+    for _ in range(200):
+        begin = time.perf_counter()
+        compiled(x)
+        times.append(time.perf_counter() - begin)
+    assert min(times) < 50e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32])
+def test_matmul_by_strides(dtype):
+    """Several indices in each group, every operand lying in an order of its own, in a slice of a larger storage."""
+    a = (torch.randn(6, 5, 4, 3, 2) * 4).to(dtype)[1:5].contiguous()  # i b k j l: (batch b, m i j, k k l)
+    b = (torch.randn(4, 5, 2, 7) * 4).to(dtype)  # k b l n
+    out = torch.empty(3, 5, 7, 4, dtype=dtype)  # j b n i
+    matmul({
+        "batch": [5], "m": [4, 3], "k": [4, 2], "n": [7], "offsets": [0, 0, 0],
+        "lhs": [24, 120, 2, 6, 1], "rhs": [14, 70, 7, 1], "out": [28, 1, 140, 4],
+    })(a, b, out)
+    expected = torch.einsum("ibkjl,kbln->jbni", a.double(), b.double())
+    eps = torch.finfo(dtype).eps if dtype.is_floating_point else 0
+    assert (out.double() - expected).norm() <= max(eps, 0) * expected.norm()
+
+
+def test_offsets_count_from_the_tensor():
+    storage = torch.randn(100)
+    a, b, out = storage[10:22], storage[30:46], torch.zeros(30)[6:]
+    matmul({"batch": [], "m": [2], "k": [4], "n": [3], "offsets": [2, 1, 3], "lhs": [4, 1], "rhs": [3, 1], "out": [3, 1]})(a, b, out)
+    torch.testing.assert_close(out[3:9].view(2, 3), a[2:10].view(2, 4) @ b[1:13].view(4, 3))
+    assert not out[:3].any() and not out[9:].any()
+
+
+def test_convolution_with_groups_and_a_start():
+    x, w, start = torch.randn(2, 2, 3, 9, 8), torch.randn(2, 4, 3, 3, 2), torch.randn(2, 2, 4, 3, 6)
+    out = torch.empty(2, 2, 4, 3, 6)
+    options = {"image": [2, 6, 9, 8], "weight": [8, 3, 3, 2], "groups": 2, "strides": [2, 1], "dilations": [2, 2]}
+    convolution(options)(x, w, start, out)
+    expected = torch.conv2d(x.view(2, 6, 9, 8), w.view(8, 3, 3, 2), None, (2, 1), 0, (2, 2), 2).view(out.shape) + start
+    torch.testing.assert_close(out, expected)
+
+
+@pytest.mark.parametrize("arguments", [
+    {"padding": 1}, {"stride": 2, "dilation": 2}, {"groups": 2}, {"groups": 4}, {"padding": (2, 0), "stride": (1, 2)},
+])
+def test_convolutions(arguments):
+    from checks import assert_right
+
+    groups = arguments.get("groups", 1)
+    torch.manual_seed(0)
+    made = assert_right(nn.Conv2d(4, 8, 3, **arguments).eval(), (torch.randn(2, 4, 11, 12),), target="cpu")
+    assert groups == 4 or 'function = "convolution"' in made.ir("gpu")
+    assert_right(nn.Conv1d(4, 8, 3, groups=groups).eval(), (torch.randn(2, 4, 11),), target="cpu")
