@@ -25,5 +25,16 @@ def _upstream() -> dict[Any, Callable]:
 
 
 def table() -> dict[Any, Callable]:
-    """Every decomposition, by operator overload; ours win.  Made anew, because libraries register operators at any time."""
-    return {**_upstream(), **own()}
+    """Every decomposition, by operator overload; ours come first.  Made anew, because libraries register operators at any time."""
+    theirs = _upstream()
+    return {**theirs, **{op: _either(function, theirs[op]) if op in theirs else function for op, function in own().items()}}
+
+
+def _either(first: Callable, second: Callable) -> Callable:
+    """``first``, or ``second`` for arguments that ``first`` leaves alone."""
+
+    def decompose(*args: Any, **kwargs: Any) -> Any:
+        found = first(*args, **kwargs)
+        return second(*args, **kwargs) if found is NotImplemented else found
+
+    return decompose
