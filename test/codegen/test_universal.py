@@ -178,7 +178,7 @@ def build_gpu(kernel: str) -> str:
 
 @pytest.mark.parametrize("m, n, d", [(3, 70000, 1), (70000, 3, 0), (2500, 130, 0), (40, 33, 1), (1, 31, 1), (33, 64, 0), (5, 1025, 1)])
 def test_sums_of_every_shape(m, n, d):
-    x = torch.randn(m, n)
+    x = torch.rand(m, n)  # of one sign: a sum near zero has no relative error to speak of
     ours = run(SUMS.format(m=m, n=n, p=(m, n)[1 - d], d=d), x)
     exact = x.double().sum(d)
     assert ((ours.double() - exact).norm() / exact.norm()).item() <= torch.finfo(torch.float32).eps
