@@ -87,6 +87,8 @@ class Ring:
 
     def skip(self, at: Position, count: int) -> Position:
         """``count`` slots further."""
+        if count == 0:
+            return at
         words = self.words
         following = words.add(at.slot, count % self.slots)
         wrapped = words.at_least(following, self.slots)

@@ -1,4 +1,4 @@
-"""Prologues in shared memory: three warps that turn raw tiles, as the copy engine brought them, into what the tensor core reads.
+"""Prologues in shared memory: warps that turn raw tiles, as the copy engine brought them, into what the tensor core reads.
 
 A raw tile has no swizzle: lines of ``depth`` elements along k, or of ``rows`` elements for each k.  Each thread makes 16 bytes
 of the tensor core's tile at a time.  Inputs of the prologue other than the raw tensor (scales, biases) come from global memory.
@@ -19,14 +19,12 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Operand
 from inferno.schedule.tiling import Axis, Source
 
-REWRITERS = 96
-"""Threads."""
 _TOGETHER = 2  # pieces of 16 bytes whose loads are under way at the same time
 
 
 @dataclass(frozen=True)
 class Rewriting:
-    """Rewrites the tiles of one operand; ``rows`` and ``k`` are its tiled axes."""
+    """Rewrites the tiles of one operand by ``threads`` threads; ``rows`` and ``k`` are its tiled axes."""
 
     words: Words
     operand: Operand
@@ -35,6 +33,7 @@ class Rewriting:
     rows: Axis
     k: Axis
     tensors: dict[int, Elements]
+    threads: int = 0
 
     @property
     def lanes(self) -> int:
@@ -61,7 +60,7 @@ class Rewriting:
 
         def some(item: ir.Value) -> Sequence[ir.Value]:
             # In the last turn a thread may make the last piece again, as another does.
-            items = [self.words.min(self.words.add(item, i * REWRITERS), pieces - 1) for i in range(_TOGETHER)]
+            items = [self.words.min(self.words.add(item, i * self.threads), pieces - 1) for i in range(_TOGETHER)]
             places = [self.place(item) for item in items]
             loaded = [self.load(raw, *place) for place in places]
             for place, values in zip(places, loaded):
@@ -70,7 +69,7 @@ class Rewriting:
                 store(value, shared_pointer(self.words, self.words.add(slot, self.target(row, term))), 16)
             return []
 
-        loop(self.words, thread, pieces, _TOGETHER * REWRITERS, [], some)
+        loop(self.words, thread, pieces, _TOGETHER * self.threads, [], some)
 
     def place(self, item: Integer) -> tuple[Integer, Integer]:
         """Row and term of the first element of a piece.  Neighbouring threads read neighbouring raw elements."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words, integer_type, operation, shared_pointer
+from inferno.errors import CompileError
 from inferno.mlir import arith, ir, llvm, nvvm
 
 ROW = 128  # bytes
@@ -21,24 +22,29 @@ ROW = 128  # bytes
 
 @dataclass(frozen=True)
 class Tile:
-    """One slot's tile of an operand with elements of ``width`` bytes."""
+    """One slot's tile of an operand with elements of ``width`` bytes; ``row`` bytes of terms, a power of 2."""
 
     rows: int
     width: int
     along_k: bool
+    row: int = ROW
+
+    def __post_init__(self) -> None:
+        if self.rows % self.panel:
+            raise CompileError(f"a tile of {self.rows} rows does not consist of panels of {self.panel}")
 
     @property
     def depth(self) -> int:
-        return ROW // self.width
+        return self.row // self.width
 
     @property
     def bytes(self) -> int:
-        return self.rows * ROW
+        return self.rows * self.row
 
     @property
     def span(self) -> int:
         """Bytes of a line in shared memory, which is the span of the swizzle too."""
-        return ROW if self.along_k else min(64, self.rows) * self.width
+        return self.row if self.along_k else min(64, self.rows) * self.width
 
     @property
     def panel(self) -> int:
@@ -52,7 +58,7 @@ class Tile:
 
     @property
     def panel_bytes(self) -> int:
-        return self.panel * ROW
+        return self.panel * self.row
 
     def descriptor(self, words: Words, address: Integer, row: int, term: int) -> ir.Value:
         """What wgmma reads: 64 rows (the lhs) or all rows (the rhs) from ``row``, 32 bytes of k from element ``term`` on.
@@ -60,7 +66,7 @@ class Tile:
         ``address`` is the slot's shared address / 16, without the rank in the cluster.
         """
         if self.along_k:
-            start, leading, stride = row * ROW + term * self.width, 16, 8 * ROW
+            start, leading, stride = row * self.row + term * self.width, 16, 8 * self.row
         else:
             start, leading, stride = row // self.panel * self.panel_bytes + term * self.span, self.panel_bytes, 8 * self.span
         low = words.either(words.add(address, start >> 4), leading >> 4 << 16)
@@ -155,3 +161,37 @@ def store_matrices(words: Words, address: Integer, registers: Sequence[ir.Value]
         shared_pointer(words, address), list(registers), ir.Attribute.parse("#nvvm.mma_layout<row>"),
         ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"), ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
     )
+
+
+def multiply_registers(
+    sums: Sequence[ir.Value], lhs: Sequence[ir.Value], rhs: ir.Value, turned: bool, first: bool,
+) -> list[ir.Value]:
+    """One product of bf16 with 16 terms: ``sums`` (floats) plus the lhs in four registers times the rhs of a descriptor.
+
+    ``turned``: the rhs is not k innermost.  The product is under way: it belongs to no group yet.
+    """
+    count = len(sums)
+    outputs = ", ".join(f"${i}" for i in range(count))
+    factors = ", ".join(f"${2 * count + i}" for i in range(4))
+    text = (
+        f"{{ .reg .pred p; setp.ne.b32 p, {int(not first)}, 0; "
+        f"wgmma.mma_async.sync.aligned.m64n{2 * count}k16.f32.bf16.bf16 {{{outputs}}}, {{{factors}}}, ${2 * count + 4}, "
+        f"p, 1, 1, {int(turned)}; }}"
+    )
+    return _tied(text, sums, [*lhs, rhs])
+
+
+def pin(text: str, values: Sequence[ir.Value]) -> list[ir.Value]:
+    """An instruction that nothing which makes or uses ``values`` may cross: it takes and returns all of them."""
+    return _tied(text, values, [])
+
+
+def _tied(text: str, values: Sequence[ir.Value], more: Sequence[ir.Value]) -> list[ir.Value]:
+    """Assembly that changes registers, with ``more`` that it reads."""
+    letters = {"f32": "f", "i32": "r", "i64": "l"}
+    types = [v.type for v in values]
+    constraints = [f"={letters[str(t)]}" for t in types] + [str(i) for i in range(len(types))]
+    constraints += [letters[str(v.type)] for v in more]
+    struct = ir.Type.parse(f"!llvm.struct<({', '.join(map(str, types))})>")
+    made = llvm.InlineAsmOp(struct, [*values, *more], text, ",".join(constraints), has_side_effects=True).results[0]
+    return [_extract(made, i, t) for i, t in enumerate(types)]

@@ -9,6 +9,7 @@ Consumers are not tied to each other, so that one's epilogue partly hides behind
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import ClassVar
 
 from inferno.codegen import tma
 from inferno.codegen.elements import join, lanes_of
@@ -24,11 +25,12 @@ from inferno.codegen.nvvm_builder import (
     store, uniform,
 )
 from inferno.codegen.operand_copy import THREADS, OperandCopy
-from inferno.codegen.rewriting import REWRITERS, Rewriting
+from inferno.codegen.rewriting import Rewriting
 from inferno.codegen.tensor_core import Multiplier, Tile, matrix_address
 from inferno.codegen.wgmma_epilogue import Epilogue, StoreMap, Warpgroup, columns_together, store_map
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Wgmma, precision, raw_bytes
@@ -36,9 +38,8 @@ from inferno.target import Target
 
 # Registers of a thread by role: all 384 threads together have 65536.  (More threads would not do: ptxas wants 154 registers for
 # the widest product and gives each thread an equal share.)  With True warps 1 to 3 rewrite tiles.
-_PRODUCER_REGISTERS = {False: 24, True: 88}
-_CONSUMER_REGISTERS = {False: 240, True: 208}
-_REWRITER_BARRIER = 8  # a named barrier; the consumers have 1, 2, ...
+_REGISTERS = {False: (24, 240), True: (88, 208)}
+_REWRITER_BARRIER, CONSUMER_BARRIER = 8, 7  # named barriers; each consumer has one of 1, 2, ...
 
 
 def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
@@ -51,13 +52,23 @@ def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
     tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite)
     if tiling is None:
         raise CompileError(f"@{kernel.name.value} has operands that cannot be copied to shared memory")
+    prepare_bodies(c)
+    emit(kernel, Emitter(kernel.name.value, c, tiling, schedule, target, kind))
+
+
+def prepare_bodies(c: Contraction) -> None:
+    """Bring what is inlined to the forms that become good instructions."""
     for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
         if map_ is not None:
             recognise_maximum(map_.generic)
             expand_math(map_.generic)
-    emitter = _Emitter(kernel.name.value, c, tiling, schedule, target, kind)
-    if emitter.layout.total > target.shared:
-        raise CompileError(f"@{kernel.name.value}: {schedule} needs {emitter.layout.total} bytes of shared memory")
+
+
+def emit(kernel: func.FuncOp, emitter: "Emitter") -> None:
+    """Add the emitter's kernel, and those that compute operands to temporaries, and launch them."""
+    c, tiling = emitter.contraction, emitter.tiling
+    if emitter.layout.total > emitter.target.shared:
+        raise CompileError(f"@{kernel.name.value}: {emitter.schedule} needs {emitter.layout.total} bytes of shared memory")
     copies = {
         f"{kernel.name.value}_{side}": OperandCopy(operand, source)
         for side, operand, source in (("lhs", c.lhs, tiling.lhs), ("rhs", c.rhs, tiling.rhs)) if source.copied
@@ -71,7 +82,11 @@ def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
 
 
 @dataclass
-class _Emitter:
+class Emitter:
+    """The kernel of one contraction; ``bf16x6`` has another way to multiply, with ``parts`` tiles in a slot."""
+
+    parts: ClassVar[int] = 1
+
     name: str
     contraction: Contraction
     tiling: Tiling
@@ -80,18 +95,24 @@ class _Emitter:
     kind: str
 
     def __post_init__(self) -> None:
-        c, t, s = self.contraction, self.tiling, self.schedule
+        t, s = self.tiling, self.schedule
         width = 4 if self.kind == "tf32" else 2
-        self.words = Words()
         self.lhs, self.rhs = Tile(s.tile_m, width, t.lhs.along_k), Tile(s.tile_n, width, t.rhs.along_k)
-        self.steps = t.k_steps(self.lhs.depth)
+        self.depth = self.lhs.depth
+        self.raw_bytes = raw_bytes(s, t, self.depth)
+        self.rewrites = sum(self.raw_bytes) > 0  # by warps 1 to 3, which have nothing else to do
+        self.prepare()
+
+    def prepare(self) -> None:
+        """What follows from the depth of a step and from the raw tiles."""
+        c, t, s = self.contraction, self.tiling, self.schedule
+        self.words = Words()
+        self.steps = t.k_steps(self.depth)
         self.rows, self.columns = ceil(t.m.size / (s.tile_m * s.cluster)), ceil(t.n.size / s.tile_n)
         self.tiles = t.positions * self.rows * self.columns
-        if s.split > 1 and (s.consumers > 1 or s.cluster > 1 or (s.split - 1) * ceil(self.steps / s.split) >= self.steps):
+        if s.split > 1 and (s.cluster > 1 or (s.split - 1) * ceil(self.steps / s.split) >= self.steps):
             raise CompileError(f"@{self.name}: {s} cannot split {self.steps} steps")
         self.workers = min(self.target.multiprocessors // s.cluster, self.tiles) if s.persistent and s.split == 1 else self.tiles
-        self.raw_bytes = raw_bytes(s, t, self.lhs.depth)
-        self.rewrites = sum(self.raw_bytes) > 0  # by warps 1 to 3, which have nothing else to do
         self.layout = s.shared(sum(self.raw_bytes))
         self.stores: dict[int, StoreMap] = {
             i: m for i, m in ((i, store_map(d, t)) for i, d in enumerate(c.destinations)) if m is not None
@@ -99,11 +120,15 @@ class _Emitter:
         written = {d.access.argument for d in c.destinations}
         plain = {d.access.argument: d.access.element for i, d in enumerate(c.destinations) if i not in self.stores}
         plain.update({a.argument: a.element for a in c.extras})
-        for operand, source in ((c.lhs, t.lhs), (c.rhs, t.rhs)):
-            if source.raw is not None:
-                plain.update({a.argument: a.element for a in operand.reads if a != source.raw})
+        plain.update({a.argument: a.element for a in self.plain_reads()})
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
         self.plain = {a: (plain[a], a not in written) for a in sorted(plain)}
+
+    def plain_reads(self) -> list[Access]:
+        """What is read of the operands without the copy engine."""
+        c, t = self.contraction, self.tiling
+        sources = ((c.lhs, t.lhs.raw), (c.rhs, t.rhs.raw))
+        return [a for operand, raw in sources if raw is not None for a in operand.reads if a != raw]
 
     # The host's side.
 
@@ -119,10 +144,7 @@ class _Emitter:
             parameters = [*(pointer(arguments[a]) for a in copy.arguments), pointer(made)]
             launch(f"{self.name}_gpu", name, parameters, (copy.blocks, 1, 1), (THREADS, 1, 1))
             buffers.append(made)
-        maps = [
-            _operand_map(buffer, source, tile, self.kind, share)
-            for buffer, source, tile, share in ((buffers[0], t.lhs, self.lhs, 1), (buffers[1], t.rhs, self.rhs, s.cluster))
-        ]
+        maps = self.operand_maps(*buffers)
         together = columns_together(c, t, s)
         for i, m in self.stores.items():
             access = c.destinations[i].access
@@ -136,6 +158,12 @@ class _Emitter:
             (self.workers * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
         )
 
+    def operand_maps(self, lhs: ir.Value, rhs: ir.Value) -> list[ir.Value]:
+        t = self.tiling
+        return [
+            _operand_map(lhs, t.lhs, self.lhs, self.kind, 1), _operand_map(rhs, t.rhs, self.rhs, self.kind, self.schedule.cluster),
+        ]
+
     # The kernel.
 
     def emit(self, module: ir.Block) -> None:
@@ -147,9 +175,9 @@ class _Emitter:
         count = 2 + len(self.stores)
         with device_kernel(module, self.name, [TENSOR_MAP] * count + pointers, s.threads, s.blocks, True) as device:
             self.begin(device, count)
-            role = scf.IfOp(words.equal(self.warpgroup, 0), has_else=True)
+            role = scf.IfOp(words.less(self.warpgroup, self.helpers), has_else=True)
             with ir.InsertionPoint(role.then_block):
-                nvvm.SetMaxRegisterOp(_PRODUCER_REGISTERS[self.rewrites], ir.Attribute.parse("#nvvm<action decrease>"))
+                nvvm.SetMaxRegisterOp(self.registers[0], ir.Attribute.parse("#nvvm<action decrease>"))
                 with only_if(arith.andi(words.equal(self.warp, 0), elect())):
                     self.produce()
                 if self.rewrites:
@@ -159,7 +187,7 @@ class _Emitter:
                     self.meet(aligned=False)
                 scf.yield_([])
             with ir.InsertionPoint(role.else_block):
-                nvvm.SetMaxRegisterOp(_CONSUMER_REGISTERS[self.rewrites], ir.Attribute.parse("#nvvm<action increase>"))
+                nvvm.SetMaxRegisterOp(self.registers[1], ir.Attribute.parse("#nvvm<action increase>"))
                 self.consume()
                 scf.yield_([])
             if s.blocks > 1:  # shared memory must stay until the others are done with it
@@ -185,9 +213,9 @@ class _Emitter:
         barriers = words.add(device.shared, self.layout.barriers)
         # A slot is full when the copies have arrived and what is rewritten has been.
         fillers = (self.direct_bytes > 0) + self.rewrites
-        self.ring = Ring(words, barriers, s.stages, 1 if s.pingpong else s.consumers, s.cluster, fillers)
+        self.ring = Ring(words, barriers, s.stages, self.readers, s.cluster, fillers)
         self.turns = Barriers(words, words.add(barriers, 16 * s.stages))
-        self.raw = Ring(words, words.add(barriers, 16 * s.stages + 16), s.raw, 1)
+        self.raw = Ring(words, words.add(barriers, 16 * s.stages + 16), s.raw, self.raw_readers)
         with only_if(words.equal(self.thread, 0)):
             for m in self.maps:
                 tma.prefetch(m)
@@ -199,6 +227,26 @@ class _Emitter:
                     self.turns.initialize(i, 1)
             nvvm.FenceMbarrierInitOp()
         self.meet(aligned=True)
+
+    @property
+    def helpers(self) -> int:
+        """Warpgroups in front of those that multiply: a warp that starts copies, and warps that rewrite."""
+        return 1
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Of a helper's thread, and of a consumer's."""
+        return _REGISTERS[self.rewrites]
+
+    @property
+    def readers(self) -> int:
+        """Consumers that read a slot."""
+        return 1 if self.schedule.pingpong else self.schedule.consumers
+
+    @property
+    def raw_readers(self) -> int:
+        """Arrivals that free a raw slot."""
+        return 1
 
     def meet(self, aligned: bool) -> None:
         """A barrier of the block or, where there is one, the cluster."""
@@ -254,11 +302,11 @@ class _Emitter:
     def place(self, grid: Sequence[Integer], step: ir.Value) -> tuple[dict[Axis, Integer], Integer]:
         """Where a step along k is: the positions of all axes that are not tiled, and the first k."""
         t, words = self.tiling, self.words
-        chunks = ceil(t.k.size / self.lhs.depth)
+        chunks = ceil(t.k.size / self.depth)
         outer, chunk = (words.div(step, chunks), words.rem(step, chunks)) if t.steps else (0, step)
         where: dict[Axis, Integer] = dict(zip(t.grid, grid))
         where.update(zip(t.steps, words.split(outer, [a.size for a in t.steps])))
-        return where, words.mul(chunk, self.lhs.depth)
+        return where, words.mul(chunk, self.depth)
 
     def operands(self, m0: Integer, n0: Integer) -> list[tuple]:
         """(map, tile, source, first row, offset of its slots, bytes of its raw tile, blocks that share it) of both operands."""
@@ -281,9 +329,8 @@ class _Emitter:
             base = self.raw_slot(raw.slot)
             for map_, _, source, first, _, size, _ in operands:
                 if size:
-                    row_and_k = [k0, first] if source.raw_along_k else [first, k0]
                     outer = [where[a] for a in source.axes[2:]]
-                    tma.load_box(words, map_, [*row_and_k, *outer], base, self.raw.full.at(raw.slot))
+                    self.copy_raw(map_, source, outer, first, k0, base, self.raw.full.at(raw.slot))
                     base = words.add(base, size)
             raw = self.raw.next(raw)
         if self.direct_bytes:
@@ -299,6 +346,11 @@ class _Emitter:
     def raw_slot(self, slot: ir.Value) -> Integer:
         words = self.words
         return words.add(words.add(self.device.shared, self.layout.raw), words.mul(slot, sum(self.raw_bytes)))
+
+    def copy_raw(
+        self, map_: ir.Value, source: Source, outer: list[Integer], first: Integer, k0: Integer, target: Integer, barrier: ir.Value,
+    ) -> None:
+        tma.load_box(self.words, map_, [*([k0, first] if source.raw_along_k else [first, k0]), *outer], target, barrier)
 
     def copy_tile(
         self, map_: ir.Value, tile: Tile, outer: list[Integer], first: Integer, k0: Integer, slot: Integer,
@@ -322,47 +374,55 @@ class _Emitter:
     # The rewriter.
 
     def rewrite(self) -> None:
-        """Turn raw tiles into the tensor core's, in the order in which they come."""
-        c, t, words, member = self.contraction, self.tiling, self.words, self.words.sub(self.thread, 32)
-        rewritings = [
-            Rewriting(words, operand, source, tile, rows, t.k, self.tensors) if source.raw is not None else None
-            for operand, source, tile, rows in ((c.lhs, t.lhs, self.lhs, t.m), (c.rhs, t.rhs, self.rhs, t.n))
-        ]
+        """The part of the warps behind the first."""
+        self.rewrite_steps(self.words.sub(self.thread, 32), 96, 0, 1)
+
+    def rewrite_steps(self, member: ir.Value, threads: int, slice: int, slices: int) -> None:
+        """Turn raw tiles into the tensor core's, in the order in which they come, every ``slices``-th step; ``member`` of
+        ``threads`` threads."""
+        words, rewritings, ring, rounds = self.words, self.rewritings(threads), self.ring, self.raw
 
         def step(grid: Sequence[Integer], m0: Integer, n0: Integer, number: ir.Value, *values: ir.Value) -> list[ir.Value]:
             at, raw = Position(*values[:2]), Position(*values[2:])
             where, k0 = self.place(grid, number)
-            self.raw.await_full(raw)
-            self.ring.acquire(at)
+            rounds.await_full(raw)
+            ring.acquire(at)
             base = self.raw_slot(raw.slot)
             for rewriting, (_, tile, _, first, offset, size, _) in zip(rewritings, self.operands(m0, n0)):
                 if rewriting is not None:
-                    slot = words.add(words.add(self.device.shared, offset), words.mul(at.slot, tile.bytes))
+                    slot = words.add(words.add(self.device.shared, offset), words.mul(at.slot, self.parts * tile.bytes))
                     rewriting.emit(member, base, slot, first, k0, where)
-                    base = words.add(base, size)
+                base = words.add(base, size)
             tma.publish_shared()
-            nvvm.BarrierOp(barrierId=words.value(_REWRITER_BARRIER), numberOfThreads=words.value(REWRITERS))
+            nvvm.BarrierOp(barrierId=words.value(_REWRITER_BARRIER + slice), numberOfThreads=words.value(threads))
             with only_if(words.equal(member, 0)):
-                self.ring.full.arrive(at.slot)
-                self.raw.empty.arrive(raw.slot)
-            return [*self.ring.next(at).values, *self.raw.next(raw).values]
+                ring.full.arrive(at.slot)
+                rounds.empty.arrive(raw.slot)
+            return [*ring.skip(at, slices).values, *rounds.skip(raw, slices).values]
 
         def tile(number: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
             grid, m0, n0 = self.tile(number)
-            return loop(words, self.first, self.end, 1, at, lambda n, *at: step(grid, m0, n0, n, *at))
+            start = [*ring.skip(Position(*at[:2]), slice).values, *rounds.skip(Position(*at[2:]), slice).values]
+            done = loop(words, words.add(self.first, slice), self.end, slices, start, lambda n, *at: step(grid, m0, n0, n, *at))
+            if slices == 1:
+                return done
+            return [*ring.skip(Position(*at[:2]), self.steps).values, *rounds.skip(Position(*at[2:]), self.steps).values]
 
-        self.each_tile(self.worker, self.workers, [*self.ring.start().values, *self.raw.start().values], tile)
+        self.each_tile(self.worker, self.workers, [*ring.start().values, *rounds.start().values], tile)
+
+    def rewritings(self, threads: int) -> list[Rewriting | None]:
+        """What is rewritten of the lhs and of the rhs, by this number of threads."""
+        c, t = self.contraction, self.tiling
+        return [
+            Rewriting(self.words, operand, source, tile, rows, t.k, self.tensors, threads) if source.raw is not None else None
+            for operand, source, tile, rows in ((c.lhs, t.lhs, self.lhs, t.m), (c.rhs, t.rhs, self.rhs, t.n))
+        ]
 
     # The consumers.
 
     def consume(self) -> None:
         s, words, layout = self.schedule, self.words, self.layout
-        self.number = words.sub(self.warpgroup, 1)
-        self.member = words.mask(self.thread, 127)
-        staging = words.add(words.add(self.device.shared, layout.results), words.mul(self.number, s.buffers * 64 * ROW))
-        group = Warpgroup(self.number, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
-        maps = {i: m for i, m in zip(self.stores, self.maps[2:])}
-        self.epilogue = Epilogue(words, self.contraction, self.tiling, s, group, maps, self.tensors)
+        self.begin_consumer()
         self.multiplier = Multiplier(words, self.kind, self.lhs, self.rhs)
         own = 0 if s.pingpong else words.mul(self.number, s.rows)
         # In MN-major order a panel of 64 rows is as large as 64 rows of 128 bytes, so both orders begin at the same place.
@@ -380,9 +440,22 @@ class _Emitter:
             self.each_tile(first, 2 * self.workers, carried, self.take_turn)
         else:
             self.each_tile(self.worker, self.workers, start.values, lambda n, *at: self.compute(n, Position(*at)).values)
+        self.end_consumer()
+
+    def begin_consumer(self) -> None:
+        """Which consumer this is, and its epilogue."""
+        s, words = self.schedule, self.words
+        self.number = words.sub(self.warpgroup, self.helpers)
+        self.member = words.mask(self.thread, 127)
+        staging = words.add(words.add(self.device.shared, self.layout.results), words.mul(self.number, s.buffers * 64 * ROW))
+        group = Warpgroup(self.number, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
+        maps = {i: m for i, m in zip(self.stores, self.maps[2:])}
+        self.epilogue = Epilogue(words, self.contraction, self.tiling, s, group, maps, self.tensors)
+
+    def end_consumer(self) -> None:
         if self.stores:
-            with only_if(words.equal(self.member, 0)):
-                tma.await_stores(0, read=False)
+            with only_if(self.words.equal(self.member, 0)):
+                tma.await_stores(0, read=True)  # a block's shared memory goes when it ends
 
     def take_turn(self, number: ir.Value, slot: ir.Value, parity: ir.Value, turn: ir.Value) -> list[ir.Value]:
         """Ping-pong: multiply when the other consumer has started its epilogue, and pass over its slots."""
@@ -426,9 +499,12 @@ class _Emitter:
     def add_up(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
         """Split sums: all but the cluster's first block leave theirs in the slots, which nobody needs any more; it adds them,
         in order, and goes on."""
-        words, base = self.words, self.device.shared
+        words, base, threads = self.words, self.device.shared, 128 * self.readers
         flat = [x for block in sums for x in block]
-        places = [words.add(base, words.shl(words.add(self.member, 128 * i), 4)) for i in range(len(flat) // 4)]
+        member = words.sub(self.thread, 128 * self.helpers)
+        places = [words.add(base, words.shl(words.add(member, threads * i), 4)) for i in range(len(flat) // 4)]
+        if self.readers > 1:  # the other one may still multiply
+            nvvm.BarrierOp(barrierId=words.value(CONSUMER_BARRIER), numberOfThreads=words.value(threads))
         with only_if(words.less(0, self.rank)):
             for i, place in enumerate(places):
                 store(join(flat[4 * i:4 * i + 4]), shared_pointer(words, place), 16)

@@ -9,7 +9,10 @@ from inferno.target import Target, find_target
 
 # In order of preference: the first whose ``choose(kernel, target)`` returns a schedule takes the kernel.
 _CHOOSERS = {
-    "nvptx": ("inferno.schedule.wgmma", "inferno.schedule.simt", "inferno.schedule.elementwise", "inferno.schedule.universal"),
+    "nvptx": (
+        "inferno.schedule.wgmma", "inferno.schedule.bf16x6", "inferno.schedule.simt", "inferno.schedule.elementwise",
+        "inferno.schedule.universal",
+    ),
     "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
 }
 

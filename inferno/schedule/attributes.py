@@ -18,6 +18,7 @@ _CLASSES = {
     "elementwise": "inferno.schedule.elementwise:Elementwise",
     "simt": "inferno.schedule.simt:Simt",
     "wgmma": "inferno.schedule.wgmma:Wgmma",
+    "bf16x6": "inferno.schedule.bf16x6:Bf16x6",
     "loops": "inferno.schedule.loops:Loops",
     "library": "inferno.schedule.library:Library",
 }

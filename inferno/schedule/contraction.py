@@ -146,8 +146,6 @@ def parse_contraction(kernel: func.FuncOp) -> Contraction | None:
     with kernel.context, kernel.location:
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
-        if not any(walk(op, "linalg.index") and _reduces(op) for op in walk(module, "linalg.generic")):
-            return _parse(module)
         from inferno.passes.split_contractions import split_contractions
 
         split_contractions(module)

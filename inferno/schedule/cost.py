@@ -16,6 +16,14 @@ def bit_width(element: ir.Type) -> int:
     return max(8, element.width)
 
 
+def clusters_at_once(blocks: int, multiprocessors: int) -> int:
+    """Clusters of so many blocks that run at the same time, a block a multiprocessor; not every one can be part of a cluster.
+
+    What cuOccupancyMaxActiveClusters says on an H200, whose 132 are in groups of up to 18; others are taken to be alike.
+    """
+    return {1: 132, 2: 66, 4: 30, 8: 15}[blocks] * multiprocessors // 132
+
+
 def tensor_bytes(type_: ir.Type) -> int:
     """Bytes of a tensor or buffer of static shape."""
     shaped = ir.ShapedType(type_)

@@ -65,6 +65,7 @@ _SHAPES = (
     (Simt(8, 32, 128, 8, 1, 8, stages=1), 0.18),
     (Simt(8, 32, 256, 8, 1, 8, stages=1), 0.18),
 )
+_START = 1.1  # microseconds of a kernel that does next to nothing (H200: 2.1 us for 64x128x256, estimated without at 1.0)
 _STATIC_SHARED = 48 * 1024
 
 
@@ -73,19 +74,25 @@ def choose(kernel: func.FuncOp, target: Target) -> Simt | None:
     if target.kind != "nvptx":
         return None
     contraction = parse_contraction(kernel)
-    if contraction is None or not supported(contraction):
+    found = choose_with_estimate(contraction, target) if contraction is not None else None
+    return None if found is None else found[1]
+
+
+def choose_with_estimate(contraction: Contraction, target: Target) -> tuple[float, Simt] | None:
+    """The estimate in microseconds, and the schedule; None for what CUDA cores do not multiply."""
+    if not supported(contraction):
         return None
     size = contraction.accumulator.width // 8
     fitting = [
         (s, share) for s, share in _SHAPES
         if size * s.shared_elements <= _STATIC_SHARED and _totals(s, size) <= target.shared // 3
     ]
-    best = min(fitting, key=lambda item: estimate(item[0], item[1], contraction, target))[0]
+    time, best = min(((estimate(s, share, contraction, target), s) for s, share in fitting), key=lambda item: item[0])
     # Totals in registers are cheap: one addition in 64.  A product with a vector is bound by memory and can have more; with
     # 64 terms in a row it missed the bound by 5%, because eager adds in a tree there.
     if best.totals_in_registers:
-        return replace(best, chunk=16 if min(contraction.M, contraction.N) <= 8 else 64)
-    return best
+        best = replace(best, chunk=16 if min(contraction.M, contraction.N) <= 8 else 64)
+    return time, best
 
 
 def _totals(schedule: Simt, size: int) -> int:
@@ -106,7 +113,7 @@ def estimate(schedule: Simt, share: float, contraction: Contraction, target: Tar
     work = rounds * s.tile_m * s.tile_n * steps * s.tile_k * slow / (128 * 1.7e3 * share)
     # A lone block's loads are not hidden by another block's arithmetic.
     exposed = 0.6 * (steps if s.stages == 1 else 1 + 0.25 * steps)
-    return max(work, exposed) + 0.3 * min(work, exposed)
+    return _START + max(work, exposed) + 0.3 * min(work, exposed)
 
 
 def supported(contraction: Contraction) -> bool:

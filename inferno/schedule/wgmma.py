@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import bit_width
+from inferno.schedule.cost import bit_width, clusters_at_once
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.target import Target
@@ -118,10 +118,10 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
 
 
 def _splits(s: Wgmma, tiling: Tiling, width: int, target: Target) -> bool:
-    """Whether all clusters run at once (not every multiprocessor can be part of one) and every block has a few terms."""
+    """Whether all clusters run at once and every block has a few terms."""
     steps = tiling.k_steps(ROW // width)
     each = ceil(steps / s.split)
-    return _tiles(s, tiling) * s.split <= 0.97 * target.multiprocessors and each >= 4 and (s.split - 1) * each < steps
+    return _tiles(s, tiling) <= clusters_at_once(s.split, target.multiprocessors) and each >= 4 and (s.split - 1) * each < steps
 
 
 def _tiles(s: Wgmma, tiling: Tiling) -> int:

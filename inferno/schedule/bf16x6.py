@@ -1,0 +1,197 @@
+"""The schedule of float32 contractions as six products of bf16 on Hopper's tensor cores.
+
+Every number is the sum of three bf16 numbers (``codegen/splitting.py``); of the nine products of their parts the three smallest,
+below 2^-24 of the largest, are left out.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, lcm, prod
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.schedule import simt
+from inferno.schedule.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.cost import bit_width, clusters_at_once
+from inferno.schedule.tiling import Source, Tiling, tile_contraction
+from inferno.schedule.wgmma import ROW, Shared, precision, supported
+from inferno.target import Target
+
+DEPTH = 32
+"""Terms of a step."""
+
+
+@dataclass(frozen=True)
+class Bf16x6:
+    """One thread copies float32 tiles to ``raw`` slots; ``groups`` of two warps split the rhs's into ``stages`` slots, every one
+    each ``groups``-th step's.  ``consumers`` warpgroups split the lhs in registers and multiply, 64 rows of a tile of ``tile_m`` x
+    ``tile_n`` each, so that one splits while another multiplies: they take turns, or where ``slices`` of them have the same
+    rows, every one takes each ``slices``-th step and the first adds up.
+
+    After every step the products are added to sums in float32 registers: the tensor core's own additions cut bits off.
+    ``persistent`` blocks walk over tiles, down columns of ``group`` tiles.  ``buffers`` for results a consumer.
+    ``split`` blocks, a cluster, share the terms of one tile and add up in the first one's registers.
+    """
+
+    generator: ClassVar[str] = "bf16x6"
+    cluster: ClassVar[int] = 1
+    pingpong: ClassVar[bool] = False
+
+    tile_m: int = 128
+    tile_n: int = 128
+    stages: int = 2
+    raw: int = 4
+    persistent: bool = True
+    group: int = 8
+    buffers: int = 2
+    split: int = 1
+    groups: int = 2
+    slices: int = 1
+
+    @property
+    def helpers(self) -> int:
+        """Warpgroups that do not multiply."""
+        return 1 if self.groups == 1 else 2
+
+    @property
+    def consumers(self) -> int:
+        return self.tile_m // 64 * self.slices
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile that one consumer multiplies."""
+        return 64
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a cluster."""
+        return self.split
+
+    @property
+    def threads(self) -> int:
+        return 128 * (self.consumers + self.helpers)
+
+    def shared(self, raw_bytes: int) -> Shared:
+        """Three tiles of bf16 a slot, staging for results, ``raw`` slots of ``raw_bytes``, then barriers."""
+        results = self.stages * 3 * self.tile_n * DEPTH * 2
+        raw = results + self.consumers * self.buffers * 64 * ROW
+        barriers = raw + self.raw * raw_bytes
+        return Shared(0, 0, results, raw, barriers, barriers + 16 * self.stages + 16 + 16 * self.raw)
+
+
+# Schedules, and microseconds that a step of one block takes.  Measured on an H200, MxKxN: 512x512x512 and 512x1024x512 (64x32:
+# 6.8 and 11.0 us), 512x1024x512 and 64x4096x4096 (64x64 in two parts: 10.8 and 29.7), 1024^3 (64x128: 24.3, 128x64: 23.8),
+# 2048^3 (128x128: 155).
+_CANDIDATES = (
+    (Bf16x6(128, 128, 2, 4), 1.17),
+    (Bf16x6(128, 64, 4, 4), 0.656),
+    (Bf16x6(64, 128, 4, 4, slices=2), 0.667),
+    (Bf16x6(64, 64, 6, 6, groups=3, slices=2), 0.393),
+    (Bf16x6(64, 32, 6, 12, groups=3, slices=2), 0.26),
+)
+_SPLIT = tuple((replace(s, persistent=False, split=split), step) for s, step in _CANDIDATES for split in (2, 4, 8))
+
+
+def tile(c: Contraction) -> Tiling | None:
+    """How ``c`` is cut; None if it is not of float32, or the copy engine cannot bring its operands."""
+    if any(str(x) != "f32" for x in (c.accumulator, c.lhs.element, c.rhs.element)):
+        return None
+    for rewrite in (True, False):
+        tiling = tile_contraction(c, 4, only_along_k=False, rewrite=rewrite)
+        if tiling is not None and (tiling.lhs.raw is None or bit_width(tiling.lhs.raw.element) == 32):
+            return tiling
+    return None
+
+
+def sources(c: Contraction, tiling: Tiling) -> list[tuple[Operand, Source]]:
+    """Both operands with the tensor whose tiles come to shared memory as ``raw``; of temporaries nothing is to be computed."""
+    return [_raw(c.lhs, tiling.lhs), _raw(c.rhs, tiling.rhs)]
+
+
+def _raw(operand: Operand, source: Source) -> tuple[Operand, Source]:
+    if source.raw is not None:
+        return operand, source
+    if source.copied:
+        element = operand.element
+        operand = replace(operand, prologue=None, access=replace(operand.reads[0], argument=-1, element=element))
+    return operand, replace(source, raw=operand.access, raw_along_k=source.along_k)
+
+
+def raw_bytes(s: Bf16x6, c: Contraction, tiling: Tiling) -> tuple[int, int]:
+    """Bytes of a raw slot's parts: tiles of the lhs and the rhs."""
+    return tuple(
+        rows * DEPTH * bit_width(source.raw.element) // 8
+        for rows, (_, source) in zip((s.tile_m, s.tile_n), sources(c, tiling))
+    )
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Bf16x6 | None:
+    """The schedule with the lowest estimate if ``kernel`` is a float32 contraction and CUDA cores would take longer."""
+    if not target.hopper:
+        return None
+    c = parse_contraction(kernel)
+    if c is None or precision(kernel, c) is not None or not supported(c) or min(c.M, c.N) <= _VECTOR:
+        return None
+    tiling = tile(c)
+    if tiling is None:
+        return None
+    candidates = []
+    for s, step in _CANDIDATES + _SPLIT:
+        s = _fit(s, c, tiling, target)
+        if s is not None and (s.split == 1 or _splits(s, tiling, target)):
+            candidates.append((estimate(s, step, c, tiling, target), s))
+    if not candidates:
+        return None
+    time, best = min(candidates, key=lambda item: item[0])
+    other = simt.choose_with_estimate(c, target)
+    return None if other is not None and other[0] <= time else best
+
+
+def _fit(s: Bf16x6, c: Contraction, tiling: Tiling, target: Target) -> Bf16x6 | None:
+    """``s`` with as many raw slots as shared memory holds; None if those are none, or a slice would have no step."""
+    if s.split == 1 and tiling.k_steps(DEPTH) < s.slices:
+        s = replace(s, slices=1)
+    if s.tile_m * s.tile_n == 128 * 128 and not sources(c, tiling)[0][1].raw_along_k:
+        s = replace(s, groups=1)  # reading it number by number takes more registers than consumers have beside two helpers
+    while s.raw > 0 and s.shared(sum(raw_bytes(s, c, tiling))).total > target.shared:
+        s = replace(s, raw=s.raw - lcm(s.groups, s.slices))
+    return s if s.raw > 0 and divides(s, tiling) else None
+
+
+def divides(s: Bf16x6, tiling: Tiling) -> bool:
+    """Whether also the last block of a cluster has a step for each slice, and each slot of a ring is always of one slice.
+
+    (The barriers of a slot tell only one round from the next: who waits at it must not leave out a round.)
+    """
+    steps = tiling.k_steps(DEPTH)
+    return steps - (s.split - 1) * ceil(steps / s.split) >= s.slices and not any(
+        slots % turns for slots in (s.stages, s.raw) for turns in (s.groups, s.slices)
+    )
+
+
+def _splits(s: Bf16x6, tiling: Tiling, target: Target) -> bool:
+    """Whether all clusters run at once and every block has a few terms."""
+    return _tiles(s, tiling) <= clusters_at_once(s.split, target.multiprocessors) and ceil(tiling.k_steps(DEPTH) / s.split) >= 4
+
+
+def _tiles(s: Bf16x6, tiling: Tiling) -> int:
+    return tiling.positions * ceil(tiling.m.size / s.tile_m) * ceil(tiling.n.size / s.tile_n)
+
+
+# A product with a vector: its one row of 64 would be read as slowly, and eager adds such sums in a tree, which is more exact.
+_VECTOR = 8
+_START, _FINISH_RATE = 2.4, 5e4  # microseconds besides the steps; bytes of sums a microsecond (fitted to the times above)
+_CLUSTER, _EXCHANGE_RATE = 1.2, 8e4  # more with a cluster; bytes a microsecond that its first block reads of the others
+_MEMORY_RATE = 4.3e6  # bytes a microsecond
+
+
+def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Target) -> float:
+    """Microseconds: rounds of tiles, each so many steps; no less than memory takes; and temporaries."""
+    rounds = ceil(_tiles(s, tiling) * s.split / target.multiprocessors)
+    slower = 1.15 if s.groups == 1 else 1
+    sums = s.tile_m * s.tile_n * 4
+    time = _START + rounds * (ceil(tiling.k_steps(DEPTH) / s.split) * step * slower + sums / _FINISH_RATE)
+    time += _CLUSTER + (s.split - 1) * sums / _EXCHANGE_RATE if s.split > 1 else 0
+    moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
+    memory = sum(prod(a.shape) * bit_width(a.element) // 8 for a in moved) / _MEMORY_RATE
+    copies = sum(2 + 8 * prod(o.shape) / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
+    return max(time, memory) + copies

@@ -1,0 +1,82 @@
+"""Float32 contractions as products of bf16: what is emitted, that ptxas takes it without spills, and when it is chosen."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from contractions import contraction
+from kernels import TARGET, build, choose, matmul
+
+from inferno.errors import CompileError
+from inferno.schedule.bf16x6 import _CANDIDATES, _SPLIT, Bf16x6
+from inferno.target import find_target
+
+SCHEDULES = [s for s, _ in (*_CANDIDATES, *_SPLIT)]
+LAYOUTS = [("m,k", "k,n"), ("m,k", "n,k"), ("k,m", "k,n"), ("k,m", "n,k")]
+
+
+def assembled(built) -> None:
+    if built.resources:
+        assert built.resources.spills == 0 and built.resources.stack == 0
+
+
+@pytest.mark.parametrize("lhs, rhs", LAYOUTS)
+@pytest.mark.parametrize("schedule", [s for s, _ in _CANDIDATES], ids=lambda s: f"{s.tile_m}x{s.tile_n}")
+def test_no_schedule_spills(schedule, lhs, rhs):
+    if lhs == "k,m" and schedule.tile_m * schedule.tile_n == 128 * 128:
+        schedule = replace(schedule, groups=1)  # as ``choose`` does
+    built = build(matmul(600, 520, 264, "f32", lhs, rhs), "bf16x6", schedule)
+    assembled(built)
+    products = re.findall(r"wgmma\.mma_async\.sync\.aligned\.(m64n\d+k16\.f32\.bf16\.bf16)", built.ptx)
+    # Six products of 16 terms, twice a step, in the loop and after it (LLVM may copy the last step for tiles without a loop).
+    assert set(products) == {f"m64n{schedule.tile_n}k16.f32.bf16.bf16"} and len(products) in (24, 36)
+    assert built.gpu.count('"inferno.launch"') == 1 and "tf32" not in built.ptx
+
+
+def test_split_sums_meet_in_a_cluster():
+    built = build(matmul(256, 256, 4096), "bf16x6", Bf16x6(64, 64, 6, 6, persistent=False, split=2, groups=3, slices=2))
+    assembled(built)
+    assert "cluster = [2, 1, 1]" in built.gpu and "ld.shared::cluster" in built.ptx
+
+
+def test_sums_that_are_not_finite_are_added_again():
+    built = build(matmul(512, 512, 512), "bf16x6")
+    # Both rows of the lhs, and a number of the rhs for each column of a thread; nothing else is read that way but the bias.
+    assert built.count(r"fma\.rn\.f32") >= built.schedule.tile_n // 2
+
+
+@pytest.mark.parametrize("m, n, k, tile", [
+    (64, 128, 128, None), (4, 4096, 4096, None), (512, 512, 512, (64, 32)), (1024, 1024, 1024, (128, 64)),
+    (2048, 2048, 2048, (128, 128)),
+])
+def test_chosen_where_it_is_faster(m, n, k, tile):
+    schedule = choose(matmul(m, n, k), "bf16x6")
+    assert (schedule and (schedule.tile_m, schedule.tile_n)) == tile
+
+
+def test_every_schedule_fits():
+    assert all(s.shared(128 * (s.tile_m + s.tile_n)).total <= TARGET.shared for s in SCHEDULES)
+    assert all(slots % turns == 0 for s in SCHEDULES for slots in (s.stages, s.raw) for turns in (s.groups, s.slices))
+
+
+@pytest.mark.parametrize("text", [
+    matmul(1024, 1024, 1024, "bf16"),
+    contraction({"m": 1024, "n": 1024, "k": 1024}, "mk", "kn", "mn", "f32", attributes='{inferno.precision = "tf32"}'),
+])
+def test_other_types_are_left_to_others(text):
+    assert choose(text, "bf16x6") is None
+
+
+def test_only_on_hopper():
+    from inferno.schedule import bf16x6
+
+    assert find_target("sm_80").hopper is False and bf16x6.choose(None, find_target("sm_80")) is None
+
+
+@pytest.mark.parametrize("schedule, message", [
+    (Bf16x6(64, 64, 3, 6, groups=2), "cannot divide"), (Bf16x6(64, 64, 6, 6, groups=3, slices=2, split=2, persistent=False), "cannot divide"),
+    (Bf16x6(128, 128, 4, 8), "bytes of shared memory"), (Bf16x6(128, 96, 2, 4), "panels of 64"),
+])
+def test_schedules_that_do_not_fit_are_refused(schedule, message):
+    with pytest.raises(CompileError, match=message):
+        build(matmul(256, 256, 96), "bf16x6", schedule)

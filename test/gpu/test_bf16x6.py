@@ -1,0 +1,107 @@
+"""Float32 contractions on Hopper's tensor cores against float64: sizes, layouts, bodies, and numbers that are hard to split."""
+
+import pytest
+import torch
+from checks import assert_right
+
+F = torch.nn.functional
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+
+
+@pytest.fixture(autouse=True)
+def exact():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def randn(*shape):
+    return torch.randn(shape, device="cuda")
+
+
+def right(function, args):
+    compiled = assert_right(function, args)
+    assert 'generator = "bf16x6"' in compiled.ir("scheduled")
+    return compiled
+
+
+SIZES = [
+    (512, 512, 512), (512, 512, 1024), (1024, 1024, 1024), (2048, 2048, 512), (4096, 2304, 96), (64, 4096, 4096), (128, 768, 3072),
+    (333, 777, 811), (1000, 1000, 1000), (129, 4100, 1028), (96, 100, 4000), (2000, 1999, 65), (300, 3000, 32), (4000, 16, 2000),
+]
+
+
+@pytest.mark.parametrize("m, n, k", SIZES)
+def test_sizes(m, n, k):
+    right(lambda x, w: torch.relu(x @ w), (randn(m, k), randn(k, n)))
+
+
+@pytest.mark.parametrize("m, n, k", SIZES)
+def test_linear(m, n, k):
+    right(lambda x, w, b: F.gelu(F.linear(x, w, b)), (randn(m, k), randn(n, k), randn(n)))
+
+
+@pytest.mark.parametrize("m, n, k", [(512, 640, 320), (1536, 1100, 260), (260, 520, 2052), (300, 500, 701), (1100, 1200, 513)])
+@pytest.mark.parametrize("function", [lambda x, w: x.t() @ w, lambda x, w: x.t() @ w.t().contiguous().t(), lambda x, w: (x.t() @ w).t()])
+def test_layouts(function, m, n, k):
+    right(function, (randn(k, m), randn(k, n)))
+
+
+BODIES = {
+    "scaled lhs": lambda x, w, s, r: torch.relu(x * s[:, 0]) @ w,
+    "scaled rhs": lambda x, w, s, r: x @ (w * s),
+    "both": lambda x, w, s, r: torch.tanh(x.abs() * 2) @ (w * s - 1),
+    "residual": lambda x, w, s, r: r + F.silu(x @ w),
+    "two results": lambda x, w, s, r: (torch.relu(x @ w), x @ w),
+    "rounded": lambda x, w, s, r: (x @ w + r).bfloat16(),
+    "integers": lambda x, w, s, r: x @ torch.ones_like(w, dtype=torch.int32).float(),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("m, n, k", [(512, 768, 384), (700, 600, 411)])
+def test_bodies(name, m, n, k):
+    assert_right(BODIES[name], (randn(m, k), randn(k, n), randn(k, 1), randn(m, n)))
+
+
+@pytest.mark.parametrize("shapes", [((16, 256, 128), (16, 128, 256)), ((3, 330, 170), (3, 170, 350)), ((2, 8, 256, 64), (2, 8, 64, 300))])
+def test_batches(shapes):
+    right(torch.matmul, tuple(randn(*s) for s in shapes))
+
+
+SPECIAL = [float("inf"), -float("inf"), float("nan"), 3.4028234e38, -3.4e38, 1e-38, 1e-45, 0.0, -0.0]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_numbers_that_are_not_finite(side):
+    args = [randn(600, 520), randn(520, 700)]
+    for i, value in enumerate(SPECIAL):
+        args[side][37 * i + 1, 53 * i + 2] = value
+    ours, eager = right(torch.matmul, tuple(args))(*args), args[0] @ args[1]
+    assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.isinf(), eager.isinf())
+    assert torch.equal(ours[ours.isinf()], eager[eager.isinf()])
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e15, 1e18, 1e30])
+def test_scales(scale):
+    right(torch.matmul, (randn(512, 600) * scale, randn(600, 520) / scale))
+
+
+def test_sums_that_overflow():
+    x, w = torch.full((512, 600), 1e30, device="cuda"), torch.full((600, 520), 1e10, device="cuda")
+    assert torch.equal(right(torch.matmul, (x, w))(x, w), x @ w) and (x @ w).isinf().all()
+
+
+@pytest.mark.parametrize("value", [1.0, 1.00390625, 1.0078124, 1.9999999, 0.33333334, 16777215.0])
+def test_all_equal(value):
+    """Every product leaves out the same, so that errors add up instead of cancelling."""
+    right(torch.matmul, (torch.full((512, 1024), value, device="cuda"), torch.full((1024, 640), value, device="cuda")))
+
+
+def test_whole_numbers_are_exact():
+    x, w = (torch.randint(-4000, 4000, s, device="cuda").float() for s in ((600, 640), (640, 520)))
+    x, w = x / 64, torch.where(w.abs() < 100, w, w.sign())
+    assert right(torch.matmul, (x.round(), w))
