@@ -28,8 +28,8 @@ def test_no_schedule_spills(schedule, lhs, rhs):
     built = build(matmul(600, 520, 264, "f32", lhs, rhs), "bf16x6", schedule)
     assembled(built)
     products = re.findall(r"wgmma\.mma_async\.sync\.aligned\.(m64n\d+k16\.f32\.bf16\.bf16)", built.ptx)
-    # Six products of 16 terms, twice a step, in the loop and after it (LLVM may copy the last step for tiles without a loop).
-    assert set(products) == {f"m64n{schedule.tile_n}k16.f32.bf16.bf16"} and len(products) in (24, 36)
+    # Six products of 16 terms, twice a step, in the loop and after it (which LLVM may make one).
+    assert set(products) == {f"m64n{schedule.tile_n}k16.f32.bf16.bf16"} and len(products) in (12, 24)
     assert built.gpu.count('"inferno.launch"') == 1 and "tf32" not in built.ptx
 
 
