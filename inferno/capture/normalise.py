@@ -71,7 +71,7 @@ def _refuse(node: torch.fx.Node) -> None:
 
 def _is_empty(node: torch.fx.Node) -> bool:
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and 0 in value.shape
+    return isinstance(value, torch.Tensor) and any(isinstance(s, int) and s == 0 for s in value.shape)
 
 
 def _make_empty(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
@@ -100,18 +100,21 @@ def _is_int8(node: torch.fx.Node) -> bool:
 
 def _through_int32(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     """8-bit arithmetic in 32 bits: torch-mlir's own conversion ends the process, and the low 8 bits are the same."""
-    dtype = node.meta["val"].dtype
-    with graph.inserting_before(node):
-        wide = [_cast(graph, v, torch.int32) if isinstance(v, torch.fx.Node) else v for v in node.args]
-    node.args = tuple(wide)
     narrow = node.meta["val"]
-    node.meta["val"] = narrow.to(torch.int32)
+    with graph.inserting_before(node):
+        node.args = tuple(_cast(graph, v, torch.int32) if isinstance(v, torch.fx.Node) else v for v in node.args)
+    node.meta = _meta(node, narrow.to(torch.int32))
     with graph.inserting_after(node):
-        back = _cast(graph, node, dtype)
+        back = _cast(graph, node, narrow.dtype)
     node.replace_all_uses_with(back, delete_user_cb=lambda user: user is not back)
 
 
 def _cast(graph: torch.fx.Graph, value: torch.fx.Node, dtype: torch.dtype) -> torch.fx.Node:
     cast = graph.call_function(prims.convert_element_type.default, (value, dtype))
-    cast.meta = {**value.meta, "val": value.meta["val"].to(dtype)}
+    cast.meta = _meta(value, value.meta["val"].to(dtype))
     return cast
+
+
+def _meta(node: torch.fx.Node, value: torch.Tensor) -> dict[str, object]:
+    """The node's metadata for another value; the importer would take "tensor_meta" before "val"."""
+    return {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": value}

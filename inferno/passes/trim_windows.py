@@ -9,9 +9,9 @@ from inferno.mlir import ir, linalg, tensor, walk
 
 
 def trim_windows(module: ir.Module) -> None:
-    """Slice the inputs of convolutions and poolings to what is read, in dimensions with a single window."""
+    """Slice the inputs of convolutions, of poolings and of what is written like them, in dimensions with a single window."""
     for op in walk(module.operation):
-        if op.name.startswith(("linalg.conv", "linalg.depthwise_conv", "linalg.pooling")):
+        if op.name.startswith(("linalg.conv", "linalg.depthwise_conv", "linalg.pooling", "linalg.generic")):
             _trim(op)
 
 
@@ -24,7 +24,7 @@ def _trim(op: ir.Operation) -> None:
         for size, expression in zip(value.type.shape, map_.results):
             if isinstance(expression, ir.AffineDimExpr):
                 extents[ir.AffineDimExpr(expression).position] = size
-    for i, (map_, value) in enumerate(zip(maps, list(op.operands))):
+    for i, (map_, value) in enumerate(zip(maps, list(op.opview.inputs))):
         sizes = [min(size, _read(e, extents, size)) for size, e in zip(value.type.shape, map_.results)]
         if sizes != list(value.type.shape):
             op.operands[i] = _slice(op, value, sizes)

@@ -1,0 +1,169 @@
+"""What a captured program's arguments, results and locations are."""
+
+from collections import namedtuple
+
+import pytest
+import torch
+from torch import nn
+
+from inferno.capture import capture
+from inferno.errors import CaptureError, InputError, UnsupportedOperation
+from inferno.mlir import ir, new_context, walk
+from inferno.passes.locations import describe
+from inferno.passes.manager import run_pipeline
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.plain = torch.randn(4)
+        self.register_buffer("kept", torch.randn(4))
+        self.register_buffer("dropped", torch.randn(4), persistent=False)
+
+    def forward(self, x, *, scale=None):
+        y = torch.relu(self.linear(x)) + self.kept + self.dropped + self.plain
+        return y if scale is None else y * scale
+
+
+def named(captured):
+    return {a.name: a for a in captured.signature.arguments}
+
+
+def linalg(captured):
+    module = ir.Module.parse(captured.text, new_context())
+    run_pipeline(module, "inferno-import")
+    return module
+
+
+def test_every_tensor_that_a_model_holds_is_an_argument():
+    arguments = named(capture(Net(), (torch.randn(3, 4),)))
+    assert {name: a.kind for name, a in arguments.items()} == {
+        "linear.weight": "parameter", "linear.bias": "parameter", "kept": "buffer", "dropped": "buffer", "plain": "constant", "x": "input",
+    }
+    assert arguments["x"].shape == (3, 4) and arguments["x"].dtype == torch.float32
+
+
+def test_what_is_assigned_to_the_model_is_seen():
+    net = Net()
+    arguments = named(capture(net, (torch.randn(3, 4),)))
+    net.linear.weight = nn.Parameter(torch.zeros(4, 4))
+    net.kept, net.dropped, net.plain = torch.ones(4), torch.ones(4), torch.ones(4)
+    for name, expected in {"linear.weight": net.linear.weight, "kept": net.kept, "dropped": net.dropped, "plain": net.plain}.items():
+        assert arguments[name].table[arguments[name].key] is expected
+
+
+def test_tensors_that_a_function_closes_over_are_named():
+    w, p = torch.randn(4, 4), nn.Parameter(torch.randn(4))
+    arguments = named(capture(lambda x: x @ w + p, (torch.randn(3, 4),)))
+    assert set(arguments) == {"w", "p", "x"}
+    assert arguments["w"].table["w"] is w and arguments["p"].table["p"] is p
+
+
+def test_literals_are_arguments():
+    captured = capture(lambda x: x + torch.tensor([1.0, 2.0]), (torch.randn(2),))
+    constant, = (a for a in captured.signature.arguments if a.kind == "constant")
+    assert constant.table[constant.key].tolist() == [1, 2]
+    assert "dense<" not in captured.text
+
+
+def test_names_of_inputs():
+    def f(x, batch, *rest, **named):
+        return x + batch["ids"] + batch["more"][0] + rest[0] + rest[1][0] + named["z"]
+
+    t = torch.randn(2)
+    signature = capture(f, (t, {"ids": t, "more": [t]}, t, (t,)), {"z": t}).signature
+    assert [a.name for a in signature.arguments] == ["x", "batch['ids']", "batch['more'][0]", "rest[0]", "rest[1][0]", "z"]
+
+
+def test_text_holds_names_and_lines_and_parses_back():
+    captured = capture(Net(), (torch.randn(3, 4),))
+    module = ir.Module.parse(captured.text, new_context())
+    assert 'inferno.kind = "parameter", inferno.name = "linear.weight"' in captured.text
+    relu, = walk(module.operation, "torch.aten.relu")
+    assert describe(relu.location)[0].startswith("relu (test_capture.py:")
+
+
+def test_locations_reach_linalg():
+    captured = capture(lambda x: nn.functional.layer_norm(x, (8,)) @ x.t(), (torch.randn(4, 8),))
+    module = linalg(captured)
+    said = {text for op in walk(module.operation) if op.name.startswith("linalg.") for text in describe(op.location)}
+    line = test_locations_reach_linalg.__code__.co_firstlineno + 1
+    assert f"layer_norm (test_capture.py:{line})" in said and f"matmul (test_capture.py:{line})" in said
+
+
+def test_mutations_are_results():
+    class Cache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("store", torch.zeros(8, 4))
+
+        def forward(self, x, at):
+            self.store.index_copy_(0, at, x)
+            x.mul_(2)
+            return self.store.sum()
+
+    signature = capture(Cache(), (torch.randn(2, 4), torch.tensor([1, 3]))).signature
+    kinds = {(r.kind, signature.arguments[r.target].name if r.kind == "mutation" else "") for r in signature.results}
+    assert kinds == {("mutation", "store"), ("mutation", "x"), ("output", "")}
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+def test_outputs_of_any_nesting_are_built():
+    signature = capture(lambda x: {"a": Pair(x * 2, None), "b": [1, "s", (x + 1,)]}, (torch.ones(2),)).signature
+    two, one = torch.tensor(2.0), torch.tensor(1.0)
+    assert signature.build_output([two, one]) == {"a": Pair(two, None), "b": [1, "s", (one,)]}
+
+
+def test_values_that_are_no_tensors_are_fixed():
+    signature = capture(lambda x, n, flag: x * n if flag else x, (torch.ones(2), 3, True)).signature
+    x = torch.ones(2)
+    assert signature.arguments_of((x, 3, True), {})[0] is x
+    with pytest.raises(InputError, match="argument n: expected 3, .* got 4"):
+        signature.arguments_of((x, 4, True), {})
+    with pytest.raises(InputError, match="argument flag: expected True, .* got 1"):
+        signature.arguments_of((x, 3, 1), {})
+    with pytest.raises(InputError, match="nested differently"):
+        signature.arguments_of(([x], 3, True), {})
+
+
+def test_capturing_changes_nothing():
+    net, calls = Net().train(), []
+    net.linear.register_forward_hook(lambda *a: calls.append(1))
+    state, seed = {k: v.clone() for k, v in net.state_dict().items()}, torch.get_rng_state()
+    objects = dict(net.named_parameters())
+    capture(net, (torch.randn(3, 4, generator=torch.Generator()),))
+    assert torch.equal(torch.get_rng_state(), seed) and net.training
+    assert all(torch.equal(v, state[k]) for k, v in net.state_dict().items())
+    assert all(p is objects[n] and p.requires_grad and p.grad is None for n, p in net.named_parameters())
+
+
+def test_a_big_model_is_not_copied():
+    net = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(8)))  # 134 MB
+    captured = capture(net, (torch.randn(1, 2048),))
+    assert len(captured.text) < 50_000
+    for a in captured.signature.arguments:
+        assert a.kind == "input" or a.table[a.key].untyped_storage().data_ptr() == net.get_parameter(a.name).untyped_storage().data_ptr()
+
+
+def test_random_numbers_are_refused_by_name():
+    with pytest.raises(UnsupportedOperation, match=r"dropout.* at .*test_capture.py:\d+ on \(float32\[3, 4\]\).*random numbers.*eval"):
+        capture(lambda x: nn.functional.dropout(x), (torch.randn(3, 4),))
+    with pytest.raises(UnsupportedOperation, match="aten.rand.*random numbers"):
+        capture(lambda x: x + torch.rand(4), (torch.randn(3, 4),))
+
+
+def test_shapes_that_depend_on_data_are_refused():
+    for f in (torch.nonzero, lambda x: x[x > 0], lambda x: x.index_put((x > 0,), torch.ones(2))):
+        with pytest.raises(UnsupportedOperation, match="depends on the data"):
+            capture(f, (torch.tensor([1.0, -1.0, 2.0]),))
+
+
+def test_what_cannot_be_traced_names_the_line():
+    def f(x):
+        return x if x.sum() > 0 else -x
+
+    with pytest.raises(CaptureError, match=rf"f could not be captured as one graph \(at .*test_capture.py:{f.__code__.co_firstlineno + 1}\)"):
+        capture(f, (torch.randn(3),))
