@@ -148,8 +148,10 @@ def choose(kernel: func.FuncOp, target: Target) -> Bf16x6 | None:
 
 def _fit(s: Bf16x6, c: Contraction, tiling: Tiling, target: Target) -> Bf16x6 | None:
     """``s`` with as many raw slots as shared memory holds; None if those are none, or a slice would have no step."""
-    if s.split == 1 and tiling.k_steps(DEPTH) < s.slices:
+    steps = tiling.k_steps(DEPTH)
+    if s.split == 1 and steps < s.slices:
         s = replace(s, slices=1)
+    s = replace(s, persistent=s.persistent and steps % lcm(s.groups, s.slices) == 0)
     if s.tile_m * s.tile_n == 128 * 128 and not sources(c, tiling)[0][1].raw_along_k:
         s = replace(s, groups=1)  # reading it number by number takes more registers than consumers have beside two helpers
     while s.raw > 0 and s.shared(sum(raw_bytes(s, c, tiling))).total > target.shared:
@@ -158,14 +160,15 @@ def _fit(s: Bf16x6, c: Contraction, tiling: Tiling, target: Target) -> Bf16x6 | 
 
 
 def divides(s: Bf16x6, tiling: Tiling) -> bool:
-    """Whether also the last block of a cluster has a step for each slice, and each slot of a ring is always of one slice.
+    """Whether also the last block of a cluster has a step for each slice, and each slot of a ring is always of one slice and
+    of one group, also when a block goes on to its next tile.
 
     (The barriers of a slot tell only one round from the next: who waits at it must not leave out a round.)
     """
-    steps = tiling.k_steps(DEPTH)
-    return steps - (s.split - 1) * ceil(steps / s.split) >= s.slices and not any(
-        slots % turns for slots in (s.stages, s.raw) for turns in (s.groups, s.slices)
-    )
+    steps, turns = tiling.k_steps(DEPTH), lcm(s.groups, s.slices)
+    if s.stages % turns or s.raw % turns or (s.persistent and steps % turns):
+        return False
+    return steps - (s.split - 1) * ceil(steps / s.split) >= s.slices
 
 
 def _splits(s: Bf16x6, tiling: Tiling, target: Target) -> bool:

@@ -25,7 +25,7 @@ def assembled(built) -> None:
 def test_no_schedule_spills(schedule, lhs, rhs):
     if lhs == "k,m" and schedule.tile_m * schedule.tile_n == 128 * 128:
         schedule = replace(schedule, groups=1)  # as ``choose`` does
-    built = build(matmul(600, 520, 264, "f32", lhs, rhs), "bf16x6", schedule)
+    built = build(matmul(600, 520, 380, "f32", lhs, rhs), "bf16x6", schedule)
     assembled(built)
     products = re.findall(r"wgmma\.mma_async\.sync\.aligned\.(m64n\d+k16\.f32\.bf16\.bf16)", built.ptx)
     # Six products of 16 terms, twice a step, in the loop and after it (which LLVM may make one).
@@ -75,7 +75,8 @@ def test_only_on_hopper():
 
 @pytest.mark.parametrize("schedule, message", [
     (Bf16x6(64, 64, 3, 6, groups=2), "cannot divide"), (Bf16x6(64, 64, 6, 6, groups=3, slices=2, split=2, persistent=False), "cannot divide"),
-    (Bf16x6(128, 128, 4, 8), "bytes of shared memory"), (Bf16x6(128, 96, 2, 4), "panels of 64"),
+    (Bf16x6(128, 128, 2, 4), "cannot divide"), (Bf16x6(128, 128, 4, 8, persistent=False), "bytes of shared memory"),
+    (Bf16x6(128, 96, 2, 4, persistent=False), "panels of 64"),
 ])
 def test_schedules_that_do_not_fit_are_refused(schedule, message):
     with pytest.raises(CompileError, match=message):
