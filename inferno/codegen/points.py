@@ -16,7 +16,7 @@ from inferno.schedule.accesses import linear, maps
 
 # Terms that are added one after the other before their sum goes to a total in float64.  Eager's products of matrices keep several
 # sums too; with 64 terms this one's error was above 1.5 of eager's for inner sizes of 37.
-_CHUNK = 16
+_CHUNK = 8
 
 Values = list[ir.Value]
 

@@ -13,7 +13,7 @@ is valid only where the reduction is not empty, and only walked in ascending ord
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, ir, linalg, owner, tensor
+from inferno.mlir import arith, ir, linalg, owner, tensor, walk
 from inferno.passes.generics import (
     REDUCTION, body, build, clone_body, dims, inputs, inverse, is_generic, kinds, loop_sizes, maps, outputs, substitute, yielded,
 )
@@ -76,7 +76,12 @@ def parse_fused(op: ir.Operation | None) -> FusedContraction | None:
         chosen = _selected(op, values[0])
         sum_, value = (values[0], None) if chosen is None else (chosen[1], chosen[0])
     factors = _factors(op, sum_, body(op).arguments[count])
-    return None if factors is None else FusedContraction(op, *factors, sum_, value, 0, result)
+    if factors is None:
+        return None
+    before = list(body(op).arguments)[count:]  # what was accumulated before this step is nothing but a term of the sum
+    if any(_needs(v, before, op) for v in factors) or (value is not None and _needs(value, before, op, stop=sum_)):
+        return None
+    return FusedContraction(op, *factors, sum_, value, 0, result)
 
 
 def _selected(op: ir.Operation, value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
@@ -112,6 +117,22 @@ def _factors(op: ir.Operation, sum_: ir.Value, accumulator: ir.Value) -> tuple[i
     if multiply is None or multiply.name not in _MULTIPLY or accumulator in list(multiply.operands):
         return None
     return multiply.operands[0], multiply.operands[1]
+
+
+def _needs(value: ir.Value, wanted: list[ir.Value], op: ir.Operation, stop: ir.Value | None = None) -> bool:
+    """Whether the body computes ``value`` from one of ``wanted``, other than through ``stop``."""
+    pending, seen = [value], [] if stop is None else [stop]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        if value in wanted:
+            return True
+        seen.append(value)
+        made = owner(value)
+        if made is not None and made.parent == op:
+            pending += [v for inner in walk(made) for v in inner.operands]
+    return False
 
 
 def zero_start(op: ir.Operation) -> ir.Value | None:
