@@ -85,11 +85,14 @@ def parse_fused(op: ir.Operation | None) -> FusedContraction | None:
 
 
 def _selected(op: ir.Operation, value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
-    """(value at the last step, value before) if ``value`` is a selection by "every reduction loop is at its last step"."""
+    """(value at the last step, value before) if ``value`` is a selection by "every reduction loop is at its last step".
+
+    Loops of one step may be left out: canonicalization knows where they are.
+    """
     select = owner(value)
     if select is None or select.name != "arith.select":
         return None
-    sizes, wanted = loop_sizes(op), {i for i, k in enumerate(kinds(op)) if k == REDUCTION}
+    sizes, reductions = loop_sizes(op), {i for i, k in enumerate(kinds(op)) if k == REDUCTION}
     pending, seen = [select.operands[0]], set()
     while pending:
         made = owner(pending.pop())
@@ -102,10 +105,10 @@ def _selected(op: ir.Operation, value: ir.Value) -> tuple[ir.Value, ir.Value] | 
         if index is None or index.name != "linalg.index" or limit is None or limit.name != "arith.constant":
             return None
         loop = ir.IntegerAttr(index.attributes["dim"]).value
-        if loop not in wanted or sizes[loop] is None or ir.IntegerAttr(limit.attributes["value"]).value != sizes[loop] - 1:
+        if loop not in reductions or sizes[loop] is None or ir.IntegerAttr(limit.attributes["value"]).value != sizes[loop] - 1:
             return None
         seen.add(loop)
-    return (select.operands[1], select.operands[2]) if seen == wanted else None
+    return (select.operands[1], select.operands[2]) if all(sizes[i] == 1 for i in reductions - seen) else None
 
 
 def _factors(op: ir.Operation, sum_: ir.Value, accumulator: ir.Value) -> tuple[ir.Value, ir.Value] | None:
@@ -142,9 +145,12 @@ def zero_start(op: ir.Operation) -> ir.Value | None:
 
 
 def can_fuse(op: ir.Operation) -> bool:
-    """Whether the fused form is valid: a filled accumulator, and a reduction known not to be empty."""
+    """Whether the fused form is valid: a filled accumulator, and a reduction known not to be empty.
+
+    A reduction of one step alone is no sum: canonicalization would fold the selection, and leave a form that is not this one.
+    """
     sizes = [s for s, k in zip(loop_sizes(op), kinds(op)) if k == REDUCTION]
-    return zero_start(op) is not None and all(s is not None and s > 0 for s in sizes)
+    return zero_start(op) is not None and all(s is not None and s > 0 for s in sizes) and any(s > 1 for s in sizes)
 
 
 def build_fused(contraction: ir.Operation, prologues: Sequence[ir.Operation | None], epilogue: ir.Operation | None, read: int = -1) -> ir.Operation:

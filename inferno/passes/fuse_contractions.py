@@ -27,26 +27,33 @@ def _apply(module: ir.Module, pays) -> None:
 
 
 def _fuse(op: ir.Operation, rewriter, pays) -> bool:
-    """Root: the epilogue, or a contraction that nothing elementwise reads."""
+    """Root: the epilogue, or a contraction that has none."""
     if not is_static(op):
         return True
-    if is_elementwise(op) and len(op.results) == 1:
+    if is_elementwise(op):
         for number, value in enumerate(inputs(op)):
-            contraction = owner(value)
-            if is_contraction(contraction) and _fits_after(contraction, op, number):
-                return _replace(contraction, op, number, rewriter, pays)
+            if _fits_after(owner(value), op, number):
+                return _replace(owner(value), op, number, rewriter, pays)
         return True
     if is_contraction(op) and can_fuse(op) and any(_prologues(op, pays)):
-        user = only_user(op.results[0])
-        if user is not None and is_elementwise(user):
+        if _has_epilogue(op):
             return True  # the epilogue's turn takes the prologues along
         return _replace(op, None, -1, rewriter, pays)
     return True
 
 
-def _fits_after(contraction: ir.Operation, epilogue: ir.Operation, number: int) -> bool:
-    """Whether the epilogue reads the result once for each point, as the only reader."""
-    if not is_static(contraction) or not can_fuse(contraction) or only_user(contraction.results[0]) is None:
+def _has_epilogue(contraction: ir.Operation) -> bool:
+    user = only_user(contraction.results[0])
+    return is_elementwise(user) and is_static(user) and any(
+        _fits_after(contraction, user, n) for n, v in enumerate(inputs(user)) if v == contraction.results[0]
+    )
+
+
+def _fits_after(contraction: ir.Operation | None, epilogue: ir.Operation, number: int) -> bool:
+    """Whether the elementwise operation reads a contraction's result once for each point, as the only reader."""
+    if len(epilogue.results) != 1 or not is_contraction(contraction) or not is_static(contraction) or not can_fuse(contraction):
+        return False
+    if only_user(contraction.results[0]) is None:
         return False
     read = maps(epilogue)[number]
     order = dims(read)
