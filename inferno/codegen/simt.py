@@ -50,9 +50,9 @@ def generate(kernel: func.FuncOp, schedule: Simt, target: Target) -> None:
 
 
 _TOTALS = "inferno_totals"
-# A thread with few results, as for products with vectors, adds so many terms before their sum goes to a total: eager adds them in
-# a tree, and with 32 in a row the error was 1.6 times eager's.
-_FEW, _TERMS = 8, 8
+# Products with a vector, whose few sums eager adds in a tree (with 32 terms in a row the error was 1.6 times eager's): so many
+# terms are added before their sum goes to a total, and what the totals lose is kept beside them.
+_VECTOR, _TERMS = 8, 8
 
 
 def _declare_dynamic(kernel: func.FuncOp) -> None:
@@ -81,6 +81,7 @@ class _Emitter:
         in_memory = self.chunks > 1 and not s.totals_in_registers
         self.dynamic = s.threads * sums * c.accumulator.width // 8 if in_memory else 0
         self.wide_m, self.wide_n = min(4, s.thread_m), min(4, s.thread_n)
+        self.exact = min(c.M, c.N) <= _VECTOR and s.totals_in_registers and isinstance(c.accumulator, ir.F32Type)
 
     def emit(self, buffers: list[ir.Value], shared: ir.Value) -> None:
         c, s, ints = self.contraction, self.schedule, self.ints
@@ -165,11 +166,16 @@ class _Emitter:
             begin = ints.mul(number, self.per_chunk)
             end = ints.min(ints.add(begin, self.per_chunk), self.steps)
             sums = self.loop(begin, end, zeros, lambda step, sums: self.step(tiles, step, sums))
+            if self.exact:
+                return self.add_exactly(totals, sums)
             if not self.dynamic:
                 return [self.plus(a, b) for a, b in zip(totals, sums)]
             self.add_to_memory(sums, number)
             return []
 
+        if self.exact:
+            totals = self.loop(0, self.chunks, [*zeros, *zeros], chunk)
+            return [self.plus(a, b) for a, b in zip(totals, totals[len(zeros):])]
         if not self.dynamic:
             return self.loop(0, self.chunks, zeros, chunk)
         self.loop(0, self.chunks, [], chunk)
@@ -210,7 +216,7 @@ class _Emitter:
         ]
         sums, totals = list(sums), []
         for term in range(depth):
-            if s.thread_m * s.thread_n <= _FEW and term and term % _TERMS == 0:
+            if self.exact and term and term % _TERMS == 0:
                 totals = [self.plus(a, b) for a, b in zip(totals, sums)] if totals else sums
                 sums = [splat(x.type, 0) for x in sums]
             rows, columns = (
@@ -231,6 +237,19 @@ class _Emitter:
 
     def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return arith.addi(a, b) if isinstance(self.contraction.accumulator, ir.IntegerType) else arith.addf(a, b)
+
+    def add_exactly(self, totals: list[ir.Value], sums: list[ir.Value]) -> list[ir.Value]:
+        """``totals`` followed by what they lost so far, with ``sums`` added (Knuth's TwoSum)."""
+        made, lost = [], []
+        for total, rest, x in zip(totals, totals[len(sums):], sums):
+            new = arith.addf(total, x)
+            part = arith.subf(new, total)
+            error = arith.addf(arith.subf(total, arith.subf(new, part)), arith.subf(x, part))
+            # (infinity and NaN stay as they are)
+            finite = arith.cmpf(arith.CmpFPredicate.ORD, error, error)
+            made.append(new)
+            lost.append(arith.addf(rest, arith.select(finite, error, splat(error.type, 0))))
+        return [*made, *lost]
 
     # Totals in dynamic shared memory: vector i of thread t at (i * threads + t) vectors, free of bank conflicts.
 
@@ -262,7 +281,7 @@ class _Emitter:
         items = tile // width // s.threads
         room = min(s.slices, s.shared_elements // tile)
         zero = splat(ir.VectorType.get([width], c.accumulator), 0)
-        own = [zero] * items
+        own = [zero] * (2 * items if self.exact else items)
         for begin in range(0, s.slices, room):
             gpu.barrier()
             count = min(room, s.slices - begin)
@@ -275,11 +294,13 @@ class _Emitter:
                 if inside:
                     scf.yield_([])
             gpu.barrier()
-            for i in range(items):
-                at = ints.mul(ints.add(self.thread, i * s.threads), width)
-                for k in range(count):
-                    part = load_vector(ints, array, at, c.accumulator, width, width, k * tile)
-                    own[i] = self.plus(own[i], part if isinstance(part.type, ir.VectorType) else join([part]))
+            for k in range(count):
+                at = [ints.mul(ints.add(self.thread, i * s.threads), width) for i in range(items)]
+                parts = [load_vector(ints, array, a, c.accumulator, width, width, k * tile) for a in at]
+                parts = [p if isinstance(p.type, ir.VectorType) else join([p]) for p in parts]
+                own = self.add_exactly(own, parts) if self.exact else [self.plus(x, p) for x, p in zip(own, parts)]
+        if self.exact:
+            own = [self.plus(x, lost) for x, lost in zip(own, own[items:])]
         for i in range(items):
             at = ints.mul(ints.add(self.thread, i * s.threads), width)
             row, column = ints.div(at, s.tile_n), ints.rem(at, s.tile_n)

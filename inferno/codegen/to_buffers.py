@@ -6,6 +6,7 @@ nothing is returned.  Temporaries are ``memref.alloc`` at the top of the functio
 
 from inferno.codegen.stand_ins import stand_in
 from inferno.mlir import func, ir, linalg, run_upstream, tensor, walk
+from inferno.passes.split_contractions import split_contractions
 
 # No canonicalization before bufferization: it removes copies of inputs to destinations, and the temporaries come back.
 _BUFFERIZE = (
@@ -18,9 +19,12 @@ _SIMPLIFY = "func.func(refback-munge-memref-copy,linalg-generalize-named-ops),ca
 def to_buffers(kernel: func.FuncOp, tm_loops: bool = True) -> ir.Module:
     """A new module, in the same context, that holds the kernel as a public function on memrefs without results.
 
-    Named structured operations become generics; with ``tm_loops`` those of tm_tensor become loops.
+    Named structured operations become generics; with ``tm_loops`` those of tm_tensor become loops.  Contractions are split
+    from what follows them, so that they are plain sums.
     """
     module = ir.Module.parse(f"module {{\n{kernel}\n}}", kernel.context)
+    with module.context, ir.Location.unknown():
+        split_contractions(module)
     function = module.body.operations[0]
     if "sym_visibility" in function.attributes:
         del function.attributes["sym_visibility"]

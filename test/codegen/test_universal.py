@@ -149,13 +149,14 @@ def test_slice_at_a_place_in_memory_and_a_table():
 
 
 @pytest.mark.parametrize("kernel, launches", [
-    (MATMUL.format(m=50, n=60, k=70), 1), (FUSED, 1), (SLICE, 1), (LOOP, 2),
+    (MATMUL.format(m=50, n=60, k=70), 1), (FUSED, 2), (SLICE, 1), (LOOP, 2),
     (SUMS.format(m=50, n=700, p=50, d=1), 1), (SUMS.format(m=90, n=50, p=50, d=0), 1), (SUMS.format(m=4, n=1 << 20, p=4, d=1), 2),
 ], ids=["matmul", "fused", "slice", "loop", "rows", "columns", "few long rows"])
 def test_launches(kernel, launches):
     built = build_gpu(kernel)
     assert built.count('"inferno.launch"') == launches
-    assert built.count("memref.alloc") == (1 if "1048576" in kernel else 0)
+    # Partial sums of long rows, and the sums of a product before what follows it.
+    assert built.count("memref.alloc") == (1 if "1048576" in kernel or kernel == FUSED else 0)
 
 
 @pytest.mark.parametrize("kernel", [FUSED, LOOP, SLICE], ids=["fused", "loop", "slice"])
