@@ -26,6 +26,7 @@ _LOG = (
 _ERF = (-0.3761262893676758, 0.11283617466688156, -0.02685491554439068, 0.00519016245380044, -0.0008024818962439895, 7.898695184849203e-05)
 _ERFC = (1.0, -3.0496737957000732, 4.254940032958984, -3.291621685028076, 0.9882299900054932, 0.3985849916934967, -0.31817227602005005)
 _ERFC_SCALE = 0.37
+_ERFC_END = 9.19
 _TANH = (-0.33333298563957214, 0.13331924378871918, -0.053783830255270004, 0.020795971155166626, -0.005895158741623163)
 _LN2_HIGH = 0.693145751953125  # 13 bits are 0: its products with n are exact
 _LN2_LOW = pymath.log(2) - _LN2_HIGH
@@ -218,11 +219,13 @@ def _tanh(x: ir.Value) -> ir.Value:
 
 
 def _erfc(distance: ir.Value) -> ir.Value:
-    """erfc of a number that is not negative."""
-    distance = arith.select(_compare("OGT", distance, _number(12.0)), _number(12.0), distance)
+    """erfc of a number that is not negative; 0 beyond 9.19, where it would be subnormal."""
     w = arith.mulf(distance, _number(_ERFC_SCALE))
     s = arith.divf(w, arith.addf(w, _number(1.0)))
-    return _mul(_polynomial(s, _ERFC), _exp(_sub(_number(0.0), _mul(distance, distance))))
+    n, _, r = _reduced(_sub(_number(0.0), _mul(distance, distance)))
+    scale = _float(arith.shli(arith.addi(n, _integer(127)), _integer(23)))
+    value = _mul(_mul(_polynomial(s, _ERFC), _exp_reduced(r)), scale)
+    return arith.select(_compare("OGT", distance, _number(_ERFC_END)), _number(0.0), value)
 
 
 def _erf(x: ir.Value) -> ir.Value:
