@@ -48,6 +48,14 @@ def is_contraction(op: ir.Operation | None) -> bool:
     return found is not None and found.value is None and all(_is_plain(v, op) for v in (found.lhs, found.rhs))
 
 
+def is_sum_of_products(op: ir.Operation | None) -> bool:
+    """Whether ``op`` is a plain multiply-add of two operands by whatever maps: a contraction, or a convolution."""
+    if not is_generic(op) or len(inputs(op)) != 2 or len(op.results) != 1 or REDUCTION not in kinds(op):
+        return False
+    factors = _factors(op, yielded(op)[0], body(op).arguments[2])
+    return factors is not None and all(_is_plain(v, op) for v in factors)
+
+
 def _is_plain(value: ir.Value, op: ir.Operation) -> bool:
     producer = owner(value)
     if producer is not None and producer.name in _EXTENSIONS:

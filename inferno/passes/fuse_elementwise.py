@@ -5,6 +5,7 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 """
 
 from inferno.mlir import ir, owner, rewrite
+from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.generics import (
     body, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, is_static, kinds, maps, only_user,
     outputs, substitute,
@@ -22,7 +23,7 @@ _MOST_INPUTS = 24  # tensors that one kernel reads: each takes registers for its
 
 def fuse_elementwise(module: ir.Module) -> None:
     """Fuse elementwise producers into elementwise readers, and into reductions that read them.  Contractions are left to
-    fuse-contractions."""
+    fuse-contractions; convolutions read an element once for each feature and window, and stay what libraries know."""
     patterns = rewrite.RewritePatternSet(module.context)
     patterns.add("linalg.generic", _fuse)
     rewrite.apply_patterns_and_fold_greedily(module, patterns.freeze(), rewrite.GreedyRewriteConfig())
@@ -30,7 +31,7 @@ def fuse_elementwise(module: ir.Module) -> None:
 
 def _fuse(op, rewriter) -> bool:
     consumer = op.operation
-    if not is_static(consumer) or _is_multiply_add(consumer):
+    if not is_static(consumer) or is_sum_of_products(consumer) or parse_fused(consumer) is not None:
         return True
     for number, value in enumerate(inputs(consumer)):
         producer = owner(value)
@@ -42,12 +43,6 @@ def _fuse(op, rewriter) -> bool:
         rewriter.replace_op(consumer, new)
         return False
     return True
-
-
-def _is_multiply_add(op: ir.Operation) -> bool:
-    from inferno.passes.contraction import is_contraction, parse_fused
-
-    return is_contraction(op) or parse_fused(op) is not None
 
 
 def _pays(producer: ir.Operation, value: ir.Value) -> bool:
