@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from inferno.capture import Captured, capture
+from inferno.capture import Captured, Signature, capture
 from inferno.errors import InputError, PassError
 from inferno.runtime import jobs
 from inferno.runtime.device import find_device, target_of
-from inferno.runtime.module import CompiledModule, Program
+from inferno.runtime.module import STAGES, CompiledModule, Program
 from inferno.runtime.workers import WorkerDied, pool
 from inferno.target import Target, find_target
 
@@ -115,18 +115,33 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], target: str | None
 
 def build_program(captured: Captured, target: Target, tf32: bool = False, record: bool = False) -> Program:
     """Everything past the ``torch`` stage, in worker processes.  With ``record`` the passes' texts are kept."""
-    workers = pool()
-    linalg, imported = _import(captured, record)
-    fused = workers.run("fusing the program", "fuse", linalg=linalg, target=target.name, tf32=tf32, record=record)
-    kernels = _build_kernels(fused.kernels, target)
-    for kernel in kernels:
-        if kernel.note:
-            log.warning("kernel @%s: %s; another generator made it", kernel.name, kernel.note)
-    gpu = workers.run(
-        "planning the launches", "plan", scheduled=fused.stages["scheduled"], modules={k.name: k.module for k in kernels},
-    )
-    stages = {"torch": captured.text, "linalg": linalg, **fused.stages, "gpu": gpu}
-    return Program(captured.signature, target, stages, {k.name: k for k in kernels}, fused.constants, [*imported, *fused.passes])
+    return build_from("torch", captured.text, target, tf32, record, signature=captured.signature)
+
+
+def build_from(
+    stage: str, text: str, target: Target, tf32: bool = False, record: bool = False, last: str = "sass", signature: Signature | None = None,
+) -> Program:
+    """Everything past ``stage``, which ``text`` is at, and no more than ``last`` needs."""
+    workers, wanted = pool(), STAGES.index(last)
+    stages, passes, kernels, constants = {stage: text}, [], [], []
+    if stage == "torch" and wanted > STAGES.index("torch"):
+        stages["linalg"], imported = _import(text, record)
+        passes += imported
+    start = next((s for s in ("linalg", "fused", "scheduled") if s in stages), None)
+    if start and wanted > STAGES.index(start):
+        fused = workers.run("fusing the program", "fuse", text=stages[start], target=target.name, tf32=tf32, record=record, stage=start)
+        stages, passes, constants = {**stages, **fused.stages}, [*passes, *fused.passes], fused.constants
+        if wanted > STAGES.index("scheduled"):
+            kernels = _build_kernels(fused.kernels, target)
+            for kernel in kernels:
+                if kernel.note:
+                    log.warning("kernel @%s: %s; another generator made it", kernel.name, kernel.note)
+            stages["gpu"] = workers.run(
+                "planning the launches", "plan", scheduled=stages["scheduled"], modules={k.name: k.module for k in kernels},
+            )
+    elif stage == "gpu" and wanted > STAGES.index("gpu"):
+        kernels = workers.run("assembling the kernels", "assemble", text=text, target=target.name)
+    return Program(signature, target, stages, {k.name: k for k in kernels}, constants, passes)
 
 
 def _build_kernels(texts: dict[str, str], target: Target) -> list[jobs.Kernel]:
@@ -143,13 +158,13 @@ def _build_kernels(texts: dict[str, str], target: Target) -> list[jobs.Kernel]:
     return made
 
 
-def _import(captured: Captured, record: bool) -> tuple[str, list[jobs.PassRecord]]:
+def _import(text: str, record: bool) -> tuple[str, list[jobs.PassRecord]]:
     from inferno.capture import explain_failure
 
     try:
-        return pool().run("importing the program", "lower_to_linalg", text=captured.text, record=record)
+        return pool().run("importing the program", "lower_to_linalg", text=text, record=record)
     except (PassError, WorkerDied) as error:
-        raise explain_failure(captured.text, str(error), _lowers) from error
+        raise explain_failure(text, str(error), _lowers) from error
 
 
 def _lowers(text: str) -> bool:

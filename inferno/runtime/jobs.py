@@ -5,14 +5,18 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.errors import CompileError, InputError
+from inferno.mlir import func, ir, new_context, walk
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.schedule.assign import choosers, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.target import Target, find_target
+
+# What holds a kernel's code at the ``gpu`` stage.
+_HOLDER = {"nvptx": "gpu.module", "cpu": "builtin.module"}
+_CODE = frozenset(_HOLDER.values())
 
 
 @dataclass(frozen=True)
@@ -77,17 +81,20 @@ def lower_to_linalg(text: str, record: bool = False) -> tuple[str, list[PassReco
     return print_module(module, locations=True), recorder.records
 
 
-def fuse(linalg: str, target: str, tf32: bool = False, record: bool = False) -> Fused:
-    """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own."""
-    module = parse(linalg)
+def fuse(text: str, target: str, tf32: bool = False, record: bool = False, stage: str = "linalg") -> Fused:
+    """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own; ``text`` is at one of the three."""
+    module = parse(text)
     recorder = _Recorder(record)
-    run_pipeline(module, "inferno-fuse", recorder)
-    stages = {"fused": print_module(module)}
-    if tf32:
-        for kernel in kernels(module):
-            kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32", module.context)
-    run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
-    stages["scheduled"] = print_module(module)
+    stages = {}
+    if stage == "linalg":
+        run_pipeline(module, "inferno-fuse", recorder)
+        stages["fused"] = print_module(module)
+    if stage != "scheduled":
+        if tf32:
+            for kernel in kernels(module):
+                kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32", module.context)
+        run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
+        stages["scheduled"] = print_module(module)
     with module.context:
         texts = {k.name.value: f"module {{\n{k}\n}}\n" for k in kernels(module)}
     return Fused(stages, texts, lifted_values(module), recorder.records)
@@ -141,6 +148,8 @@ def _assemble(name: str, module: ir.Module, machine: Target) -> dict[str, Any]:
     from inferno.targets import nvptx
 
     run_pipeline(module, "inferno-lower")
+    if machine.early_launch:
+        run_pipeline(module, "await-kernels")
     devices = [o for o in module.body.operations if o.operation.name == "gpu.module"]
     if not devices:
         return {}
@@ -151,6 +160,56 @@ def _assemble(name: str, module: ir.Module, machine: Target) -> dict[str, Any]:
     cubin, resources = nvptx.assemble(ptx, machine) or (None, {})
     code = ir.StringAttr(devices[0].operation.attributes["sym_name"]).value
     return {"code": code, "llvm": text, "ptx": ptx, "cubin": cubin, "resources": resources}
+
+
+def assemble(text: str, target: str) -> list[Kernel]:
+    """The kernels of a module at the ``gpu`` stage, to machine code."""
+    machine, module = find_target(target), parse(text)
+    holders = [o.operation for o in module.body.operations if o.operation.name in _CODE]
+    made = []
+    for holder in holders:
+        code = ir.StringAttr(holder.attributes["sym_name"]).value
+        name = code.removesuffix("_gpu").removesuffix("_code")
+        with module.context, ir.Location.unknown():
+            part = ir.Module.create()
+            part.body.append(holder.clone(ip=False))
+        if machine.kind == "cpu":
+            from inferno.targets import cpu
+
+            made.append(Kernel(name, print_module(part), code, llvm=cpu.lower(part)))
+        else:
+            part.operation.attributes["gpu.container_module"] = ir.UnitAttr.get(module.context)
+            made.append(Kernel(name, print_module(part), **_assemble(name, part, machine)))
+    return made
+
+
+def stage_of(text: str, target: str) -> str:
+    """The stage that a program's text is at.  InputError if it is no program, or holds kernels of another kind of target."""
+    machine = find_target(target)
+    try:
+        module = parse(text)
+    except ir.MLIRError as error:
+        first = error.error_diagnostics[0]
+        place = str(first.location).removeprefix('loc("-":').removesuffix(")")
+        raise InputError(f"it does not parse: line {place}: {first.message}") from error
+    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
+    if main is None or main.is_external:
+        raise InputError("it has no function @main, so it is not IR of a stage from torch to gpu")
+    if any(o.name.startswith("torch.") for o in walk(main)) or "!torch." in str(main.type):
+        return "torch"
+    for kernel in kernels(module):
+        made = from_attribute(kernel.attributes[ATTRIBUTE]).generator if ATTRIBUTE in kernel.attributes else None
+        known = [name.rpartition(".")[2] for name in choosers(machine)]
+        if made is not None and made not in known:
+            raise InputError(f"kernel @{kernel.name.value} is scheduled for {made}, which is not among target {target}'s: {', '.join(known)}")
+    if "inferno.results" in main.attributes:
+        held = {o.operation.name for o in module.body.operations if o.operation.name in _CODE}
+        if held - {_HOLDER[machine.kind]}:
+            raise InputError(f"its kernels are in a {min(held - {_HOLDER[machine.kind]})}, which is not of target {target}")
+        return "gpu"
+    if not kernels(module):
+        return "linalg"
+    return "scheduled" if all(ATTRIBUTE in k.attributes for k in kernels(module)) else "fused"
 
 
 def plan(scheduled: str, modules: dict[str, str]) -> str:

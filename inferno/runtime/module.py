@@ -16,14 +16,32 @@ STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
 
 @dataclass(frozen=True)
 class Program:
-    """All that compiling made, as data: text by stage, compiled kernels by name, the passes as they ran."""
+    """All that compiling made, as data: text by stage, compiled kernels by name, the passes as they ran.
 
-    signature: Signature
+    A program that was read as IR has no signature, and no stages before the one that it was read at.
+    """
+
+    signature: Signature | None
     target: Target
     stages: dict[str, str]
     kernels: dict[str, Kernel]
     constants: list[tuple[str, tuple[int, ...], bytes]]
     passes: list[PassRecord]
+
+    def ir(self, stage: str) -> str:
+        """The program's text at ``stage``, one of torch, linalg, fused, scheduled, gpu, llvm, ptx, sass."""
+        if stage not in STAGES:
+            raise OptionError(f"unknown stage {stage!r}; the stages are {', '.join(STAGES)}")
+        if stage in self.stages:
+            return strip_locations(self.stages[stage])
+        if self.target.kind == "cpu" and stage in ("ptx", "sass"):
+            raise OptionError(f"stage {stage!r} is for GPUs; this program was compiled for the cpu target")
+        parts = []
+        for kernel in self.kernels.values():
+            text = kernel.llvm if stage == "llvm" else kernel.ptx if stage == "ptx" else _sass(kernel)
+            if text:
+                parts.append(f"// ----- {kernel.name}\n{text.rstrip()}\n")
+        return "\n".join(parts)
 
 
 class CompiledModule:
@@ -104,18 +122,7 @@ class CompiledModule:
 
     def ir(self, stage: str) -> str:
         """The program's text at ``stage``, one of torch, linalg, fused, scheduled, gpu, llvm, ptx, sass."""
-        if stage not in STAGES:
-            raise OptionError(f"unknown stage {stage!r}; the stages are {', '.join(STAGES)}")
-        if stage in self.program.stages:
-            return strip_locations(self.program.stages[stage])
-        if self.program.target.kind == "cpu" and stage in ("ptx", "sass"):
-            raise OptionError(f"stage {stage!r} is for GPUs; this module was compiled for the cpu target")
-        parts = []
-        for kernel in self.program.kernels.values():
-            text = kernel.llvm if stage == "llvm" else kernel.ptx if stage == "ptx" else _sass(kernel)
-            if text:
-                parts.append(f"// ----- {kernel.name}\n{text.rstrip()}\n")
-        return "\n".join(parts)
+        return self.program.ir(stage)
 
     def explain(self) -> Any:
         """A report: each kernel with what it fuses, its generator and schedule, grid, registers, flops and bytes."""

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 
-from inferno.errors import InfernoError, OptionError
+from inferno.errors import InfernoError, InputError, OptionError
 from inferno.target import TARGETS, find_target
 
 STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
@@ -39,13 +39,13 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=function)
         return sub
 
-    def subject(sub: argparse.ArgumentParser) -> None:
-        sub.add_argument("expr", nargs="?", metavar="EXPR", help="file.py:Model, or a Hugging Face model id or folder")
+    def subject(sub: argparse.ArgumentParser, expr: str = "file.py:Model, or a Hugging Face model id or folder") -> None:
+        sub.add_argument("expr", nargs="?", metavar="EXPR", help=expr)
         sub.add_argument("-c", dest="code", metavar="TEXT", help="Python text; the last expression is compiled, torch, nn and F are in scope")
         sub.add_argument("--target", metavar="NAME", help=f"compile for this machine instead of the one at hand: {', '.join(TARGETS)}")
 
     compile_ = command("compile", _compile, "compile and print the IR at a stage")
-    subject(compile_)
+    subject(compile_, "file.py:Model, a Hugging Face model id or folder, or file.mlir with the IR of a stage")
     compile_.add_argument("--ir", default="fused", metavar="STAGE", help=f"one of {', '.join(STAGES)} (default: fused)")
     compile_.add_argument("-v", "--verbose", action="store_true", help="print what each pass changed, as a unified diff, to stderr")
 
@@ -85,28 +85,59 @@ def _compile(options: argparse.Namespace) -> int:
     if options.ir not in STAGES:
         near = difflib.get_close_matches(options.ir, STAGES, 1)
         raise OptionError(f"unknown stage {options.ir!r}{f'; did you mean {near[0]}?' if near else ''} The stages are {', '.join(STAGES)}")
+    if options.code is None and (options.expr or "").endswith(".mlir"):
+        sys.stdout.write(_compile_file(options).ir(options.ir))
+        return 0
     if options.verbose:
-        _print_diffs(options)
+        _print_program(options)
     _, compiled = _compiled(options)
     sys.stdout.write(compiled.ir(options.ir))
     return 0
 
 
-def _print_diffs(options: argparse.Namespace) -> None:
-    """A unified diff for each pass that changed something, to stderr."""
+def _compile_file(options: argparse.Namespace):
+    """The program of IR in a file, from the stage that it is at to the one that is asked for."""
+    import torch
+
+    from inferno.runtime.compile import build_from
+    from inferno.runtime.device import target_of
+    from inferno.runtime.workers import pool
+
+    target = find_target(options.target) if options.target else target_of(torch.device(_device(None)))
+    try:
+        with open(options.expr) as file:
+            text = file.read()
+        stage = pool().run(f"reading {options.expr}", "stage_of", text=text, target=target.name)
+    except (OSError, UnicodeDecodeError, InputError) as error:
+        raise InputError(f"{options.expr}: {getattr(error, 'strerror', None) or error}") from error
+    if STAGES.index(options.ir) < STAGES.index(stage):
+        raise OptionError(f"{options.expr} is at stage {stage}, behind {options.ir}; from there are {', '.join(STAGES[STAGES.index(stage):])}")
+    program = build_from(stage, text, target, record=options.verbose, last=options.ir)
+    if options.verbose:
+        _print_diffs(program.stages[stage], program.passes)
+    return program
+
+
+def _print_program(options: argparse.Namespace) -> None:
+    """The diffs of a model's passes."""
     from inferno.capture import capture
     from inferno.runtime.compile import build_program
     from inferno.runtime.device import find_device, target_of
-    from inferno.runtime.module import strip_locations
     from inferno.tools.expression import read_subject
 
     subject = read_subject(options.expr, options.code, _device(options.target))
     device = find_device(subject.model, subject.args, subject.kwargs)
     target = find_target(options.target) if options.target else target_of(device)
     captured = capture(subject.model, subject.args, subject.kwargs)
-    program = build_program(captured, target, record=True)
-    before = strip_locations(captured.text).splitlines()
-    for record in program.passes:
+    _print_diffs(captured.text, build_program(captured, target, record=True).passes)
+
+
+def _print_diffs(text: str, passes: list) -> None:
+    """A unified diff for each pass that changed something, to stderr; ``text`` is the program before the first."""
+    from inferno.runtime.module import strip_locations
+
+    before = strip_locations(text).splitlines()
+    for record in passes:
         after = record.after.splitlines()
         changes = list(difflib.unified_diff(before, after, "before", record.name, lineterm="", n=2))
         print(f"// ----- {record.name}: {1e3 * record.seconds:.1f} ms{'' if changes else ', no change'}", file=sys.stderr)

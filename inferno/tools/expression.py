@@ -42,6 +42,8 @@ def read_subject(text: str | None, code: str | None = None, device: str = "cpu")
         return _on(from_code(code), device)
     if text is None:
         raise InputError('nothing to compile: give -c "python text", file.py:Model, or a Hugging Face model')
+    if text.endswith(".mlir"):
+        raise InputError(f"{text}: IR has no model to call; `inferno compile` takes it")
     if ".py:" in text or text.endswith(".py"):
         return _on(_from_file(text), device)
     return _on(_from_hub(text), device)

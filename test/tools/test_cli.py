@@ -36,6 +36,64 @@ def test_explain(capsys):
     assert "elementwise" in out and "1 kernels, 1 launches" in out
 
 
+def printed(capsys, *arguments):
+    assert main(["compile", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("target, last", [("cpu", "llvm"), ("sm_90a", "ptx")])
+def test_a_file_is_taken_from_the_stage_that_it_is_at(capsys, tmp_path, target, last):
+    path = tmp_path / "program.mlir"
+    wanted = printed(capsys, "-c", MATMUL, "--ir", last, "--target", target)
+    for stage in ("torch", "linalg", "fused", "scheduled", "gpu"):
+        path.write_text(printed(capsys, "-c", MATMUL, "--ir", stage, "--target", target))
+        assert printed(capsys, str(path), "--ir", stage, "--target", target) == path.read_text()
+        assert printed(capsys, str(path), "--ir", last, "--target", target) == wanted
+
+
+def test_a_file_is_not_taken_back(capsys, tmp_path):
+    path = tmp_path / "program.mlir"
+    path.write_text(printed(capsys, "-c", MATMUL, "--ir", "scheduled", "--target", "sm_90a"))
+    assert main(["compile", str(path), "--ir", "fused", "--target", "sm_90a"]) == 2
+    assert "is at stage scheduled, behind fused; from there are scheduled, gpu, llvm, ptx, sass" in capsys.readouterr().err
+    assert main(["compile", str(path), "--ir", "gpu", "--target", "cpu"]) == 1
+    assert "kernel @matmul is scheduled for simt, which is not among target cpu's: library, loops" in capsys.readouterr().err
+    path.write_text(printed(capsys, str(path), "--ir", "gpu", "--target", "sm_90a"))
+    assert main(["compile", str(path), "--ir", "llvm", "--target", "cpu"]) == 1
+    assert "its kernels are in a gpu.module, which is not of target cpu" in capsys.readouterr().err
+
+
+def test_a_file_whose_sizes_vary_is_refused(capsys, tmp_path):
+    path = tmp_path / "program.mlir"
+    path.write_text("func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n  return %x : tensor<?xf32>\n}\n")
+    assert main(["compile", str(path), "--target", "cpu"]) == 1
+    assert "PassError: outline-kernels: dynamic sizes" in capsys.readouterr().err
+
+
+def test_verbose_prints_the_passes_of_a_file(capsys, tmp_path):
+    path = tmp_path / "program.mlir"
+    path.write_text(printed(capsys, "-c", MATMUL, "--ir", "linalg", "--target", "cpu"))
+    assert main(["compile", str(path), "--target", "cpu", "-v"]) == 0
+    err = capsys.readouterr().err
+    assert "+++ fuse-contractions" in err and "// ----- assign-schedules" not in err.partition("+++ fuse-contractions")[0]
+
+
+@pytest.mark.parametrize("text, message", [
+    (None, "program.mlir: No such file"),
+    ("func.func @main() {\n  foo\n}\n", "program.mlir: it does not parse: line 2:3: custom op 'foo' is unknown"),
+    ("func.func @other() {\n  return\n}\n", "program.mlir: it has no function @main"),
+])
+def test_bad_files_are_input_errors(capsys, tmp_path, text, message):
+    path = tmp_path / "program.mlir"
+    if text is not None:
+        path.write_text(text)
+    assert main(["compile", str(path)]) == 1
+    captured = capsys.readouterr()
+    assert message in captured.err and "InputError" in captured.err and not captured.out
+    assert main(["run", str(path)]) == 1
+    assert "`inferno compile` takes it" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments, code, message", [
     (["compile", "-c", MATMUL, "--ir", "fuse"], 2, "unknown stage 'fuse'; did you mean fused?"),
     (["compile", "-c", MATMUL, "--target", "sm_99"], 2, "unknown target 'sm_99'"),
