@@ -26,6 +26,11 @@ class Target:
         return int("".join(c for c in self.name if c.isdigit())) if self.kind == "nvptx" else 0
 
     @property
+    def early_launch(self) -> bool:
+        """Whether a kernel may be launched before the one in front of it has ended (programmatic dependent launch)."""
+        return self.capability >= 90
+
+    @property
     def hopper(self) -> bool:
         """wgmma, setmaxnreg and TMA as Hopper has them: only the architecture-specific sm_90a."""
         return self.name == "sm_90a"

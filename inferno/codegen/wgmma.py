@@ -227,6 +227,9 @@ class Emitter:
                     self.turns.initialize(i, 1)
             nvvm.FenceMbarrierInitOp()
         self.meet(aligned=True)
+        # From here on global memory is read and written (see ``await-kernels``).
+        for action in ("wait", "launch_dependents"):
+            nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
 
     @property
     def helpers(self) -> int:

@@ -31,6 +31,8 @@ _PASSES = {
     "generate-kernels": "inferno.codegen.generate:generate_kernels",
     "plan-launches": "inferno.runtime.plan_launches:plan_launches",
     "plan-memory": "inferno.runtime.plan_memory:plan_memory",
+    # llvm
+    "await-kernels": "inferno.passes.await_kernels:await_kernels",
 }
 
 

@@ -38,7 +38,10 @@ class GpuExecutable:
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             self._modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
             functions = [self._function(s) for s in plan.steps]
-        text = host_program(plan, functions, driver.address("cuLaunchKernel"), driver.address("cuTensorMapEncodeTiled"), words)
+        early = torch.cuda.get_device_capability(self.device) >= (9, 0)  # as ``Target.early_launch``
+        text = host_program(
+            plan, functions, driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled"), words, early,
+        )
         with new_context(), ir.Location.unknown():
             self._engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
             self._engine.initialize()

@@ -17,10 +17,18 @@ _ELEMENTS = {"i8": 0, "ui8": 0, "ui16": 1, "ui32": 2, "i32": 3, "ui64": 4, "i64"
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 
+# CUlaunchConfig, and CUlaunchAttribute as 64-bit words: its kind, and the value from the second one on.
+_CONFIG = ("gx", "gy", "gz", "bx", "by", "bz", "shared", "stream", "attribute", "attributes")
+_CONFIG_TYPES = ("i32",) * 7 + ("!llvm.ptr",) * 2 + ("i32",)
+_EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
 _DECLARATIONS = """
   llvm.func internal @launch(%function: i64, %gx: i32, %gy: i32, %gz: i32, %bx: i32, %by: i32, %bz: i32, %shared: i32, %state: !llvm.ptr, %parameters: !llvm.ptr, %step: i64) {{
     %zero = llvm.mlir.constant(0 : i32) : i32
+    %one = llvm.mlir.constant(1 : i32) : i32
     %null = llvm.mlir.zero : !llvm.ptr
+    %attribute = llvm.alloca %one x !llvm.array<9 x i64> {{alignment = 8 : i64}} : (i32) -> !llvm.ptr
+    %config = llvm.alloca %one x {config} {{alignment = 8 : i64}} : (i32) -> !llvm.ptr
     %e = llvm.getelementptr %state[{error}] : (!llvm.ptr) -> !llvm.ptr, i64
     %old = llvm.load %e : !llvm.ptr -> i64
     %zero64 = llvm.mlir.constant(0 : i64) : i64
@@ -32,7 +40,14 @@ _DECLARATIONS = """
     %f = llvm.inttoptr %function : i64 to !llvm.ptr
     %target = llvm.mlir.constant({launch} : i64) : i64
     %driver = llvm.inttoptr %target : i64 to !llvm.ptr
-    %code = llvm.call %driver(%f, %gx, %gy, %gz, %bx, %by, %bz, %shared, %stream, %parameters, %null) : !llvm.ptr, (!llvm.ptr, i32, i32, i32, i32, i32, i32, i32, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+    %kind = llvm.mlir.constant({early} : i64) : i64
+    %one64 = llvm.mlir.constant(1 : i64) : i64
+    %allowed = llvm.getelementptr %attribute[1] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %kind, %attribute : i64, !llvm.ptr
+    llvm.store %one64, %allowed : i64, !llvm.ptr
+    %attributes = llvm.mlir.constant({attributes} : i32) : i32
+{fields}
+    %code = llvm.call %driver(%config, %f, %parameters, %null) : !llvm.ptr, (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
     %failed = llvm.icmp "ne" %code, %zero : i32
     llvm.cond_br %failed, ^fail, ^out
   ^fail:
@@ -67,16 +82,28 @@ _DECLARATIONS = """
 """
 
 
-def host_program(plan: Plan, functions: Sequence[int], launch: int, encode: int, result_words: dict[int, int]) -> str:
+def host_program(
+    plan: Plan, functions: Sequence[int], launch: int, encode: int, result_words: dict[int, int], early: bool,
+) -> str:
     """The text of a module with ``@run``.
 
-    ``functions`` are the kernels' handles, one for each step; ``launch`` and ``encode`` the addresses of cuLaunchKernel and
-    cuTensorMapEncodeTiled; ``result_words`` gives the word of each fresh result's address.
+    ``functions`` are the kernels' handles, one for each step; ``launch`` and ``encode`` the addresses of cuLaunchKernelEx and
+    cuTensorMapEncodeTiled; ``result_words`` gives the word of each fresh result's address.  ``early``: kernels wait for those
+    before them themselves (``await-kernels``).
     """
     writer = _Writer(result_words)
     for number, (step, function) in enumerate(zip(plan.steps, functions)):
         writer.launch(number, step, function)
-    declarations = _DECLARATIONS.format(error=ERROR, step=STEP, stream=STREAM, launch=launch, encode=encode)
+    config = f"!llvm.struct<({', '.join(_CONFIG_TYPES)})>"
+    fields = "\n".join(
+        f"    %at_{name} = llvm.getelementptr %config[0, {i}] : (!llvm.ptr) -> !llvm.ptr, {config}\n"
+        f"    llvm.store %{name}, %at_{name} : {type_}, !llvm.ptr"
+        for i, (name, type_) in enumerate(zip(_CONFIG, _CONFIG_TYPES))
+    )
+    declarations = _DECLARATIONS.format(
+        error=ERROR, step=STEP, stream=STREAM, launch=launch, encode=encode, config=config, fields=fields, early=_EARLY,
+        attributes=int(early),
+    )
     return f"module {{\n{declarations}{writer.module()}}}\n"
 
 
