@@ -46,12 +46,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class LibraryCall:
-    """A call of a library function on buffers, the last one being the destination; ``options`` are the function's own."""
+    """A call of a library function on buffers, the last one being the destination; ``options`` are the function's own,
+    ``kernel`` is the kernel function that it is made for."""
 
     function: str
     options: dict[str, Any]
     parameters: tuple[Buffer, ...]
     source: tuple[str, ...] = ()
+    kernel: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ class _Reader:
         parameters = tuple(self._parameter(v) for v in op.operands)
         source = tuple(ir.StringAttr(s).value for s in op.attributes["inferno.source"]) if "inferno.source" in op.attributes else ()
         if op.name == "inferno.library":
-            return LibraryCall(ir.StringAttr(op.attributes["function"]).value, _plain(op.attributes["options"]), parameters, source)
+            kernel = ir.StringAttr(op.attributes["inferno.kernel"]).value if "inferno.kernel" in op.attributes else ""
+            return LibraryCall(ir.StringAttr(op.attributes["function"]).value, _plain(op.attributes["options"]), parameters, source, kernel)
         grid, block, cluster = (tuple(_plain(op.attributes[n])) for n in ("grid", "block", "cluster"))
         kernel = str(op.attributes["kernel"]).replace("@", "").replace('"', "")
         return Launch(kernel, grid, block, cluster, _integer(op.attributes["shared"]), parameters, source)

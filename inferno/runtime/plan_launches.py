@@ -109,6 +109,8 @@ class _Planner:
             known.update(zip(op.results, clone.results))
             if source is not None and clone.name in ("inferno.launch", "inferno.library"):
                 clone.attributes["inferno.source"] = source
+            if clone.name == "inferno.library":  # a launch names its kernel's code, a library's function is many kernels'
+                clone.attributes["inferno.kernel"] = ir.StringAttr.get(callee)
 
     def _typed(self, buffer: ir.Value, type_: ir.Type) -> ir.Value:
         """The buffer seen in another shape."""

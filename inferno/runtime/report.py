@@ -86,8 +86,8 @@ def explain(compiled) -> Report:
     counts = _calls(program.stages["scheduled"])
     by_code = {k.code: n for n, k in program.kernels.items() if k.code}
     for step in plan.steps:
-        code = step.kernel.split("::")[0] if isinstance(step, Launch) else step.function
-        name = by_code.get(code, code)
+        code = step.kernel.split("::")[0]
+        name = by_code.get(code, code) if isinstance(step, Launch) else step.kernel or step.function
         first.setdefault(name, step)
         sources.setdefault(name, {}).update(dict.fromkeys(step.source))
     rows = []

@@ -281,6 +281,19 @@ def test_explain_names_what_a_kernel_fuses(compiled):
     assert "linear (test_compile.py:" in text and "relu (test_compile.py:" in text and "target cpu" in text
 
 
+def test_explain_names_library_calls_by_their_kernels():
+    def two(x, w, v, image, filters):
+        return torch.relu(x @ w) + 1, x @ v, torch.conv2d(image, filters)
+
+    example = (torch.randn(64, 32), torch.randn(32, 48), torch.randn(32, 16), torch.randn(2, 8, 16, 16), torch.randn(4, 8, 3, 3))
+    compiled = inferno.compile(two, example, target="cpu")
+    rows = {row.kernel: row for row in compiled.explain().rows}
+    assert set(rows) == set(compiled.program.kernels) and len(rows) == 3
+    assert all(row.generator == "library" and row.flops and row.bytes for row in rows.values())
+    fused = sorted(sorted(source.split()[0] for source in row.fuses) for row in rows.values())
+    assert fused == [["add", "matmul", "relu"], ["conv2d"], ["matmul"]]
+
+
 def test_code_for_a_machine_that_is_not_here(net):
     compiled = inferno.compile(net, (torch.randn(4, 16),), target="sm_90a")
     assert ".target sm_90a" in compiled.ir("ptx")
