@@ -231,8 +231,11 @@ def _destinations(contraction, epilogue, loops_after, accumulator_map, start, el
     if epilogue is None:
         return outputs(contraction), [accumulator_map]
     result_map = substitute(maps(epilogue)[len(inputs(epilogue))], loops_after, count)
-    type_ = outputs(epilogue)[0].type
-    empty = tensor.EmptyOp(list(type_.shape), type_.element_type).result
+    destination = outputs(epilogue)[0]
+    type_ = destination.type
+    # A kernel's destination stays; anything else may be made by what the fused operation replaces.
+    if not isinstance(destination, ir.BlockArgument):
+        destination = tensor.EmptyOp(list(type_.shape), type_.element_type).result
     if type_.element_type == element:
-        return [linalg.fill(start, outs=[empty])], [result_map]
-    return [outputs(contraction)[0], empty], [accumulator_map, result_map]
+        return [linalg.fill(start, outs=[destination])], [result_map]
+    return [outputs(contraction)[0], destination], [accumulator_map, result_map]

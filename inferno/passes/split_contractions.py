@@ -106,13 +106,18 @@ def _operand(fused: FusedContraction, value: ir.Value) -> tuple[ir.Value, ir.Aff
     return made.results[0], ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(d) for d in order]), extension
 
 
+def _fill(start: ir.Value) -> ir.Operation | None:
+    made = owner(start)
+    return made if made is not None and made.name == "linalg.fill" else None
+
+
 def _multiply_add(fused: FusedContraction, left, right) -> ir.Operation:
     op = fused.op
     start = outputs(op)[0]
     map_ = maps(op)[len(inputs(op))]
-    if fused.value is not None and len(op.results) == 1:
+    fill = _fill(start)
+    if fill is not None and fused.value is not None and len(op.results) == 1:
         # The accumulator had the result's tensor; now it has one of its own.
-        fill = owner(start)
         empty = tensor.EmptyOp(list(start.type.shape), start.type.element_type).result
         start = linalg.fill(fill.operands[0], outs=[empty])
 
@@ -145,7 +150,8 @@ def _epilogue(fused: FusedContraction, total: ir.Value) -> ir.Value:
     count = len(inputs(op))
     destination = outputs(op)[fused.result]
     if len(op.results) == 1:
-        destination = owner(destination).operands[1]  # what the accumulator was filled into
+        fill = _fill(destination)  # what the accumulator was filled into, if it was; its start is not the result's to write to
+        destination = fill.operands[1] if fill is not None else tensor.EmptyOp(list(destination.type.shape), total.type.element_type).result
     narrow = lambda m: substitute(m, exprs, len(parallel))  # noqa: E731
 
     def fill(block_arguments: list[ir.Value]) -> list[ir.Value]:
