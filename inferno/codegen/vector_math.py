@@ -7,7 +7,8 @@ here (sin, cos, pow of a variable exponent), stay calls of libm.  bf16 and f16 a
   subnormal.  n comes out of the low bits of x / ln 2 + 1.5 * 2^23, without a conversion that NaN would break.
 * log: x = 2^e m with m in [sqrt(1/2), sqrt 2), a polynomial in m - 1.
 * erf: an odd polynomial to 1, beyond it 1 - erfc(|x|); erfc(|x|) = (1 + s P(s)) exp(-x^2), s = 0.37|x| / (1 + 0.37|x|), the form of
-  Abramowitz and Stegun 7.1.26.  GELU's 1 + erf(x) is taken from erfc, without cancellation.
+  Abramowitz and Stegun 7.1.26.  GELU's 1 + erf(x) takes a quotient of polynomials, half the instructions: where the sum cancels it
+  is as exact as eager's, whose erf is good to 1.5e-7.
 * tanh: an odd polynomial to 0.6, beyond it 1 - 2 / (exp(2|x|) + 1).
 
 The polynomials are our own minimax fits (Lawson's iteration), rounded to float32; relative errors below 1.4e-8.
@@ -26,12 +27,13 @@ _LOG = (
 _ERF = (-0.3761262893676758, 0.11283617466688156, -0.02685491554439068, 0.00519016245380044, -0.0008024818962439895, 7.898695184849203e-05)
 _ERFC = (1.0, -3.0496737957000732, 4.254940032958984, -3.291621685028076, 0.9882299900054932, 0.3985849916934967, -0.31817227602005005)
 _ERFC_SCALE = 0.37
+_ERF_ABOVE = (1.2684917449951172, 0.2142617106437683, 0.059321969747543335, 0.004241063725203276, 0.00032021483639255166, 2.300076857864042e-06)
+_ERF_BELOW = (1.124171495437622, 0.5646077394485474, 0.12836164236068726, 0.016843827441334724, 0.0013083931989967823, 4.2772233427967876e-05)
 _ERFC_END = 9.19
 _TANH = (-0.33333298563957214, 0.13331924378871918, -0.053783830255270004, 0.020795971155166626, -0.005895158741623163)
 _LN2_HIGH = 0.693145751953125  # 13 bits are 0: its products with n are exact
 _LN2_LOW = pymath.log(2) - _LN2_HIGH
 _MAGIC = 12582912.0  # 1.5 * 2^23: adding it leaves the nearest integer in the low bits
-_MAGIC_BITS = 0x4B400000
 _INFINITY = float("inf")
 
 
@@ -45,7 +47,7 @@ def expand_vector_math(function) -> None:
             if op.name == "math.powf" or op.name == "math.fpowi":
                 _power(op)
             elif op.name in _FUNCTIONS and len(list(op.results[0].uses)):
-                _expand(op, _FUNCTIONS[op.name])
+                _expand(op, _exp_beside_one if op.name == "math.exp" and _beside_one(op) else _FUNCTIONS[op.name])
 
 
 def _expand(op: ir.Operation, build: Callable[[ir.Value], ir.Value]) -> None:
@@ -107,12 +109,12 @@ def _float(bits: ir.Value) -> ir.Value:
     return arith.bitcast(ir.F32Type.get(), bits)
 
 
-def _reduced(x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """(n as an integer, n, r) with x = n ln 2 + r."""
-    shifted = _add(_mul(x, _number(pymath.log2(pymath.e))), _number(_MAGIC))
+def _reduced(x: ir.Value, scale: float = 1.0) -> tuple[ir.Value, ir.Value]:
+    """(bits, r) with scale x = n ln 2 + scale r; n is in the low bits of ``bits``."""
+    shifted = _add(_mul(x, _number(scale * pymath.log2(pymath.e))), _number(_MAGIC))
     n = arith.subf(shifted, _number(_MAGIC))
-    r = _sub(_sub(x, _mul(n, _number(_LN2_HIGH))), _mul(n, _number(_LN2_LOW)))
-    return arith.subi(_bits(shifted), _integer(_MAGIC_BITS)), n, r
+    r = _sub(_sub(x, _mul(n, _number(_LN2_HIGH / scale))), _mul(n, _number(_LN2_LOW / scale)))
+    return _bits(shifted), r
 
 
 def _clamp(x: ir.Value, low: float, high: float) -> ir.Value:
@@ -121,23 +123,32 @@ def _clamp(x: ir.Value, low: float, high: float) -> ir.Value:
     return arith.select(_compare("OGT", x, _number(high)), _number(high), x)
 
 
-def _power_of_two(n: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """2^n as two factors, for n from -252 to 254."""
-    half = arith.shrsi(n, _integer(1))
-    return tuple(_float(arith.shli(arith.addi(part, _integer(127)), _integer(23))) for part in (half, arith.subi(n, half)))
+def _power_of_two(bits: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """2^n as two factors, for n from -252 to 254; shifting drops all of ``bits`` but n."""
+    half = arith.andi(arith.shli(bits, _integer(22)), _integer(-1 << 23))
+    rest = arith.subi(arith.shli(bits, _integer(23)), half)
+    return tuple(_float(arith.addi(part, _integer(127 << 23))) for part in (half, rest))
 
 
 def _exp(x: ir.Value) -> ir.Value:
-    n, _, r = _reduced(_clamp(x, -104.0, 89.0))  # beyond: 0 and infinity
-    return _scaled(_exp_reduced(r), n)
+    bits, r = _reduced(_clamp(x, -104.0, 89.0))  # beyond: 0 and infinity
+    return _scaled(_exp_reduced(r), bits)
 
 
-def _exp_reduced(r: ir.Value) -> ir.Value:
-    return _add(_add(_mul(_mul(r, r), _polynomial(r, _EXP)), r), _number(1.0))
+def _exp_beside_one(x: ir.Value) -> ir.Value:
+    """exp(x) where 1 is added to it: 0 instead of what is below 2^-126, so that one factor does for 2^n, as 2 * 2^(n - 1)."""
+    bits, r = _reduced(_clamp(x, -87.0, 89.0))
+    return arith.mulf(_exp_reduced(r, 2.0), _float(arith.addi(arith.shli(bits, _integer(23)), _integer(126 << 23))))
 
 
-def _scaled(value: ir.Value, n: ir.Value) -> ir.Value:
-    first, second = _power_of_two(n)
+def _exp_reduced(r: ir.Value, factor: float = 1.0, scale: float = 1.0) -> ir.Value:
+    """factor * exp(scale r)"""
+    coefficients = (1.0, 1.0, *_EXP)
+    return _polynomial(r, [factor * c * scale**i for i, c in enumerate(coefficients)])
+
+
+def _scaled(value: ir.Value, bits: ir.Value) -> ir.Value:
+    first, second = _power_of_two(bits)
     return arith.mulf(arith.mulf(value, first), second)
 
 
@@ -145,14 +156,14 @@ def _exp2(x: ir.Value) -> ir.Value:
     x = _clamp(x, -151.0, 129.0)
     shifted = arith.addf(x, _number(_MAGIC))
     r = _mul(arith.subf(x, arith.subf(shifted, _number(_MAGIC))), _number(pymath.log(2)))
-    return _scaled(_exp_reduced(r), arith.subi(_bits(shifted), _integer(_MAGIC_BITS)))
+    return _scaled(_exp_reduced(r), _bits(shifted))
 
 
 def _expm1(x: ir.Value) -> ir.Value:
     """2^n (exp(r) - 1) + (2^n - 1), which does not cancel; where 2^n is not a float, exp(x) will do."""
-    n, _, r = _reduced(_clamp(x, -104.0, 89.0))
+    bits, r = _reduced(_clamp(x, -104.0, 89.0))
     small = _add(_mul(_mul(r, r), _polynomial(r, _EXP)), r)
-    first, second = _power_of_two(n)
+    first, second = _power_of_two(bits)
     scale = arith.mulf(first, second)
     value = _add(_mul(small, scale), arith.subf(scale, _number(1.0)))
     large = arith.mulf(arith.mulf(_add(small, _number(1.0)), first), second)
@@ -212,7 +223,10 @@ def _log1p(x: ir.Value) -> ir.Value:
 
 def _tanh(x: ir.Value) -> ir.Value:
     distance = math.absf(x)
-    large = _sub(_number(1.0), arith.divf(_number(2.0), arith.addf(_exp(_add(distance, distance)), _number(1.0))))
+    # From 9.02 on the result is 1, so that n is at most 26.
+    bits, r = _reduced(arith.select(_compare("OGT", distance, _number(9.02)), _number(9.02), distance), 2.0)
+    exp = arith.mulf(_exp_reduced(r, scale=2.0), _float(arith.addi(arith.shli(bits, _integer(23)), _integer(127 << 23))))
+    large = _sub(_number(1.0), arith.divf(_number(2.0), arith.addf(exp, _number(1.0))))
     square = _mul(distance, distance)
     small = _add(_mul(_mul(_polynomial(square, _TANH), square), distance), distance)
     return math.copysign(arith.select(_compare("OLT", distance, _number(0.6)), small, large), x)
@@ -222,8 +236,8 @@ def _erfc(distance: ir.Value) -> ir.Value:
     """erfc of a number that is not negative; 0 beyond 9.19, where it would be subnormal."""
     w = arith.mulf(distance, _number(_ERFC_SCALE))
     s = arith.divf(w, arith.addf(w, _number(1.0)))
-    n, _, r = _reduced(_sub(_number(0.0), _mul(distance, distance)))
-    scale = _float(arith.shli(arith.addi(n, _integer(127)), _integer(23)))
+    bits, r = _reduced(_sub(_number(0.0), _mul(distance, distance)))
+    scale = _float(arith.addi(arith.shli(bits, _integer(23)), _integer(127 << 23)))
     value = _mul(_mul(_polynomial(s, _ERFC), _exp_reduced(r)), scale)
     return arith.select(_compare("OGT", distance, _number(_ERFC_END)), _number(0.0), value)
 
@@ -245,18 +259,36 @@ def _constant(value: ir.Value) -> float | None:
 
 
 def _one_plus_erf(op: ir.Operation) -> None:
+    """GELU's 1 + erf(x), with the cheaper erf: the sum hides what it lacks.  A division before it becomes a multiplication."""
     if not isinstance(op.results[0].type, ir.F32Type):
         return
     for a, b in ((0, 1), (1, 0)):
         erf = owner(op.operands[a])
         if erf is not None and erf.name == "math.erf" and _constant(op.operands[b]) == 1.0:
             x = erf.operands[0]
+            quotient = owner(x)
             with ir.InsertionPoint(op):
-                value = _erfc(math.absf(x))
-                value = arith.select(_compare("OLT", x, _number(0.0)), value, arith.subf(_number(2.0), value))
+                if quotient is not None and quotient.name == "arith.divf" and _constant(quotient.operands[1]) not in (None, 0.0):
+                    x = arith.mulf(quotient.operands[0], _number(1 / _constant(quotient.operands[1])))
+                value = arith.addf(_erf_quotient(x), _number(1.0))
             op.results[0].replace_all_uses_with(value)
             op.erase()
             return
+
+
+def _erf_quotient(x: ir.Value) -> ir.Value:
+    """erf, good to 3e-7: x P(x^2) / Q(x^2) to 3.925, where it is 1 in float32."""
+    square = _mul(x, x)
+    value = arith.divf(_mul(x, _polynomial(square, _ERF_ABOVE)), _polynomial(square, _ERF_BELOW))
+    beyond = _compare("OGE", math.absf(x), _number(3.925))
+    return arith.select(beyond, math.copysign(_number(1.0), x), value)
+
+
+def _beside_one(op: ir.Operation) -> bool:
+    """Whether the one reader of an exponential adds 1 to it."""
+    uses = list(op.results[0].uses)
+    user = uses[0].owner.operation if len(uses) == 1 else None
+    return user is not None and user.name == "arith.addf" and 1.0 in (_constant(user.operands[0]), _constant(user.operands[1]))
 
 
 def _power(op: ir.Operation) -> None:

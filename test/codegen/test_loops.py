@@ -111,6 +111,27 @@ def test_functions_everywhere(name):
     assert error.max() < 2.5, f"{error.max()} units at {VALUES[fits][error.argmax()]}"
 
 
+ACTIVATIONS = {
+    "gelu": F.gelu, "gelu tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu, "sigmoid": torch.sigmoid, "softplus": F.softplus, "mish": F.mish,
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_everywhere(name):
+    """The rule holds on each range for itself, also where large parts of a sum cancel; NaN, infinities and zeros are right."""
+    function = ACTIVATIONS[name]
+    ranges = [(-5, -3), (-3, -1), (-1, 0), (-1e-3, 1e-3), (0, 1), (1, 3), (3, 6), (-20, 20), (-120, 120)]
+    x = torch.stack([torch.linspace(low, high, 4096) for low, high in ranges])
+    ours = compiled(function, (x,))(x)
+    for row, eager, exact in zip(ours, function(x), function(x.double())):
+        error, theirs = ((v.double() - exact).norm() / exact.norm() for v in (row, eager))
+        assert error <= max(1.5 * theirs, torch.finfo(torch.float32).eps), f"{error} against {theirs}"
+    special = torch.tensor([0.0, -0.0, float("nan"), -float("inf"), -1e30, -200.0, 1e30])
+    ours, eager = compiled(function, (special,))(special), function(special)
+    assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.nan_to_num(), eager.nan_to_num()), f"{ours} against {eager}"
+    assert torch.equal(ours.signbit() | ours.isnan(), eager.signbit() | eager.isnan())
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_matmuls_are_the_librarys(dtype, transposed):
