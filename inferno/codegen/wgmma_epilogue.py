@@ -98,7 +98,7 @@ class Epilogue:
     def emit(self, sums: Sequence[Sequence[ir.Value]]) -> None:
         """``sums`` as ``Multiplier.finish`` gives them.  A part's loads are under way while the one before is computed."""
         parts = [(begin, block) for begin in range(0, self.schedule.tile_n, self.width) for block in range(len(sums))]
-        turn = 0
+        turn, turns = 0, len(parts) * len(self.maps)
         for (begin, block), following in zip(parts, [*parts[1:], None]):
             if following is not None:
                 self.load(*following)
@@ -108,7 +108,7 @@ class Epilogue:
             for number, destination in enumerate(self.contraction.destinations):
                 pairs = [[r[number] for r in each] for each in results]
                 if number in self.maps:
-                    self.stage(number, block, begin, pairs, turn % self.schedule.buffers)
+                    self.stage(number, block, begin, pairs, *self.buffer(turn, turns))
                     turn += 1
                 else:
                     self.write(destination.access, block, begin, pairs)
@@ -194,7 +194,16 @@ class Epilogue:
 
     # Their way to memory.
 
-    def stage(self, number: int, block: int, begin: int, pairs: Sequence[Sequence[ir.Value]], buffer: int) -> None:
+    def buffer(self, turn: int, turns: int) -> tuple[int, int]:
+        """The staging buffer of a tile's ``turn``, and how many stores may be under way when it is written again: those since
+        its last one, which may have been the previous tile's."""
+        count = self.schedule.buffers
+        last = turn - count if turn >= count else max(u for u in range(turns) if u % count == turn % count) - turns
+        return turn % count, turn - last - 1
+
+    def stage(
+        self, number: int, block: int, begin: int, pairs: Sequence[Sequence[ir.Value]], buffer: int, pending: int,
+    ) -> None:
         """64 rows of some columns through a staging buffer, once the buffer's last store has read it."""
         words, group = self.words, self.group
         element = self.contraction.destinations[number].access.element
@@ -202,7 +211,7 @@ class Epilogue:
         span = 8 * len(pairs) * size
         base = words.add(group.staging, buffer * 64 * ROW)
         with only_if(words.equal(group.thread, 0)):
-            tma.await_stores(self.schedule.buffers - 1, read=True)
+            tma.await_stores(pending, read=True)
         self.barrier()
         if size == 2:
             self.stage_matrices(base, span, pairs)

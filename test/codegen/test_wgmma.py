@@ -161,3 +161,11 @@ def test_rewriting_does_not_spill(tile):
 def test_equal_input_equal_text():
     text = matmul(256, 256, 256, "bf16")
     assert build(text, "wgmma").gpu == build(text, "wgmma").gpu
+
+
+@pytest.mark.parametrize("tile_n, pending", [(64, [0]), (128, [1, 1]), (192, [0, 2, 1]), (256, [1, 1, 1, 1])])
+def test_a_staging_buffer_is_written_when_its_last_store_has_read_it(tile_n, pending):
+    """Also where that one was of the tile before: an odd number of turns uses the same buffer twice in a row."""
+    built = build(matmul(2048, 2304, 128, "bf16"), "wgmma", Wgmma(128, tile_n, 4, 2))
+    waits = [int(n) for n in re.findall(r"cp\.async\.bulk\.wait_group\.read\s+(\d+)", built.ptx)]
+    assert waits == [*pending, 0]
