@@ -8,14 +8,67 @@ reshape ends up where it is free: on an argument, a result, or next to its inver
 from collections.abc import Sequence
 
 from inferno.mlir import ir, owner, rewrite, tensor, walk
-from inferno.passes.generics import body, build, clone_body, inputs, is_generic, is_static, kinds, maps
+from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is_generic, is_static, kinds, maps, use_count
+
+
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 def propagate_reshapes(module: ir.Module) -> None:
-    """Move ``tensor.expand_shape`` down through every generic whose loops can be collapsed to match."""
+    """Move ``tensor.expand_shape`` down through every generic whose loops can be collapsed to match.
+
+    ``tensor.collapse_shape`` moves up through a transpose or broadcast that it alone reads: the transpose of a batch of matrices
+    is one too when the batch is flattened, and folds into the contraction.  (Not through what computes, which is better off
+    next to what made its operands.)  A reshape of a reshape that one reshape can say is that one: sizes of 1 that come and go
+    would hide an expansion.
+    """
     patterns = rewrite.RewritePatternSet(module.context)
     patterns.add("linalg.generic", _collapse_loops)
+    for name in _RESHAPES:
+        patterns.add(name, _compose)
+    patterns.add("tensor.collapse_shape", _collapse_copy)
     rewrite.apply_patterns_and_fold_greedily(module, patterns.freeze(), rewrite.GreedyRewriteConfig())
+
+
+def _compose(op, rewriter) -> bool:
+    """Elements stay in row-major order, so any reshape between the two shapes is the same."""
+    op = op.operation
+    before = owner(op.operands[0])
+    if before is None or before.name not in _RESHAPES:
+        return True
+    value, type_ = before.operands[0], op.results[0].type
+    source, shape = value.type, list(type_.shape)
+    if not all(t.has_static_shape and t.rank and 0 not in t.shape for t in (source, type_)):
+        return True
+    expanded, collapsed = _grouping(shape, source.shape), _grouping(source.shape, shape)
+    if source != type_ and expanded is None and collapsed is None:
+        return True
+    with rewriter.ip, op.location:
+        if source != type_ and expanded is not None:
+            value = tensor.ExpandShapeOp(type_, value, _attribute(expanded), [], shape).result
+        elif source != type_:
+            value = tensor.CollapseShapeOp(type_, value, _attribute(collapsed)).result
+    rewriter.replace_op(op, [value])
+    return False
+
+
+def _grouping(many: Sequence[int], few: Sequence[int]) -> list[list[int]] | None:
+    """The dimensions of ``many``, none of size 0, that make up each of ``few``, in order; None where they do not."""
+    groups: list[list[int]] = []
+    next_ = 0
+    for size in few:
+        group, product = [], 1
+        while next_ < len(many) and (product < size or not group):
+            group.append(next_)
+            product *= many[next_]
+            next_ += 1
+        if product != size or not group:
+            return None
+        groups.append(group)
+    if any(many[d] != 1 for d in range(next_, len(many))):
+        return None
+    groups[-1] += range(next_, len(many))
+    return groups
 
 
 def _collapse_loops(op, rewriter) -> bool:
@@ -34,6 +87,20 @@ def _collapse_loops(op, rewriter) -> bool:
         rewriter.replace_op(op, results)
         return False
     return True
+
+
+def _collapse_copy(op, rewriter) -> bool:
+    op = op.operation
+    producer = owner(op.operands[0])
+    if not is_copy(producer) or not is_static(producer) or use_count(producer.results[0]) != 1:
+        return True
+    groups = _loop_groups(producer, 1, _reassociation(op))
+    if groups is None:
+        return True
+    with rewriter.ip, producer.location:
+        made = _rewrite(producer, groups)[0]
+    rewriter.replace_op(op, [made.owner.operation.operands[0]])
+    return False
 
 
 def _reassociation(reshape: ir.Operation) -> list[list[int]]:
