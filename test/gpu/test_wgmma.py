@@ -151,3 +151,14 @@ def test_infinities_and_nan():
 @pytest.mark.parametrize("m, n, k", [(4096, 4096, 4096), (8192, 1024, 4096)])
 def test_many_rounds_of_tiles(m, n, k):
     right(lambda x, w, b: torch.relu(x @ w + b), (randn(m, k), randn(k, n), randn(n)))
+
+
+@pytest.mark.parametrize("m, n, k, dtype", [(1504, 1152, 328, torch.float16), (3000, 3000, 320, torch.float32), (700, 300, 77, torch.bfloat16)])
+def test_many_calls_in_a_row(m, n, k, dtype):
+    """Kernels of consecutive calls overlap: the next one is on the multiprocessors before the last one's blocks have ended."""
+    x, w = randn(m, k, dtype=dtype), randn(k, n, dtype=dtype)
+    compiled = assert_right(lambda x, w: torch.relu(x @ w), (x, w))
+    first = compiled(x, w)
+    for _ in range(20):
+        results = [compiled(x, w) for _ in range(20)]
+        assert all(torch.equal(r, first) for r in results)
