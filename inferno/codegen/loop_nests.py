@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.inline import inline_body
 from inferno.codegen.loop_order import Run, merge_runs, order_map, order_reduction
+from inferno.codegen.loop_ranges import emit_strips, has_ranged
 from inferno.mlir import affine, arith, ir, memref, owner, scf, walk
 from inferno.schedule.accesses import iterators, linear, maps
 from inferno.schedule.cost import bit_width
@@ -303,9 +304,25 @@ class _Emitter:
         elif order.tile is not None:
             self.tile(low, high)
         elif order.blocked is not None:
-            self.along(order.blocked, low, high, self.point)
+            self.points(order.blocked, low, high)
+        elif order.inner is not None:
+            self.points(order.inner, self.constant(0), self.constant(order.inner.size))
         else:
-            self.nested([order.inner] if order.inner is not None else [], self.point)
+            self.point()
+
+    def points(self, run: Run, low: ir.Value, high: ir.Value) -> None:
+        if not has_ranged(self.nest.block):
+            self.along(run, low, high, self.point)
+            return
+
+        def step(emit: Callable[[dict], object]) -> Callable[[ir.Value, dict], None]:
+            def at(iv: ir.Value, custom: dict) -> None:
+                self.ivs[run.dims] = iv
+                emit(custom)
+
+            return at
+
+        emit_strips(low, high, step(self.point), step(self.values))
 
     def along(self, run: Run, low: ir.Value, high: ir.Value, body: Callable[[], None]) -> None:
         def step(iv: ir.Value) -> None:
@@ -323,24 +340,27 @@ class _Emitter:
             self.along(self.order.blocked, low, high, lambda: self.along(run, first, last, self.point))
             scf.YieldOp([])
 
-    def point(self) -> None:
+    def point(self, custom: dict | None = None) -> None:
         """One element of every result of an elementwise operation."""
+        values = self.values(custom)
+        for result in self.nest.results:
+            if result.stored:
+                memref.store(values[result.number], self.flat(result.operand.root), [self.place(result.operand)])
+
+    def values(self, custom: dict | None = None) -> list[ir.Value | None]:
         arguments = [self.load(o) for o in self.nest.inputs]
         block = self.nest.block
         running: dict[int, ir.Value | None] = {}
         for result in self.nest.results:
             read = any(True for _ in block.arguments[len(arguments) + result.number].uses)
             running[result.number] = (self.start(result) if result.start is not None else self.load(result.operand)) if read else None
-        values = self.body(arguments, running)
-        for result in self.nest.results:
-            if result.stored:
-                memref.store(values[result.number], self.flat(result.operand.root), [self.place(result.operand)])
+        return self.body(arguments, running, custom)
 
-    def body(self, arguments: list[ir.Value], running: dict[int, ir.Value | None]) -> list[ir.Value | None]:
+    def body(self, arguments: list[ir.Value], running: dict[int, ir.Value | None], custom: dict | None = None) -> list[ir.Value | None]:
         block = self.nest.block
         indices = [self.dim(d) for d in range(len(self.nest.sizes))] if walk(self.nest.op, "linalg.index") else ()
         outs = [running.get(i) for i in range(len(block.arguments) - len(arguments))]
-        return [None if v is None else self.scalar(v) for v in inline_body(block, [*arguments, *outs], indices)]
+        return [None if v is None else self.scalar(v) for v in inline_body(block, [*arguments, *outs], indices, custom=custom)]
 
     def rows(self, low, high, part) -> None:
         """A running value for each result, around the reduction's loops."""

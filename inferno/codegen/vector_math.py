@@ -1,7 +1,7 @@
 """Elementary functions in float32 as plain arithmetic, which LLVM vectorizes on the CPU; libm's are calls, one element each.
 
 Each is good to about 1 ulp and keeps NaN, infinities, signed zeros and subnormal numbers.  float64, and functions that are not
-here (sin, cos, pow of a variable exponent), stay calls of libm.  bf16 and f16 are computed in float32.
+here (pow of a variable exponent, ...), stay calls of libm.  bf16 and f16 are computed in float32.
 
 * exp: x = n ln 2 + r (Cody and Waite, ln 2 in two parts), a polynomial in r, and 2^n in two factors, so that results may be
   subnormal.  n comes out of the low bits of x / ln 2 + 1.5 * 2^23, without a conversion that NaN would break.
@@ -10,6 +10,8 @@ here (sin, cos, pow of a variable exponent), stay calls of libm.  bf16 and f16 a
   Abramowitz and Stegun 7.1.26.  GELU's 1 + erf(x) takes a quotient of polynomials, half the instructions: where the sum cancels it
   is as exact as eager's, whose erf is good to 1.5e-7.
 * tanh: an odd polynomial to 0.6, beyond it 1 - 2 / (exp(2|x|) + 1).
+* sin, cos: x = n pi + r (Cody and Waite, pi in three parts whose products with n cancel exactly), an odd polynomial in r.  That holds
+  to 2^18, beyond which ``loop_ranges`` takes libm's.
 
 The polynomials are our own minimax fits (Lawson's iteration), rounded to float32; relative errors below 1.4e-8.
 """
@@ -31,6 +33,8 @@ _ERF_ABOVE = (1.2684917449951172, 0.2142617106437683, 0.059321969747543335, 0.00
 _ERF_BELOW = (1.124171495437622, 0.5646077394485474, 0.12836164236068726, 0.016843827441334724, 0.0013083931989967823, 4.2772233427967876e-05)
 _ERFC_END = 9.19
 _TANH = (-0.33333298563957214, 0.13331924378871918, -0.053783830255270004, 0.020795971155166626, -0.005895158741623163)
+_SINE = (-0.16666655242443085, 0.008332943543791771, -0.00019800638256128877, 2.5861436370178126e-06)
+_PI = (3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14)
 _LN2_HIGH = 0.693145751953125  # 13 bits are 0: its products with n are exact
 _LN2_LOW = pymath.log(2) - _LN2_HIGH
 _MAGIC = 12582912.0  # 1.5 * 2^23: adding it leaves the nearest integer in the low bits
@@ -314,3 +318,32 @@ _FUNCTIONS: dict[str, Callable[[ir.Value], ir.Value]] = {
     "math.exp": _exp, "math.exp2": _exp2, "math.expm1": _expm1, "math.log": _log, "math.log2": _log_base(2.0), "math.log10": _log_base(10.0),
     "math.log1p": _log1p, "math.tanh": _tanh, "math.erf": _erf,
 }
+
+
+def _sine(x: ir.Value) -> ir.Value:
+    """Of |x|, with the sign of x: an odd polynomial of -0 would be 0."""
+    sign = arith.andi(_bits(x), _integer(-1 << 31))
+    bits, value = _by_multiples_of_pi(math.absf(x), 0.0)
+    return _float(arith.xori(arith.xori(_bits(value), arith.shli(bits, _integer(31))), sign))
+
+
+def _cosine(x: ir.Value) -> ir.Value:
+    bits, value = _by_multiples_of_pi(x, 0.5)
+    return _float(arith.xori(_bits(value), arith.shli(bits, _integer(31))))
+
+
+def _by_multiples_of_pi(x: ir.Value, shift: float) -> tuple[ir.Value, ir.Value]:
+    """(bits, v) with sin(x + shift pi) = (-1)^n v; n is in the low bits of ``bits``."""
+    quotient = math.fma(x, _number(1 / pymath.pi), _number(shift)) if shift else arith.mulf(x, _number(1 / pymath.pi))
+    shifted = arith.addf(quotient, _number(_MAGIC))
+    n = arith.subf(shifted, _number(_MAGIC))
+    n = arith.subf(n, _number(shift)) if shift else n
+    for part in _PI:
+        x = math.fma(n, _number(-part), x)
+    square = _mul(x, x)
+    return _bits(shifted), _add(_mul(_mul(x, square), _polynomial(square, _SINE)), x)
+
+
+# Functions that are right below RANGE only, each a builder.
+RANGE = 2.0**18
+RANGED: dict[str, Callable[[ir.Value], ir.Value]] = {"math.sin": _sine, "math.cos": _cosine}

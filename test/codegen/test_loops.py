@@ -92,6 +92,7 @@ VALUES = torch.cat([
 UNITS = {
     "exp": torch.exp, "exp2": torch.exp2, "expm1": torch.expm1, "log": torch.log, "log2": torch.log2, "log10": torch.log10, "log1p": torch.log1p,
     "tanh": torch.tanh, "erf": torch.erf, "sigmoid": torch.sigmoid, "rsqrt": torch.rsqrt,
+    "sin": torch.sin, "cos": torch.cos,
 }
 
 
@@ -130,6 +131,23 @@ def test_activations_everywhere(name):
     ours, eager = compiled(function, (special,))(special), function(special)
     assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.nan_to_num(), eager.nan_to_num()), f"{ours} against {eager}"
     assert torch.equal(ours.signbit() | ours.isnan(), eager.signbit() | eager.isnan())
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_angles_of_any_size(name):
+    """Strips of a loop with angles beyond the fast functions' range go to libm, the others do not need to."""
+    function = UNITS[name]
+    x = torch.cat([torch.linspace(2.0**e, 2.0 ** (e + 1), 2048) * sign for e in range(-20, 19) for sign in (1, -1)]).reshape(6, -1)
+    exact = function(x.double())
+    ours = compiled(function, (x,))(x)
+    unit = (torch.nextafter(exact.abs().float(), torch.tensor(2.0)) - exact.abs().float()).double()
+    assert ((ours.double() - exact).abs() / unit).max() < 2.5
+    for place, value in enumerate((1e9, float("nan"), float("inf"), 2.0**18)):
+        x[place, 7 * place] = value
+    assert_right(lambda x: function(x.t() * 2 + 1) * function(function(x.t())), x.nan_to_num(posinf=1e30))
+    assert torch.equal(compiled(function, (x,))(x).isnan(), function(x).isnan())
+    assert_right(lambda x: (function(x).sum(1), function(x).amax(0)), x.nan_to_num(posinf=1e30))
+    assert_right(function, x.bfloat16().nan_to_num())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64])
