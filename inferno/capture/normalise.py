@@ -1,7 +1,10 @@
 """Bring a graph into the form that torch-mlir imports right; refuse what is known to end the process or to import wrong."""
 
+import math
+
 import torch
 
+from inferno.capture.decompositions.precision import NARROW
 from inferno.capture.importer import unsupported
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -10,6 +13,12 @@ _INT8 = (torch.int8, torch.uint8)
 _INT8_ARITHMETIC = {
     aten.mm.default, aten.bmm.default, aten.matmul.default, aten.add.Scalar, aten.sub.Scalar, aten.mul.Scalar, aten.rsub.Scalar,
     aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor,
+}
+
+# Arithmetic with numbers, which torch keeps in float32 where the tensors are of 16-bit floats.
+_WITH_NUMBERS = {
+    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.add.Scalar, aten.sub.Scalar, aten.mul.Scalar, aten.div.Scalar,
+    aten.rsub.Scalar, aten.pow.Tensor_Scalar, aten.addcmul.default, aten.addcdiv.default,
 }
 
 # Operations whose second argument is a dimension that torch-mlir expects to be counted from the front: given one from the
@@ -46,7 +55,9 @@ def normalise(graph: torch.fx.Graph) -> None:
         if node.target in _COUNTED_FROM_THE_FRONT and node.args[1] < 0:
             node.args = (node.args[0], node.args[1] % max(node.args[0].meta["val"].dim(), 1), *node.args[2:])
         if node.target in _INT8_ARITHMETIC and _is_int8(node):
-            _through_int32(graph, node)
+            _through(graph, node, torch.int32)
+        if node.target in _WITH_NUMBERS and _loses_a_number(node):
+            _through(graph, node, torch.float32)
     graph.eliminate_dead_code()
     graph.lint()
 
@@ -98,12 +109,23 @@ def _is_int8(node: torch.fx.Node) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype in _INT8
 
 
-def _through_int32(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """8-bit arithmetic in 32 bits: torch-mlir's own conversion ends the process, and the low 8 bits are the same."""
+def _loses_a_number(node: torch.fx.Node) -> bool:
+    """Whether a number of the operation is not one of its 16-bit type: 100000 is infinite in float16, 1e-6 has a digit there."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype not in NARROW:
+        return False
+    if any(v.meta["val"].dtype != value.dtype for v in node.all_input_nodes):
+        return False
+    numbers = [v for v in (*node.args, *node.kwargs.values()) if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    return any(math.isfinite(v) and torch.tensor(v, dtype=torch.float64).to(value.dtype).item() != v for v in numbers)
+
+
+def _through(graph: torch.fx.Graph, node: torch.fx.Node, wide: torch.dtype) -> None:
+    """The operation in a wider type.  Of 8 bits, torch-mlir's own conversion ends the process, and the low 8 bits are the same."""
     narrow = node.meta["val"]
     with graph.inserting_before(node):
-        node.args = tuple(_cast(graph, v, torch.int32) if isinstance(v, torch.fx.Node) else v for v in node.args)
-    node.meta = _meta(node, narrow.to(torch.int32))
+        node.args = tuple(_cast(graph, v, wide) if isinstance(v, torch.fx.Node) else v for v in node.args)
+    node.meta = _meta(node, narrow.to(wide))
     with graph.inserting_after(node):
         back = _cast(graph, node, narrow.dtype)
     node.replace_all_uses_with(back, delete_user_cb=lambda user: user is not back)

@@ -31,7 +31,7 @@ def fuse_elementwise(module: ir.Module) -> None:
 
 def _fuse(op, rewriter) -> bool:
     consumer = op.operation
-    if not is_static(consumer) or is_sum_of_products(consumer) or parse_fused(consumer) is not None:
+    if not is_static(consumer) or is_sum_of_products(consumer) or _multiplies_two(consumer):
         return True
     for number, value in enumerate(inputs(consumer)):
         producer = owner(value)
@@ -43,6 +43,12 @@ def _fuse(op, rewriter) -> bool:
         rewriter.replace_op(consumer, new)
         return False
     return True
+
+
+def _multiplies_two(consumer: ir.Operation) -> bool:
+    """Whether it is a contraction with something fused into it; a sum of squares is a reduction like any other."""
+    found = parse_fused(consumer)
+    return found is not None and (found.value is not None or found.lhs != found.rhs)
 
 
 def _pays(producer: ir.Operation, value: ir.Value) -> bool:

@@ -100,8 +100,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     if not target.hopper:
         return None
     c = parse_contraction(kernel)
-    if c is None or precision(kernel, c) is None or not supported(c):
-        return None
+    if c is None or precision(kernel, c) is None or not supported(c) or c.M == c.N == 1:
+        return None  # of sums of squares, tensor cores would compute 511 products for one
     width = bit_width(c.lhs.element) // 8
     candidates = []
     for rewrite in (True, False):

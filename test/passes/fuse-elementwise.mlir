@@ -2,6 +2,7 @@
 
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d1)>
+#rows = affine_map<(d0, d1) -> (d0)>
 
 /// A chain of elementwise operations, with a broadcast operand, becomes one.
 // CHECK-LABEL: func.func @chain
@@ -64,4 +65,37 @@ func.func @dynamic(%x: tensor<?x8xf32>, %e: tensor<?x8xf32>) -> tensor<?x8xf32> 
     linalg.yield %s : f32
   } -> tensor<?x8xf32>
   return %1 : tensor<?x8xf32>
+}
+
+/// A sum of squares is a reduction like any other, no contraction: what is squared is computed in it.
+// CHECK-LABEL: func.func @squares
+// CHECK-NOT: tensor<4x8xf32>
+// CHECK: linalg.generic {{.*}} ins(%{{.*}} : tensor<4x8xbf16>)
+// CHECK: arith.extf
+// CHECK: arith.mulf
+// CHECK: arith.addf
+func.func @squares(%x: tensor<4x8xbf16>) -> (tensor<4xf32>, tensor<4x8xbf16>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x8xf32>
+  %s = tensor.empty() : tensor<4xf32>
+  %b = tensor.empty() : tensor<4x8xbf16>
+  %wide = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x8xbf16>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: bf16, %o: f32):
+    %w = arith.extf %a : bf16 to f32
+    linalg.yield %w : f32
+  } -> tensor<4x8xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%s : tensor<4xf32>) -> tensor<4xf32>
+  %sum = linalg.generic {indexing_maps = [#id, #rows], iterator_types = ["parallel", "reduction"]} ins(%wide : tensor<4x8xf32>) outs(%start : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = arith.mulf %a, %a : f32
+    %t = arith.addf %o, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<4xf32>
+  %half = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%wide : tensor<4x8xf32>) outs(%b : tensor<4x8xbf16>) {
+  ^bb0(%a: f32, %o: bf16):
+    %d = arith.addf %a, %a : f32
+    %n = arith.truncf %d : f32 to bf16
+    linalg.yield %n : bf16
+  } -> tensor<4x8xbf16>
+  return %sum, %half : tensor<4xf32>, tensor<4x8xbf16>
 }

@@ -8,13 +8,16 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from inferno.capture.decompositions import arithmetic, attention, grouped, indexing, ordering, pooling, reductions
+from inferno.capture.decompositions import arithmetic, attention, grouped, indexing, ordering, pooling, precision, reductions
 
 
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
-    parts = (arithmetic.TABLE, attention.TABLE, indexing.TABLE, ordering.TABLE, pooling.TABLE, reductions.TABLE, grouped.table())
-    return {operator: function for part in parts for operator, function in part.items()}
+    parts = (precision.TABLE, arithmetic.TABLE, attention.TABLE, indexing.TABLE, ordering.TABLE, pooling.TABLE, reductions.TABLE, grouped.table())
+    found: dict[Any, Callable] = {}
+    for part in parts:
+        found.update({op: _either(found[op], function) if op in found else function for op, function in part.items()})
+    return found
 
 
 @cache

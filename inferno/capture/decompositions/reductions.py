@@ -34,6 +34,27 @@ def var(x: Tensor, dim: list[int] | None = None, *, correction: float | None = N
     return found if found is NotImplemented else found[0]
 
 
+def rms_norm(x: Tensor, normalized_shape: list[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """In float32 at least, with the rounding unit of that type for an ``eps`` that is not given, as torch has it."""
+    if not x.is_floating_point() or not x.dim():
+        return NotImplemented
+    wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+    mean = (wide * wide).mean(list(range(x.dim() - len(normalized_shape), x.dim())), keepdim=True)
+    found = wide * torch.rsqrt(mean + (torch.finfo(wide.dtype).eps if eps is None else eps))
+    return (found if weight is None else found * weight.to(wide.dtype)).to(x.dtype)
+
+
+def norm(x: Tensor, ord: float | None = None, dim: list[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    """A norm of vectors; of matrices, NotImplemented for all but Frobenius'."""
+    vectors = ord is None or x.dim() == 1 if dim is None else len(dim) == 1 or ord is None
+    return torch.linalg.vector_norm(x, 2 if ord is None else ord, dim, keepdim, dtype=dtype) if vectors else NotImplemented
+
+
+def norm_by_name(x: Tensor, ord: str, dim: list[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Tensor:
+    matrices = x.dim() == 2 if dim is None else len(dim) == 2
+    return torch.linalg.vector_norm(x, 2, dim, keepdim, dtype=dtype) if ord == "fro" and matrices else NotImplemented
+
+
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """How many values are in each bin, as a reduction over the values: bins that do not meet need no atomics."""
     x = x.flatten()
@@ -108,6 +129,9 @@ def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]
 TABLE = {
     aten.var_mean.correction: var_mean,
     aten.var.correction: var,
+    aten.rms_norm.default: rms_norm,
+    aten.linalg_norm.default: norm,
+    aten.linalg_norm.ord_str: norm_by_name,
     aten.histc.default: histc,
     aten._cdist_forward.default: cdist,
     aten.all.dims: all_dims,
