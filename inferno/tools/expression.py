@@ -158,7 +158,8 @@ def _from_file(text: str) -> Subject:
     model = getattr(module, name)
     if isinstance(model, type):
         model = model(*getattr(module, "get_init_inputs", tuple)())
-    inputs = getattr(model, "example_inputs", None) or getattr(module, "example_inputs", None) or getattr(module, "get_inputs", None)
+    places = ((model, "example_inputs"), (module, "example_inputs"), (module, "get_inputs"))
+    inputs = next((found for place, key in places if (found := getattr(place, key, None)) is not None), None)
     if inputs is None:
         raise InputError(f"{path} does not say what to call {name} with: define example_inputs, a tuple of tensors or a function of none")
     inputs = inputs() if callable(inputs) else inputs

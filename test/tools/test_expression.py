@@ -54,8 +54,10 @@ def test_files_say_what_they_lack(tmp_path):
         read_subject(f"{path}:Net")
     with pytest.raises(InputError, match="with one of: Net"):
         read_subject(f"{path}:Nat")
-    path.write_text(path.read_text() + "example_inputs = lambda: torch.randn(3, 4)\n")
-    assert shapes(read_subject(f"{path}:Net")) == [(3, 4)]
+    without = path.read_text()
+    for inputs in ("torch.randn(3, 4)", "(torch.randn(3, 4),)", "lambda: torch.randn(3, 4)"):
+        path.write_text(f"{without}example_inputs = {inputs}\n")
+        assert shapes(read_subject(f"{path}:Net")) == [(3, 4)]
 
 
 def test_nothing_is_an_error():
