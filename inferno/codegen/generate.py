@@ -3,14 +3,17 @@
 from importlib import import_module
 
 from inferno.errors import PassError
-from inferno.mlir import ir
+from inferno.mlir import func, ir
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.target import find_target
 
 
 def generate_kernels(module: ir.Module, target: str) -> None:
-    """Call ``inferno.codegen.<generator>.generate(kernel, schedule, target)`` for each kernel function."""
+    """Call ``inferno.codegen.<generator>.generate(kernel, schedule, target)`` for each kernel function.
+
+    ``@main`` calls launchers as if they were kernels still, which is not valid; plan-launches is to follow.
+    """
     machine = find_target(target)
     for kernel in kernels(module):
         if ATTRIBUTE not in kernel.attributes:
@@ -19,3 +22,9 @@ def generate_kernels(module: ir.Module, target: str) -> None:
         import_module(f"inferno.codegen.{schedule.generator}").generate(kernel, schedule, machine)
     if machine.kind == "nvptx":
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get(module.context)
+    for op in module.body.operations:
+        if not isinstance(op, func.FuncOp) or op.name.value != "main":
+            op.operation.verify()
+
+
+generate_kernels.leaves_invalid = True
