@@ -23,8 +23,9 @@ def to_buffers(kernel: func.FuncOp, tm_loops: bool = True) -> ir.Module:
     from what follows them, so that they are plain sums.
     """
     module = ir.Module.parse(f"module {{\n{kernel}\n}}", kernel.context)
-    with module.context, ir.Location.unknown():
-        split_contractions(module)
+    if any(walk(op, "linalg.index") for op in walk(module, "linalg.generic")):  # what follows happens at the last step
+        with module.context, ir.Location.unknown():
+            split_contractions(module)
     function = module.body.operations[0]
     if "sym_visibility" in function.attributes:
         del function.attributes["sym_visibility"]

@@ -80,8 +80,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Simt | None:
 
 def choose_with_estimate(contraction: Contraction, target: Target) -> tuple[float, Simt] | None:
     """The estimate in microseconds, and the schedule; None for what CUDA cores do not multiply."""
-    if not supported(contraction):
-        return None
+    if not supported(contraction) or contraction.M == contraction.N == 1:
+        return None  # one sum, or one for each row: not a tile's work
     size = contraction.accumulator.width // 8
     fitting = [
         (s, share) for s, share in _SHAPES
