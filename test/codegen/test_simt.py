@@ -42,13 +42,18 @@ def test_every_layout_is_read_by_vectors(lhs, rhs, schedule):
 
 
 @pytest.mark.parametrize("m, n, k, batch, element", [
-    (333, 111, 77, 0, "f32"), (1, 300, 500, 0, "f32"), (300, 1, 20, 0, "f32"), (1, 1, 1, 0, "f32"), (65, 33, 40, 3, "f32"),
+    (333, 111, 77, 0, "f32"), (1, 300, 500, 0, "f32"), (300, 1, 20, 0, "f32"), (1, 2, 1, 0, "f32"), (65, 33, 40, 3, "f32"),
     (70, 62, 100, 0, "bf16"), (70, 62, 100, 0, "f16"),
 ])
 def test_any_size(m, n, k, batch, element):
     built = build(matmul(m, n, k, element, batch=batch), "simt")
     if built.resources:
         assert built.resources.spills == 0
+
+
+@pytest.mark.parametrize("batch", [0, 70])
+def test_rows_of_sums_are_left_to_reductions(batch):
+    assert choose(matmul(1, 1, 500, batch=batch), "simt") is None
 
 
 def test_half_precision_is_widened_on_the_way_to_shared_memory():
