@@ -1,0 +1,72 @@
+"""docs/: what the pages print is what the commands in them print today, and every pass has its paragraph."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from inferno.mlir import ir, new_context
+from inferno.passes import pass_names
+from inferno.passes.manager import run_pipeline, split
+from inferno.tools.cli import main
+from inferno.tools.opt import _parser, _split
+
+ROOT = Path(__file__).parents[2]
+STAGES = re.findall(r"^    inferno compile (\S[^\n]*)\n\n```\w+\n(.*?)^```", (ROOT / "docs/ir.md").read_text(), re.M | re.S)
+PASSES = re.findall(r"^### (\S+)\n(.*?)(?=^##|\Z)", (ROOT / "docs/passes.md").read_text(), re.M | re.S)
+
+
+def lines(text, exactly):
+    """Lines to compare; from the scheduled stage on without numbers, which change whenever a cost model or a generator does."""
+    found = [line.rstrip() for line in text.splitlines()]
+    return found if exactly else [re.sub(r"\d+", "0", line) for line in found]
+
+
+@pytest.mark.parametrize("command, shown", STAGES, ids=[command.rpartition(" ")[2] for command, _ in STAGES])
+def test_stages_are_as_shown(command, shown, capsys, monkeypatch):
+    stage = command.rpartition(" ")[2]
+    monkeypatch.chdir(ROOT)
+    if stage == "sass" and not (find_tool("ptxas") and find_tool("nvdisasm")):
+        pytest.skip("ptxas and the disassembler are optional")
+    assert main(["compile", *shlex.split(command)]) == 0
+    exactly = stage in ("torch", "linalg", "fused")
+    printed = lines(capsys.readouterr().out, exactly)
+    if exactly:
+        assert lines(shown, exactly) == printed
+    printed = iter(printed)
+    for line in lines(shown, exactly):
+        assert line == "..." or any(line == other for other in printed), f"ir.md shows a line that is not printed, or not there: {line}"
+
+
+def test_the_file_is_the_model(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main(["compile", "docs/matmul_relu.py:MatmulRelu", "--ir", "linalg", "--target", "sm_90a"]) == 0
+    assert capsys.readouterr().out == (ROOT / "docs/matmul_relu.mlir").read_text()
+
+
+def test_every_pass_has_a_paragraph():
+    missing = set(pass_names()) - {name for name, _ in PASSES}
+    assert not missing, f"docs/passes.md says nothing of {', '.join(sorted(missing))}"
+
+
+def run(text, pipeline):
+    module = ir.Module.parse(text, new_context())
+    run_pipeline(module, pipeline)
+    return str(module)
+
+
+@pytest.mark.parametrize("name, paragraph", PASSES, ids=[name for name, _ in PASSES])
+def test_commands_show_what_the_pass_does(name, paragraph):
+    command = re.search(r"^    inferno-opt (.*)$", paragraph, re.M).group(1)
+    options = _parser().parse_args(shlex.split(command))
+    text = (ROOT / options.file).read_text()
+    pieces = [c.text for c in _split(options.file, text)] if options.split_input_file else [text]
+    steps = split(options.pass_pipeline)
+    at = next(i for i, step in enumerate(steps) if step.partition("{")[0] == name)
+    if name == "check-import":
+        with pytest.raises(Exception, match="check-import"):
+            run(pieces[0], options.pass_pipeline)
+        return
+    without = ",".join(steps[:at] + ([] if name == "generate-kernels" else steps[at + 1:]))
+    assert any(run(piece, options.pass_pipeline) != run(piece, without) for piece in pieces)
