@@ -9,6 +9,7 @@ import pytest
 from inferno.mlir import ir, new_context
 from inferno.passes import pass_names
 from inferno.passes.manager import run_pipeline, split
+from inferno.targets.toolkit import find_tool
 from inferno.tools.cli import main
 from inferno.tools.opt import _parser, _split
 
