@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from inferno.codegen.inline import inline_body
-from inferno.codegen.loop_order import Run, merge_runs, order_map, order_reduction
+from inferno.codegen.loop_order import Order, Run, merge_runs, order_map, order_reduction
 from inferno.codegen.loop_ranges import emit_strips, has_ranged
 from inferno.mlir import affine, arith, ir, memref, owner, scf, walk
 from inferno.schedule.accesses import iterators, linear, maps
@@ -21,6 +21,8 @@ _COMBINERS = {
     "arith.addf", "arith.mulf", "arith.addi", "arith.muli", "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf",
     "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui", "arith.andi", "arith.ori", "arith.xori",
 }
+# LLVM counts lanes by the running value's 8 bytes and would compute the terms, which are float32, in half registers.
+_WIDE = "#llvm.loop_annotation<vectorize = <disable = false, width = 16 : i32>>"
 _STRIP = 64  # elements of a row of a tile: with a line's worth of rows, both sides stay in the L1 cache
 
 
@@ -86,9 +88,10 @@ class Nest:
         operands = [*(o for o in inputs if o.root is not None), *(r.operand for r in self.results)]
         outputs = range(len(operands) - len(self.results), len(operands))
         self._operands = operands
-        strides = [o.strides for o in operands]
-        keep = {ir.IntegerAttr(o.attributes["dim"]).value for o in walk(op, "linalg.index")}
+        self._strides = strides = [o.strides for o in operands]
+        self._keep = keep = {ir.IntegerAttr(o.attributes["dim"]).value for o in walk(op, "linalg.index")}
         of_kind = lambda kind: [d for d, k in enumerate(kinds) if k == kind]  # noqa: E731
+        self._parallel = of_kind("parallel")
         into = self.results[0].operand.strides
         parallel = merge_runs(sorted(of_kind("parallel"), key=lambda d: -into[d]), sizes, strides, keep)
         if not self.reduces:
@@ -96,7 +99,7 @@ class Nest:
             self.order = order_map(parallel, outputs[0], widths)
         else:
             reads = next((o.strides for o in operands if o.strides is not None and any(o.strides[d] for d in of_kind("reduction"))), into)
-            reduction = merge_runs(sorted(of_kind("reduction"), key=lambda d: -reads[d]), sizes, strides, keep)
+            self._reduction = reduction = merge_runs(sorted(of_kind("reduction"), key=lambda d: -reads[d]), sizes, strides, keep)
             elements = [math.prod(o.value.type.shape) for o in operands]
             self.order = order_reduction(parallel, reduction, outputs, elements, all(r.combiner for r in self.results))
         self.points = math.prod(sizes)
@@ -115,6 +118,56 @@ class Nest:
         if self.order.parts == 1:
             return []
         return [(math.prod(r.operand.value.type.shape), r.running) for r in self.results]
+
+    def by_rows(self, rows: int) -> tuple[Order, set[int]] | None:
+        """The order in which item r does row r of the results, which lie in ``rows`` equal rows, and the loops that count rows.
+
+        None where the results are not cut like that, or where a row's reduction is not one along memory.
+        """
+        if any(s is None for s in self._strides) or 0 in self.sizes:
+            return None
+        into = self.results[0].operand.strides
+        outer, rest, count = [], [], 1
+        for d in sorted((d for d in self._parallel if self.sizes[d] != 1), key=lambda d: -into[d]):
+            if count < rows:
+                outer.append(d)
+                count *= self.sizes[d]
+            else:
+                rest.append(d)
+        if count != rows:
+            return None
+        runs = merge_runs(outer, self.sizes, self._strides, self._keep)
+        inside = merge_runs(rest, self.sizes, self._strides, self._keep)
+        items = tuple(r.size for r in runs)
+        if not self.reduces:
+            return Order(items, tuple(runs), tuple(inside[:-1]), inside[-1] if inside else None), set(outer)
+        along = [r for r in self._reduction if all(s in (0, 1) for s in r.strides)]
+        if not along:
+            return None
+        last = max(along, key=lambda r: r.size)
+        return Order(items, tuple(runs), tuple(inside), None, (*(r for r in self._reduction if r != last), last)), set(outer)
+
+    def in_rows(self, operand: Operand, rows: int, outer: set[int]) -> bool:
+        """Whether row r of ``rows``, which the loops ``outer`` count, touches only the r-th part of the operand's buffer."""
+        total = math.prod(operand.root.type.shape)
+        if operand.strides is None or operand.offset or total % rows:
+            return False
+        size = stride = total // rows
+        for d in sorted(outer, key=lambda d: self.results[0].operand.strides[d]):
+            if operand.strides[d] != stride:
+                return False
+            stride *= self.sizes[d]
+        inner = [(s - 1) * operand.strides[d] for d, s in enumerate(self.sizes) if d not in outer]
+        return min(operand.strides, default=0) >= 0 and sum(inner) < size
+
+    def emit_row(self, row: ir.Value, flat: Callable[[ir.Value], ir.Value], scalar: Callable[[ir.Value], ir.Value], local: dict[ir.Value, set[int]]) -> None:
+        """Item ``row``, at the insertion point.  ``local``: buffers that hold one row, with the loops that count rows."""
+        _Emitter(self, flat, scalar, (), local).item(row)
+
+    @property
+    def operands(self) -> list[Operand]:
+        """All that have a buffer, the results last."""
+        return self._operands
 
     def emit(self, begin: ir.Value, end: ir.Value, flat: Callable[[ir.Value], ir.Value], scalar: Callable[[ir.Value], ir.Value],
              partials: Sequence[ir.Value] = ()) -> None:
@@ -251,9 +304,9 @@ def _arguments(value: ir.Value, block: ir.Block) -> set[int]:
 
 
 class _Emitter:
-    def __init__(self, nest: Nest, flat, scalar, partials) -> None:
+    def __init__(self, nest: Nest, flat, scalar, partials, local: dict[ir.Value, set[int]] | None = None) -> None:
         self.nest, self.order = nest, nest.order
-        self.flat, self.scalar, self.partials = flat, scalar, partials
+        self.flat, self.scalar, self.partials, self.local = flat, scalar, partials, local or {}
         self.index = ir.IndexType.get()
         self.ivs: dict[tuple[int, ...], ir.Value] = {}  # by the run's dims
 
@@ -375,6 +428,8 @@ class _Emitter:
             return self.combined(values)
         low, high = self.part_bounds(runs[0], part)
         loop = scf.ForOp(low, high, self.constant(1), values)
+        if len(runs) == 1 and any(isinstance(r.running, ir.F64Type) and r.running != r.element for r in self.nest.results):
+            loop.operation.attributes["llvm.loop_annotation"] = ir.Attribute.parse(_WIDE)
         with ir.InsertionPoint(loop.body):
             self.ivs[runs[0].dims] = loop.induction_variable
             scf.YieldOp(self.reduce(runs[1:], list(loop.inner_iter_args), None))
@@ -466,7 +521,8 @@ class _Emitter:
         if operand.strides is None:
             map_ = ir.AffineMap.get(len(self.nest.sizes), 0, [operand.expr])
             return affine.apply(map_, [self.dim(d) for d in range(len(self.nest.sizes))])
-        return self._sum([(operand.strides[dims[-1]], iv) for dims, iv in self.ivs.items()], operand.offset)
+        rows = self.local.get(operand.root, ())
+        return self._sum([(operand.strides[dims[-1]], iv) for dims, iv in self.ivs.items() if dims[-1] not in rows], operand.offset)
 
     def dense_place(self, operand: Operand) -> ir.Value:
         """The same in a contiguous buffer of the operand's shape."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from inferno.codegen import launcher as host
 from inferno.codegen.loop_nests import Nest, combine, narrow, read_nest, root_of, widen
+from inferno.codegen.loop_rows import Rows, read_rows
 from inferno.codegen.loop_scan import Scan, read_scan
 from inferno.codegen.register_accumulators import register_accumulators
 from inferno.codegen.sort import order_nan
@@ -17,6 +18,7 @@ from inferno.codegen.to_buffers import to_buffers
 from inferno.codegen.vector_math import expand_vector_math
 from inferno.mlir import arith, func, ir, memref, owner, run_upstream, scf, walk
 from inferno.passes.split_contractions import split_contractions
+from inferno.schedule.fuse_rows import ROWS
 from inferno.schedule.loops import Loops
 from inferno.target import Target
 
@@ -84,6 +86,7 @@ def build(kernel: func.FuncOp, prefix: str) -> tuple[ir.Module, list[Step]]:
 
     A name of their own: a kernel called @powf must not take the place of libm's function.
     """
+    rows = ir.IntegerAttr(kernel.attributes[ROWS]).value if ROWS in kernel.attributes else 0
     with kernel.context, ir.Location.unknown():
         copy = ir.Module.create()
         copy.body.append(kernel.operation.clone(ip=False))
@@ -91,13 +94,13 @@ def build(kernel: func.FuncOp, prefix: str) -> tuple[ir.Module, list[Step]]:
         buffers = to_buffers(copy.body.operations[0], tm_loops=False)
         function = next(o for o in buffers.body.operations if isinstance(o, func.FuncOp))
         expand_vector_math(function)
-        steps = _Builder(buffers, function, prefix).run()
+        steps = _Builder(buffers, function, prefix, rows).run()
     return buffers, steps
 
 
 class _Builder:
-    def __init__(self, module: ir.Module, function: func.FuncOp, prefix: str) -> None:
-        self._module, self._function, self._prefix = module, function, prefix
+    def __init__(self, module: ir.Module, function: func.FuncOp, prefix: str, rows: int) -> None:
+        self._module, self._function, self._prefix, self._rows = module, function, prefix, rows
         self._block = function.regions[0].blocks[0]
         self._temporaries: dict[ir.Value, Temporary] = {}
         self._steps: list[Step] = []
@@ -163,10 +166,36 @@ class _Builder:
             else:
                 plan.append(nest)
         plan += [n for root, n in pending.items() if root not in self._temporaries]
+        by_rows = read_rows(plan, self._rows, set(self._temporaries)) if self._rows else None
+        if by_rows is not None:
+            self._emit_rows(by_rows)
+            return True
         for nest in plan:
             if nest.extent:
                 self._emit(nest)
         return True
+
+    def _emit_rows(self, by_rows: Rows) -> None:
+        """One function that does all of a row before the next one."""
+        taken = list(dict.fromkeys(v for nest in by_rows.nests for v in _taken(nest)))
+        touched = [r for nest in by_rows.nests for r in nest.roots] + [root_of(v) for v in taken if isinstance(v.type, ir.MemRefType)]
+        roots = [r for r in dict.fromkeys(touched) if r not in by_rows.local and (owner(r) is None or r in self._temporaries)]
+        function, arguments = self._function_for(roots)
+        with ir.InsertionPoint(function.regions[0].blocks[0]):
+            parts = {root: memref.AllocaOp(type_, [], [], alignment=64).memref for root, type_ in by_rows.types().items()}
+            scope = _Scope({**dict(zip(roots, arguments)), **parts})
+            loop = scf.ForOp(*arguments[-2:], arith.constant(ir.IndexType.get(), 1))
+            with ir.InsertionPoint(loop.body):
+                for nest in by_rows.nests:
+                    for value in _taken(nest):
+                        new = scope.value(value)
+                        for inner in walk(nest.op):
+                            if inner != nest.op:
+                                inner.replace_uses_of_with(value, new)
+                    nest.emit_row(loop.induction_variable, scope.flat, scope.value, by_rows.loops(nest))
+                scf.YieldOp([])
+            func.ReturnOp([])
+        self._step(function, roots, self._rows)
 
     def _covers(self, operand, nest: Nest) -> bool:
         return _count(operand.value.type.shape) == _count([s for s, k in zip(nest.sizes, _parallel(nest.op)) if k])

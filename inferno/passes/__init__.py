@@ -26,6 +26,7 @@ _PASSES = {
     "outline-kernels": "inferno.passes.outline_kernels:outline_kernels",
     "deduplicate-kernels": "inferno.passes.deduplicate_kernels:deduplicate_kernels",
     # fused -> scheduled
+    "fuse-rows": "inferno.schedule.fuse_rows:fuse_rows",
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
     # scheduled -> gpu
     "generate-kernels": "inferno.codegen.generate:generate_kernels",

@@ -15,6 +15,7 @@ _LOWER = (
 OPTIMIZATION = 3
 # LLVM would take half of AVX-512's registers on Intel's server cores, whose 512-bit units torch's own kernels use.
 _WIDTH = "512"
+_ANNOTATION = "llvm.loop_annotation"
 ENTRY = "__entry"
 
 
@@ -39,6 +40,10 @@ def lower(module: ir.Module) -> str:
             raise ValueError(f"not lowered to LLVM: {', '.join(sorted(left))}")
         for op in walk(code, "llvm.func"):
             op.attributes["prefer_vector_width"] = ir.StringAttr.get(_WIDTH)
+        for op in walk(code, "llvm.br", "llvm.cond_br"):
+            if _ANNOTATION in op.attributes:  # where conversions leave it
+                op.attributes["loop_annotation"] = op.attributes[_ANNOTATION]
+                del op.attributes[_ANNOTATION]
         text = str(code).rstrip()
         return f"{text.removesuffix('}')}{entries}}}\n"
 
