@@ -13,7 +13,7 @@ is valid only where the reduction is not empty, and only walked in ascending ord
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, ir, linalg, owner, tensor, walk
+from inferno.mlir import arith, ir, linalg, owner, tensor, users, walk
 from inferno.passes.generics import (
     REDUCTION, body, build, clone_body, dims, inputs, inverse, is_generic, kinds, loop_sizes, maps, outputs, substitute, yielded,
 )
@@ -40,12 +40,23 @@ class FusedContraction:
     result: int
 
 
+_CONTRACTIONS = (
+    "linalg.matmul", "linalg.batch_matmul", "linalg.matvec", "linalg.vecmat", "linalg.batch_matvec", "linalg.batch_vecmat", "linalg.dot",
+)
+
+
 def is_contraction(op: ir.Operation | None) -> bool:
     """Whether ``op`` is a plain multiply-add of two operands, each at most extended, over at least one reduction loop."""
     if not is_generic(op) or len(inputs(op)) != 2 or len(op.results) != 1 or REDUCTION not in kinds(op):
         return False
     found = parse_fused(op)
     return found is not None and found.value is None and all(_is_plain(v, op) for v in (found.lhs, found.rhs))
+
+
+def is_factor(op: ir.Operation) -> bool:
+    """Whether ``op`` is elementwise and only contractions read it, which can compute it themselves where nothing else would."""
+    readers = [reader for r in op.results for reader in users(r)]
+    return REDUCTION not in kinds(op) and bool(readers) and all(r.name in _CONTRACTIONS or is_contraction(r) for r in readers)
 
 
 def is_sum_of_products(op: ir.Operation | None) -> bool:

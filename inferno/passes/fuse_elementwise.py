@@ -5,7 +5,7 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 """
 
 from inferno.mlir import ir, owner, rewrite
-from inferno.passes.contraction import is_sum_of_products, parse_fused
+from inferno.passes.contraction import is_factor, is_sum_of_products, parse_fused
 from inferno.passes.generics import (
     body, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, is_static, kinds, maps, only_user,
     outputs, substitute,
@@ -31,7 +31,7 @@ def fuse_elementwise(module: ir.Module) -> None:
 
 def _fuse(op, rewriter) -> bool:
     consumer = op.operation
-    if not is_static(consumer) or is_sum_of_products(consumer) or _multiplies_two(consumer):
+    if not is_static(consumer) or is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer):
         return True
     for number, value in enumerate(inputs(consumer)):
         producer = owner(value)
@@ -49,6 +49,12 @@ def _multiplies_two(consumer: ir.Operation) -> bool:
     """Whether it is a contraction with something fused into it; a sum of squares is a reduction like any other."""
     found = parse_fused(consumer)
     return found is not None and (found.value is not None or found.lhs != found.rhs)
+
+
+def _extends_factor(consumer: ir.Operation) -> bool:
+    """Whether it only widens what contractions multiply: tensor cores do that, and what makes the factor may write it narrow."""
+    names = [o.operation.name for o in body(consumer).operations]
+    return names == ["arith.extf", "linalg.yield"] and is_factor(consumer)
 
 
 def _pays(producer: ir.Operation, value: ir.Value) -> bool:

@@ -7,13 +7,12 @@ reshape ends up where it is free: on an argument, a result, or next to its inver
 
 from collections.abc import Sequence
 
-from inferno.mlir import ir, owner, rewrite, tensor, users, walk
-from inferno.passes.contraction import is_contraction
-from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, is_copy, is_generic, is_static, kinds, maps, use_count
+from inferno.mlir import ir, owner, rewrite, tensor, walk
+from inferno.passes.contraction import is_factor
+from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is_generic, is_static, kinds, maps, use_count
 
 
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
-_CONTRACTIONS = ("linalg.matmul", "linalg.batch_matmul", "linalg.matvec", "linalg.vecmat", "linalg.batch_matvec", "linalg.batch_vecmat", "linalg.dot")
 
 
 def propagate_reshapes(module: ir.Module) -> None:
@@ -75,7 +74,7 @@ def _grouping(many: Sequence[int], few: Sequence[int]) -> list[list[int]] | None
 
 def _collapse_loops(op, rewriter) -> bool:
     op = op.operation
-    if not is_generic(op) or not is_static(op) or any(True for _ in walk(op, "linalg.index")) or _is_factor(op):
+    if not is_generic(op) or not is_static(op) or any(True for _ in walk(op, "linalg.index")) or is_factor(op):
         return True
     for number, value in enumerate(inputs(op)):
         producer = owner(value)
@@ -89,14 +88,6 @@ def _collapse_loops(op, rewriter) -> bool:
         rewriter.replace_op(op, results)
         return False
     return True
-
-
-def _is_factor(op: ir.Operation) -> bool:
-    """Whether only contractions read ``op``, which they can compute themselves where no reshape stands between."""
-    if REDUCTION in kinds(op):
-        return False
-    readers = [reader for r in op.results for reader in users(r)]
-    return bool(readers) and all(r.name in _CONTRACTIONS or is_contraction(r) for r in readers)
 
 
 def _collapse_copy(op, rewriter) -> bool:

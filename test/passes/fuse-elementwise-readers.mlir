@@ -306,3 +306,32 @@ func.func @no_elements(%x: tensor<0x8xf32>) -> tensor<0x8xf32> {
   } -> tensor<0x8xf32>
   return %1 : tensor<0x8xf32>
 }
+
+// -----
+
+// What only widens a factor stays apart: the contraction widens it, and reads the narrow one.
+// CHECK-LABEL: @widened_factor
+// CHECK: math.exp
+// CHECK-NEXT: linalg.yield %{{.*}} : bf16
+// CHECK: arith.extf
+// CHECK-NEXT: linalg.yield %{{.*}} : f32
+// CHECK: linalg.batch_matmul
+func.func @widened_factor(%x: tensor<4x8x16xbf16>, %w: tensor<4x16x8xf32>) -> tensor<4x8x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x8x16xbf16>
+  %0 = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, b, c)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<4x8x16xbf16>) outs(%e : tensor<4x8x16xbf16>) {
+  ^bb0(%a: bf16, %old: bf16):
+    %y = math.exp %a : bf16
+    linalg.yield %y : bf16 } -> tensor<4x8x16xbf16>
+  %f = tensor.empty() : tensor<4x8x16xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, b, c)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} ins(%0 : tensor<4x8x16xbf16>) outs(%f : tensor<4x8x16xf32>) {
+  ^bb0(%a: bf16, %old: f32):
+    %y = arith.extf %a : bf16 to f32
+    linalg.yield %y : f32 } -> tensor<4x8x16xf32>
+  %o = tensor.empty() : tensor<4x8x8xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%o : tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
+  %r = linalg.batch_matmul ins(%1, %w : tensor<4x8x16xf32>, tensor<4x16x8xf32>) outs(%s : tensor<4x8x8xf32>) -> tensor<4x8x8xf32>
+  return %r : tensor<4x8x8xf32>
+}
