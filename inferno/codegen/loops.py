@@ -177,8 +177,7 @@ class _Builder:
 
     def _emit_rows(self, by_rows: Rows) -> None:
         """One function that does all of a row before the next one."""
-        taken = list(dict.fromkeys(v for nest in by_rows.nests for v in _taken(nest)))
-        touched = [r for nest in by_rows.nests for r in nest.roots] + [root_of(v) for v in taken if isinstance(v.type, ir.MemRefType)]
+        touched = [r for nest in by_rows.nests for r in (*nest.roots, *_read_by(nest))]
         roots = [r for r in dict.fromkeys(touched) if r not in by_rows.local and (owner(r) is None or r in self._temporaries)]
         function, arguments = self._function_for(roots)
         with ir.InsertionPoint(function.regions[0].blocks[0]):
@@ -253,8 +252,7 @@ class _Builder:
     def _emit(self, nest: Nest | Scan) -> None:
         """The function of one structured operation; for a reduction in parts, also the one that adds the parts up."""
         taken = _taken(nest)
-        roots = [r for r in dict.fromkeys([*nest.roots, *(root_of(v) for v in taken if isinstance(v.type, ir.MemRefType))])
-                 if owner(r) is None or r in self._temporaries]
+        roots = [r for r in dict.fromkeys([*nest.roots, *_read_by(nest)]) if owner(r) is None or r in self._temporaries]
         partials = [Temporary((nest.order.parts * size,), element) for size, element in nest.partial_sizes]
         function, arguments = self._function_for([*roots, *partials])
         scope = _Scope(dict(zip(roots, arguments)))
@@ -381,6 +379,20 @@ def _taken(nest: Nest) -> list[ir.Value]:
     for op in walk(nest.op):
         if op != nest.op:
             found.update((v, None) for v in op.operands if v not in inside)
+    return list(found)
+
+
+def _read_by(nest: Nest) -> list[ir.Value]:
+    """The buffers that scalars from outside are read from, also through what is computed from them."""
+    found: dict[ir.Value, None] = {}
+    scalars = [v for v in nest.op.operands if not isinstance(v.type, ir.MemRefType)]
+    pending = [*_taken(nest), *scalars, *(r.start for r in getattr(nest, "results", ()) if r.start is not None)]
+    while pending:
+        value = pending.pop(0)
+        if isinstance(value.type, ir.MemRefType):
+            found[root_of(value)] = None
+        elif owner(value) is not None:
+            pending += owner(value).operands
     return list(found)
 
 

@@ -7,7 +7,8 @@ every operand.  So each is replaced by a ``linalg.generic`` that reads and write
 
 from dataclasses import dataclass
 
-from inferno.mlir import arith, ir, linalg, walk
+from inferno.errors import CompileError
+from inferno.mlir import arith, ir, linalg, owner, walk
 
 _MARK = "inferno.stand_in"
 
@@ -45,6 +46,7 @@ def stand_in(function) -> StandIns:
     for op in walk(function):
         if not op.name.startswith("tm_tensor.") or not len(op.results):
             continue
+        _sink_constants(op)
         with op.location:
             empties = []
             with ir.InsertionPoint(holder.body):
@@ -61,6 +63,23 @@ def stand_in(function) -> StandIns:
             old.replace_all_uses_with(result)
         op.erase()
     return StandIns(holder)
+
+
+def _sink_constants(op: ir.Operation) -> None:
+    """Clone into the body what it takes from around it: the original waits in a module that knows nothing of the function."""
+    inside = {r for inner in walk(op) if inner != op for r in inner.results}
+    inside.update(a for inner in walk(op) for region in inner.regions for block in region.blocks for a in block.arguments)
+    for inner in walk(op):
+        if inner == op:
+            continue
+        for i, value in enumerate(inner.operands):
+            if value in inside:
+                continue
+            producer = owner(value)
+            if producer is None or producer.name != "arith.constant":
+                raise CompileError(f"the body of {op.name} computes with a value from outside that is no constant: {value}")
+            with ir.InsertionPoint(inner):
+                inner.operands[i] = producer.clone().results[0]
 
 
 def _generic(op: ir.Operation) -> ir.Operation:

@@ -9,6 +9,10 @@ from universal_cases import CASES
 
 import inferno
 from inferno.mlir import func, ir, new_context
+from inferno.runtime.compile import build_from
+from inferno.runtime.cpu import CpuExecutable
+from inferno.runtime.plan import read_plan
+from inferno.target import TARGETS
 from inferno.tools.check import compare, reference
 
 randn = torch.randn
@@ -187,3 +191,43 @@ def test_a_kernel_may_be_called_like_a_function_of_libm():
         kernel = next(o for o in module.body.operations if isinstance(o, func.FuncOp))
         built, steps = build(kernel, "powf__loops")
         assert [s.entry for s in steps] == ["powf__loops"] and "math.powf" in str(built)
+
+
+@pytest.mark.parametrize("reduce", ["mean", "sum", "amax"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_scatters_of_constants(reduce, include_self):
+    """A mean counts: the body of the scatter adds a constant, which is made outside of it."""
+    x, index = randn(40), torch.arange(40) % 7
+    assert_right(lambda x, i: x[:8].scatter_reduce(0, i, x, reduce, include_self=include_self), x, index)
+
+
+def test_scalars_computed_from_buffers():
+    """What a body, a fill and a sum's start take from outside may be computed from what a buffer holds."""
+    text = """
+    func.func @main(%s: tensor<f32>, %x: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>) {
+      %one = arith.constant 1.0 : f32
+      %v = tensor.extract %s[] : tensor<f32>
+      %plus = arith.addf %v, %one : f32
+      %wide = tensor.empty() : tensor<8x4xf32>
+      %e = tensor.empty() : tensor<8xf32>
+      %0 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+          ins(%x : tensor<8x4xf32>) outs(%wide : tensor<8x4xf32>) {
+      ^bb0(%a: f32, %o: f32):
+        %p = arith.mulf %a, %plus : f32
+        linalg.yield %p : f32
+      } -> tensor<8x4xf32>
+      %filled = linalg.fill ins(%plus : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+      %1 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
+          ins(%x : tensor<8x4xf32>) outs(%filled : tensor<8xf32>) {
+      ^bb0(%a: f32, %o: f32):
+        %p = arith.addf %a, %o : f32
+        linalg.yield %p : f32
+      } -> tensor<8xf32>
+      return %0, %filled, %1 : tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>
+    }
+    """
+    program = build_from("linalg", text, TARGETS["cpu"])
+    code = {name: kernel.llvm for name, kernel in program.kernels.items()}
+    s, x = torch.tensor(0.5), torch.arange(32.0).reshape(8, 4)
+    scaled, filled, sums = CpuExecutable(read_plan(program.stages["gpu"]), code, [torch.float32] * 3).run([s, x])
+    assert torch.equal(scaled, x * 1.5) and torch.equal(filled, torch.full((8,), 1.5)) and torch.equal(sums, x.sum(1) + 1.5)
