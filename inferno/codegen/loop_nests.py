@@ -7,8 +7,9 @@ sums for LLVM.  (A float32 is converted and added at 8 a cycle, faster than cach
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from inferno.codegen.extrema import Extremum, read_extremum, to_candidate
 from inferno.codegen.inline import inline_body
 from inferno.codegen.loop_order import Order, Run, merge_runs, order_map, order_reduction
 from inferno.codegen.loop_ranges import emit_strips, has_ranged
@@ -103,6 +104,40 @@ class Nest:
             elements = [math.prod(o.value.type.shape) for o in operands]
             self.order = order_reduction(parallel, reduction, outputs, elements, all(r.combiner for r in self.results))
         self.points = math.prod(sizes)
+        self.extremum = self._take_extremum()
+
+    def _take_extremum(self) -> Extremum | None:
+        """For the largest or smallest value and its place: the body then yields the candidates."""
+        runs = self.order.reduction
+        if not self.reduces or len(runs) != 1 or len(runs[0].dims) != 1 or runs[0].size >= 1 << 31 or len(self.results) != 2:
+            return None
+        if not all(r.number == i and r.start is not None for i, r in enumerate(self.results)) or 0 in self.sizes:
+            return None
+        count = len(self.inputs)
+        self._widen_running(count)
+        found = read_extremum(self.block, count, runs[0].dims[0])
+        value, place = (owner(r.start) for r in self.results)
+        if found is None or any(o is None or o.name != "arith.constant" for o in (value, place)):
+            return None
+        if value.attributes["value"] != neutral(found.value, value.results[0].type) or ir.IntegerAttr(place.attributes["value"]).value != 0:
+            return None
+        to_candidate(self.block, count)
+        return found
+
+    def _widen_running(self, count: int) -> None:
+        """Let the first running value, of 16 bits in memory, be a float32 where the body extends it and rounds its result."""
+        running, end = self.block.arguments[count], self.block.operations[len(self.block.operations) - 1].operation
+        uses, rounded = [u.owner.operation for u in running.uses], owner(end.operands[0])
+        if len(uses) != 1 or uses[0].name != "arith.extf" or rounded is None or rounded.name != "arith.truncf":
+            return
+        if len(list(rounded.results[0].uses)) != 1 or rounded.operands[0].type != uses[0].results[0].type:
+            return
+        running.set_type(rounded.operands[0].type)
+        uses[0].results[0].replace_all_uses_with(running)
+        end.operands[0] = rounded.operands[0]
+        for op in (uses[0], rounded):
+            op.erase()
+        self.results[0] = replace(self.results[0], running=running.type)
 
     @property
     def extent(self) -> int:
@@ -418,10 +453,41 @@ class _Emitter:
     def rows(self, low, high, part) -> None:
         """A running value for each result, around the reduction's loops."""
         order, results = self.order, self.nest.results
+        if self.nest.extremum is not None:
+            self.extremum(self.nest.extremum)
+            return
         start = [self.identity(r) if order.parts > 1 else self.initial(r) for r in results]
         values = self.reduce(list(order.reduction), start, part)
         for i, (result, value) in enumerate(zip(results, values)):
             self.finish(i, result, value, part)
+
+    def extremum(self, found: Extremum) -> None:
+        """The value in one loop and the first place of it, or of NaN, in a second one: LLVM vectorizes both."""
+        run, i32 = self.order.reduction[0], ir.IntegerType.get_signless(32)
+        type_ = found.type
+        is_float = isinstance(type_, ir.FloatType)
+
+        def along(start: ir.Value, step: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
+            loop = scf.ForOp(self.constant(0), self.constant(run.size), self.constant(1), [start])
+            with ir.InsertionPoint(loop.body):
+                self.ivs[run.dims] = loop.induction_variable
+                value = self.body([self.load(o) for o in self.nest.inputs], {})[0]
+                scf.YieldOp([step(value, loop.inner_iter_args[0])])
+            return loop.results_[0]
+
+        best = along(identity(found.value, type_), lambda value, running: combine(found.value, running, value))
+
+        def first(value: ir.Value, running: ir.Value) -> ir.Value:
+            if is_float:
+                same = arith.ori(arith.cmpf(arith.CmpFPredicate.OEQ, value, best), arith.cmpf(arith.CmpFPredicate.UNO, value, value))
+            else:
+                same = arith.cmpi(arith.CmpIPredicate.eq, value, best)
+            return arith.minsi(running, arith.select(same, arith.index_cast(i32, self.ivs[run.dims]), arith.constant(i32, (1 << 31) - 1)))
+
+        place = along(arith.constant(i32, (1 << 31) - 1), first)
+        place = arith.extsi(found.place, place) if found.place.width > 32 else place
+        self.finish(0, self.nest.results[0], best, None)
+        self.finish(1, self.nest.results[1], place, None)
 
     def reduce(self, runs: list[Run], values: list[ir.Value], part: ir.Value | None) -> list[ir.Value]:
         if not runs:
@@ -447,6 +513,8 @@ class _Emitter:
         if 0 in self.nest.sizes:
             return values
         results = self.nest.results
+        if self.nest.extremum is not None:
+            return self.nest.extremum.combine(values, self.body([self.load(o) for o in self.nest.inputs], {}))
         running = {r.number: None if r.combiner else v for r, v in zip(results, values)}
         new = self.body([self.load(o) for o in self.nest.inputs], running)
         return [combine(r.combiner, v, widen(new[r.number], r.running)) if r.combiner else new[r.number] for r, v in zip(results, values)]
@@ -562,13 +630,18 @@ def combine(name: str, running: ir.Value, value: ir.Value) -> ir.Value:
 
 def identity(name: str, type_: ir.Type) -> ir.Value:
     """The value that changes nothing."""
+    return arith.constant(type_, neutral(name, type_))
+
+
+def neutral(name: str, type_: ir.Type) -> ir.Attribute:
+    """The same as an attribute."""
     if isinstance(type_, ir.IntegerType):
         top = 1 << (type_.width - 1)
         number = {"maxsi": -top, "minsi": top - 1, "minui": -1, "andi": -1, "muli": 1}.get(name.split(".")[1], 0)
-        return arith.constant(type_, ir.IntegerAttr.get(type_, number if type_.width > 1 else number & 1))
+        return ir.IntegerAttr.get(type_, number if type_.width > 1 else number & 1)
     infinity = float("inf")
     number = {"mulf": 1.0, "maximumf": -infinity, "maxnumf": -infinity, "minimumf": infinity, "minnumf": infinity}
-    return arith.constant(type_, ir.FloatAttr.get(type_, number.get(name.split(".")[1], 0.0)))
+    return ir.FloatAttr.get(type_, number.get(name.split(".")[1], 0.0))
 
 
 def widen(value: ir.Value, type_: ir.Type) -> ir.Value:

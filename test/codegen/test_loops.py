@@ -82,6 +82,21 @@ def test_largest_and_smallest_with_nan(dtype):
     assert_right(lambda x: (x.amax(1), x.amin(1), x.amax(0), x.max()), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.int8])
+@pytest.mark.parametrize("shape, dim", [((70, 1000), 1), ((70, 1000), 0), ((5, 6, 333), -1), ((4, 5, 6), 1), ((1000,), 0)])
+def test_places_of_the_largest_and_smallest(shape, dim, dtype):
+    """The first of equal values, NaN before all others, and 0 where nothing is larger than the start."""
+    x = (randn(shape) * 20).to(dtype)
+    if dtype.is_floating_point:
+        x.view(-1)[::77], x.view(-1)[3::77], x.view(-1)[11::501] = 0.0, -0.0, float("nan")
+    least = torch.full_like(x, -float("inf") if dtype.is_floating_point else torch.iinfo(dtype).min)
+    model = lambda x: (x.argmax(dim), x.argmin(dim), *x.max(dim), x.min(dim)[1])  # noqa: E731
+    made = compiled(model, (x,))
+    for given in (x, least, -least, x.abs() if dtype != torch.int8 else x):
+        for ours, eager in zip(made(given), model(given)):
+            assert torch.equal(ours.nan_to_num(), eager.nan_to_num())
+
+
 @pytest.mark.parametrize("shape", [(40, 50), (33, 65), (3, 40, 50), (129, 8), (7, 300)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
 def test_transposes_in_tiles(shape, dtype):
