@@ -152,7 +152,7 @@ def _fit(s: Bf16x6, c: Contraction, tiling: Tiling, target: Target) -> Bf16x6 | 
     if s.split == 1 and steps < s.slices:
         s = replace(s, slices=1)
     s = replace(s, persistent=s.persistent and steps % lcm(s.groups, s.slices) == 0)
-    if s.tile_m * s.tile_n == 128 * 128 and not sources(c, tiling)[0][1].raw_along_k:
+    if s.tile_n == 128 and not sources(c, tiling)[0][1].raw_along_k:
         s = replace(s, groups=1)  # reading it number by number takes more registers than consumers have beside two helpers
     while s.raw > 0 and s.shared(sum(raw_bytes(s, c, tiling))).total > target.shared:
         s = replace(s, raw=s.raw - lcm(s.groups, s.slices))
