@@ -47,8 +47,9 @@ class CpuExecutable:
         self._bases = {("argument", i): BASES + i for i in range(len(plan.arguments))}
         self._bases.update({("result", i): BASES + len(plan.arguments) + n for n, i in enumerate(self._fresh)})
         self._workspace_word = BASES + len(plan.arguments) + len(self._fresh)
+        self.shares = False  # whether threads share any of the kernels
         self._segments, self._rows = self._build_segments(addresses)
-        self._contexts: list[_Context] = []  # free ones; append and pop are atomic
+        self.contexts: list[_Context] = []  # free ones; append and pop are atomic
 
     def _addresses(self, entries: list[str]) -> dict[str, int]:
         array = (ctypes.c_int64 * (len(entries) + 1))()
@@ -70,20 +71,43 @@ class CpuExecutable:
             else:
                 segments.append((len(words), 1))
             touched = sum(math.prod(p.shape) * DTYPES[p.element].itemsize for p in step.parameters)
-            words += [addresses[_entry(step)], step.grid[0], min(step.grid[0], touched // BYTES_PER_THREAD), len(step.parameters)]
+            most = min(step.grid[0], touched // BYTES_PER_THREAD)
+            self.shares = self.shares or most > 1
+            words += [addresses[_entry(step)], step.grid[0], most, len(step.parameters)]
             for p in step.parameters:
                 words += [self._workspace_word, p.index] if p.place == "workspace" else [self._bases[p.place, p.index], 0]
         rows = (ctypes.c_int64 * max(1, len(words)))(*words)
         base = ctypes.addressof(rows)
         return [(base + 8 * s[0], s[1]) if isinstance(s[0], int) else s for s in segments], rows
 
+    @property
+    def all_results_are_new(self) -> bool:
+        """Whether no result is an argument, or another result in another shape."""
+        return self._simple
+
+    @property
+    def only_segment(self) -> tuple[int, int] | None:
+        """The state's first two words where one call of the native code runs the whole plan, else None."""
+        return self._segments[0] if len(self._segments) == 1 and isinstance(self._segments[0][0], int) else None
+
+    @property
+    def native(self) -> Callable[[int], None]:
+        """The native code; takes the address of a context's state."""
+        return self._run
+
+    def new_results(self) -> list[Tensor]:
+        return [torch.empty(shape, dtype=dtype) for shape, dtype in self._shapes]
+
+    def new_context(self) -> "_Context":
+        return _Context(self)
+
     def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these arguments, which must be contiguous."""
-        fresh = [torch.empty(shape, dtype=dtype) for shape, dtype in self._shapes]
+        fresh = self.new_results()
         try:
-            context = self._contexts.pop()
+            context = self.contexts.pop()
         except IndexError:
-            context = _Context(self)
+            context = self.new_context()
         state, base = context.state, context.base
         word = BASES
         for tensor in arguments:
@@ -101,7 +125,7 @@ class CpuExecutable:
             else:
                 with torch.no_grad():
                     first(*[view(arguments, fresh) for view in second])
-        self._contexts.append(context)
+        self.contexts.append(context)
         if self._simple:
             return fresh
         owned = dict(zip(self._fresh, fresh))

@@ -168,11 +168,13 @@ def _executable(program: Program, device: torch.device) -> Any:
 
 def _fast_call(compiled: CompiledModule) -> Any:
     """The function that calls of the usual kind go to; None where there is none."""
-    if compiled._executable is None or compiled.program.target.kind != "nvptx":
+    if compiled._executable is None:
         return None
-    from inferno.runtime.fast_call import make_fast_call
-
-    return make_fast_call(
+    if compiled.program.target.kind == "cpu":
+        from inferno.runtime.fast_cpu_call import make_fast_cpu_call as make
+    else:
+        from inferno.runtime.fast_call import make_fast_call as make
+    return make(
         compiled.program.signature, compiled._executable, compiled._constants, lambda *args: compiled._call(args, {}),
     )
 
