@@ -7,7 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from inferno.codegen.inline import inline_body
-from inferno.codegen.loop_nests import combine, erase_dead, identity, narrow, operand_of, root_of, running_type, take_combiner, widen
+from inferno.codegen.loop_nests import erase_dead, take_combiner
+from inferno.codegen.loop_operands import operand_of, root_of
+from inferno.codegen.running_values import combine, identity, narrow, running_type, widen
 from inferno.mlir import arith, ir, memref, scf
 
 

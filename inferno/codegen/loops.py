@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.codegen import launcher as host
-from inferno.codegen.loop_nests import Nest, combine, narrow, read_nest, root_of, widen
+from inferno.codegen.loop_nests import Nest, read_nest
+from inferno.codegen.loop_operands import root_of
+from inferno.codegen.running_values import combine, narrow, widen
 from inferno.codegen.loop_rows import Rows, read_rows
 from inferno.codegen.loop_scan import Scan, read_scan
 from inferno.codegen.register_accumulators import register_accumulators
