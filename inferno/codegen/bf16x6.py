@@ -15,14 +15,14 @@ from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import tensor_map
 from inferno.codegen.mbarriers import Position, Ring
-from inferno.codegen.nvvm_builder import integer_type, loop, only_if, operation, shared_pointer, store
-from inferno.codegen.splitting import DEPTH, PARTS, Fragments, Pieces, split_all
+from inferno.codegen.nvvm_builder import integer_type, load_shared, loop, only_if, operation, shared_pointer, store
+from inferno.codegen.splitting import PARTS, Fragments, Pieces, split_all
 from inferno.codegen.tensor_core import Tile, matrix_address, multiply_registers, pin
-from inferno.codegen.wgmma import CONSUMER_BARRIER, Emitter, emit, prepare_bodies
+from inferno.codegen.wgmma import Emitter, emit, prepare_bodies
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.accesses import Access
-from inferno.schedule.bf16x6 import Bf16x6, divides, raw_bytes, sources, tile
+from inferno.schedule.bf16x6 import DEPTH, Bf16x6, divides, raw_bytes, sources, tile
 from inferno.schedule.contraction import Operand, parse_contraction
 from inferno.schedule.tiling import Axis, Source
 from inferno.target import Target
@@ -196,17 +196,15 @@ class _Emitter(Emitter):
         places = [words.add(staging, words.shl(words.add(self.member, 128 * i), 4)) for i in range(len(sums) // 4)]
         with only_if(arith.andi(words.equal(self.slice, 0), words.equal(self.member, 0))):
             tma.await_stores(0, read=True)
-        self.both()
+        self.meet_consumers()
         with only_if(words.equal(self.slice, 1)):
             for i, place in enumerate(places):
                 store(join(sums[4 * i:4 * i + 4]), shared_pointer(words, place), 16)
-        self.both()
+        self.meet_consumers()
         choice = scf.IfOp(words.equal(self.slice, 0), has_else=True)
         with ir.InsertionPoint(choice.then_block):
             self.epilogue.begin(grid, m0, n0)
-            four = ir.VectorType.get([4], ir.F32Type.get())
-            alignment = ir.IntegerAttr.get(integer_type(64), 16)
-            parts = [operation("llvm.load", [four], [shared_pointer(words, p)], alignment=alignment) for p in places]
+            parts = [load_shared(words, place, ir.F32Type.get(), 4) for place in places]
             others = [x for part in parts for x in lanes_of(part)]
             self.finish([arith.addf(x, y) for x, y in zip(sums, others)], grid, m0, n0)
             scf.yield_([])
@@ -214,11 +212,6 @@ class _Emitter(Emitter):
             if self.schedule.split > 1:
                 self.meet(aligned=False)
             scf.yield_([])
-
-    def both(self) -> None:
-        """A barrier of all consumers."""
-        words = self.words
-        nvvm.BarrierOp(barrierId=words.value(CONSUMER_BARRIER), numberOfThreads=words.value(128 * self.schedule.consumers))
 
     def load(self, grid: Sequence[Integer], m0: Integer, step: Integer, raw: Position) -> list[ir.Value]:
         where, k0 = self.place(grid, step)

@@ -82,6 +82,13 @@ def shared_pointer(words: Words, address: Integer) -> ir.Value:
     return operation("llvm.inttoptr", [pointer_type(SHARED)], [words.value(address)])
 
 
+def load_shared(words: Words, address: Integer, element: ir.Type, count: int) -> ir.Value:
+    """``count`` neighbours from a shared address that is aligned to all of them; a scalar if it is one."""
+    type_ = element if count == 1 else ir.VectorType.get([count], element)
+    alignment = ir.IntegerAttr.get(integer_type(64), count * element.width // 8)
+    return operation("llvm.load", [type_], [shared_pointer(words, address)], alignment=alignment)
+
+
 def load_remote(words: Words, address: Integer, rank: int, count: int) -> ir.Value:
     """``count`` floats (16-byte aligned) from this shared address in another block of the cluster."""
     remote = nvvm.MapaOp(pointer_type(CLUSTER), shared_pointer(words, address), words.value(rank)).results[0]

@@ -12,7 +12,7 @@ from inferno.codegen.elements import as_vector, join, lanes_of, splat
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import Words, integer_type, loop, operation, shared_pointer, store
+from inferno.codegen.nvvm_builder import Words, integer_type, load_shared, loop, shared_pointer, store
 from inferno.codegen.tensor_core import ROW, Tile
 from inferno.mlir import arith, ir, llvm, vector
 from inferno.schedule.accesses import Access
@@ -101,15 +101,10 @@ class Rewriting:
         line, at = (row, term) if along_k else (term, row)
         offset = words.add(raw, words.mul(words.add(words.mul(line, self.raw_box[0]), at), width))
         if along_k != self.tile.along_k:  # turned: one element from each of some lines
-            return join([self._shared(words.add(offset, i * self.raw_box[0] * width), element, 1) for i in range(count)])
+            return join([load_shared(words, words.add(offset, i * self.raw_box[0] * width), element, 1) for i in range(count)])
         together = min(count, 16 // width)
-        parts = [self._shared(words.add(offset, i * width), element, together) for i in range(0, count, together)]
+        parts = [load_shared(words, words.add(offset, i * width), element, together) for i in range(0, count, together)]
         return parts[0] if len(parts) == 1 else join([x for p in parts for x in lanes_of(p)])
-
-    def _shared(self, address: Integer, element: ir.Type, count: int) -> ir.Value:
-        type_ = element if count == 1 else ir.VectorType.get([count], element)
-        alignment = ir.IntegerAttr.get(integer_type(64), count * self.raw_width)
-        return operation("llvm.load", [type_], [shared_pointer(self.words, address)], alignment=alignment)
 
     def compute(self, raw: ir.Value, row: Integer, term: Integer, where: dict[Axis, Integer]) -> ir.Value:
         """The prologue on a piece, zero behind the end of k: what it makes of the copy engine's zeros may be infinite."""

@@ -17,7 +17,7 @@ from inferno.codegen.simt_operand import Tiles
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, llvm, scf, vector
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.simt import Simt
+from inferno.schedule.simt import VECTOR, Simt
 from inferno.target import Target
 
 
@@ -52,7 +52,7 @@ def generate(kernel: func.FuncOp, schedule: Simt, target: Target) -> None:
 _TOTALS = "inferno_totals"
 # Products with a vector, whose few sums eager adds in a tree (with 32 terms in a row the error was 1.6 times eager's): so many
 # terms are added before their sum goes to a total, and what the totals lose is kept beside them.
-_VECTOR, _TERMS = 8, 8
+_TERMS = 8
 
 
 def _declare_dynamic(kernel: func.FuncOp) -> None:
@@ -81,7 +81,7 @@ class _Emitter:
         in_memory = self.chunks > 1 and not s.totals_in_registers
         self.dynamic = s.threads * sums * c.accumulator.width // 8 if in_memory else 0
         self.wide_m, self.wide_n = min(4, s.thread_m), min(4, s.thread_n)
-        self.exact = min(c.M, c.N) <= _VECTOR and s.totals_in_registers and isinstance(c.accumulator, ir.F32Type)
+        self.exact = min(c.M, c.N) <= VECTOR and s.totals_in_registers and isinstance(c.accumulator, ir.F32Type)
 
     def emit(self, buffers: list[ir.Value], shared: ir.Value) -> None:
         c, s, ints = self.contraction, self.schedule, self.ints

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from inferno.codegen import tma
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import integer_type, loop, operation, shared_pointer, store
+from inferno.codegen.nvvm_builder import integer_type, load_shared, loop, operation, shared_pointer, store
 from inferno.codegen.rewriting import Rewriting
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir
+from inferno.schedule.bf16x6 import DEPTH
 from inferno.schedule.tiling import Axis
 
 PARTS = 3
-DEPTH = 32
-"""Terms of a step: 128 bytes of float32."""
 _TOGETHER = 4  # loads under way at the same time, at most
 
 
@@ -175,11 +174,11 @@ class Fragments(Rewriting):
     def piece(self, base: Integer, row: Integer, number: Integer) -> ir.Value:
         words = self.words
         address = words.add(words.add(base, words.shl(row, 7)), words.shl(tma.swizzled(words, row, number, 128), 4))
-        return self._shared(address, self.source.raw.element, 4)
+        return load_shared(words, address, self.source.raw.element, 4)
 
     def element(self, base: Integer, row: Integer, term: Integer) -> ir.Value:
         words, inside = self.words, self.words.mask(row, 31)
         line = words.add(words.mul(words.shr(row, 5), DEPTH * 128), words.shl(term, 7))
         piece = words.shl(tma.swizzled(words, term, words.shr(inside, 2), 128), 4)
         address = words.add(words.add(base, line), words.add(piece, words.shl(words.mask(inside, 3), 2)))
-        return self._shared(address, self.source.raw.element, 1)
+        return load_shared(words, address, self.source.raw.element, 1)

@@ -39,7 +39,7 @@ from inferno.target import Target
 # Registers of a thread by role: all 384 threads together have 65536.  (More threads would not do: ptxas wants 154 registers for
 # the widest product and gives each thread an equal share.)  With True warps 1 to 3 rewrite tiles.
 _REGISTERS = {False: (24, 240), True: (88, 208)}
-_REWRITER_BARRIER, CONSUMER_BARRIER = 8, 7  # named barriers; each consumer has one of 1, 2, ...
+_REWRITER_BARRIER, _CONSUMER_BARRIER = 8, 7  # named barriers; each consumer has one of 1, 2, ...
 
 
 def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
@@ -240,6 +240,11 @@ class Emitter:
     def registers(self) -> tuple[int, int]:
         """Of a helper's thread, and of a consumer's."""
         return _REGISTERS[self.rewrites]
+
+    def meet_consumers(self) -> None:
+        """A barrier of all consumers."""
+        words, threads = self.words, 128 * self.schedule.consumers
+        nvvm.BarrierOp(barrierId=words.value(_CONSUMER_BARRIER), numberOfThreads=words.value(threads))
 
     @property
     def readers(self) -> int:
@@ -507,7 +512,7 @@ class Emitter:
         member = words.sub(self.thread, 128 * self.helpers)
         places = [words.add(base, words.shl(words.add(member, threads * i), 4)) for i in range(len(flat) // 4)]
         if self.readers > 1:  # the other one may still multiply
-            nvvm.BarrierOp(barrierId=words.value(CONSUMER_BARRIER), numberOfThreads=words.value(threads))
+            self.meet_consumers()
         with only_if(words.less(0, self.rank)):
             for i, place in enumerate(places):
                 store(join(flat[4 * i:4 * i + 4]), shared_pointer(words, place), 16)

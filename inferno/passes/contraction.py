@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, users, walk
 from inferno.passes.generics import (
-    REDUCTION, body, build, clone_body, dims, inputs, inverse, is_generic, kinds, loop_sizes, maps, outputs, substitute, yielded,
+    Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_generic, kinds, loop_sizes, maps, outputs, substitute, yielded,
 )
 from inferno.passes.locations import merge
 
@@ -181,16 +181,8 @@ def build_fused(contraction: ir.Operation, prologues: Sequence[ir.Operation | No
     """
     count = len(kinds(contraction))
     same = [ir.AffineDimExpr.get(i) for i in range(count)]
-    values: list[ir.Value] = []
-    indexing: list[ir.AffineMap] = []
-
-    def operand(value: ir.Value, map_: ir.AffineMap) -> int:
-        for i, (v, m) in enumerate(zip(values, indexing)):
-            if v == value and m == map_:
-                return i
-        values.append(value)
-        indexing.append(map_)
-        return len(values) - 1
+    operands = Operands()
+    values, indexing, operand = operands.values, operands.maps, operands.number
 
     factors: list[tuple[list[int], list[ir.AffineExpr] | None]] = []
     for number, prologue in enumerate(prologues):

@@ -7,7 +7,7 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 from inferno.mlir import ir, owner, rewrite
 from inferno.passes.contraction import is_factor, is_sum_of_products, parse_fused
 from inferno.passes.generics import (
-    body, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, is_static, kinds, maps, only_user,
+    Operands, body, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, is_static, kinds, maps, only_user,
     outputs, substitute,
 )
 from inferno.passes.locations import merge
@@ -92,16 +92,8 @@ def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, rewriter) 
     if not indices_are_simple(producer, loops):
         return None
     count = len(kinds(consumer))
-    values: list[ir.Value] = []
-    indexing: list[ir.AffineMap] = []
-
-    def operand(value: ir.Value, map_: ir.AffineMap) -> int:
-        for i, (v, m) in enumerate(zip(values, indexing)):
-            if v == value and m == map_:
-                return i
-        values.append(value)
-        indexing.append(map_)
-        return len(values) - 1
+    operands = Operands()
+    values, indexing, operand = operands.values, operands.maps, operands.number
 
     target = inputs(consumer)[number]
     kept = [-1 if v == target and m == read else operand(v, m) for v, m in zip(inputs(consumer), maps(consumer))]

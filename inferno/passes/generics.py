@@ -29,6 +29,23 @@ def body(op: ir.Operation) -> ir.Block:
     return op.regions[0].blocks[0]
 
 
+class Operands:
+    """The inputs of a generic in the making: each tensor once for each map that it is read by."""
+
+    def __init__(self) -> None:
+        self.values: list[ir.Value] = []
+        self.maps: list[ir.AffineMap] = []
+
+    def number(self, value: ir.Value, map_: ir.AffineMap) -> int:
+        """The place of ``value`` read by ``map_``, a new one if it is not there yet."""
+        for i, (v, m) in enumerate(zip(self.values, self.maps)):
+            if v == value and m == map_:
+                return i
+        self.values.append(value)
+        self.maps.append(map_)
+        return len(self.values) - 1
+
+
 def is_generic(op: ir.Operation | None) -> bool:
     return op is not None and op.name == "linalg.generic"
 

@@ -17,8 +17,8 @@ class GpuExecutable:
     """A plan with its kernels loaded on one device.  Never synchronises; safe from several threads; can be captured in a
     CUDA graph.  Results and workspace come from torch's caching allocator."""
 
-    def __init__(self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype]) -> None:
-        """``binaries``: cubin or PTX by kernel (gpu.module) name; ``dtypes``: of the outputs."""
+    def __init__(self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype], early: bool) -> None:
+        """``binaries``: cubin or PTX by kernel (gpu.module) name; ``dtypes``: of the outputs; ``early``: as ``host_program`` has it."""
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self._plan = plan
@@ -38,7 +38,6 @@ class GpuExecutable:
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             self._modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
             functions = [self._function(s) for s in plan.steps]
-        early = torch.cuda.get_device_capability(self.device) >= (9, 0)  # as ``Target.early_launch``
         text = host_program(
             plan, functions, driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled"), words, early,
         )

@@ -163,7 +163,7 @@ def _executable(program: Program, device: torch.device) -> Any:
     from inferno.runtime.executable import GpuExecutable
 
     binaries = {k.code: k.cubin or k.ptx.encode() for k in program.kernels.values() if k.ptx}
-    return GpuExecutable(read_plan(program.stages["gpu"]), binaries, device, dtypes)
+    return GpuExecutable(read_plan(program.stages["gpu"]), binaries, device, dtypes, program.target.early_launch)
 
 
 def _fast_call(compiled: CompiledModule) -> Any:

@@ -11,13 +11,13 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule import simt
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
-from inferno.schedule.cost import bit_width, clusters_at_once
+from inferno.schedule.cost import bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.tiling import Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Shared, precision, supported
 from inferno.target import Target
 
 DEPTH = 32
-"""Terms of a step."""
+"""Terms of a step: 128 bytes of float32."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,6 @@ class Bf16x6:
     @property
     def consumers(self) -> int:
         return self.tile_m // 64 * self.slices
-
-    @property
-    def rows(self) -> int:
-        """Rows of a tile that one consumer multiplies."""
-        return 64
 
     @property
     def blocks(self) -> int:
@@ -129,8 +124,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Bf16x6 | None:
     if not target.hopper:
         return None
     c = parse_contraction(kernel)
-    if c is None or precision(kernel, c) is not None or not supported(c) or min(c.M, c.N) <= _VECTOR:
-        return None
+    if c is None or precision(kernel, c) is not None or not supported(c) or min(c.M, c.N) <= simt.VECTOR:
+        return None  # (a product with a vector: its one row of 64 would be read as slowly, and CUDA cores add as exactly as eager)
     tiling = tile(c)
     if tiling is None:
         return None
@@ -173,15 +168,9 @@ def divides(s: Bf16x6, tiling: Tiling) -> bool:
 
 def _splits(s: Bf16x6, tiling: Tiling, target: Target) -> bool:
     """Whether all clusters run at once and every block has a few terms."""
-    return _tiles(s, tiling) <= clusters_at_once(s.split, target.multiprocessors) and ceil(tiling.k_steps(DEPTH) / s.split) >= 4
+    return tiling.tiles(s.tile_m, s.tile_n) <= clusters_at_once(s.split, target.multiprocessors) and ceil(tiling.k_steps(DEPTH) / s.split) >= 4
 
 
-def _tiles(s: Bf16x6, tiling: Tiling) -> int:
-    return tiling.positions * ceil(tiling.m.size / s.tile_m) * ceil(tiling.n.size / s.tile_n)
-
-
-# A product with a vector: its one row of 64 would be read as slowly, and eager adds such sums in a tree, which is more exact.
-_VECTOR = 8
 _START, _FINISH_RATE = 2.4, 5e4  # microseconds besides the steps; bytes of sums a microsecond (fitted to the times above)
 _CLUSTER, _EXCHANGE_RATE = 1.2, 8e4  # more with a cluster; bytes a microsecond that its first block reads of the others
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
@@ -189,12 +178,11 @@ _MEMORY_RATE = 4.3e6  # bytes a microsecond
 
 def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Target) -> float:
     """Microseconds: rounds of tiles, each so many steps; no less than memory takes; and temporaries."""
-    rounds = ceil(_tiles(s, tiling) * s.split / target.multiprocessors)
+    rounds = ceil(tiling.tiles(s.tile_m, s.tile_n) * s.split / target.multiprocessors)
     slower = 1.15 if s.groups == 1 else 1
     sums = s.tile_m * s.tile_n * 4
     time = _START + rounds * (ceil(tiling.k_steps(DEPTH) / s.split) * step * slower + sums / _FINISH_RATE)
     time += _CLUSTER + (s.split - 1) * sums / _EXCHANGE_RATE if s.split > 1 else 0
-    moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
-    memory = sum(prod(a.shape) * bit_width(a.element) // 8 for a in moved) / _MEMORY_RATE
+    memory = moved_bytes(c) / _MEMORY_RATE
     copies = sum(2 + 8 * prod(o.shape) / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     return max(time, memory) + copies

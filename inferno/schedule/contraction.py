@@ -131,6 +131,11 @@ class Contraction:
         return self.k.size
 
     @property
+    def is_reduction(self) -> bool:
+        """One sum for each position of the batch: tiles of results, however small, would be wasted on it."""
+        return self.M == self.N == 1
+
+    @property
     def extras(self) -> tuple[Access, ...]:
         """The tensors that the epilogue reads."""
         return () if self.epilogue is None else tuple(s for s in self.epilogue.sources if s is not None)

@@ -24,6 +24,13 @@ def clusters_at_once(blocks: int, multiprocessors: int) -> int:
     return {1: 132, 2: 66, 4: 30, 8: 15}[blocks] * multiprocessors // 132
 
 
+def moved_bytes(contraction) -> int:
+    """Bytes of all tensors that a ``Contraction`` reads or writes, each once."""
+    c = contraction
+    moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
+    return sum(math.prod(a.shape) * bit_width(a.element) // 8 for a in moved)
+
+
 def tensor_bytes(type_: ir.Type) -> int:
     """Bytes of a tensor or buffer of static shape."""
     shaped = ir.ShapedType(type_)

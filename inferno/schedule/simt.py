@@ -66,6 +66,8 @@ _SHAPES = (
     (Simt(8, 32, 256, 8, 1, 8, stages=1), 0.18),
 )
 _START = 1.1  # microseconds of a kernel that does next to nothing (H200: 2.1 us for 64x128x256, estimated without at 1.0)
+VECTOR = 8
+"""Rows or columns up to which a contraction is taken for products with vectors, which eager adds in trees."""
 _STATIC_SHARED = 48 * 1024
 
 
@@ -80,8 +82,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Simt | None:
 
 def choose_with_estimate(contraction: Contraction, target: Target) -> tuple[float, Simt] | None:
     """The estimate in microseconds, and the schedule; None for what CUDA cores do not multiply."""
-    if not supported(contraction) or contraction.M == contraction.N == 1:
-        return None  # one sum, or one for each row: not a tile's work
+    if not supported(contraction) or contraction.is_reduction:
+        return None
     size = contraction.accumulator.width // 8
     fitting = [
         (s, share) for s, share in _SHAPES
@@ -91,7 +93,7 @@ def choose_with_estimate(contraction: Contraction, target: Target) -> tuple[floa
     # Totals in registers are cheap: one addition in 64.  A product with a vector is bound by memory and can have more; with
     # 64 terms in a row it missed the bound by 5%, because eager adds in a tree there.
     if best.totals_in_registers:
-        best = replace(best, chunk=16 if min(contraction.M, contraction.N) <= 8 else 64)
+        best = replace(best, chunk=16 if min(contraction.M, contraction.N) <= VECTOR else 64)
     return time, best
 
 

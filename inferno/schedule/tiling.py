@@ -75,6 +75,10 @@ class Tiling:
     def positions(self) -> int:
         return prod(a.size for a in self.grid)
 
+    def tiles(self, tile_m: int, tile_n: int) -> int:
+        """Tiles of so many results."""
+        return self.positions * ceil(self.m.size / tile_m) * ceil(self.n.size / tile_n)
+
     def k_steps(self, depth: int) -> int:
         """Tiles along k, each ``depth`` deep."""
         return prod(a.size for a in self.steps) * ceil(self.k.size / depth)

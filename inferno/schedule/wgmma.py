@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import bit_width, clusters_at_once
+from inferno.schedule.cost import bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.target import Target
@@ -100,8 +100,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     if not target.hopper:
         return None
     c = parse_contraction(kernel)
-    if c is None or precision(kernel, c) is None or not supported(c) or c.M == c.N == 1:
-        return None  # of sums of squares, tensor cores would compute 511 products for one
+    if c is None or precision(kernel, c) is None or not supported(c) or c.is_reduction:
+        return None
     width = bit_width(c.lhs.element) // 8
     candidates = []
     for rewrite in (True, False):
@@ -121,11 +121,7 @@ def _splits(s: Wgmma, tiling: Tiling, width: int, target: Target) -> bool:
     """Whether all clusters run at once and every block has a few terms."""
     steps = tiling.k_steps(ROW // width)
     each = ceil(steps / s.split)
-    return _tiles(s, tiling) <= clusters_at_once(s.split, target.multiprocessors) and each >= 4 and (s.split - 1) * each < steps
-
-
-def _tiles(s: Wgmma, tiling: Tiling) -> int:
-    return tiling.positions * ceil(tiling.m.size / s.tile_m) * ceil(tiling.n.size / s.tile_n)
+    return tiling.tiles(s.tile_m, s.tile_n) <= clusters_at_once(s.split, target.multiprocessors) and each >= 4 and (s.split - 1) * each < steps
 
 
 def raw_bytes(s: Wgmma, tiling: Tiling, depth: int) -> tuple[int, int]:
@@ -195,7 +191,7 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
     """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
     round's results, but no less than memory takes; and the temporaries of operands that are computed first."""
     width = bit_width(c.lhs.element) // 8
-    rounds = _tiles(s, tiling) * s.split / target.multiprocessors
+    rounds = tiling.tiles(s.tile_m, s.tile_n) * s.split / target.multiprocessors
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.
     rounds = ceil(rounds) if rounds <= 4 else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
@@ -207,7 +203,6 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
     clocks = rounds * ceil(tiling.k_steps(depth) / s.split) * step + finish * (1 + 0.3 * (rounds - 1))
     if s.split > 1:  # the cluster's barrier, and the other blocks' sums
         clocks += _EXCHANGE + (s.split - 1) * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
-    moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
-    memory = sum(prod(a.shape) * bit_width(a.element) // 8 for a in moved) / _MEMORY_RATE
+    memory = moved_bytes(c) / _MEMORY_RATE
     copies = sum(2 + 2 * prod(o.shape) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     return max(clocks / _CLOCK, memory) + 0.2 * min(clocks / _CLOCK, memory) + copies

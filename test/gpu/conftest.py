@@ -9,3 +9,12 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if "/gpu/" in str(item.path):
                 item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+@pytest.fixture
+def exact_float32():
+    """Eager multiplies float32 as float32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)

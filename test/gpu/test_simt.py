@@ -7,12 +7,7 @@ from checks import assert_right
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
 
-@pytest.fixture(autouse=True)
-def exact():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
+pytestmark = pytest.mark.usefixtures("exact_float32")
 
 
 def randn(*shape, dtype=torch.float32):
