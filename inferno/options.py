@@ -1,0 +1,35 @@
+"""The options of a compile: one frozen dataclass, the same names in ``inferno.compile``, ``torch.compile(options=...)`` and the shell."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from inferno.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile.
+
+    ``target`` is the machine to compile for; by default the one that the tensors are on.  ``fallback``: what cannot be compiled
+    runs as ATen calls between the compiled segments; without it, it is an UnsupportedOperation.  ``cuda_graphs``: the program's
+    launches are recorded once and replayed.  ``check``: the first call is compared with eager and with float64.
+    """
+
+    target: str | None = None
+    fallback: bool = True
+    cuda_graphs: bool = False
+    check: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("fallback", "cuda_graphs", "check"):
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(f"option {name}: expected True or False, got {getattr(self, name)!r}")
+
+
+def make_options(given: dict[str, Any]) -> Options:
+    """Options from a user's names and values; OptionError lists the names that there are."""
+    known = [f.name for f in fields(Options)]
+    for name in given:
+        if name not in known:
+            raise OptionError(f"unknown option {name!r}; the options are {', '.join(known)}")
+    return Options(**given)
