@@ -1,0 +1,131 @@
+"""Run one sample through Inferno and say what came of it."""
+
+import contextlib
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+import inferno
+from benchmarks.opinfo.samples import UNDEFINED, Sample
+from inferno.errors import CaptureError, UnsupportedOperation
+from inferno.tools.check import compare, to_float64
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``verdict``: "whole" (right, compiled without fallback), "part" (right, some of it in eager), "wrong", "crash", or
+    "none" where eager itself refuses the sample.  ``strides``: whether the results' are eager's."""
+
+    verdict: str
+    detail: str = ""
+    strides: bool = True
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def judge(name: str, sample: Sample, device: str, seconds: int = 120) -> Outcome:
+    """The outcome of one sample of operator ``name``; what takes longer than ``seconds`` is a crash."""
+    try:
+        torch.manual_seed(0)
+        with torch.no_grad():
+            eager = sample.function(*sample.tensors)
+    except Exception as error:
+        return Outcome("none", _line(error))
+    kept = [t.detach().clone() for t in sample.tensors]
+    begin = time.perf_counter()
+    try:
+        with _limit(seconds):
+            run, whole = compiled(sample.function, sample.tensors, device)
+            torch.manual_seed(0)
+            with torch.no_grad():
+                ours = run(*sample.tensors)
+            whole = whole()
+    except (UnsupportedOperation, CaptureError) as error:
+        return Outcome("part", _line(error), seconds=time.perf_counter() - begin)
+    except Exception as error:
+        return Outcome("crash", _line(error) + _place(error), seconds=time.perf_counter() - begin)
+    taken = time.perf_counter() - begin
+    problem = _changed(kept, sample.tensors) or _difference(name, sample, ours, eager)
+    strides = [t.stride() for t in _tensors(ours)] == [t.stride() for t in _tensors(eager)]
+    return Outcome("wrong" if problem else "part" if whole else "whole", problem or whole, strides, taken)
+
+
+def compiled(function: Callable, tensors: list[Tensor], device: str) -> tuple[Callable, Callable[[], str]]:
+    """The compiled function, and what tells after a call which of its pieces ran in eager ("" if none did)."""
+    module = inferno.compile(function, tuple(tensors), target="cpu" if device == "cpu" else None)
+    return module, lambda: ""
+
+
+def _difference(name: str, sample: Sample, ours: Any, eager: Any) -> str:
+    if name in UNDEFINED:
+        same = [(t.shape, t.dtype) for t in _tensors(ours)] == [(t.shape, t.dtype) for t in _tensors(eager)]
+        return "" if same else "shapes or dtypes differ"
+    return compare(ours, eager, _exact(sample, eager)).problem
+
+
+def _exact(sample: Sample, eager: Any) -> Any:
+    """The results in float64, also of integers; eager's own where the operator does not take float64."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        torch.manual_seed(0)
+        with torch.no_grad():
+            exact = sample.exact(*to_float64(sample.tensors))
+    except Exception:
+        return eager
+    finally:
+        torch.set_default_dtype(default)
+    pairs = list(zip(tree_leaves(exact), tree_leaves(eager)))
+    same = len(tree_leaves(exact)) == len(tree_leaves(eager)) and all(
+        not isinstance(e, Tensor) or (a.shape == e.shape and _finite(a, e)) for a, e in pairs
+    )
+    return exact if same else eager
+
+
+def _finite(exact: Tensor, eager: Tensor) -> bool:
+    """Whether ``exact`` has a number wherever eager has one."""
+    return exact.is_floating_point() != eager.is_floating_point() or not bool((eager.isfinite() & ~exact.isfinite()).any())
+
+
+def _changed(before: list[Tensor], after: list[Tensor]) -> str:
+    for i, (a, b) in enumerate(zip(before, after)):
+        if a.shape != b.shape or not torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)):
+            return f"input {i} was written to"
+    return ""
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    return [t for t in tree_leaves(value) if isinstance(t, Tensor)]
+
+
+def _line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:400]
+
+
+def _place(error: BaseException) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/inferno/" in f.filename]
+    return f" ({frames[-1].filename.rpartition('/inferno/')[2]}:{frames[-1].lineno})" if frames else ""
+
+
+@contextlib.contextmanager
+def _limit(seconds: int) -> Iterator[None]:
+    def ring(*_: Any) -> None:
+        raise TimeoutError(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,89 @@
+"""The cases: operators of torch's database with the dtypes that they list, and their sample inputs as functions of tensors."""
+
+import itertools
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
+MOST = 400  # samples of one operator and dtype; stft alone has more, which differ in one option each
+
+# Families are prefixes of names; these are apart from the rest, because they are mostly libraries' algorithms, not formulas.
+APART = ("linalg", "special", "fft", "sparse")
+# The content of what these make is undefined.
+UNDEFINED = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """``function(*tensors)`` is the operator's call; ``exact`` is the same call with float64 in place of other float dtypes."""
+
+    tensors: list[Tensor]
+    function: Callable[..., Any] = field(repr=False)
+    exact: Callable[..., Any] = field(repr=False)
+
+
+def operators() -> dict[str, Any]:
+    """The database by unique name: ``add``, ``var:unbiased`` (a variant)."""
+    return {f"{op.name}:{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
+
+
+def family(name: str) -> str:
+    """``linalg``, ``nn.functional``, ...; ``tensor`` for names without a prefix."""
+    if name.startswith(("cholesky", "svd", "qr", "lu", "geqrf", "ormqr", "triangular_solve", "pinverse", "logdet", "svd_lowrank")):
+        return "linalg"
+    prefix = name.partition(":")[0].rpartition(".")[0]
+    return {"": "tensor", "torch.ops.aten": "tensor", "ops.aten": "tensor"}.get(prefix, prefix)
+
+
+def dtypes(op: Any, device: str = "cpu") -> list[torch.dtype]:
+    """float32 and what else of DTYPES the operator lists."""
+    listed = op.supported_dtypes(torch.device(device).type)
+    return [d for d in DTYPES if d in listed]
+
+
+def samples(op: Any, dtype: torch.dtype, device: str = "cpu", count: int = 0) -> list[tuple[int, Sample]]:
+    """The numbered samples, the same ones each time; with a ``count`` that many of them, spread over all."""
+    torch.manual_seed(0)
+    random.seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(enumerate(itertools.islice(op.sample_inputs(device, dtype, requires_grad=False), MOST)))
+    if count and len(found) > count:
+        found = [found[i * (len(found) - 1) // max(1, count - 1)] for i in range(count)]
+    return [(i, _sample(op.op, s)) for i, s in found]
+
+
+def cases(names: list[str], count: int, only: list[torch.dtype], device: str = "cpu") -> Iterator[tuple[str, str]]:
+    """(operator, dtype) for each of ``names``."""
+    known = operators()
+    for name in names:
+        for dtype in dtypes(known[name], device):
+            if dtype in only:
+                yield name, str(dtype).removeprefix("torch.")
+
+
+def _sample(function: Callable, sample: Any) -> Sample:
+    leaves, spec = tree_flatten(((sample.input, *sample.args), sample.kwargs))
+    places = [i for i, v in enumerate(leaves) if isinstance(v, Tensor)]
+
+    def call_with(constants: list[Any]) -> Callable[..., Any]:
+        def call(*tensors: Tensor) -> Any:
+            values = list(constants)
+            for i, tensor in zip(places, tensors):
+                values[i] = tensor
+            args, kwargs = tree_unflatten(values, spec)
+            return function(*args, **kwargs)
+
+        return call
+
+    constants = [None if isinstance(v, Tensor) else v for v in leaves]
+    widened = tree_map(lambda v: torch.float64 if isinstance(v, torch.dtype) and v.is_floating_point else v, constants)
+    return Sample([leaves[i] for i in places], call_with(constants), call_with(widened))
