@@ -31,3 +31,11 @@ class PassError(InfernoError):
 
 class LaunchError(InfernoError):
     """The driver refused a kernel or a launch."""
+
+
+class PlanError(InfernoError, ValueError):
+    """A launch plan that was read from a file is damaged: a field is missing, or its numbers do not fit each other."""
+
+
+class PackageError(InfernoError):
+    """A package cannot be written, or is damaged, from a newer version or for another machine.  Names the file and what is wrong."""

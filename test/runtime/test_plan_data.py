@@ -1,0 +1,130 @@
+"""Launch plans as plain data, and the checks of plans that come from files."""
+
+import dataclasses
+import json
+
+import pytest
+
+from inferno.errors import PlanError
+from inferno.runtime.plan import Buffer, Launch, LibraryCall, Output, Plan, TensorMap
+from inferno.runtime.plan_data import check_plan, plan_from_dict
+
+ARGUMENT, SCRATCH, RESULT = (
+    Buffer("argument", 0, (32, 64), "bf16"), Buffer("workspace", 512, (64,), "f32"), Buffer("result", 0, (64,), "f32"),
+)
+MAP = TensorMap(ARGUMENT, (64, 32), (2, 128), (64, 8), "bf16", 128, 256)
+LAUNCH = Launch("k::k", (4, 2, 1), (128, 1, 1), (1, 1, 1), 1000, (MAP, SCRATCH, RESULT), ("relu (model.py:3)",))
+CALL = LibraryCall("matmul", {"m": [4], "scale": 0.5, "plain": True, "none": None}, (ARGUMENT, RESULT), (), "mm")
+PLAN = Plan((LAUNCH, CALL, LAUNCH), (ARGUMENT,), (Output((64,), "f32", result=0), Output((2048,), "bf16", argument=0)), 1024)
+
+
+def test_a_plan_survives_json():
+    text = json.dumps(PLAN.as_dict(), allow_nan=False)
+    assert plan_from_dict(json.loads(text)) == PLAN
+    check_plan(PLAN)
+
+
+def test_real_plans_survive_json_and_the_checks():
+    import torch
+
+    import inferno
+
+    net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.LayerNorm(128), torch.nn.Linear(128, 32))
+    for target in ("sm_90a", "cpu"):
+        compiled = inferno.compile(net, (torch.randn(64, 64),), target=target)
+        from inferno.runtime.plan import read_plan
+
+        plan = read_plan(compiled.program.stages["gpu"])
+        assert len(plan.steps) > 1 and plan_from_dict(json.loads(json.dumps(plan.as_dict()))) == plan
+        check_plan(plan, gpu=target != "cpu")
+
+
+def changed(path: str, value):
+    """The plan's data with one thing changed; ``path`` like ``steps.0.grid``; the value ... removes it."""
+    data = json.loads(json.dumps(PLAN.as_dict()))
+    *way, last = path.split(".")
+    place = data
+    for part in way:
+        place = place[int(part) if isinstance(place, list) else part]
+    if value is ...:
+        del place[last]
+    else:
+        place[int(last) if isinstance(place, list) else last] = value
+    return data
+
+
+@pytest.mark.parametrize(("path", "value", "says"), [
+    ("steps", ..., "plan: a Plan without steps"),
+    ("steps", {}, "plan.steps: expected a list"),
+    ("steps.0.is", "Evil", "plan.steps: expected Launch or LibraryCall, got a Evil"),
+    ("steps.0.surprise", 1, "unknown field 'surprise' of a Launch"),
+    ("steps.0.grid", [1, 2], "plan.steps.grid: expected a list of 3, got a list of 2"),
+    ("steps.0.grid", [1, 2, "x"], "expected int, got 'x'"),
+    ("steps.0.shared", True, "expected int, got True"),
+    ("steps.0.shared", 2**70, "expected int"),
+    ("steps.0.parameters.0.buffer", None, "expected a Buffer, got None"),
+    ("steps.1.options", [], "expected options by name"),
+    ("workspace_bytes", 1.5, "expected int, got 1.5"),
+])
+def test_another_form_is_refused(path, value, says):
+    with pytest.raises(PlanError) as error:
+        plan_from_dict(changed(path, value))
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize("data", [None, [], 3, "plan", {"is": "Buffer"}])
+def test_what_is_no_plan_is_refused(data):
+    with pytest.raises(PlanError, match="expected a Plan"):
+        plan_from_dict(data)
+
+
+def test_deep_nesting_is_refused():
+    deep: list = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(PlanError, match="too deeply"):
+        plan_from_dict(changed("steps.1.options", {"a": deep}))
+
+
+@pytest.mark.parametrize(("path", "value", "says"), [
+    ("workspace_bytes", -1, "its workspace has -1 bytes"),
+    ("workspace_bytes", 600, "256 bytes at 512 are not in a workspace of 600"),
+    ("steps.0.parameters.1.index", 520, "multiple of 16"),
+    ("steps.0.parameters.1.index", -16, "multiple of 16"),
+    ("steps.0.parameters.1.shape", [2**40, 2**40], "more bytes than there are"),
+    ("steps.0.parameters.1.shape", [-64], "shape (-64,)"),
+    ("steps.0.parameters.1.element", "f7", "unknown element type 'f7'"),
+    ("steps.0.parameters.1.place", "host", "unknown place 'host'"),
+    ("steps.0.parameters.2.index", 7, "it refers to result 7, and there are 2"),
+    ("steps.0.parameters.2.index", 1, "result 1 owns no memory"),
+    ("steps.0.parameters.2.index", -1, "it refers to result -1"),
+    ("steps.0.parameters.2.shape", [65], "260 bytes of result 0, which has 256"),
+    ("steps.0.parameters.0.buffer.index", 3, "it refers to argument 3, and there are 1"),
+    ("steps.0.parameters.0.sizes", [64, 33], "a tensor map over 4224 bytes of a buffer that has 4096"),
+    ("steps.0.parameters.0.sizes", [64], "1 to 5 of each"),
+    ("steps.0.parameters.0.strides", [2, 120], "multiples of 16"),
+    ("steps.0.parameters.0.box", [64, 257], "1 to 256"),
+    ("steps.0.parameters.0.swizzle", 16, "swizzle 16"),
+    ("steps.0.parameters.0.element", "i1", "a tensor map of i1"),
+    ("steps.0.kernel", "k", "expected module::function"),
+    ("steps.0.grid", [0, 1, 1], "grid (0, 1, 1)"),
+    ("steps.0.grid", [1, 65536, 1], "grid (1, 65536, 1)"),
+    ("steps.0.block", [1024, 2, 1], "2048 threads a block"),
+    ("steps.0.cluster", [16, 2, 1], "32 blocks a cluster"),
+    ("steps.0.shared", -1, "-1 bytes of shared memory"),
+    ("arguments.0.index", 1, "argument 0: it stands for argument 1"),
+    ("outputs.1.argument", 5, "it refers to argument 5"),
+    ("outputs.1.argument", ..., "neither an argument's memory nor a result's"),
+    ("outputs.1.shape", [2047], "4094 bytes seen in a memory of 4096"),
+    ("outputs.0.result", 1, "result 1 owns no memory"),
+])
+def test_numbers_that_do_not_fit_are_refused(path, value, says):
+    plan = plan_from_dict(changed(path, value))
+    with pytest.raises(PlanError) as error:
+        check_plan(plan)
+    assert says in str(error.value)
+
+
+def test_a_field_with_its_default_takes_no_room():
+    data = dataclasses.replace(LAUNCH, source=())
+    assert "source" not in Plan((data,), (), (), 0).as_dict()["steps"][0]
