@@ -2,13 +2,14 @@
 
 import importlib
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from inferno.errors import CompileError, InputError
 from inferno.mlir import func, ir, new_context, walk
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
+from inferno.runtime.kernel import Kernel, PassRecord
 from inferno.schedule.assign import choosers, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
@@ -20,15 +21,6 @@ _CODE = frozenset(_HOLDER.values())
 
 
 @dataclass(frozen=True)
-class PassRecord:
-    """One pass as it ran: its text, its time and, when it was asked for, the module after it."""
-
-    name: str
-    seconds: float
-    after: str | None
-
-
-@dataclass(frozen=True)
 class Fused:
     """A program up to the ``scheduled`` stage: text by stage, one module's text a kernel, the values of the constants that
     became arguments behind the signature's, and what the passes did."""
@@ -37,25 +29,6 @@ class Fused:
     kernels: dict[str, str]
     constants: list[tuple[str, tuple[int, ...], bytes]]
     passes: list[PassRecord]
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """One kernel, compiled: ``module`` holds its launcher and its code, which is called ``code`` there and in the plan;
-    ``resources`` are by entry point."""
-
-    name: str
-    module: str
-    code: str = ""
-    llvm: str = ""
-    ptx: str = ""
-    cubin: bytes | None = None
-    resources: dict[str, object] = field(default_factory=dict)
-    seconds: float = 0.0
-    schedule: str = ""
-    flops: int = 0
-    bytes: int = 0
-    note: str = ""
 
 
 def parse(text: str) -> ir.Module:

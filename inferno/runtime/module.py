@@ -8,7 +8,7 @@ import torch
 from inferno.capture import Argument, Signature
 from inferno.errors import InputError, LaunchError, OptionError
 from inferno.runtime.device import target_of
-from inferno.runtime.jobs import Kernel, PassRecord
+from inferno.runtime.kernel import Kernel, PassRecord
 from inferno.target import Target
 
 STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -15,17 +14,8 @@ from inferno.mlir import llvm as llvm_dialect
 from inferno.target import Target
 from inferno.targets import libdevice
 from inferno.targets.llvm_text import downgrade
+from inferno.targets.resources import Resources
 from inferno.targets.toolkit import find_tool
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What ptxas says of one kernel: registers a thread, bytes of static shared memory, stack frame and spills."""
-
-    registers: int
-    shared: int
-    stack: int
-    spills: int
 
 
 def llvm_text(module: ir.Operation) -> str:
