@@ -1,7 +1,16 @@
 """From a model to the ``torch`` stage."""
 
+from typing import Any
+
 from inferno.capture.capture import Captured, capture
-from inferno.capture.failure import explain_failure
 from inferno.capture.signature import Argument, Result, Signature
 
 __all__ = ["Argument", "Captured", "Result", "Signature", "capture", "explain_failure"]
+
+
+def __getattr__(name: str) -> Any:
+    # Lazily, since a package, which needs signatures, loads without MLIR.
+    if name == "explain_failure":
+        from inferno.capture.failure import explain_failure
+        return explain_failure
+    raise AttributeError(f"module 'inferno.capture' has no attribute {name!r}")

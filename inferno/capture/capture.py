@@ -17,7 +17,7 @@ from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path
 
 from inferno.capture.caches import met_a_cache, returning_leaves
 from inferno.capture.decompositions import table
-from inferno.capture.importer import import_graph, unsupported
+from inferno.capture.nodes import is_library, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.signature import Argument, Result, Signature
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
@@ -37,6 +37,8 @@ def capture(model: Any, args: tuple, kwargs: dict[str, Any] | None = None) -> Ca
     Raises CaptureError where torch.export cannot make one graph of it and UnsupportedOperation for an operation that
     does not import.
     """
+    from inferno.capture.importer import import_graph  # MLIR, which a package does without
+
     kwargs = kwargs or {}
     if isinstance(model, ExportedProgram):
         if not args and not kwargs and model.example_inputs:
@@ -273,8 +275,6 @@ def _first_line(error: BaseException) -> str:
 
 def _user_line(error: BaseException) -> str:
     """``file:line`` of the innermost frame that is neither torch's nor ours."""
-    from inferno.capture.importer import is_library
-
     found, trace = "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename

@@ -1,41 +1,12 @@
 """From an FX graph of ATen operations to the torch dialect, with locations that name the user's operations and lines."""
 
-import os
-import re
-
 import torch
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
+from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.signature import Argument
 from inferno.errors import UnsupportedOperation
 from inferno.mlir import ir, new_context
-
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_OURS = os.path.dirname(__file__) + os.sep
-
-
-def is_library(file: str) -> bool:
-    """Whether a source file is torch's own (a user wants to see the line that called it)."""
-    return file.startswith((_TORCH, _OURS)) or (file.startswith("<") and file != "<-c>")  # the shell's text is the user's
-
-
-def operation_name(node: torch.fx.Node) -> str:
-    """What the user called: the name of the node that this one was decomposed from, ``linear`` for ``linear_3``."""
-    sources = node.meta.get("from_node")
-    name = sources[-1].name if sources else node.name
-    while sources and getattr(sources[-1], "from_node", None):
-        sources = sources[-1].from_node
-        name = sources[-1].name
-    return re.sub(r"(_default)?(_\d+)?$", "", name).strip("_") or name
-
-
-def user_line(node: torch.fx.Node) -> tuple[str, int] | None:
-    """(file, line) of the innermost frame outside of torch; None if the node has no trace."""
-    frames = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
-    for file, line in reversed(frames):
-        if not is_library(file):
-            return file, int(line)
-    return None
 
 
 class _Locations(ContextCache):
@@ -71,19 +42,3 @@ def _unsupported(graph: torch.fx.Graph, error: Exception) -> UnsupportedOperatio
         if node.op == "call_function" and (str(node.target) in text or node.name in text.split()):
             return unsupported(node, text)
     return UnsupportedOperation(f"the model does not import: {type(error).__name__}: {text.splitlines()[0] if text else ''}")
-
-
-def unsupported(node: torch.fx.Node, reason: str, target: object = None) -> UnsupportedOperation:
-    """An error that names the operation, the user's line and the shapes."""
-    where = user_line(node)
-    shapes = ", ".join(_describe(v) for v in node.all_input_nodes)
-    place = f" at {where[0]}:{where[1]}" if where else ""
-    lines = reason.strip().splitlines()
-    return UnsupportedOperation(f"{target or node.target}{place} on ({shapes}) is not supported: {lines[0] if lines else 'no reason given'}")
-
-
-def _describe(node: torch.fx.Node) -> str:
-    value = node.meta.get("val")
-    if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
-    return type(value).__name__

@@ -5,7 +5,7 @@ import math
 import torch
 
 from inferno.capture.decompositions.precision import NARROW
-from inferno.capture.importer import unsupported
+from inferno.capture.nodes import unsupported
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
