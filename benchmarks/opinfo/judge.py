@@ -4,6 +4,7 @@ import contextlib
 import signal
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 import inferno
 from benchmarks.opinfo.samples import UNDEFINED, Sample
+from benchmarks.opinfo.ties import settle_ties
 from inferno.errors import CaptureError, UnsupportedOperation
 from inferno.tools.check import compare, to_float64
 
@@ -27,13 +29,15 @@ class Outcome:
     detail: str = ""
     strides: bool = True
     seconds: float = 0.0
+    timed_out: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def judge(name: str, sample: Sample, device: str, seconds: int = 120) -> Outcome:
+def judge(name: str, sample: Sample, device: str, seconds: int = 60) -> Outcome:
     """The outcome of one sample of operator ``name``; what takes longer than ``seconds`` is a crash."""
+    warnings.simplefilter("ignore")
     try:
         torch.manual_seed(0)
         with torch.no_grad():
@@ -52,7 +56,7 @@ def judge(name: str, sample: Sample, device: str, seconds: int = 120) -> Outcome
     except (UnsupportedOperation, CaptureError) as error:
         return Outcome("part", _line(error), seconds=time.perf_counter() - begin)
     except Exception as error:
-        return Outcome("crash", _line(error) + _place(error), seconds=time.perf_counter() - begin)
+        return Outcome("crash", _line(error) + _place(error), seconds=time.perf_counter() - begin, timed_out=isinstance(error, TimeoutError))
     taken = time.perf_counter() - begin
     problem = _changed(kept, sample.tensors) or _difference(name, sample, ours, eager)
     strides = [t.stride() for t in _tensors(ours)] == [t.stride() for t in _tensors(eager)]
@@ -69,7 +73,8 @@ def _difference(name: str, sample: Sample, ours: Any, eager: Any) -> str:
     if name in UNDEFINED:
         same = [(t.shape, t.dtype) for t in _tensors(ours)] == [(t.shape, t.dtype) for t in _tensors(eager)]
         return "" if same else "shapes or dtypes differ"
-    return compare(ours, eager, _exact(sample, eager)).problem
+    exact = _exact(sample, eager)
+    return compare(settle_ties(name, sample, ours, eager), eager, exact).problem
 
 
 def _exact(sample: Sample, eager: Any) -> Any:

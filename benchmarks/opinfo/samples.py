@@ -28,6 +28,8 @@ class Sample:
     tensors: list[Tensor]
     function: Callable[..., Any] = field(repr=False)
     exact: Callable[..., Any] = field(repr=False)
+    args: tuple
+    kwargs: dict[str, Any]
 
 
 def operators() -> dict[str, Any]:
@@ -86,4 +88,4 @@ def _sample(function: Callable, sample: Any) -> Sample:
 
     constants = [None if isinstance(v, Tensor) else v for v in leaves]
     widened = tree_map(lambda v: torch.float64 if isinstance(v, torch.dtype) and v.is_floating_point else v, constants)
-    return Sample([leaves[i] for i in places], call_with(constants), call_with(widened))
+    return Sample([leaves[i] for i in places], call_with(constants), call_with(widened), tuple(sample.args), dict(sample.kwargs))

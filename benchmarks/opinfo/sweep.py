@@ -1,6 +1,9 @@
 """Run many cases in a child process, which a case may end, and record each outcome at once: a sweep goes on where it stopped."""
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,9 +47,8 @@ def sweep(todo: list[Case], path: Path, count: int, device: str, progress: TextI
                     now = None
                 elif record["verdict"] in ("wrong", "crash"):
                     print(f"{record['op']} {record['dtype']} {record['sample']}: {record['verdict']}: {record['detail']}", file=progress)
-            if not left:
-                break
-            now = now or left[0]
+            if now is None:  # done, or a worker is stuck, which a new child is without
+                continue
             for verdict in ("crash", "end"):
                 out.write(json.dumps({"op": now[0], "dtype": now[1], "sample": sample, "verdict": verdict, "detail": "the process died"}) + "\n")
             out.flush()
@@ -57,7 +59,7 @@ def sweep(todo: list[Case], path: Path, count: int, device: str, progress: TextI
 def _child(left: list[Case], count: int, device: str) -> Iterator[dict[str, Any]]:
     """The records that a child makes of ``left``, until it has done all or dies."""
     arguments = [sys.executable, "-m", "benchmarks.opinfo", "--child", "--samples", str(count), "--device", device]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         process.stdin.write(json.dumps(left))
         process.stdin.close()
         try:
@@ -65,7 +67,8 @@ def _child(left: list[Case], count: int, device: str) -> Iterator[dict[str, Any]
                 if line.startswith('{"op"'):
                     yield json.loads(line)
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # its compiler processes too, one of which may be stuck
 
 
 def child(count: int, device: str) -> None:
@@ -80,7 +83,11 @@ def child(count: int, device: str) -> None:
             found = []
         for number, sample in found:
             _record(name, dtype, number, "begin")
-            _record(name, dtype, number, **judge(name, sample, device).as_dict())
+            outcome = judge(name, sample, device)
+            _record(name, dtype, number, **outcome.as_dict())
+            if outcome.timed_out:
+                _record(name, dtype, -1, "end")
+                return
         _record(name, dtype, -1, "end")
 
 
