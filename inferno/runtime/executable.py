@@ -1,15 +1,15 @@
 """Run a plan on a GPU: one native call launches all of its kernels on the caller's stream."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from inferno.errors import CompileError, LaunchError
-from inferno.mlir import ExecutionEngine, ir, new_context
 from inferno.runtime import driver
 from inferno.runtime.host import ARGUMENTS, ERROR, STEP, host_program
+from inferno.runtime.interpreter import interpreter
 from inferno.runtime.plan import Launch, Plan
 
 
@@ -17,8 +17,11 @@ class GpuExecutable:
     """A plan with its kernels loaded on one device.  Never synchronises; safe from several threads; can be captured in a
     CUDA graph.  Results and workspace come from torch's caching allocator."""
 
-    def __init__(self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype], early: bool) -> None:
-        """``binaries``: cubin or PTX by kernel (gpu.module) name; ``dtypes``: of the outputs; ``early``: as ``host_program`` has it."""
+    def __init__(
+        self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype], early: bool, interpret: bool = False,
+    ) -> None:
+        """``binaries``: cubin or PTX by kernel (gpu.module) name; ``dtypes``: of the outputs; ``early``: as ``host_program`` has it;
+        ``interpret``: the plan is walked in Python, which needs no compiler and takes 1 us a launch longer."""
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self._plan = plan
@@ -38,13 +41,19 @@ class GpuExecutable:
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             self._modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
             functions = [self._function(s) for s in plan.steps]
-        text = host_program(
-            plan, functions, driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled"), words, early,
-        )
+        entry = driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")
+        if interpret:
+            self.native = interpreter(plan, functions, *entry, words, early)
+        else:
+            self.native = self._compile(host_program(plan, functions, *entry, words, early))
+
+    def _compile(self, text: str) -> Callable[[int], None]:
+        from inferno.mlir import ExecutionEngine, ir, new_context  # which a package does without
+
         with new_context(), ir.Location.unknown():
             self._engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
             self._engine.initialize()
-        self.native = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup("run"))
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup("run"))
 
     def _function(self, step: Launch) -> int:
         module, name = step.kernel.split("::")

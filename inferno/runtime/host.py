@@ -13,14 +13,14 @@ from inferno.runtime.plan import Buffer, Launch, Plan, TensorMap
 ERROR, STEP, STREAM, WORKSPACE, ARGUMENTS = 2, 3, 4, 5, 6
 
 # Values of the driver's enumerations, from cuda.h.
-_ELEMENTS = {"i8": 0, "ui8": 0, "ui16": 1, "ui32": 2, "i32": 3, "ui64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9, "f32_ftz": 10, "tf32": 11}
-_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
-_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
+ELEMENTS = {"i8": 0, "ui8": 0, "ui16": 1, "ui32": 2, "i32": 3, "ui64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9, "f32_ftz": 10, "tf32": 11}
+SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 
 # CUlaunchConfig, and CUlaunchAttribute as 64-bit words: its kind, and the value from the second one on.
 _CONFIG = ("gx", "gy", "gz", "bx", "by", "bz", "shared", "stream", "attribute", "attributes")
 _CONFIG_TYPES = ("i32",) * 7 + ("!llvm.ptr",) * 2 + ("i32",)
-_EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 _DECLARATIONS = """
   llvm.func internal @launch(%function: i64, %gx: i32, %gy: i32, %gz: i32, %bx: i32, %by: i32, %bz: i32, %shared: i32, %state: !llvm.ptr, %parameters: !llvm.ptr, %step: i64) {{
@@ -101,7 +101,7 @@ def host_program(
         for i, (name, type_) in enumerate(zip(_CONFIG, _CONFIG_TYPES))
     )
     declarations = _DECLARATIONS.format(
-        error=ERROR, step=STEP, stream=STREAM, launch=launch, encode=encode, config=config, fields=fields, early=_EARLY,
+        error=ERROR, step=STEP, stream=STREAM, launch=launch, encode=encode, config=config, fields=fields, early=EARLY,
         attributes=int(early),
     )
     return f"module {{\n{declarations}{writer.module()}}}\n"
@@ -157,8 +157,8 @@ class _Writer:
         self._globals.append(f"  llvm.mlir.global internal constant @{name}(dense<{words}> : tensor<16xi64>) : !llvm.array<16 x i64>")
         table = self._new(f"llvm.mlir.addressof @{name} : !llvm.ptr")
         where = self._new(f"llvm.inttoptr {self._address(map_.buffer)} : i64 to !llvm.ptr")
-        values = [self._constant(v, "i32") for v in (_ELEMENTS[map_.element], rank)]
-        tail = [self._constant(v, "i32") for v in (_SWIZZLES[map_.swizzle], _PROMOTIONS[map_.l2])]
+        values = [self._constant(v, "i32") for v in (ELEMENTS[map_.element], rank)]
+        tail = [self._constant(v, "i32") for v in (SWIZZLES[map_.swizzle], PROMOTIONS[map_.l2])]
         position = self._constant(number, "i64")
         self._lines.append(
             f"llvm.call @encode({slot}, {', '.join(values)}, {where}, {table}, {', '.join(tail)}, %state, {position}) : "
