@@ -1,6 +1,7 @@
 """From a user's model to the ``torch`` stage: one graph of ATen operations whose parameters are arguments, as text."""
 
 import copy
+import functools
 import inspect
 import operator
 import re
@@ -20,25 +21,41 @@ from inferno.capture.decompositions import table
 from inferno.capture.nodes import is_library, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.signature import Argument, Result, Signature
+from inferno.capture.symbols import SymbolTable
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 
 
 @dataclass(frozen=True)
 class Captured:
-    """A captured program: the text of the ``torch`` stage, with locations, and what its arguments and results are."""
+    """A captured program: its graph of ATen operations on tensors alone, and what its arguments and results are."""
 
-    text: str
+    graph: torch.fx.Graph
     signature: Signature
 
+    @functools.cached_property
+    def text(self) -> str:
+        """The ``torch`` stage, with locations.  UnsupportedOperation for an operation that does not import."""
+        return lower_graph(self.graph, self.signature.arguments)
 
-def capture(model: Any, args: tuple, kwargs: dict[str, Any] | None = None) -> Captured:
-    """Capture ``model`` for arguments like these.  The model is traced on fake tensors: not run, not changed.
 
-    Raises CaptureError where torch.export cannot make one graph of it and UnsupportedOperation for an operation that
-    does not import.
-    """
+def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...]) -> str:
+    """The text of the ``torch`` stage, with locations, of a graph, which stays as it is."""
     from inferno.capture.importer import import_graph  # MLIR, which a package does without
 
+    copied = torch.fx.Graph()
+    result = copied.graph_copy(graph, {}, return_output_node=True)
+    copied.output(result[0]).meta = dict(result[1].meta)
+    normalise(copied)
+    return import_graph(copied, arguments)
+
+
+def capture(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None) -> Captured:
+    """Capture ``model`` for arguments like these.  The model is traced on fake tensors: not run, not changed.
+
+    ``dynamic_shapes`` says which sizes vary, as ``torch.export.export`` takes it; they become symbols.
+
+    Raises CaptureError where torch.export cannot make one graph of it.
+    """
     kwargs = kwargs or {}
     if isinstance(model, ExportedProgram):
         if not args and not kwargs and model.example_inputs:
@@ -46,32 +63,31 @@ def capture(model: Any, args: tuple, kwargs: dict[str, Any] | None = None) -> Ca
         program = _decompose(model)
         structure = program.call_spec.out_spec
     else:
-        program, structure = _program(model, args, kwargs)
+        program, structure = _program(model, args, kwargs, dynamic_shapes)
     owner = None if isinstance(model, ExportedProgram) else _as_module(model)
-    signature = _signature(program, structure, owner, model, args, kwargs)
-    graph = _stateless(program)
-    normalise(graph)
-    return Captured(import_graph(graph, signature.arguments), signature)
+    table = SymbolTable(dict(program.range_constraints))
+    signature = _signature(program, structure, owner, model, args, kwargs, table)
+    return Captured(_stateless(program), signature)
 
 
-def _program(model: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[ExportedProgram, TreeSpec]:
+def _program(model: Any, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> tuple[ExportedProgram, TreeSpec]:
     """The decomposed program, and the structure of the model's output."""
     module = _as_module(model)
     try:
-        program = _decompose(_export(model, module, args, kwargs))
+        program = _decompose(_export(model, module, args, kwargs, dynamic_shapes))
         return program, program.call_spec.out_spec
     except CaptureError as error:
         if not met_a_cache(error):
             raise
     module, structures = returning_leaves(module)
-    return _decompose(_export(model, module, args, kwargs)), structures[0]
+    return _decompose(_export(model, module, args, kwargs, dynamic_shapes)), structures[0]
 
 
-def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> ExportedProgram:
+def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:
     try:
         with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
-            return torch.export.export(module, args, kwargs, strict=False)
+            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except UnsupportedOperation:
         raise
     except Exception as error:
@@ -149,6 +165,7 @@ def _stateless(program: ExportedProgram) -> torch.fx.Graph:
 
 def _signature(
     program: ExportedProgram, structure: TreeSpec, module: torch.nn.Module | None, model: Any, args: tuple, kwargs: dict[str, Any],
+    table: SymbolTable,
 ) -> Signature:
     values = {n.name: n.meta.get("val") for n in program.graph.nodes}
     input_spec = program.call_spec.in_spec
@@ -163,15 +180,13 @@ def _signature(
         if not isinstance(spec.arg, TensorArgument):
             raise _not_a_tensor(program, spec)
         value = values[spec.arg.name]
-        if any(not isinstance(s, int) for s in value.shape):
-            raise CaptureError(f"input {spec.arg.name} has a size that varies; export the model with static shapes")
         index[spec.arg.name] = len(arguments)
         if spec.kind is InputKind.USER_INPUT:
             name, kind, held, key = names[len(leaves)], "input", None, ""
             leaves.append((True, len(arguments)))
         else:
             name, kind, held, key = _state(spec, program, module)
-        arguments.append(Argument(name, kind, tuple(value.shape), value.dtype, held, key))
+        arguments.append(Argument(name, kind, table.shape(value), value.dtype, held, key))
     by_target = {a.name: i for i, a in enumerate(arguments) if a.kind != "input"}
     results: list[Result] = []
     outputs: list[tuple[bool, Any]] = []
@@ -182,7 +197,7 @@ def _signature(
         value = values[spec.arg.name]
         if not isinstance(value, torch.Tensor):
             raise CaptureError(f"output {spec.arg.name} is a number that depends on the inputs; return it as a tensor")
-        shape, dtype = tuple(value.shape), value.dtype
+        shape, dtype = table.shape(value), value.dtype
         if spec.kind is OutputKind.USER_OUTPUT:
             outputs.append((True, sum(r.kind == "output" for r in results)))
             results.append(Result("output", -1, shape, dtype))
@@ -193,6 +208,7 @@ def _signature(
             raise CaptureError(f"output {spec.arg.name} is a {spec.kind.name.lower()}, which is not understood")
     return Signature(
         tuple(arguments), tuple(results), tuple(leaves), tuple(names), input_spec, tuple(outputs), structure, _parameters(model),
+        tuple(table.guards()),
     )
 
 

@@ -7,6 +7,8 @@ from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.signature import Argument
 from inferno.errors import UnsupportedOperation
 from inferno.mlir import ir, new_context
+from inferno.dialect.sizes import SIZES, SYMBOLS, sizes_attribute, symbols_attribute
+from inferno.symbolic import symbols_of
 
 
 class _Locations(ContextCache):
@@ -31,6 +33,12 @@ def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...]) -> str:
         raise _unsupported(graph, error) from error
     with context:
         attributes = [{"inferno.name": ir.StringAttr.get(a.name), "inferno.kind": ir.StringAttr.get(a.kind)} for a in arguments]
+        symbols = list({s: None for a in arguments for size in a.shape for s in symbols_of(size)})
+        for entry, argument in zip(attributes, arguments):
+            if any(not isinstance(s, int) for s in argument.shape):
+                entry[SIZES] = sizes_attribute(argument.shape, symbols)
+        if symbols:
+            function.attributes[SYMBOLS] = symbols_attribute(symbols)
         function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
     return importer.module.operation.get_asm(enable_debug_info=True)
 

@@ -1,11 +1,13 @@
 """Bring a graph into the form that torch-mlir imports right; refuse what is known to end the process or to import wrong."""
 
 import math
+import operator
 
 import torch
 
 from inferno.capture.decompositions.precision import NARROW
 from inferno.capture.nodes import unsupported
+from inferno.capture.refusal import refusal
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -28,12 +30,7 @@ _COUNTED_FROM_THE_FRONT = {
     aten.scatter_reduce.two, aten.index_add.default, aten.index_copy.default, aten.index_reduce.default,
 }
 
-_RESIZES = {aten.resize.default, aten.resize_.default, aten.resize_as.default, aten.resize_as_.default}
-
-_DTYPES = {
-    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64, torch.int32,
-    torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128,
-}
+_VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default}
 
 # Checks of what tracing has found out already.
 _CHECKS = {aten._assert_tensor_metadata.default, aten._assert_async.default, aten._assert_async.msg}
@@ -52,6 +49,11 @@ def normalise(graph: torch.fx.Graph) -> None:
             continue
         _refuse(node)
         _drop_device(node)
+        if node.target in _VIEWS and _varies(node):
+            _reshape_flat(graph, node)
+            continue
+        if node.target is aten.expand.default and _varies(node) and _keep_sizes(graph, node):
+            continue
         if node.target in _COUNTED_FROM_THE_FRONT and node.args[1] < 0:
             node.args = (node.args[0], node.args[1] % max(node.args[0].meta["val"].dim(), 1), *node.args[2:])
         if node.target in _INT8_ARITHMETIC and _is_int8(node):
@@ -63,21 +65,86 @@ def normalise(graph: torch.fx.Graph) -> None:
 
 
 def _refuse(node: torch.fx.Node) -> None:
-    if node.target in (aten.repeat.default, aten.tile.default) and 0 in node.args[1]:
-        raise unsupported(node, "repeating zero times ends torch-mlir's process")
-    if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
-        raise unsupported(node, "it draws random numbers, which would not be torch's; call eval() on a model with dropout")
-    if node.target in (aten.index_put.default, aten._unsafe_index_put.default) and any(
-        i is not None and i.meta["val"].dtype in (torch.bool, torch.uint8) for i in node.args[1]
-    ):
-        raise unsupported(node, "how many elements its mask selects depends on the data")
-    if node.target in _RESIZES:
-        raise unsupported(node, "it changes a tensor's size in place")
-    value = node.meta.get("val")
-    if isinstance(value, torch.Tensor) and value.dtype not in _DTYPES:
-        raise unsupported(node, f"its result is of {value.dtype}, which no stage knows")
-    if isinstance(value, torch.Tensor) and any(not isinstance(s, int) for s in value.shape):
-        raise unsupported(node, "its result's shape depends on the data")
+    reason = refusal(node)
+    if reason:
+        raise unsupported(node, reason)
+
+
+def _varies(node: torch.fx.Node) -> bool:
+    return any(not isinstance(s, int) for v in (node, node.args[0]) for s in v.meta["val"].shape)
+
+
+def _reshape_flat(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """A reshape with sizes that vary, by way of one dimension: torch-mlir takes two sizes that it flattens for one and a 1."""
+    source, old, value = node.args[0], node.args[0].meta["val"], node.meta["val"]
+    if len(old.shape) == len(value.shape) and all(a is b or a == b for a, b in zip(map(_expression, old.shape), map(_expression, value.shape))):
+        node.replace_all_uses_with(source)
+        graph.erase_node(node)
+        return
+    if not old.dim() or not value.dim():
+        raise unsupported(node, "it reshapes a size that varies to no dimensions")
+    with graph.inserting_before(node):
+        flat = source
+        if old.dim() > 1:
+            flat = graph.call_function(prims.collapse.default, (source, 0, old.dim() - 1))
+            flat.meta = _meta(node, old.reshape(-1))
+        if value.dim() > 1:
+            sizes = [s if isinstance(s, int) else _integer(graph, node, i, s) for i, s in enumerate(value.shape)]
+            made = graph.call_function(aten.unflatten.int, (flat, 0, sizes))
+            made.meta = node.meta
+        else:
+            made = flat
+    node.replace_all_uses_with(made)
+    graph.erase_node(node)
+
+
+def _keep_sizes(graph: torch.fx.Graph, expand: torch.fx.Node) -> bool:
+    """Say -1 for the sizes that an expand keeps: torch-mlir would ask of each that varies, for each element, whether it is 1.
+    Whether nothing is left to expand, and it is gone."""
+    old, new = list(expand.args[0].meta["val"].shape), list(expand.meta["val"].shape)
+    before = [None] * (len(new) - len(old)) + [_expression(s) for s in old]
+    same = [b is not None and b == _expression(s) for b, s in zip(before, new)]
+    if all(same):
+        expand.replace_all_uses_with(expand.args[0])
+        graph.erase_node(expand)
+        return True
+    expand.args = (expand.args[0], [-1 if s else v for s, v in zip(same, expand.args[1])], *expand.args[2:])
+    return False
+
+
+def _expression(size: int | torch.SymInt) -> object:
+    return size if isinstance(size, int) else size.node.expr
+
+
+def _integer(graph: torch.fx.Graph, view: torch.fx.Node, dim: int, size: torch.SymInt) -> object:
+    """The size as the graph computes it; where it only says -1, from the product of all sizes."""
+    given = view.args[1][dim]
+    if isinstance(given, torch.fx.Node):
+        return given
+    numbers: list[object] = [v for i, v in enumerate(view.args[1]) if i != dim]
+    total: object = None
+    for i, s in enumerate(view.args[0].meta["val"].shape):
+        part = s
+        if not isinstance(s, int):
+            part = graph.call_function(aten.sym_size.int, (view.args[0], i))
+            part.meta = {"val": s}
+        total = part if total is None else _scalar(graph, operator.mul, total, part)
+    rest: object = 1
+    for n in numbers:
+        rest = _scalar(graph, operator.mul, rest, n)
+    return _scalar(graph, operator.floordiv, total, rest)
+
+
+def _scalar(graph: torch.fx.Graph, function: object, a: object, b: object) -> object:
+    if isinstance(a, int) and isinstance(b, int):
+        return function(a, b)
+    if function in (operator.mul, operator.floordiv) and isinstance(b, int) and b == 1:
+        return a
+    if function is operator.mul and isinstance(a, int) and a == 1:
+        return b
+    made = graph.call_function(function, (a, b))
+    made.meta = {"val": function(*(v.meta["val"] if isinstance(v, torch.fx.Node) else v for v in (a, b)))}
+    return made
 
 
 def _is_empty(node: torch.fx.Node) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from inferno.errors import InputError
+from inferno.symbolic import Int
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,11 +19,12 @@ class Argument:
 
     ``kind`` is "input", "parameter", "buffer" or "constant".  The current tensor of a parameter or buffer is
     ``table[key]``, a module's own dictionary, so that whatever the user assigns to the module is seen by the next call.
+    Sizes that vary are expressions of symbols.
     """
 
     name: str
     kind: str
-    shape: tuple[int, ...]
+    shape: tuple[Int, ...]
     dtype: torch.dtype
     table: dict[str, Tensor] | None = None
     key: str = ""
@@ -34,7 +36,7 @@ class Result:
 
     kind: str
     target: int
-    shape: tuple[int, ...]
+    shape: tuple[Int, ...]
     dtype: torch.dtype
 
 
@@ -44,6 +46,8 @@ class Signature:
 
     ``leaves`` has one entry for each leaf of the user's (args, kwargs): the index of its argument, or the constant that
     the program was specialised for.  ``outputs`` likewise: the position among the "output" results, or a constant.
+
+    ``guards`` are Python expressions of the symbols' names that must be true of a call's sizes.
 
     Derived: ``simple_arity`` is the number of inputs where a call is that many tensors by position, else -1;
     ``input_places`` are the inputs' argument numbers and ``held`` (number, table, key) of the other arguments;
@@ -58,6 +62,7 @@ class Signature:
     outputs: tuple[tuple[bool, Any], ...]
     output_spec: TreeSpec
     parameters: inspect.Signature | None = None
+    guards: tuple[str, ...] = ()
     simple_arity: int = field(init=False, default=-1)
     held: tuple = field(init=False, default=())
     input_places: tuple = field(init=False, default=())

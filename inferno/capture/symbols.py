@@ -1,0 +1,138 @@
+"""The sizes of a captured graph that vary: torch's symbolic integers as sizes of ours.
+
+torch names a symbol ``s17`` and knows its range and what it was in the example; what it had to assume while tracing it keeps
+as guards.  Here the symbols are numbered in the order in which the inputs have them, ``s0``, ``s1``, ..., and every guard is a
+Python expression of those names, which is checked at the call.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, Max, Min, Mod, PythonMod
+from torch.utils._sympy.printers import PythonPrinter
+
+from inferno.errors import UnsupportedOperation
+from inferno.symbolic import UNBOUNDED, Int, Size, Symbol, floordiv, maximum, minimum, size_of, symbols_of
+
+
+@dataclass
+class SymbolTable:
+    """Symbols by torch's names.  ``ranges`` are bounds that the user gave, by torch's names too."""
+
+    ranges: dict[Any, Any] = field(default_factory=dict)
+    symbols: dict[str, Symbol] = field(default_factory=dict)
+    environment: Any = None
+
+    def size(self, value: Any) -> Int:
+        """A size of a fake tensor, or a symbolic integer.  UnsupportedOperation for what only the data tells."""
+        if isinstance(value, int):
+            return value
+        self.environment = value.node.shape_env
+        return self.expression(value.node.expr)
+
+    def shape(self, tensor: torch.Tensor) -> tuple[Int, ...]:
+        return tuple(self.size(s) for s in tensor.shape)
+
+    def expression(self, expr: sympy.Expr) -> Int:
+        """A sympy expression of symbols as a size."""
+        if isinstance(expr, sympy.Integer):
+            return int(expr)
+        if isinstance(expr, sympy.Symbol):
+            return size_of(self._symbol(expr))
+        if isinstance(expr, sympy.Add):
+            return sum((self.expression(a) for a in expr.args), start=0)
+        if isinstance(expr, sympy.Mul):
+            return math.prod([self.expression(a) for a in expr.args])
+        if isinstance(expr, sympy.Pow) and isinstance(expr.args[1], sympy.Integer) and int(expr.args[1]) > 0:
+            return math.prod([self.expression(expr.args[0])] * int(expr.args[1]))
+        if isinstance(expr, (FloorDiv, CleanDiv)):
+            return floordiv(*(self.expression(a) for a in expr.args))
+        if isinstance(expr, (Mod, PythonMod)):
+            a, b = (self.expression(a) for a in expr.args)
+            return a - floordiv(a, b) * b
+        if isinstance(expr, (Max, Min, sympy.Max, sympy.Min)):
+            pick = minimum if isinstance(expr, (Min, sympy.Min)) else maximum
+            sizes = [self.expression(a) for a in expr.args]
+            total = sizes[0]
+            for other in sizes[1:]:
+                total = pick(total, other)
+            return total
+        raise UnsupportedOperation(f"a size is {expr}, which is no arithmetic on sizes")
+
+    def _symbol(self, expr: sympy.Symbol) -> Symbol:
+        known = self.symbols.get(expr.name)
+        if known is None:
+            env = self.environment
+            values = env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val  # torch 2.11 has the second
+            if expr not in values:
+                raise UnsupportedOperation(f"the size {expr} depends on the data")
+            found = self.ranges.get(expr, env.var_to_range.get(expr))
+            low, high = (_bound(found.lower, 0), _bound(found.upper, UNBOUNDED)) if found is not None else (0, UNBOUNDED)
+            known = Symbol(f"s{len(self.symbols)}", max(low, 0), high, 1, int(values[expr]))
+            self.symbols[expr.name] = known
+        return known
+
+    def guards(self) -> tuple[str, ...]:
+        """What torch assumed of the symbols, as Python expressions of our names."""
+        if self.environment is None:
+            return ()
+        found = []
+        for guard in self.environment.guards:
+            expr = self.environment.simplify(guard.expr) if _mentions_others(guard.expr, self.symbols) else guard.expr
+            if isinstance(expr, (sympy.logic.boolalg.BooleanTrue, bool)) or _mentions_others(expr, self.symbols):
+                continue
+            renamed = expr.xreplace({s: sympy.Symbol(self.symbols[s.name].name, integer=True) for s in expr.free_symbols})
+            found.append(PythonPrinter().doprint(renamed))
+        return tuple(dict.fromkeys(found))
+
+
+def _mentions_others(expr: sympy.Basic, symbols: dict[str, Symbol]) -> bool:
+    return any(s.name not in symbols for s in expr.free_symbols)
+
+
+def _bound(value: Any, unknown: int) -> int:
+    try:
+        return min(int(value), UNBOUNDED)
+    except (TypeError, ValueError, OverflowError):
+        return unknown
+
+
+def solve(size: Int, actual: int) -> tuple[Symbol, int] | None:
+    """(symbol, value) where ``size`` is ``c * symbol + d`` and equals ``actual``; None where it is anything else, or nothing solves it."""
+    if isinstance(size, int):
+        return None
+    constant = sum(c for m, c in size.terms if not m)
+    rest = [(m, c) for m, c in size.terms if m]
+    if len(rest) != 1 or len(rest[0][0]) != 1 or not isinstance(rest[0][0][0], Symbol):
+        return None
+    (symbol,), coefficient = rest[0]
+    return (symbol, (actual - constant) // coefficient) if (actual - constant) % coefficient == 0 else None
+
+
+def is_solvable(size: Int) -> bool:
+    """Whether one symbol can be read off a size."""
+    return isinstance(size, Size) and (len([m for m, _ in size.terms if m]) == 1) and all(
+        len(m) <= 1 and all(isinstance(a, Symbol) for a in m) for m, _ in size.terms
+    )
+
+
+def read_off(shapes: Sequence[Sequence[Int]]) -> list[tuple[Symbol, int, int, Int]]:
+    """(symbol, argument, dimension, the size there) for each symbol of ``shapes``: a size that is the symbol itself where there
+    is one.  UnsupportedOperation for a symbol that no size tells."""
+    found: dict[Symbol, tuple[Symbol, int, int, Int]] = {}
+    for plain in (True, False):
+        for argument, shape in enumerate(shapes):
+            for dim, size in enumerate(shape):
+                if not is_solvable(size):
+                    continue
+                symbol = next(m[0] for m, _ in size.terms if m)
+                if plain == (size == size_of(symbol)):
+                    found.setdefault(symbol, (symbol, argument, dim, size))
+    for symbol in {s: None for shape in shapes for size in shape for s in symbols_of(size)}:
+        if symbol not in found:
+            raise UnsupportedOperation(f"no input's size tells {symbol}: it is only part of an expression")
+    return list(found.values())

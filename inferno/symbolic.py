@@ -1,0 +1,367 @@
+"""Sizes that vary: integer expressions of named symbols, with what is known of them.
+
+A size is an ``int`` where it is known and a ``Size`` where it is not.  A Size is a polynomial of atoms, which are symbols and
+the quotients, minima and maxima of other sizes; equal polynomials are equal objects.  Arithmetic works as on integers.  ``==``
+says whether two sizes are *known* to be equal.  An order is decided by the symbols' ranges; where they do not decide it, asking
+for it raises ``Undecided``, so that code that was written for numbers refuses what it does not understand instead of guessing.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Union
+
+from inferno.errors import InfernoError
+
+UNBOUNDED = 2**62  # beyond any size: what a symbol without an upper bound is below
+
+
+class Undecided(InfernoError):
+    """Whether sizes that vary are ordered in a certain way depends on the call."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A size that varies: from ``low`` to ``high``, both included, always a multiple of ``divisor``; ``hint`` is the example's."""
+
+    name: str
+    low: int = 0
+    high: int = UNBOUNDED
+    divisor: int = 1
+    hint: int = 0
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Apply:
+    """``kind`` is "floordiv" (of numbers that are not negative), "min" or "max"."""
+
+    kind: str
+    a: "Int"
+    b: "Int"
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        (a, c), (b, d) = bounds(self.a), bounds(self.b)
+        if self.kind == "floordiv":
+            return max(a, 0) // max(d, 1), c // max(b, 1)
+        return (min(a, b), min(c, d)) if self.kind == "min" else (max(a, b), max(c, d))
+
+    def __str__(self) -> str:
+        return f"({self.a} // {self.b})" if self.kind == "floordiv" else f"{self.kind}({self.a}, {self.b})"
+
+
+Atom = Symbol | Apply
+Monomial = tuple[Atom, ...]
+Int = Union[int, "Size"]
+
+
+@dataclass(frozen=True, eq=False)
+class Size:
+    """``terms``: (atoms that are multiplied, coefficient) for each term, in a fixed order, none of them 0."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Size) and self.terms == other.terms
+
+    def __str__(self) -> str:
+        return " + ".join("*".join([*([str(c)] if c != 1 or not m else []), *map(str, m)]) for m, c in self.terms)
+
+    __repr__ = __str__
+
+    def __add__(self, other: Int) -> Int:
+        return _sum([*self.terms, *_terms(other)]) if isinstance(other, (int, Size)) else NotImplemented
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Int:
+        return _sum([(m, -c) for m, c in self.terms])
+
+    def __sub__(self, other: Int) -> Int:
+        return self + -other if isinstance(other, (int, Size)) else NotImplemented
+
+    def __rsub__(self, other: Int) -> Int:
+        return -self + other
+
+    def __mul__(self, other: Int) -> Int:
+        if not isinstance(other, (int, Size)):
+            return NotImplemented
+        return _sum([(_sorted((*m, *n)), c * d) for m, c in self.terms for n, d in _terms(other)])
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Int) -> Int:
+        return floordiv(self, other) if isinstance(other, (int, Size)) else NotImplemented
+
+    def __rfloordiv__(self, other: Int) -> Int:
+        return floordiv(other, self)
+
+    def __mod__(self, other: Int) -> Int:
+        return self - floordiv(self, other) * other if isinstance(other, (int, Size)) else NotImplemented
+
+    def __rmod__(self, other: Int) -> Int:
+        return other - floordiv(other, self) * self
+
+    def __lt__(self, other: Int) -> bool:
+        low, high = bounds(self - other)
+        if high < 0 or low >= 0:
+            return high < 0
+        raise Undecided(f"whether {self} < {other} depends on the call")
+
+    def __ge__(self, other: Int) -> bool:
+        return not self < other
+
+    def __gt__(self, other: Int) -> bool:
+        low, high = bounds(self - other)
+        if low > 0 or high <= 0:
+            return low > 0
+        raise Undecided(f"whether {self} > {other} depends on the call")
+
+    def __le__(self, other: Int) -> bool:
+        return not self > other
+
+    def __bool__(self) -> bool:
+        low, high = bounds(self)
+        if low > 0 or high < 0:
+            return True
+        raise Undecided(f"whether {self} is 0 depends on the call")
+
+
+def _key(atom: Atom) -> str:
+    return str(atom)
+
+
+def _sorted(monomial: Iterable[Atom]) -> Monomial:
+    return tuple(sorted(monomial, key=_key))
+
+
+def _terms(value: Int) -> list[tuple[Monomial, int]]:
+    if isinstance(value, Size):
+        return list(value.terms)
+    return [((), value)] if value else []
+
+
+def _sum(terms: Iterable[tuple[Monomial, int]]) -> Int:
+    total: dict[Monomial, int] = {}
+    for monomial, coefficient in terms:
+        total[monomial] = total.get(monomial, 0) + coefficient
+    kept = [(m, c) for m, c in total.items() if c]
+    if not kept:
+        return 0
+    if len(kept) == 1 and not kept[0][0]:
+        return kept[0][1]
+    return Size(tuple(sorted(kept, key=lambda t: (len(t[0]), [str(a) for a in t[0]]), reverse=True)))
+
+
+def size_of(symbol: Symbol) -> Int:
+    """The symbol as a size: a number where its range is one."""
+    return symbol.low if symbol.low == symbol.high else Size((((symbol,), 1),))
+
+
+@functools.lru_cache(4096)
+def bounds(value: Int) -> tuple[int, int]:
+    """The least and the largest that a size can be."""
+    if isinstance(value, int):
+        return value, value
+    low = high = 0
+    for monomial, coefficient in value.terms:
+        least = most = coefficient
+        for atom in monomial:
+            ends = (atom.low, atom.high) if isinstance(atom, Symbol) else atom.bounds
+            products = [x * y for x in (least, most) for y in ends]
+            least, most = min(products), max(products)
+        low, high = low + least, high + most
+    return low, high
+
+
+def divisor(value: Int) -> int:
+    """A number that the size is always a multiple of, the largest that is known; 0 for 0."""
+    if isinstance(value, int):
+        return abs(value)
+    found = 0
+    for monomial, coefficient in value.terms:
+        found = math.gcd(found, math.prod((a.divisor for a in monomial if isinstance(a, Symbol)), start=abs(coefficient)))
+    return found
+
+
+def is_multiple(value: Int, of: int) -> bool:
+    """Whether a size is known to be a multiple of a number."""
+    return divisor(value) % of == 0
+
+
+def floordiv(a: Int, b: Int) -> Int:
+    """The quotient, rounded down."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    exact = _divide(a, b)
+    if exact is not None:
+        return exact
+    if bounds(b)[0] < 1 and bounds(b)[1] >= 0 and bounds(b)[0] != 0:
+        raise Undecided(f"{a} // {b}: the divisor may be negative")
+    if isinstance(b, int) and isinstance(a, Size):  # what divides goes out of the quotient: (8 n + r) // 4 is 2 n + r // 4
+        whole = [(m, c) for m, c in a.terms if c % b == 0]
+        rest = _sum([(m, c) for m, c in a.terms if c % b])
+        if whole and bounds(rest)[0] >= 0:
+            return _sum([(m, c // b) for m, c in whole]) + floordiv(rest, b)
+    if bounds(a)[0] < 0:
+        low = bounds(a)[0]
+        if isinstance(b, int) and low > -UNBOUNDED:  # shifted by a multiple of b, the numerator is not negative
+            shift = -(low // b)
+            return floordiv(a + shift * b, b) - shift
+        raise Undecided(f"{a} // {b}: the numerator may be negative")
+    if bounds(a)[1] < bounds(b)[0]:
+        return 0
+    return Size((((Apply("floordiv", a, b),), 1),))
+
+
+def ceildiv(a: Int, b: int) -> Int:
+    """The quotient, rounded up."""
+    return floordiv(a + (b - 1), b)
+
+
+def _divide(a: Int, b: Int) -> Int | None:
+    """The quotient where b is one term that divides each term of a."""
+    if isinstance(b, int):
+        if b == 1:
+            return a
+        if isinstance(a, Size) and b > 0 and all(c % b == 0 for _, c in a.terms):
+            return _sum([(m, c // b) for m, c in a.terms])
+        return None
+    if len(b.terms) != 1:
+        return 1 if a == b else None
+    (atoms, coefficient), quotients = b.terms[0], []
+    if bounds(b)[0] < 1:
+        return None
+    for monomial, c in _terms(a):
+        left = list(monomial)
+        for atom in atoms:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if c % coefficient:
+            return None
+        quotients.append((tuple(left), c // coefficient))
+    return _sum(quotients)
+
+
+def minimum(a: Int, b: Int) -> Int:
+    return _extreme("min", a, b)
+
+
+def maximum(a: Int, b: Int) -> Int:
+    return _extreme("max", a, b)
+
+
+def _extreme(kind: str, a: Int, b: Int) -> Int:
+    low, high = bounds(a - b)
+    if high <= 0:
+        return a if kind == "min" else b
+    if low >= 0:
+        return b if kind == "min" else a
+    a, b = sorted((a, b), key=str)
+    return Size((((Apply(kind, a, b),), 1),))
+
+
+def product(values: Iterable[Int]) -> Int:
+    total: Int = 1
+    for v in values:
+        total = total * v
+    return total
+
+
+def evaluate(value: Int, of: Callable[[Symbol], int]) -> int:
+    """The number that a size is where each symbol is ``of(symbol)``."""
+    if isinstance(value, int):
+        return value
+    total = 0
+    for monomial, coefficient in value.terms:
+        for atom in monomial:
+            coefficient *= of(atom) if isinstance(atom, Symbol) else _apply(atom.kind, evaluate(atom.a, of), evaluate(atom.b, of))
+        total += coefficient
+    return total
+
+
+def _apply(kind: str, a: int, b: int) -> int:
+    return a // max(b, 1) if kind == "floordiv" else min(a, b) if kind == "min" else max(a, b)
+
+
+def hint(value: Int) -> int:
+    """The number that a size is in the example: for costs, never for what has to be right."""
+    return value if isinstance(value, int) else evaluate(value, lambda s: s.hint)
+
+
+def symbols_of(value: Int) -> dict[Symbol, None]:
+    """The symbols of a size, in order."""
+    found: dict[Symbol, None] = {}
+    for monomial, _ in _terms(value):
+        for atom in monomial:
+            found.update({atom: None} if isinstance(atom, Symbol) else {**symbols_of(atom.a), **symbols_of(atom.b)})
+    return found
+
+
+def substitute(value: Int, sizes: Mapping[Symbol, Int]) -> Int:
+    """``value`` with its symbols replaced by other sizes."""
+    if isinstance(value, int):
+        return value
+    return _fold(value, lambda s: sizes[s], lambda a, b: a + b, lambda a, b: a * b, _combine, lambda c: c)
+
+
+def _combine(kind: str, a: Int, b: Int) -> Int:
+    return floordiv(a, b) if kind == "floordiv" else _extreme(kind, a, b)
+
+
+def build(value: Int, of: Callable[[Symbol], Any], add: Callable, multiply: Callable, apply: Callable[[str, Any, Any], Any],
+          constant: Callable[[int], Any]) -> Any:
+    """The size as whatever the functions make: text, operations."""
+    return constant(value) if isinstance(value, int) else _fold(value, of, add, multiply, apply, constant)
+
+
+def _fold(value: Size, of, add, multiply, apply, constant) -> Any:
+    total = None
+    for monomial, coefficient in value.terms:
+        term = None
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                made = of(atom)
+            else:
+                made = apply(atom.kind, *(build(v, of, add, multiply, apply, constant) for v in (atom.a, atom.b)))
+            term = made if term is None else multiply(term, made)
+        if term is None:
+            term = constant(coefficient)
+        elif coefficient != 1:
+            term = multiply(term, constant(coefficient))
+        total = term if total is None else add(total, term)
+    return total
+
+
+def as_data(value: Int) -> Any:
+    """The size as a tree of lists, numbers and names: ``["+", ["*", 4, "n"], 1]``."""
+    return build(
+        value, lambda s: s.name, lambda a, b: ["+", a, b], lambda a, b: ["*", a, b],
+        lambda kind, a, b: [{"floordiv": "//"}.get(kind, kind), a, b], lambda c: c,
+    )
+
+
+def from_data(data: Any, symbols: Mapping[str, Symbol]) -> Int:
+    """The inverse of ``as_data``."""
+    if isinstance(data, int):
+        return data
+    if isinstance(data, str):
+        return size_of(symbols[data])
+    kind, a, b = data[0], *(from_data(d, symbols) for d in data[1:])
+    return a + b if kind == "+" else a * b if kind == "*" else _combine({"//": "floordiv"}.get(kind, kind), a, b)
+
+
+def as_python(value: Int) -> str:
+    """The size as a Python expression of the symbols' names."""
+    return build(
+        value, lambda s: s.name, lambda a, b: f"({a} + {b})", lambda a, b: f"{a} * {b}",
+        lambda kind, a, b: f"({a} // max({b}, 1))" if kind == "floordiv" else f"{kind}({a}, {b})", str,
+    )
