@@ -15,7 +15,9 @@ from typing import Any
 
 from inferno.errors import CompileError
 from inferno.runtime.worker import read_frame, write_frame
+from inferno.settings import settings
 
+DIED = "the compiler process died"
 TIMEOUT = 600.0  # seconds for one job; the longest seen is a model's fusion, under 20 s
 
 
@@ -38,7 +40,7 @@ class Worker:
             write_frame(self._process.stdin, (name, arguments))
             status, value = read_frame(self._process.stdout)
         except (EOFError, BrokenPipeError) as error:
-            raise WorkerDied(f"{label}: the compiler process died ({self._reason()}). Its last words: {self._last_words()}") from error
+            raise WorkerDied(f"{label}: {DIED} ({self._reason()}). Its last words: {self._last_words()}") from error
         finally:
             timer.cancel()
         if status == "failed":
@@ -67,10 +69,10 @@ class WorkerDied(CompileError):
 
 
 class Pool:
-    """As many workers as there are cores, started when they are first needed."""
+    """As many workers as the settings say, started when they are first needed."""
 
     def __init__(self, size: int | None = None) -> None:
-        self._size = size or min(len(os.sched_getaffinity(0)), 16)
+        self._size = size or settings().workers
         self._threads = ThreadPoolExecutor(self._size, thread_name_prefix="inferno-worker")
         self._idle: list[Worker] = []
         self._lock = threading.Lock()
