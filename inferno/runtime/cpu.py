@@ -8,16 +8,12 @@ import torch
 from torch import Tensor
 
 from inferno.errors import CompileError
+from inferno.runtime.elements import DTYPES
 from inferno.runtime.library import FUNCTIONS
 from inferno.runtime.native import BASES, FIRST, ROWS, THREADS, host_program, openmp_library
 from inferno.runtime.plan import Buffer, Launch, LibraryCall, Plan
 from inferno.targets.cpu import ENTRY, NativeCode
 
-DTYPES = {
-    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32,
-    "i16": torch.int16, "i8": torch.int8, "ui8": torch.uint8, "si8": torch.int8, "i1": torch.bool, "f8E4M3FN": torch.float8_e4m3fn,
-    "f8E5M2": torch.float8_e5m2, "complex<f32>": torch.complex64, "complex<f64>": torch.complex128,
-}
 # Two threads break even with one where a kernel touches 256 KB (4.4 us a call) and win beyond: x + 1 in float32 on two EPYC cores.
 BYTES_PER_THREAD = 1 << 17
 ALIGNMENT = 256

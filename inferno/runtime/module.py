@@ -8,7 +8,9 @@ import torch
 from inferno.capture import Argument, Signature
 from inferno.errors import InputError, LaunchError, OptionError
 from inferno.runtime.device import target_of
+from inferno.runtime.elements import DTYPES
 from inferno.runtime.kernel import Kernel, PassRecord
+from inferno.runtime.plan import Plan, read_plan
 from inferno.target import Target
 
 STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
@@ -18,7 +20,8 @@ STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
 class Program:
     """All that compiling made, as data: text by stage, compiled kernels by name, the passes as they ran.
 
-    A program that was read as IR has no signature, and no stages before the one that it was read at.
+    A program that was read as IR has no signature, and no stages before the one that it was read at.  One that comes from a
+    package has its ``plan`` as data, and of the stages those that were saved.
     """
 
     signature: Signature | None
@@ -27,6 +30,11 @@ class Program:
     kernels: dict[str, Kernel]
     constants: list[tuple[str, tuple[int, ...], bytes]]
     passes: list[PassRecord]
+    plan: Plan | None = None
+
+    def launch_plan(self) -> Plan:
+        """What the ``gpu`` stage's ``@main`` launches, as data."""
+        return self.plan or read_plan(self.stages["gpu"])
 
     def ir(self, stage: str) -> str:
         """The program's text at ``stage``, one of torch, linalg, fused, scheduled, gpu, llvm, ptx, sass."""
@@ -34,6 +42,8 @@ class Program:
             raise OptionError(f"unknown stage {stage!r}; the stages are {', '.join(STAGES)}")
         if stage in self.stages:
             return strip_locations(self.stages[stage])
+        if stage not in ("llvm", "ptx", "sass"):
+            raise OptionError(f"the text of stage {stage!r} is not held; held are {', '.join(self.stages) or 'none'}")
         if self.target.kind == "cpu" and stage in ("ptx", "sass"):
             raise OptionError(f"stage {stage!r} is for GPUs; this program was compiled for the cpu target")
         parts = []
@@ -50,11 +60,12 @@ class CompiledModule:
     Inputs must have the shapes, dtypes and device of the examples; any strides will do.  Safe to call from several threads.
     """
 
-    def __init__(self, program: Program, device: torch.device, seconds: float) -> None:
+    def __init__(self, program: Program, device: torch.device, seconds: float, interpret: bool = False) -> None:
+        """``interpret``: the plan is run without a compiler (see ``GpuExecutable``)."""
         self.program = program
         self.device = device
         self.compile_seconds = seconds
-        self._executable = _executable(program, device)
+        self._executable = _executable(program, device, interpret)
         signature = program.signature
         self._constants = [_tensor(*c).to(device) for c in program.constants]
         self._expected = [(torch.Size(a.shape), a.dtype, a.kind == "input") for a in signature.arguments]
@@ -130,14 +141,18 @@ class CompiledModule:
 
         return explain(self)
 
+    def save(self, path: Any, ir: bool = True) -> None:
+        """Write the program and its weights, as they are now, to one file that ``inferno.load`` reads; see ``package.save``."""
+        from inferno.runtime.package import save
+
+        save(self, path, ir)
+
     def __repr__(self) -> str:
         return f"CompiledModule({len(self.program.kernels)} kernels for {self.program.target.name})"
 
 
 def _tensor(element: str, shape: tuple[int, ...], data: bytes) -> torch.Tensor:
     """A constant that the compiler made, as a tensor."""
-    from inferno.runtime.cpu import DTYPES
-
     return torch.frombuffer(bytearray(data), dtype=DTYPES[element]).reshape(shape) if data else torch.empty(shape, dtype=DTYPES[element])
 
 
@@ -147,23 +162,21 @@ def _sass(kernel: Kernel) -> str:
     return disassemble(kernel.cubin) if kernel.cubin else ""
 
 
-def _executable(program: Program, device: torch.device) -> Any:
+def _executable(program: Program, device: torch.device, interpret: bool) -> Any:
     """What runs the program on ``device``; None where the program is for another machine."""
-    from inferno.runtime.plan import read_plan
-
     dtypes = [r.dtype for r in program.signature.results]
     if program.target.kind == "cpu":
         if device.type != "cpu":
             return None
         from inferno.runtime.cpu import CpuExecutable
 
-        return CpuExecutable(read_plan(program.stages["gpu"]), {n: k.llvm for n, k in program.kernels.items()}, dtypes)
+        return CpuExecutable(program.launch_plan(), {n: k.llvm for n, k in program.kernels.items()}, dtypes)
     if device.type != "cuda" or not _runs(program.target, target_of(device)):
         return None
     from inferno.runtime.executable import GpuExecutable
 
     binaries = {k.code: k.cubin or k.ptx.encode() for k in program.kernels.values() if k.ptx}
-    return GpuExecutable(read_plan(program.stages["gpu"]), binaries, device, dtypes, program.target.early_launch)
+    return GpuExecutable(program.launch_plan(), binaries, device, dtypes, program.target.early_launch, interpret)
 
 
 def _fast_call(compiled: CompiledModule) -> Any:

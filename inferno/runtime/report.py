@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from inferno.runtime.plan import Launch, LibraryCall, read_plan
+from inferno.runtime.plan import Launch, LibraryCall
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ def human(value: float, base: int, unit: str) -> str:
 def explain(compiled) -> Report:
     """The report of a CompiledModule."""
     program = compiled.program
-    plan = read_plan(program.stages["gpu"])
+    plan = program.launch_plan()
     first: dict[str, Launch | LibraryCall] = {}
     sources: dict[str, dict[str, None]] = {}
-    counts = _calls(program.stages["scheduled"])
+    counts = _calls(program.stages.get("scheduled", ""))
     by_code = {k.code: n for n, k in program.kernels.items() if k.code}
     for step in plan.steps:
         code = step.kernel.split("::")[0]
