@@ -1,0 +1,37 @@
+"""Operations along a dimension, of tensors that have none: torch takes them as one element in a row.
+
+torch-mlir lowers many of them for one dimension or more alone; for none it fails, gives a wrong shape or does not end.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+aten = torch.ops.aten
+
+
+def _as_row(operator: Any) -> Callable:
+    """``operator`` on tensors of one element, for an input without dimensions; its results lose the dimension again."""
+
+    def decomposition(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(x, Tensor) or x.dim():
+            return NotImplemented
+        row = tree_map(lambda v: v.unsqueeze(0) if isinstance(v, Tensor) and not v.dim() else v, (x, *args))
+        found = operator(*row, **kwargs)
+        return tree_map(lambda t: t.reshape(()) if isinstance(t, Tensor) else t, found)
+
+    return decomposition
+
+
+TABLE = {
+    operator: _as_row(operator) for operator in (
+        aten._softmax.default, aten._log_softmax.default, aten.cumsum.default, aten.cumprod.default, aten.sort.default, aten.topk.default,
+        aten.kthvalue.default, aten.logsumexp.default, aten.max.dim, aten.min.dim, aten.amax.default, aten.amin.default,
+        aten.argmax.default, aten.argmin.default, aten.gather.default, aten.scatter.src, aten.scatter.value, aten.scatter_add.default,
+        aten.scatter_reduce.two, aten.index_select.default, aten.index_add.default, aten.index_copy.default, aten.index_fill.int_Scalar,
+        aten.flip.default, aten.roll.default, aten.mode.default, aten.prod.dim_int, aten.sum.dim_IntList, aten.mean.dim, aten.all.dim, aten.any.dim,
+    )
+}
