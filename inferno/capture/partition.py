@@ -1,0 +1,271 @@
+"""Cut a graph of ATen operations into pieces that are compiled and pieces that run in eager, as few as possible.
+
+A view is free: whoever reads it makes it, from the tensor that it is a view of.  So only the other operations are divided;
+between two pieces that are compiled stands at least one operation that cannot be, and operations with an effect (random
+numbers, collectives, writes) keep their order.
+"""
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch.fx import Graph, Node
+
+# Where a graph has eager pieces, a compiled piece of fewer operations is not worth a segment's call (2 us): eager runs it as fast.
+_LEAST_OPERATIONS = 2
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Operations that run together, in order: as compiled kernels, or one by one in eager."""
+
+    compiled: bool
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A compiled piece as a graph of its own: ``graph``'s placeholders are ``inputs`` of the whole graph and its results
+    ``outputs`` there, both in dense row-major order: where a tensor has another order of dimensions, the graph permutes it."""
+
+    graph: Graph
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+
+
+def partition(graph: Graph, refused: Mapping[Node, str]) -> list[Piece]:
+    """The pieces of ``graph``, in an order that they can run in.  ``refused`` holds the nodes that cannot be compiled."""
+    nodes = [n for n in graph.nodes if n.op in ("call_function", "call_module", "call_method") and not is_free(n, refused)]
+    before = {n: _needs(n, refused) for n in nodes}
+    for earlier, later in _ordered(nodes):
+        before[later].add(earlier)
+    waves = _waves(nodes, before, refused)
+    if not any(not p.compiled for p in waves):
+        return waves
+    small = [Piece(p.compiled and len(_operations(p)) >= _LEAST_OPERATIONS, p.nodes) for p in waves]
+    merged: list[Piece] = []
+    for piece in small:
+        if merged and merged[-1].compiled == piece.compiled:
+            merged[-1] = Piece(piece.compiled, (*merged[-1].nodes, *piece.nodes))
+        else:
+            merged.append(piece)
+    return merged
+
+
+def is_view(node: Node) -> bool:
+    """Whether the operation gives a view of its first argument."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
+
+
+def is_free(node: Node, refused: Mapping[Node, str]) -> bool:
+    """Whether the readers of ``node`` make it: a view, or an element of what an operation returned."""
+    if node in refused or not node.all_input_nodes:
+        return False
+    return is_view(node) or node.target is operator.getitem
+
+
+def dense_order(value: torch.Tensor) -> tuple[int, ...] | None:
+    """The order of dimensions, outermost first, in which a tensor is dense; None if it has gaps or overlaps."""
+    sizes, strides = value.shape, value.stride()
+    if value.is_contiguous():
+        return tuple(range(len(sizes)))
+    order = sorted(range(len(sizes)), key=lambda i: (-strides[i], i) if sizes[i] != 1 else (-strides[i], i))
+    step = 1
+    for i in reversed(order):
+        if sizes[i] != 1 and strides[i] != step:
+            return None
+        step *= sizes[i]
+    return tuple(order)
+
+
+def extract(piece: Piece, graph: Graph, refused: Mapping[Node, str]) -> Part:
+    """The piece as a graph of its own."""
+    return _Extraction(piece, refused).part(_wanted(piece, graph, refused))
+
+
+def _needs(node: Node, refused: Mapping[Node, str]) -> set[Node]:
+    """The operations that must have run before ``node``, looking through what is free."""
+    found, todo = set(), list(node.all_input_nodes)
+    while todo:
+        value = todo.pop()
+        if value.op in ("placeholder", "get_attr"):
+            continue
+        if is_free(value, refused):
+            todo += value.all_input_nodes
+        else:
+            found.add(value)
+    return found
+
+
+def _ordered(nodes: list[Node]) -> list[tuple[Node, Node]]:
+    """Pairs that must keep their order beyond what data says."""
+    pairs: list[tuple[Node, Node]] = []
+    last: dict[str, Node] = {}
+    barrier: Node | None = None
+    for i, node in enumerate(nodes):
+        if barrier is not None:
+            pairs.append((barrier, node))
+        effect = _effect(node)
+        if effect == "write":  # it may change what anyone reads
+            pairs += [(n, node) for n in nodes[:i]]
+            barrier = node
+        elif effect:
+            if effect in last:
+                pairs.append((last[effect], node))
+            last[effect] = node
+    return pairs
+
+
+def _effect(node: Node) -> str:
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        if target._schema.is_mutable:
+            return "write"
+        if torch.Tag.nondeterministic_seeded in target.tags:
+            return "random"
+        if target.namespace in ("_c10d_functional", "c10d_functional", "_dtensor", "c10d"):
+            return "collective"
+        return ""
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return "write"
+    return ""
+
+
+def _waves(nodes: list[Node], before: dict[Node, set[Node]], refused: Mapping[Node, str]) -> list[Piece]:
+    """Alternately all compiled operations that can run, and all eager ones."""
+    pieces: list[Piece] = []
+    left, done, compiled = nodes, set(), True
+    while left:
+        wave, rest = [], []
+        for node in left:
+            if (node not in refused) == compiled and before[node] <= done:
+                wave.append(node)
+                done.add(node)
+            else:
+                rest.append(node)
+        if wave:
+            pieces.append(Piece(compiled, tuple(wave)))
+        left, compiled = rest, not compiled
+    return pieces
+
+
+def _operations(piece: Piece) -> list[Node]:
+    """The operations that read or compute something; numbers and constants cost nothing."""
+    return [n for n in piece.nodes if n.all_input_nodes and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
+
+
+def _wanted(piece: Piece, graph: Graph, refused: Mapping[Node, str]) -> list[Node]:
+    """The tensors made in the piece that someone outside of it reads, through views or not."""
+    inside = set(piece.nodes)
+    wanted: dict[Node, None] = {}
+    for node in graph.nodes:
+        if node in inside or (node.op != "output" and is_free(node, refused)):
+            continue
+        for value in node.all_input_nodes:
+            base = base_of(value, refused)
+            if (base.args[0] if base.target is operator.getitem else base) in inside:
+                wanted[base] = None
+    return list(wanted)
+
+
+def base_of(value: Node, refused: Mapping[Node, str]) -> Node:
+    """The tensor that ``value`` is a view of, or itself."""
+    while is_free(value, refused):
+        source = value.args[0]
+        if value.target is operator.getitem and not (is_free(source, refused) and is_view(source)):
+            break
+        value = source
+    return value
+
+
+@dataclass
+class _Extraction:
+    """Copies the operations of a piece, the views that they read included, into a new graph."""
+
+    piece: Piece
+    refused: Mapping[Node, str]
+    graph: Graph = field(default_factory=Graph)
+    copies: dict[Node, Node] = field(default_factory=dict)
+    inputs: list[Node] = field(default_factory=list)
+
+    def part(self, wanted: list[Node]) -> Part:
+        inside = set(self.piece.nodes)
+        external = {}
+        for node in self.piece.nodes:
+            for value in node.all_input_nodes:
+                self._externals(value, inside, external)
+        for value in external:  # placeholders stand first in a graph
+            self._placeholder(value)
+        for value in external:
+            self._restore(value)
+        for node in self.piece.nodes:
+            for value in node.all_input_nodes:
+                self._copy_free(value)
+            self._copy(node)
+        results = []
+        for value in wanted:
+            self._copy_free(value)
+            results.append(self._dense(value))
+        self.graph.output(tuple(results))
+        return Part(self.graph, tuple(self.inputs), tuple(wanted))
+
+    def _externals(self, value: Node, inside: set[Node], found: dict[Node, None]) -> None:
+        if value in inside:
+            return
+        if is_free(value, self.refused):
+            source = value.args[0]
+            # An element of what an eager operation returned is a value of its own; everything else free is made here.
+            if value.target is operator.getitem and source not in inside and not is_free(source, self.refused):
+                found[value] = None
+                return
+            for operand in value.all_input_nodes:
+                self._externals(operand, inside, found)
+            return
+        found[value] = None
+
+    def _placeholder(self, value: Node) -> None:
+        example = value.meta["val"]
+        node = self.graph.placeholder(value.name)
+        self.inputs.append(value)
+        self.copies[value] = node
+        order = dense_order(example) if isinstance(example, torch.Tensor) else None
+        node.meta = dict(value.meta)
+        if order is not None and order != tuple(range(len(order))):
+            node.meta = {**_plain(value.meta), "val": example.permute(order)}
+
+    def _restore(self, value: Node) -> None:
+        """Where the tensor has another order of dimensions in memory, the graph reads it permuted."""
+        example, node = value.meta["val"], self.copies[value]
+        order = dense_order(example) if isinstance(example, torch.Tensor) else None
+        if order is not None and order != tuple(range(len(order))):
+            inverse = [order.index(i) for i in range(len(order))]
+            self.copies[value] = self._call(torch.ops.aten.permute.default, (node, inverse), value.meta, example)
+
+    def _dense(self, value: Node) -> Node:
+        example, node = value.meta["val"], self.copies[value]
+        order = dense_order(example)
+        if order is None or order == tuple(range(len(order))):
+            return node
+        return self._call(torch.ops.aten.permute.default, (node, list(order)), value.meta, example.permute(order))
+
+    def _call(self, target: object, args: tuple, meta: dict, value: torch.Tensor) -> Node:
+        node = self.graph.call_function(target, args)
+        node.meta = {**_plain(meta), "val": value}
+        return node
+
+    def _copy_free(self, value: Node) -> None:
+        if value in self.copies or not is_free(value, self.refused):
+            return
+        for operand in value.all_input_nodes:
+            self._copy_free(operand)
+        self._copy(value)
+
+    def _copy(self, node: Node) -> None:
+        if node not in self.copies:
+            self.copies[node] = self.graph.node_copy(node, lambda n: self.copies[n])
+
+
+def _plain(meta: dict) -> dict:
+    """The metadata without the importer's second description of the tensor."""
+    return {k: v for k, v in meta.items() if k != "tensor_meta"}

@@ -1,0 +1,99 @@
+"""Which operations of a graph are known to have no way into the compiler, and why."""
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+aten = torch.ops.aten
+
+_NAMESPACES = ("aten", "prims", "quantized_decomposed")
+_RESIZES = {aten.resize.default, aten.resize_.default, aten.resize_as.default, aten.resize_as_.default}
+
+_DTYPES = {
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64, torch.int32,
+    torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128,
+}
+
+
+def refusal(node: Node) -> str | None:
+    """Why the operation cannot be compiled, as far as that is known before it is tried."""
+    target = node.target
+    if target in (aten.repeat.default, aten.tile.default) and 0 in node.args[1]:
+        return "repeating zero times ends torch-mlir's process"
+    if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
+        return "it draws random numbers, which would not be torch's; call eval() on a model with dropout"
+    if target in (aten.index_put.default, aten._unsafe_index_put.default) and any(
+        i is not None and i.meta["val"].dtype in (torch.bool, torch.uint8) for i in node.args[1]
+    ):
+        return "how many elements its mask selects depends on the data"
+    if target in _RESIZES:
+        return "it changes a tensor's size in place"
+    for value in _tensors(node.meta.get("val")):
+        if value.dtype not in _DTYPES:
+            return f"its result is of {value.dtype}, which no stage knows"
+        if free_unbacked_symbols(value):
+            return "its result's shape depends on the data"
+    return None
+
+
+def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
+    """The operations of a graph that run in eager, with the reasons; those that give no tensor among them.
+
+    Known from the graph alone: the import may yet fail on others.
+    """
+    found: dict[Node, str] = {}
+    for node in graph.nodes:
+        if node.op in ("call_module", "call_method"):
+            found[node] = "it is a call of Python"
+        elif node.op == "call_function" and node.target is not operator.getitem:
+            reason = _foreign(node) or refusal(node) or _elsewhere(node, device)
+            if reason:
+                found[node] = reason
+    return found
+
+
+def _foreign(node: Node) -> str | None:
+    """Why an operation that is not ATen's, or not a function of tensors, is left alone."""
+    target = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return "it takes functions as arguments"
+    if not isinstance(target, torch._ops.OpOverload):
+        return "it computes with numbers of the host"
+    if target.namespace not in _NAMESPACES:
+        return "it is a custom operation"
+    if target._schema.is_mutable:
+        return "it writes to its argument"
+    made = list(_tensors(node.meta.get("val")))
+    if not made:
+        return "it gives no tensor"
+    for value in (*made, *(v for n in node.all_input_nodes for v in _tensors(n.meta.get("val")))):
+        if value.layout is not torch.strided:
+            return f"it works on a tensor of layout {str(value.layout).removeprefix('torch.')}"
+        if type(value) is not torch._subclasses.FakeTensor and type(value) is not torch.Tensor:
+            return f"it works on a {type(value).__name__}"
+    if target is aten.as_strided.default:
+        return "it depends on how its argument lies in memory"
+    return None
+
+
+def _elsewhere(node: Node, device: torch.device) -> str | None:
+    for value in _tensors(node.meta.get("val")):
+        if value.device != device:
+            return f"its result is on {value.device}"
+    for operand in node.all_input_nodes:
+        for value in _tensors(operand.meta.get("val")):
+            if value.device != device and not (value.device.type == "cpu" and value.dim() == 0):
+                return f"its operand is on {value.device}"
+    return None
+
+
+def _tensors(value: Any) -> Iterable[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            yield from _tensors(v)
