@@ -3,17 +3,19 @@
 import functools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from inferno.capture import Captured, Signature, capture
 from inferno.errors import InputError, PassError
-from inferno.runtime import jobs
+from inferno.runtime.cache import Cache, kernel_key, open_cache, program_key
 from inferno.runtime.device import find_device, target_of
+from inferno.runtime.kernel import Kernel, PassRecord
 from inferno.runtime.module import STAGES, CompiledModule, Program
-from inferno.runtime.workers import WorkerDied, pool
+from inferno.runtime.workers import DIED, WorkerDied, pool
 from inferno.target import Target, find_target
 
 log = logging.getLogger(__name__)
@@ -114,8 +116,30 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], target: str | None
 
 
 def build_program(captured: Captured, target: Target, tf32: bool = False, record: bool = False) -> Program:
-    """Everything past the ``torch`` stage, in worker processes.  With ``record`` the passes' texts are kept."""
-    return build_from("torch", captured.text, target, tf32, record, signature=captured.signature)
+    """Everything past the ``torch`` stage: from the cache, else in worker processes.  With ``record`` it is compiled in any
+    case, and the passes' texts are kept."""
+    kept = None if record else open_cache()
+    if kept is None:
+        return build_from("torch", captured.text, target, tf32, record, signature=captured.signature)
+    key = program_key(captured.text, target, {"tf32": tf32})
+    program = load_or_build(kept, key, target, lambda: build_from("torch", captured.text, target, tf32))
+    return replace(program, signature=captured.signature)
+
+
+def load_or_build(kept: Cache, key: str, target: Target, build: Callable[[], Program]) -> Program:
+    """The program of this key, compiled by ``build`` and kept where there is none.  Of several processes that want the same
+    program one compiles it, and the others wait."""
+    program = kept.load_program(key, target)
+    if program is None:
+        with kept.lock(key):
+            program = kept.load_program(key, target)  # another process may have made it meanwhile
+            if program is None:
+                program = build()
+                if not any(DIED in kernel.note for kernel in program.kernels.values()):  # next time it may live
+                    kept.save_program(key, program)
+                return program
+    _warn(program.kernels.values())
+    return program
 
 
 def build_from(
@@ -123,7 +147,7 @@ def build_from(
 ) -> Program:
     """Everything past ``stage``, which ``text`` is at, and no more than ``last`` needs."""
     workers, wanted = pool(), STAGES.index(last)
-    stages, passes, kernels, constants = {stage: text}, [], [], []
+    stages, passes, kernels, constants, plan = {stage: text}, [], [], [], None
     if stage == "torch" and wanted > STAGES.index("torch"):
         stages["linalg"], imported = _import(text, record)
         passes += imported
@@ -133,32 +157,41 @@ def build_from(
         stages, passes, constants = {**stages, **fused.stages}, [*passes, *fused.passes], fused.constants
         if wanted > STAGES.index("scheduled"):
             kernels = _build_kernels(fused.kernels, target)
-            for kernel in kernels:
-                if kernel.note:
-                    log.warning("kernel @%s: %s; another generator made it", kernel.name, kernel.note)
-            stages["gpu"] = workers.run(
+            _warn(kernels)
+            stages["gpu"], plan = workers.run(
                 "planning the launches", "plan", scheduled=stages["scheduled"], modules={k.name: k.module for k in kernels},
             )
     elif stage == "gpu" and wanted > STAGES.index("gpu"):
         kernels = workers.run("assembling the kernels", "assemble", text=text, target=target.name)
-    return Program(signature, target, stages, {k.name: k for k in kernels}, constants, passes)
+    return Program(signature, target, stages, {k.name: k for k in kernels}, constants, passes, plan)
 
 
-def _build_kernels(texts: dict[str, str], target: Target) -> list[jobs.Kernel]:
-    """Every kernel, in parallel; one whose compiler process died is made by the last generator instead."""
+def _warn(kernels: Iterable[Kernel]) -> None:
+    for kernel in kernels:
+        if kernel.note:
+            log.warning("kernel @%s: %s; another generator made it", kernel.name, kernel.note)
+
+
+def _build_kernels(texts: dict[str, str], target: Target) -> list[Kernel]:
+    """Every kernel, from the cache or compiled, in parallel; one whose compiler process died is made by the last generator
+    instead."""
+    kept = open_cache()
+    keys = {name: kernel_key(text, target) for name, text in texts.items()} if kept else {}
+    found = {name: kernel for name, key in keys.items() if (kernel := kept.load_kernel(key))}
     labels = {name: f"kernel @{name} for {target.name}" for name in texts}
-    futures = {name: pool().submit(labels[name], "build", text=text, target=target.name) for name, text in texts.items()}
-    made = []
+    futures = {name: pool().submit(labels[name], "build", text=text, target=target.name) for name, text in texts.items() if name not in found}
     for name, future in futures.items():
         try:
-            made.append(future.result())
+            found[name] = future.result()
+            if kept:
+                kept.save_kernel(keys[name], found[name], target)
         except WorkerDied as error:
             reason = str(error).splitlines()[0]
-            made.append(pool().run(labels[name], "build_instead", text=texts[name], target=target.name, reason=reason))
-    return made
+            found[name] = pool().run(labels[name], "build_instead", text=texts[name], target=target.name, reason=reason)
+    return [found[name] for name in texts]
 
 
-def _import(text: str, record: bool) -> tuple[str, list[jobs.PassRecord]]:
+def _import(text: str, record: bool) -> tuple[str, list[PassRecord]]:
     from inferno.capture import explain_failure
 
     try:

@@ -10,6 +10,8 @@ from inferno.mlir import func, ir, new_context, walk
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.kernel import Kernel, PassRecord
+from inferno.runtime.plan import Plan
+from inferno.runtime.plan_reader import read_module
 from inferno.schedule.assign import choosers, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
@@ -185,8 +187,9 @@ def stage_of(text: str, target: str) -> str:
     return "scheduled" if all(ATTRIBUTE in k.attributes for k in kernels(module)) else "fused"
 
 
-def plan(scheduled: str, modules: dict[str, str]) -> str:
-    """``scheduled`` and the generated kernels -> the ``gpu`` stage: every kernel's code, and ``@main`` as a launch plan."""
+def plan(scheduled: str, modules: dict[str, str]) -> tuple[str, Plan]:
+    """``scheduled`` and the generated kernels -> the ``gpu`` stage, every kernel's code and ``@main`` as a launch plan; and
+    that plan as data."""
     module = parse(scheduled)
     with module.context, ir.Location.unknown():
         for kernel in kernels(module):
@@ -197,7 +200,7 @@ def plan(scheduled: str, modules: dict[str, str]) -> str:
         if any(o.operation.name == "gpu.module" for o in module.body.operations):
             module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
     run_pipeline(module, "plan-launches,plan-memory")
-    return print_module(module)
+    return print_module(module), read_module(module)
 
 
 class _Recorder:

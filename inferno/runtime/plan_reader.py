@@ -9,7 +9,11 @@ from inferno.runtime.plan import Buffer, Launch, LibraryCall, Output, Plan, Tens
 
 def read(text: str) -> Plan:
     """The plan of a module at the ``gpu`` stage, after plan-launches and plan-memory."""
-    module = ir.Module.parse(text, new_context())
+    return read_module(ir.Module.parse(text, new_context()))
+
+
+def read_module(module: ir.Module) -> Plan:
+    """As ``read``, of the module itself."""
     main = next(o for o in module.body.operations if o.operation.name == "func.func" and o.name.value == "main")
     reader = _Reader(main)
     steps = [reader.step(o.operation) for o in main.regions[0].blocks[0].operations if o.operation.name in ("inferno.launch", "inferno.library")]
