@@ -17,6 +17,7 @@ config.test_source_root = str(root)
 config.test_exec_root = str(root / "build" / "lit")
 config.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
 config.environment["OMP_NUM_THREADS"] = "1"
+config.environment["INFERNO_CACHE"] = "0"  # a test compiles what it tests
 
 filecheck = os.environ.get("FILECHECK", f"{sys.executable} -m filecheck")
 config.substitutions += [
