@@ -70,7 +70,7 @@ def dense_order(value: torch.Tensor) -> tuple[int, ...] | None:
     sizes, strides = value.shape, value.stride()
     if value.is_contiguous():
         return tuple(range(len(sizes)))
-    order = sorted(range(len(sizes)), key=lambda i: (-strides[i], i) if sizes[i] != 1 else (-strides[i], i))
+    order = sorted(range(len(sizes)), key=lambda i: (-strides[i], i))
     step = 1
     for i in reversed(order):
         if sizes[i] != 1 and strides[i] != step:

@@ -65,9 +65,9 @@ class CompiledModule:
         self.program = program
         self.device = device
         self.compile_seconds = seconds
-        self._executable = _executable(program, device, interpret)
         signature = program.signature
-        self._constants = [_tensor(*c).to(device) for c in program.constants]
+        self._executable = make_executable(program, device, [r.dtype for r in signature.results], interpret)
+        self._constants = constants_of(program, device)
         self._expected = [(torch.Size(a.shape), a.dtype, a.kind == "input") for a in signature.arguments]
         self._mutations = [(i, r.target) for i, r in enumerate(signature.results) if r.kind == "mutation"]
         self._outputs = [i for i, r in enumerate(signature.results) if r.kind == "output"]
@@ -157,21 +157,25 @@ def _tensor(element: str, shape: tuple[int, ...], data: bytes) -> torch.Tensor:
 
 
 def _sass(kernel: Kernel) -> str:
-    from inferno.targets.nvptx import disassemble
+    from inferno.targets.sass import disassemble
 
     return disassemble(kernel.cubin) if kernel.cubin else ""
 
 
-def _executable(program: Program, device: torch.device, interpret: bool) -> Any:
-    """What runs the program on ``device``; None where the program is for another machine."""
-    dtypes = [r.dtype for r in program.signature.results]
+def constants_of(program: Program, device: torch.device) -> list[torch.Tensor]:
+    """The constants that became arguments behind the program's own."""
+    return [_tensor(*c).to(device) for c in program.constants]
+
+
+def make_executable(program: Program, device: torch.device, dtypes: list[torch.dtype], interpret: bool = False) -> Any:
+    """What runs the program on ``device``; None where the program is for another machine.  ``dtypes`` are the results'."""
     if program.target.kind == "cpu":
         if device.type != "cpu":
             return None
         from inferno.runtime.cpu import CpuExecutable
 
         return CpuExecutable(program.launch_plan(), {n: k.llvm for n, k in program.kernels.items()}, dtypes)
-    if device.type != "cuda" or not _runs(program.target, target_of(device)):
+    if device.type != "cuda" or not runs(program.target, target_of(device)):
         return None
     from inferno.runtime.executable import GpuExecutable
 
@@ -192,7 +196,7 @@ def _fast_call(compiled: CompiledModule) -> Any:
     )
 
 
-def _runs(code: Target, machine: Target) -> bool:
+def runs(code: Target, machine: Target) -> bool:
     """Whether code for one target runs on a machine of another: the same, or a later one of the same major version."""
     same_major = code.capability // 10 == machine.capability // 10
     return code == machine or (same_major and code.capability <= machine.capability and not code.hopper)
