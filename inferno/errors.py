@@ -2,7 +2,10 @@
 
 
 class InfernoError(Exception):
-    """Base of every error that Inferno raises on purpose."""
+    """Base of every error that Inferno raises on purpose.  ``lasting``: the same attempt would fail again; not so where a
+    process was killed or a disk was full."""
+
+    lasting = True
 
 
 class CaptureError(InfernoError):

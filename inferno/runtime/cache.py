@@ -18,7 +18,7 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from inferno.errors import PlanError
+from inferno.errors import CompileError, InfernoError, PassError, PlanError, UnsupportedOperation
 from inferno.runtime.kernel import Kernel, PassRecord
 from inferno.runtime.module import Program
 from inferno.runtime.plan_data import plan_from_dict
@@ -81,10 +81,12 @@ class Cache:
         self.store.write(KERNEL, key, {"name": kernel.name, "target": target.name, "made": time.time(), "kernel": facts}, parts)
 
     def load_program(self, key: str, target: Target) -> Program | None:
-        """The program, without its signature."""
+        """The program, without its signature; where it failed to compile, the error is raised."""
         found = self.store.read(PROGRAM, key)
         if found is None:
             return None
+        if "failed" in found[0]:
+            raise _read_failure(found[0])
         with self._discarding(PROGRAM, key):
             return _read_program(*found, target)
         return None
@@ -93,6 +95,16 @@ class Cache:
         """Keep a program, but for its signature and what its passes printed."""
         header, parts = _write_program(program)
         self.store.write(PROGRAM, key, {"target": program.target.name, "made": time.time(), **header}, parts)
+
+    def save_failure(self, key: str, error: InfernoError, target: Target) -> None:
+        """Keep why a program does not compile, if it is sure to fail again."""
+        cause: BaseException | None = error
+        while isinstance(cause, InfernoError):
+            if not cause.lasting:
+                return
+            cause = cause.__cause__
+        header = {"name": type(error).__name__, "target": target.name, "made": time.time(), "failed": str(error)}
+        self.store.write(PROGRAM, key, header, {})
 
     def load_facts(self, kind: str, key: str) -> dict[str, Any] | None:
         """Plain data that was kept by ``save_facts``."""
@@ -117,6 +129,11 @@ class Cache:
             yield
         except (PlanError, ValueError, KeyError, TypeError, AttributeError) as error:
             self.store.discard(kind, key, f"{type(error).__name__}: {error}")
+
+
+def _read_failure(header: dict[str, Any]) -> InfernoError:
+    known = {c.__name__: c for c in (CompileError, PassError, UnsupportedOperation)}
+    return known.get(header.get("name"), CompileError)(header["failed"])
 
 
 _TEXTS = ("module", "llvm", "ptx")

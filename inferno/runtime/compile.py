@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from inferno.capture import Captured, Signature, capture
-from inferno.errors import InputError, PassError
+from inferno.errors import InfernoError, InputError, PassError
 from inferno.runtime.cache import Cache, kernel_key, open_cache, program_key
 from inferno.runtime.device import find_device, target_of
 from inferno.runtime.kernel import Kernel, PassRecord
 from inferno.runtime.module import STAGES, CompiledModule, Program
-from inferno.runtime.workers import DIED, WorkerDied, pool
+from inferno.runtime.workers import WorkerDied, pool
 from inferno.target import Target, find_target
 
 log = logging.getLogger(__name__)
@@ -118,24 +118,33 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], target: str | None
 def build_program(captured: Captured, target: Target, tf32: bool = False, record: bool = False) -> Program:
     """Everything past the ``torch`` stage: from the cache, else in worker processes.  With ``record`` it is compiled in any
     case, and the passes' texts are kept."""
-    kept = None if record else open_cache()
-    if kept is None:
+    if record:
         return build_from("torch", captured.text, target, tf32, record, signature=captured.signature)
-    key = program_key(captured.text, target, {"tf32": tf32})
-    program = load_or_build(kept, key, target, lambda: build_from("torch", captured.text, target, tf32))
-    return replace(program, signature=captured.signature)
+    return replace(build_text(captured.text, target, tf32), signature=captured.signature)
+
+
+def build_text(text: str, target: Target, tf32: bool = False) -> Program:
+    """The program of a ``torch`` module's text, from the cache or compiled; it has no signature."""
+    kept = open_cache()
+    if kept is None:
+        return build_from("torch", text, target, tf32)
+    return load_or_build(kept, program_key(text, target, {"tf32": tf32}), target, lambda: build_from("torch", text, target, tf32))
 
 
 def load_or_build(kept: Cache, key: str, target: Target, build: Callable[[], Program]) -> Program:
-    """The program of this key, compiled by ``build`` and kept where there is none.  Of several processes that want the same
-    program one compiles it, and the others wait."""
+    """The program of this key, compiled by ``build`` and kept where there is none; or the error that it failed with, which is
+    kept as well.  Of several processes that want the same program one compiles it, and the others wait."""
     program = kept.load_program(key, target)
     if program is None:
         with kept.lock(key):
             program = kept.load_program(key, target)  # another process may have made it meanwhile
             if program is None:
-                program = build()
-                if not any(DIED in kernel.note for kernel in program.kernels.values()):  # next time it may live
+                try:
+                    program = build()
+                except InfernoError as error:
+                    kept.save_failure(key, error, target)
+                    raise
+                if all(kernel.lasting for kernel in program.kernels.values()):
                     kept.save_program(key, program)
                 return program
     _warn(program.kernels.values())
@@ -187,7 +196,10 @@ def _build_kernels(texts: dict[str, str], target: Target) -> list[Kernel]:
                 kept.save_kernel(keys[name], found[name], target)
         except WorkerDied as error:
             reason = str(error).splitlines()[0]
-            found[name] = pool().run(labels[name], "build_instead", text=texts[name], target=target.name, reason=reason)
+            instead = pool().run(labels[name], "build_instead", text=texts[name], target=target.name, reason=reason)
+            found[name] = replace(instead, lasting=error.lasting)
+            if kept and error.lasting:
+                kept.save_kernel(keys[name], found[name], target)
     return [found[name] for name in texts]
 
 

@@ -85,6 +85,8 @@ def build(text: str, target: str) -> Kernel:
     machine = find_target(target)
     try:
         made = _build(parse(text), machine)
+    except (OSError, MemoryError):  # the machine's fault, and the last generator would meet it too
+        raise
     except Exception as error:
         made = build_instead(text, target, f"{type(error).__name__}: {error}".splitlines()[0])
     return replace(made, seconds=time.perf_counter() - begin)

@@ -17,7 +17,8 @@ class PassRecord:
 @dataclass(frozen=True)
 class Kernel:
     """One kernel, compiled: ``module`` holds its launcher and its code, which is called ``code`` there and in the plan;
-    ``resources`` are by entry point."""
+    ``resources`` are by entry point; ``note`` says why another generator than the one it was scheduled for made it, and it is
+    ``lasting`` unless the reason was a passing one."""
 
     name: str
     module: str
@@ -31,3 +32,4 @@ class Kernel:
     flops: int = 0
     bytes: int = 0
     note: str = ""
+    lasting: bool = True

@@ -50,7 +50,7 @@ def main() -> None:
         except Exception as error:  # whatever it is, the process that asked has to hear of it
             import traceback
 
-            answer = ("raised", f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
+            answer = ("hindered" if isinstance(error, (OSError, MemoryError)) else "raised", f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
         write_frame(answers, answer)
 
 

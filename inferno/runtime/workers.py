@@ -6,6 +6,7 @@ program, start in 0.3 s, and end with the process that started them (their input
 
 import atexit
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,8 +18,9 @@ from inferno.errors import CompileError
 from inferno.runtime.worker import read_frame, write_frame
 from inferno.settings import settings
 
-DIED = "the compiler process died"
 TIMEOUT = 600.0  # seconds for one job; the longest seen is a model's fusion, under 20 s
+
+_KILLED = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # by somebody, and not by what it compiled
 
 
 class Worker:
@@ -40,23 +42,25 @@ class Worker:
             write_frame(self._process.stdin, (name, arguments))
             status, value = read_frame(self._process.stdout)
         except (EOFError, BrokenPipeError) as error:
-            raise WorkerDied(f"{label}: {DIED} ({self._reason()}). Its last words: {self._last_words()}") from error
+            code = self._process.wait()
+            reason = f"signal {-code}" if code < 0 else f"exit code {code}"
+            died = WorkerDied(f"{label}: the compiler process died ({reason}). Its last words: {self._last_words()}")
+            died.lasting = -code not in _KILLED
+            raise died from error
         finally:
             timer.cancel()
         if status == "failed":
             raise value
-        if status == "raised":
-            raise CompileError(f"{label}: {value}")
+        if status in ("raised", "hindered"):
+            failed = CompileError(f"{label}: {value}")
+            failed.lasting = status == "raised"
+            raise failed
         return value
 
     def close(self) -> None:
         self._process.stdin.close()
         self._process.kill()
         self._process.wait()
-
-    def _reason(self) -> str:
-        code = self._process.wait()
-        return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def _last_words(self) -> str:
         self._log.seek(0, os.SEEK_END)
