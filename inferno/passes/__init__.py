@@ -9,6 +9,7 @@ from importlib import import_module
 
 _PASSES = {
     # torch -> linalg
+    "name-symbols": "inferno.passes.name_symbols:name_symbols",
     "trim-windows": "inferno.passes.trim_windows:trim_windows",
     "check-import": "inferno.passes.check_import:check_import",
     # linalg -> fused

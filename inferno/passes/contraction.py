@@ -18,6 +18,8 @@ from inferno.passes.generics import (
     Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_generic, kinds, loop_sizes, maps, outputs, substitute, yielded,
 )
 from inferno.passes.locations import merge
+from inferno.passes.shapes import function_of
+from inferno.passes.shapes import sizes as tensor_sizes
 
 _EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"}
 _MULTIPLY, _ADD = {"arith.mulf", "arith.muli"}, {"arith.addf", "arith.addi"}
@@ -124,7 +126,7 @@ def _selected(op: ir.Operation, value: ir.Value) -> tuple[ir.Value, ir.Value] | 
         if index is None or index.name != "linalg.index" or limit is None or limit.name != "arith.constant":
             return None
         loop = ir.IntegerAttr(index.attributes["dim"]).value
-        if loop not in reductions or sizes[loop] is None or ir.IntegerAttr(limit.attributes["value"]).value != sizes[loop] - 1:
+        if loop not in reductions or not isinstance(sizes[loop], int) or ir.IntegerAttr(limit.attributes["value"]).value != sizes[loop] - 1:
             return None
         seen.add(loop)
     return (select.operands[1], select.operands[2]) if all(sizes[i] == 1 for i in reductions - seen) else None
@@ -169,7 +171,7 @@ def can_fuse(op: ir.Operation) -> bool:
     A reduction of one step alone is no sum: canonicalization would fold the selection, and leave a form that is not this one.
     """
     sizes = [s for s, k in zip(loop_sizes(op), kinds(op)) if k == REDUCTION]
-    return zero_start(op) is not None and all(s is not None and s > 0 for s in sizes) and any(s > 1 for s in sizes)
+    return zero_start(op) is not None and all(isinstance(s, int) and s > 0 for s in sizes) and any(s > 1 for s in sizes)
 
 
 def build_fused(contraction: ir.Operation, prologues: Sequence[ir.Operation | None], epilogue: ir.Operation | None, read: int = -1) -> ir.Operation:
@@ -238,7 +240,7 @@ def _destinations(contraction, epilogue, loops_after, accumulator_map, start, el
     type_ = destination.type
     # A kernel's destination stays; anything else may be made by what the fused operation replaces.
     if not isinstance(destination, ir.BlockArgument):
-        destination = tensor.EmptyOp(list(type_.shape), type_.element_type).result
+        destination = tensor.EmptyOp(tensor_sizes(destination, function_of(contraction)), type_.element_type).result
     if type_.element_type == element:
         return [linalg.fill(start, outs=[destination])], [result_map]
     return [outputs(contraction)[0], destination], [accumulator_map, result_map]

@@ -4,7 +4,7 @@ A layout is only a way of addressing: a matmul with a transposed weight is the s
 """
 
 from inferno.mlir import ir, linalg, owner, rewrite, run_upstream, walk
-from inferno.passes.generics import body, build, clone_body, dims, inputs, inverse, is_copy, is_static, kinds, maps, outputs, substitute, yielded
+from inferno.passes.generics import body, build, clone_body, dims, inputs, inverse, is_copy, knows_sizes, kinds, maps, outputs, substitute, yielded
 from inferno.passes.locations import merge
 
 
@@ -33,11 +33,11 @@ def _restore_fills(module: ir.Module) -> None:
 def _fold(op, rewriter) -> bool:
     """Falsy when the operation was rewritten, as the bindings want it."""
     op = op.operation
-    if not is_static(op):
+    if not knows_sizes(op):
         return True
     for number, value in enumerate(inputs(op)):
         producer = owner(value)
-        if not is_copy(producer) or not is_static(producer):
+        if not is_copy(producer) or not knows_sizes(producer):
             continue
         loops = _loops_of(producer, maps(op)[number])
         new_map = substitute(maps(producer)[0], loops, len(kinds(op)))

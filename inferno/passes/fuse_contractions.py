@@ -7,7 +7,7 @@ done again for every tile) and reads no more than it writes: casts, scales, dequ
 from inferno.mlir import ir, owner, rewrite
 from inferno.passes.contraction import build_fused, can_fuse, is_contraction, parse_fused
 from inferno.passes.fuse_elementwise import is_cheap
-from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_static, kinds, maps, only_user
+from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, knows_sizes, kinds, maps, only_user
 
 
 def fuse_contractions(module: ir.Module) -> None:
@@ -28,7 +28,7 @@ def _apply(module: ir.Module, pays) -> None:
 
 def _fuse(op: ir.Operation, rewriter, pays) -> bool:
     """Root: the epilogue, or a contraction that has none."""
-    if not is_static(op):
+    if not knows_sizes(op):
         return True
     if is_elementwise(op):
         for number, value in enumerate(inputs(op)):
@@ -44,14 +44,14 @@ def _fuse(op: ir.Operation, rewriter, pays) -> bool:
 
 def _has_epilogue(contraction: ir.Operation) -> bool:
     user = only_user(contraction.results[0])
-    return is_elementwise(user) and is_static(user) and any(
+    return is_elementwise(user) and knows_sizes(user) and any(
         _fits_after(contraction, user, n) for n, v in enumerate(inputs(user)) if v == contraction.results[0]
     )
 
 
 def _fits_after(contraction: ir.Operation | None, epilogue: ir.Operation, number: int) -> bool:
     """Whether the elementwise operation reads a contraction's result once for each point, as the only reader."""
-    if len(epilogue.results) != 1 or not is_contraction(contraction) or not is_static(contraction) or not can_fuse(contraction):
+    if len(epilogue.results) != 1 or not is_contraction(contraction) or not knows_sizes(contraction) or not can_fuse(contraction):
         return False
     if only_user(contraction.results[0]) is None:
         return False
@@ -66,7 +66,7 @@ def _prologues(contraction: ir.Operation, pays) -> list[ir.Operation | None]:
     found: list[ir.Operation | None] = []
     for value in inputs(contraction):
         producer = owner(value)
-        fits = is_elementwise(producer) and is_static(producer) and len(producer.results) == 1 and not is_copy(producer)
+        fits = is_elementwise(producer) and knows_sizes(producer) and len(producer.results) == 1 and not is_copy(producer)
         found.append(producer if fits and pays(producer, contraction) else None)
     return found
 

@@ -7,10 +7,12 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 from inferno.mlir import ir, owner, rewrite
 from inferno.passes.contraction import is_factor, is_sum_of_products, parse_fused
 from inferno.passes.generics import (
-    Operands, body, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, is_static, kinds, maps, only_user,
+    Operands, body, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, knows_sizes, kinds, maps, only_user,
     outputs, substitute,
 )
 from inferno.passes.locations import merge
+from inferno.passes.shapes import shape
+from inferno.symbolic import hint, product
 
 _CHEAP = {
     "arith.extf", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.extsi", "arith.extui", "arith.trunci", "arith.addf",
@@ -31,11 +33,11 @@ def fuse_elementwise(module: ir.Module) -> None:
 
 def _fuse(op, rewriter) -> bool:
     consumer = op.operation
-    if not is_static(consumer) or is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer):
+    if not knows_sizes(consumer) or is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer):
         return True
     for number, value in enumerate(inputs(consumer)):
         producer = owner(value)
-        if not is_elementwise(producer) or not is_static(producer) or not _pays(producer, value):
+        if not is_elementwise(producer) or not knows_sizes(producer) or not _pays(producer, value):
             continue
         new = fuse(producer, consumer, number, rewriter)
         if new is None:
@@ -76,9 +78,7 @@ def _bytes(value: ir.Value) -> int:
     type_ = value.type
     if not isinstance(type_, ir.RankedTensorType):
         return 0
-    count = 1
-    for size in type_.shape:
-        count *= size
+    count = product(hint(s) for s in shape(value))
     element = type_.element_type
     return count * (8 if isinstance(element, (ir.IndexType, ir.ComplexType)) else max(8, element.width) // 8)
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from inferno.mlir import arith, ir, linalg, walk
+from inferno.passes.shapes import UnknownSize, shape
+from inferno.symbolic import Int
 
 PARALLEL, REDUCTION = "#linalg.iterator_type<parallel>", "#linalg.iterator_type<reduction>"
 
@@ -50,9 +52,17 @@ def is_generic(op: ir.Operation | None) -> bool:
     return op is not None and op.name == "linalg.generic"
 
 
-def is_static(op: ir.Operation) -> bool:
-    """Whether every tensor that the operation takes or makes has a known shape."""
-    return all(ir.ShapedType(v.type).has_static_shape for v in (*op.operands, *op.results) if isinstance(v.type, ir.RankedTensorType))
+def knows_sizes(op: ir.Operation) -> bool:
+    """Whether every tensor that the operation takes or makes has sizes that are known, as numbers or expressions of symbols."""
+    tensors = [v for v in (*op.operands, *op.results) if isinstance(v.type, ir.RankedTensorType)]
+    if all(v.type.has_static_shape for v in tensors):
+        return True
+    try:
+        for v in tensors:
+            shape(v)
+    except UnknownSize:
+        return False
+    return True
 
 
 def is_elementwise(op: ir.Operation | None) -> bool:
@@ -75,15 +85,22 @@ def dims(map_: ir.AffineMap) -> list[int] | None:
     return found if None not in found and len(set(found)) == len(found) else None
 
 
-def loop_sizes(op: ir.Operation) -> list[int | None]:
+def loop_sizes(op: ir.Operation) -> list[Int | None]:
     """The extent of each loop; None where no operand says."""
-    sizes: list[int | None] = [None] * maps(op)[0].n_dims if maps(op) else []
+    sizes: list[Int | None] = [None] * maps(op)[0].n_dims if maps(op) else []
     for value, map_ in zip(op.operands, maps(op)):
         if isinstance(value.type, ir.RankedTensorType):
-            for size, expr in zip(ir.RankedTensorType(value.type).shape, map_.results):
-                if isinstance(expr, ir.AffineDimExpr):
+            for size, expr in zip(_shape_or_none(value), map_.results):
+                if isinstance(expr, ir.AffineDimExpr) and size is not None and not isinstance(sizes[ir.AffineDimExpr(expr).position], int):
                     sizes[ir.AffineDimExpr(expr).position] = size
     return sizes
+
+
+def _shape_or_none(value: ir.Value) -> Sequence[Int | None]:
+    try:
+        return shape(value)
+    except UnknownSize:
+        return [None if value.type.is_dynamic_dim(d) else value.type.shape[d] for d in range(value.type.rank)]
 
 
 def yielded(op: ir.Operation) -> list[ir.Value]:

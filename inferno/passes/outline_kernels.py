@@ -9,12 +9,15 @@ has ``outs`` computes into the destination; the value of any other is copied the
 Kernel functions carry no locations, so that equal kernels are equal text; the calls say where they come from.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import PassError
 from inferno.mlir import PassManager, arith, func, ir, linalg, owner, tensor, users, walk
 from inferno.passes.kernel_names import Names
 from inferno.passes.locations import describe
+from inferno.passes.shapes import SizeValues, UnknownSize, function_of, number, shape, sizes
+from inferno.symbolic import Int, Size, Symbol, bounds, divisor, hint, size_of
 
 _VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
 _KEPT = _VIEWS | {"tensor.empty", "func.call", "func.return"}
@@ -27,11 +30,12 @@ _UPDATES = {"tensor.insert_slice": 1, "tensor.insert": 1, "tensor.scatter": 1}
 @dataclass(frozen=True)
 class _Group:
     """The operations of one kernel in order, the anchor last; ``inputs`` are the tensors that they take from ``@main``,
-    ``live`` the anchor's results that are used."""
+    ``live`` the anchor's results that are used, ``sizes`` those that vary in it, each with the symbol that the kernel knows it by."""
 
     operations: list[ir.Operation]
     inputs: list[ir.Value]
     live: list[ir.Value]
+    sizes: dict[Size, Symbol]
 
     @property
     def anchor(self) -> ir.Operation:
@@ -39,30 +43,49 @@ class _Group:
 
 
 def outline_kernels(module: ir.Module) -> None:
-    """Outline the kernels of ``@main``.  Raises PassError for dynamic sizes and for operations that have no tensor form."""
+    """Outline the kernels of ``@main``.  Raises PassError for sizes that are not known and for operations that have no tensor form."""
     main = next((op for op in module.body.operations if isinstance(op, func.FuncOp) and op.name.value == "main"), None)
     if main is None:
         raise PassError("outline-kernels: the module has no @main")
     if len(main.regions[0].blocks) != 1:
         raise PassError("outline-kernels: @main has branches")
-    _check_static(main)
+    _check_sizes(main)
     block = main.regions[0].blocks[0]
     _erase_dead(block)
-    names = Names(module)
+    names, values = Names(module), SizeValues(main.operation)
     for op in [o.operation for o in block.operations]:
         if _is_anchor(op):
-            _outline(main, op, names)
+            _outline(main, op, names, values)
     _erase_dead(block)
     for op in block.operations:
-        if op.operation.name not in _KEPT:
+        if op.operation.name not in _KEPT and not _is_size(op.operation):
             raise PassError(f"outline-kernels: {op.operation.name} cannot be part of a kernel: {str(op)[:200]}")
 
 
-def _check_static(main: func.FuncOp) -> None:
+def _check_sizes(main: func.FuncOp) -> None:
     values = [*main.regions[0].blocks[0].arguments, *(r for op in walk(main) for r in op.results)]
     for value in values:
-        if isinstance(value.type, ir.ShapedType) and not (value.type.has_rank and value.type.has_static_shape):
-            raise PassError(f"outline-kernels: dynamic sizes are not supported yet: {value.type}")
+        if not isinstance(value.type, ir.ShapedType) or isinstance(value.type, ir.VectorType):
+            continue
+        try:
+            known = value.type.has_rank and shape(value) is not None
+        except UnknownSize:
+            known = False
+        if not known:
+            raise PassError(f"outline-kernels: a tensor's sizes are no expressions of symbols: {value.type}")
+
+
+def _is_size(op: ir.Operation) -> bool:
+    """Whether an operation computes a size of the symbols."""
+    return len(op.results) == 1 and isinstance(op.results[0].type, (ir.IndexType, ir.IntegerType)) and number(op.results[0]) is not None
+
+
+def _varying(value: ir.Value) -> Size | None:
+    """The size that a scalar is, if it varies."""
+    if not isinstance(value.type, ir.IndexType):
+        return None
+    found = number(value)
+    return found if isinstance(found, Size) else None
 
 
 def _is_tensor(value: ir.Value) -> bool:
@@ -93,19 +116,22 @@ def _needs_memory(user: ir.Operation) -> bool:
     return user.name in _VIEWS and any(_needs_memory(next_) for next_ in users(user.results[0]))
 
 
-def _outline(main: func.FuncOp, anchor: ir.Operation, names: Names) -> None:
+def _outline(main: func.FuncOp, anchor: ir.Operation, names: Names, values: SizeValues) -> None:
     live = [r for r in anchor.results if any(True for _ in r.uses)]
     if not live:
         return
     _forget_unread(anchor)
     operations = _slice(anchor)
-    group = _Group(operations, _captured(operations), live)
+    inputs = _captured(operations)
+    group = _Group(operations, inputs, live, _sizes(operations, [*inputs, *live]))
     kernel = _build(main, names.make(anchor), group)
     types = list(kernel.type.results)
     cheap = _is_cheap(anchor)
     with ir.InsertionPoint(anchor), anchor.location:
-        destinations = [tensor.EmptyOp(list(t.shape), t.element_type).result for t in types]
-        call = func.CallOp(kernel, [*group.inputs, *destinations])
+        destinations = [
+            tensor.EmptyOp([values.get(s) for s in shape(r)] if _is_tensor(r) else [], t.element_type).result for r, t in zip(live, types)
+        ]
+        call = func.CallOp(kernel, [*map(values.get, group.sizes), *group.inputs, *destinations])
         call.operation.attributes["inferno.source"] = ir.ArrayAttr.get([ir.StringAttr.get(s) for s in describe(anchor.location)])
         new = [result if _is_tensor(old) else _unpack(result, old.type) for old, result in zip(live, call.results, strict=True)]
     for old, value in zip(live, new, strict=True):
@@ -126,11 +152,11 @@ def _forget_unread(anchor: ir.Operation) -> None:
     arguments = anchor.regions[0].blocks[0].arguments
     if len(arguments) != len(anchor.operands):
         return
-    for number in range(len(anchor.operands) - len(anchor.results), len(anchor.operands)):
-        value = anchor.operands[number]
-        if not any(True for _ in arguments[number].uses):
+    for place in range(len(anchor.operands) - len(anchor.results), len(anchor.operands)):
+        value = anchor.operands[place]
+        if not any(True for _ in arguments[place].uses):
             with ir.InsertionPoint(anchor), anchor.location:
-                anchor.operands[number] = tensor.EmptyOp(list(value.type.shape), value.type.element_type).result
+                anchor.operands[place] = tensor.EmptyOp(sizes(value, function_of(anchor)), value.type.element_type).result
 
 
 def _unpack(result: ir.Value, type_: ir.Type) -> ir.Value:
@@ -145,7 +171,7 @@ def _slice(anchor: ir.Operation) -> list[ir.Operation]:
 
     def visit(op: ir.Operation) -> None:
         for value in _operands(op):
-            producer = owner(value)
+            producer = None if _varying(value) is not None else owner(value)
             if producer not in found and _is_cheap(producer) and producer.block == anchor.block:
                 visit(producer)
         found[op] = None
@@ -166,22 +192,37 @@ def _captured(operations: list[ir.Operation]) -> list[ir.Value]:
         for o in walk(op):
             inside.update(o.results)
             inside.update(a for region in o.regions for block in region.blocks for a in block.arguments)
-    found = dict.fromkeys(v for op in (operations[-1], *operations) for v in _operands(op) if v not in inside)
+    found = dict.fromkeys(v for op in (operations[-1], *operations) for v in _operands(op) if v not in inside and _varying(v) is None)
     for value in found:
         if not _is_tensor(value):
             raise PassError(f"outline-kernels: a kernel needs {value.type}, which is not a tensor, from outside: {str(operations[-1])[:200]}")
     return list(found)
 
 
+def _sizes(operations: list[ir.Operation], tensors: list[ir.Value]) -> dict[Size, Symbol]:
+    """The sizes that vary, of the kernel's arguments and of what its operations are computed with."""
+    found = [s for v in tensors if _is_tensor(v) for s in shape(v)]
+    found += [s for op in operations for v in _operands(op) if (s := _varying(v)) is not None]
+    named: dict[Size, Symbol] = {}
+    for size in found:
+        if isinstance(size, Size) and size not in named:
+            low, high = bounds(size)
+            named[size] = Symbol(f"n{len(named)}", max(low, 0), high, divisor(size), hint(size))
+    return named
+
+
 def _build(main: func.FuncOp, name: str, group: _Group) -> func.FuncOp:
     """The kernel function: the group on arguments, its results computed into the trailing arguments."""
     results = [r.type if _is_tensor(r) else _packed(r.type) for r in group.live]
-    types = [*(v.type for v in group.inputs), *results]
+    index = [ir.IndexType.get()] * len(group.sizes)
+    types = [*index, *(v.type for v in group.inputs), *results]
     with ir.InsertionPoint(main.operation.block), ir.Location.unknown():
         kernel = func.FuncOp(name, (types, results), visibility="private")
         block = kernel.add_entry_block()
-        known = dict(zip(group.inputs, block.arguments))
-        destinations = list(block.arguments)[len(group.inputs):]
+        first = len(group.sizes)
+        known = dict(zip(group.inputs, list(block.arguments)[first:]))
+        numbers = dict(zip(group.sizes, block.arguments))
+        destinations = list(block.arguments)[first + len(group.inputs):]
         with ir.InsertionPoint(block):
             for op in group.operations:
                 clone = op.clone()
@@ -189,15 +230,51 @@ def _build(main: func.FuncOp, name: str, group: _Group) -> func.FuncOp:
                     for i, value in enumerate(o.operands):
                         if value in known:
                             o.operands[i] = known[value]
+                        elif numbers and (size := _varying(value)) is not None and size in numbers:
+                            o.operands[i] = numbers[size]
                 known.update(zip(op.results, clone.results))
             outputs = []
             for old, destination in zip(group.live, destinations):
                 outputs.append(_into(known[old], destination))
             func.ReturnOp(outputs)
     _erase_dead(block)
+    if group.sizes:
+        _drop_unused_sizes(kernel, group)
+        _describe_sizes(kernel, group)
     # Clones keep their locations, which would make equal kernels differ.
     PassManager.parse("func.func(strip-debuginfo)").run(kernel.operation)
     return kernel
+
+
+def _drop_unused_sizes(kernel: func.FuncOp, group: _Group) -> None:
+    """Forget the sizes of what was computed into the kernel's destinations after all."""
+    block = kernel.regions[0].blocks[0]
+    needed = {s for v in (*group.inputs, *group.live) if _is_tensor(v) for s in shape(v)}
+    for place, size in reversed(list(enumerate(group.sizes))):
+        if size not in needed and not any(True for _ in block.arguments[place].uses):
+            block.erase_argument(place)
+            del group.sizes[size]
+    for place, size in enumerate(group.sizes):
+        group.sizes[size] = replace(group.sizes[size], name=f"n{place}")
+    kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in block.arguments], list(kernel.type.results)))
+
+
+def _describe_sizes(kernel: func.FuncOp, group: _Group) -> None:
+    """Say of each argument what symbol it is, or what its sizes are."""
+    symbols = list(group.sizes.values())
+
+    def named(value: ir.Value) -> list[Int]:
+        return [s if isinstance(s, int) else size_of(group.sizes[s]) for s in shape(value)] if _is_tensor(value) else []
+
+    entries = [symbol_attributes(s) for s in symbols]
+    for value in (*group.inputs, *group.live):
+        found = named(value)
+        entries.append({SIZES: sizes_attribute(found, symbols)} if any(isinstance(s, Size) for s in found) or _has_unknown(value) else {})
+    kernel.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
+
+
+def _has_unknown(value: ir.Value) -> bool:
+    return _is_tensor(value) and not value.type.has_static_shape
 
 
 def _packed(type_: ir.Type) -> ir.RankedTensorType:

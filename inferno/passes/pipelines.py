@@ -5,7 +5,7 @@ PIPELINES = {
         "func.func(torch-match-quantized-custom-ops),"
         "torchdynamo-export-to-torch-backend-pipeline{extra-library=},"
         "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
-        "trim-windows,check-import"
+        "name-symbols,trim-windows,check-import"
     ),
     "inferno-fuse": (
         "remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"

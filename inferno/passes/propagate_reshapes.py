@@ -9,7 +9,11 @@ from collections.abc import Sequence
 
 from inferno.mlir import ir, owner, rewrite, tensor, walk
 from inferno.passes.contraction import is_factor
-from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is_generic, is_static, kinds, maps, use_count
+from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is_generic, knows_sizes, kinds, maps, use_count
+from inferno.passes.name_symbols import common_groups, expand
+from inferno.passes.shapes import function_of, mixed, reassociation_attribute, shape, static
+from inferno.passes.shapes import reassociation as reassociation_of
+from inferno.symbolic import Int, product
 
 
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
@@ -38,23 +42,32 @@ def _compose(op, rewriter) -> bool:
     if before is None or before.name not in _RESHAPES:
         return True
     value, type_ = before.operands[0], op.results[0].type
-    source, shape = value.type, list(type_.shape)
-    if not all(t.has_static_shape and t.rank and 0 not in t.shape for t in (source, type_)):
+    source = value.type
+    if not all(t.rank for t in (source, type_)) or not knows_sizes(op) or not knows_sizes(before):
         return True
-    expanded, collapsed = _grouping(shape, source.shape), _grouping(source.shape, shape)
-    if source != type_ and expanded is None and collapsed is None:
+    old, new = shape(value), shape(op.results[0])
+    if 0 in old or 0 in new:
+        return True
+    expanded, collapsed = _grouping(new, old), _grouping(old, new)
+    same = source == type_ and old == new
+    if not same and expanded is None and collapsed is None:
         return True
     with rewriter.ip, op.location:
-        if source != type_ and expanded is not None:
-            value = tensor.ExpandShapeOp(type_, value, _attribute(expanded), [], shape).result
-        elif source != type_:
-            value = tensor.CollapseShapeOp(type_, value, _attribute(collapsed)).result
+        if not same and expanded is not None:
+            value = expand(value, new, expanded, op)
+        elif not same:
+            value = tensor.CollapseShapeOp(type_, value, reassociation_attribute(collapsed)).result
+        if value.type != type_:
+            value = tensor.CastOp(type_, value).result
     rewriter.replace_op(op, [value])
     return False
 
 
-def _grouping(many: Sequence[int], few: Sequence[int]) -> list[list[int]] | None:
+def _grouping(many: Sequence[Int], few: Sequence[Int]) -> list[list[int]] | None:
     """The dimensions of ``many``, none of size 0, that make up each of ``few``, in order; None where they do not."""
+    if any(not isinstance(s, int) for s in (*many, *few)):
+        found = common_groups(many, few)
+        return [a for a, _ in found] if found is not None and all(len(b) == 1 for _, b in found) else None
     groups: list[list[int]] = []
     next_ = 0
     for size in few:
@@ -74,13 +87,13 @@ def _grouping(many: Sequence[int], few: Sequence[int]) -> list[list[int]] | None
 
 def _collapse_loops(op, rewriter) -> bool:
     op = op.operation
-    if not is_generic(op) or not is_static(op) or any(True for _ in walk(op, "linalg.index")) or is_factor(op):
+    if not is_generic(op) or not knows_sizes(op) or any(True for _ in walk(op, "linalg.index")) or is_factor(op):
         return True
     for number, value in enumerate(inputs(op)):
         producer = owner(value)
         if producer is None or producer.name != "tensor.expand_shape":
             continue
-        groups = _loop_groups(op, number, _reassociation(producer))
+        groups = _loop_groups(op, number, reassociation_of(producer))
         if groups is None:
             continue
         with rewriter.ip, op.location:
@@ -93,19 +106,15 @@ def _collapse_loops(op, rewriter) -> bool:
 def _collapse_copy(op, rewriter) -> bool:
     op = op.operation
     producer = owner(op.operands[0])
-    if not is_copy(producer) or not is_static(producer) or use_count(producer.results[0]) != 1:
+    if not is_copy(producer) or not knows_sizes(producer) or use_count(producer.results[0]) != 1:
         return True
-    groups = _loop_groups(producer, 1, _reassociation(op))
+    groups = _loop_groups(producer, 1, reassociation_of(op))
     if groups is None:
         return True
     with rewriter.ip, producer.location:
         made = _rewrite(producer, groups)[0]
     rewriter.replace_op(op, [made.owner.operation.operands[0]])
     return False
-
-
-def _reassociation(reshape: ir.Operation) -> list[list[int]]:
-    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(reshape.attributes["reassociation"])]
 
 
 def _loop_groups(op: ir.Operation, number: int, reassociation: list[list[int]]) -> list[list[int]] | None:
@@ -160,7 +169,7 @@ def _merged(map_: ir.AffineMap, groups: Sequence[list[int]]) -> tuple[list[list[
 def _rewrite(op: ir.Operation, groups: list[list[int]]) -> list[ir.Value]:
     """The operation on merged loops; its results have their old shapes again."""
     merged = [_merged(m, groups) for m in maps(op)]
-    operands = [_collapsed(v, r) for v, (r, _) in zip(op.operands, merged)]
+    operands = [_collapsed(v, r, op) for v, (r, _) in zip(op.operands, merged)]
     indexing = [ir.AffineMap.get(len(groups), 0, exprs) for _, exprs in merged]
     count = len(inputs(op))
     new = build(
@@ -169,41 +178,27 @@ def _rewrite(op: ir.Operation, groups: list[list[int]]) -> list[ir.Value]:
     )
     results = []
     for old, made, (reassociation, _) in zip(op.results, new.results, merged[count:]):
-        results.append(_expanded(made, reassociation, old.type))
+        results.append(_expanded(made, reassociation, old, op))
     return results
 
 
-def _collapsed(value: ir.Value, reassociation: list[list[int]]) -> ir.Value:
+def _collapsed(value: ir.Value, reassociation: list[list[int]], op: ir.Operation) -> ir.Value:
     type_ = value.type
     if not isinstance(type_, ir.RankedTensorType) or all(len(g) == 1 for g in reassociation):
         return value
     made = owner(value)
-    shape = _merged_shape(type_, reassociation)
-    if made is not None and made.name == "tensor.expand_shape" and _reassociation(made) == reassociation:
+    merged = [product([s[d] for d in group]) for s in [shape(value)] for group in reassociation]
+    if made is not None and made.name == "tensor.expand_shape" and reassociation_of(made) == reassociation:
         return made.operands[0]
     if made is not None and made.name == "tensor.empty":
-        return tensor.EmptyOp(shape, type_.element_type).result
-    return tensor.CollapseShapeOp(ir.RankedTensorType.get(shape, type_.element_type), value, _attribute(reassociation)).result
+        return tensor.EmptyOp(mixed(merged, function_of(op)), type_.element_type).result
+    return tensor.CollapseShapeOp(ir.RankedTensorType.get(static(merged), type_.element_type), value, reassociation_attribute(reassociation)).result
 
 
-def _expanded(value: ir.Value, reassociation: list[list[int]], type_: ir.RankedTensorType) -> ir.Value:
-    if value.type == type_:
+def _expanded(value: ir.Value, reassociation: list[list[int]], old: ir.Value, op: ir.Operation) -> ir.Value:
+    if all(len(g) == 1 for g in reassociation):
         return value
-    return tensor.ExpandShapeOp(type_, value, _attribute(reassociation), [], list(type_.shape)).result
-
-
-def _merged_shape(type_: ir.RankedTensorType, reassociation: list[list[int]]) -> list[int]:
-    shape = []
-    for group in reassociation:
-        size = 1
-        for d in group:
-            size *= type_.shape[d]
-        shape.append(size)
-    return shape
-
-
-def _attribute(reassociation: list[list[int]]) -> ir.ArrayAttr:
-    i64 = ir.IntegerType.get_signless(64)
-    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in g]) for g in reassociation])
+    made = expand(value, shape(old), reassociation, op)
+    return made if made.type == old.type else tensor.CastOp(old.type, made).result
 
 

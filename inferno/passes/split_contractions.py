@@ -7,6 +7,8 @@ stays in the multiply-add.
 from inferno.mlir import ir, linalg, owner, tensor, walk
 from inferno.passes.contraction import FusedContraction, is_contraction, parse_fused
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, loop_sizes, maps, outputs, substitute
+from inferno.passes.shapes import function_of, mixed
+from inferno.passes.shapes import sizes as tensor_sizes
 
 _EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"}
 
@@ -91,7 +93,7 @@ def _operand(fused: FusedContraction, value: ir.Value) -> tuple[ir.Value, ir.Aff
     place = {d: i for i, d in enumerate(order)}
     exprs = [ir.AffineDimExpr.get(place.get(d, 0)) if d in place else ir.AffineConstantExpr.get(0) for d in range(count)]
     sizes = loop_sizes(op)
-    empty = tensor.EmptyOp([sizes[d] for d in order], value.type).result
+    empty = tensor.EmptyOp(mixed([sizes[d] for d in order], function_of(op)), value.type).result
     identity = ir.AffineMap.get_identity(len(order))
 
     def fill(block_arguments: list[ir.Value]) -> list[ir.Value]:
@@ -118,7 +120,7 @@ def _multiply_add(fused: FusedContraction, left, right) -> ir.Operation:
     fill = _fill(start)
     if fill is not None and fused.value is not None and len(op.results) == 1:
         # The accumulator had the result's tensor; now it has one of its own.
-        empty = tensor.EmptyOp(list(start.type.shape), start.type.element_type).result
+        empty = tensor.EmptyOp(tensor_sizes(start, function_of(op)), start.type.element_type).result
         start = linalg.fill(fill.operands[0], outs=[empty])
 
     def fill_body(arguments: list[ir.Value]) -> list[ir.Value]:
@@ -151,7 +153,7 @@ def _epilogue(fused: FusedContraction, total: ir.Value) -> ir.Value:
     destination = outputs(op)[fused.result]
     if len(op.results) == 1:
         fill = _fill(destination)  # what the accumulator was filled into, if it was; its start is not the result's to write to
-        destination = fill.operands[1] if fill is not None else tensor.EmptyOp(list(destination.type.shape), total.type.element_type).result
+        destination = fill.operands[1] if fill is not None else tensor.EmptyOp(tensor_sizes(destination, function_of(op)), total.type.element_type).result
     narrow = lambda m: substitute(m, exprs, len(parallel))  # noqa: E731
 
     def fill(block_arguments: list[ir.Value]) -> list[ir.Value]:

@@ -1,0 +1,189 @@
+"""The sizes that vary become ``index`` arguments of ``@main``, and every other size an expression of them.
+
+The import computes sizes wherever it needs them, from ``tensor.dim`` of whatever is at hand.  Here each is found out as an
+expression of the symbols (``shapes``) and computed of their arguments alone, once, at the top of ``@main``: sizes that are
+equal are one value, conditions on sizes that the ranges decide are gone, and a reshape says its new sizes itself.
+"""
+
+from collections.abc import Sequence
+
+from inferno.dialect.sizes import SYMBOLS, read_symbol, symbol_attributes
+from inferno.errors import PassError
+from inferno.mlir import arith, func, ir, owner, tensor, walk
+from inferno.passes.shapes import (
+    UnknownSize, argument_attributes, function_of, is_dynamic, materialise, mixed, number, reassociation_attribute, shape, static,
+    symbol_arguments, truth,
+)
+from inferno.symbolic import Int, Size, product
+
+
+def name_symbols(module: ir.Module) -> None:
+    """Give ``@main`` an argument for each symbol of its ``inferno.symbols``, and express its sizes by them.
+
+    A program without symbols stays as it is.  UnknownSize where a tensor has a size that is no expression of the symbols.
+    """
+    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
+    if main is None:
+        raise PassError("name-symbols: the module has no @main")
+    if SYMBOLS in main.attributes:
+        _add_arguments(main)
+    if symbol_arguments(main.operation):
+        resolve_sizes(main)
+
+
+def _add_arguments(main: func.FuncOp) -> None:
+    symbols = [read_symbol(ir.DictAttr(a)) for a in main.attributes["inferno.symbols"]]
+    attributes = argument_attributes(main.operation)
+    block = main.regions[0].blocks[0]
+    for _ in symbols:
+        block.add_argument(ir.IndexType.get(main.context), main.location)
+    with main.context:
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get([*attributes, *(ir.DictAttr.get(symbol_attributes(s)) for s in symbols)])
+        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in block.arguments], list(main.type.results)))
+        del main.attributes["inferno.symbols"]
+
+
+def resolve_sizes(main: func.FuncOp) -> None:
+    """Compute every size of the function's body of its symbols' arguments."""
+    for op in walk(main.operation, "tensor.reshape"):
+        _reshape(op)
+    _Resolver(main).run()
+    for op in walk(main.operation):
+        for result in op.results:
+            if is_dynamic(result) and isinstance(result.type, ir.RankedTensorType):
+                try:
+                    shape(result)
+                except UnknownSize as error:
+                    raise UnknownSize(f"name-symbols: {op.name} at {op.location}: {error}") from error
+
+
+class _Resolver:
+    def __init__(self, main: func.FuncOp) -> None:
+        self._main = main
+        self._symbols = symbol_arguments(main.operation)
+        self._values: dict[tuple[Int, str], ir.Value] = {}
+
+    def run(self) -> None:
+        found = []
+        for op in walk(self._main.operation):
+            if len(op.results) != 1 or op.name == "arith.constant" or not isinstance(op.results[0].type, (ir.IndexType, ir.IntegerType)):
+                continue
+            type_ = op.results[0].type
+            if isinstance(type_, ir.IntegerType) and type_.width == 1:
+                decided = truth(op.results[0]) if op.name in ("arith.cmpi", "arith.andi", "arith.ori") else None
+                if decided is not None:
+                    found.append((op, decided))
+                continue
+            size = number(op.results[0])
+            if size is not None:
+                found.append((op, size))
+        for op, size in found:
+            op.results[0].replace_all_uses_with(self._value(size, op.results[0].type))
+        for op, _ in reversed(found):
+            if not any(True for _ in op.results[0].uses):
+                op.erase()
+
+    def _value(self, size: Int, type_: ir.Type) -> ir.Value:
+        key = (size, str(type_))
+        if key not in self._values:
+            with self._place(), ir.Location.unknown(self._main.context):
+                if isinstance(size, (bool, int)):
+                    value = arith.constant(type_, int(size))
+                elif isinstance(type_, ir.IndexType):
+                    value = materialise(size, self._symbols)
+                else:
+                    value = self._cast(size, type_)
+            self._values[key] = value
+        return self._values[key]
+
+    def _cast(self, size: Size, type_: ir.Type) -> ir.Value:
+        return arith.index_cast(type_, materialise(size, self._symbols))
+
+    def _place(self) -> ir.InsertionPoint:
+        return ir.InsertionPoint.at_block_begin(self._main.regions[0].blocks[0])
+
+
+def _reshape(op: ir.Operation) -> None:
+    """``tensor.reshape``, whose new sizes are a tensor, as collapse_shape and expand_shape."""
+    value, new = op.operands[0], shape(op.results[0])
+    flat = owner(value)
+    if flat is not None and flat.name == "tensor.collapse_shape" and common_groups(shape(flat.operands[0]), new) is not None:
+        value = flat.operands[0]
+    with ir.InsertionPoint(op), op.location:
+        made = reshape(value, new, op)
+        if made.type != op.results[0].type:
+            made = tensor.CastOp(op.results[0].type, made).result
+    op.results[0].replace_all_uses_with(made)
+    sizes = owner(op.operands[1])
+    op.erase()
+    if flat is not None and flat.name == "tensor.collapse_shape" and not any(True for _ in flat.results[0].uses):
+        flat.erase()
+    if sizes is not None and not any(True for r in sizes.results for _ in r.uses):
+        sizes.erase()
+
+
+def reshape(value: ir.Value, new: Sequence[Int], op: ir.Operation) -> ir.Value:
+    """``value`` with other sizes, at the insertion point: the fewest dimensions are merged and cut again.
+
+    ``op`` is an operation of the function; UnknownSize where the numbers of elements are not known to be equal.
+    """
+    old = list(shape(value))
+    groups = common_groups(old, new)
+    if groups is None:
+        raise UnknownSize(f"a reshape from {old} to {list(new)} is not understood")
+    element = value.type.element_type
+    merged = [product([old[d] for d in a]) for a, _ in groups]
+    if len(merged) < len(old):
+        value = tensor.CollapseShapeOp(ir.RankedTensorType.get(static(merged), element), value, reassociation_attribute([a for a, _ in groups])).result
+    if len(merged) < len(new):
+        value = expand(value, new, [b for _, b in groups], op)
+    return value
+
+
+def expand(value: ir.Value, new: Sequence[Int], groups: Sequence[Sequence[int]], op: ir.Operation) -> ir.Value:
+    """``tensor.expand_shape`` to the sizes ``new`` at the insertion point."""
+    type_ = ir.RankedTensorType.get(static(new), value.type.element_type)
+    given = mixed(new, function_of(op))
+    return tensor.ExpandShapeOp(
+        type_, value, reassociation_attribute(groups), [v for v in given if not isinstance(v, int)], static(new),
+    ).result
+
+
+def common_groups(old: Sequence[Int], new: Sequence[Int]) -> list[tuple[list[int], list[int]]] | None:
+    """The shortest runs of dimensions of the two shapes whose products are equal, in order; None where there are none."""
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        if i == len(old) or j == len(new):  # what is left are sizes of 1
+            if not groups or any(s != 1 for s in (*old[i:], *new[j:])):
+                return None
+            groups[-1][0].extend(range(i, len(old)))
+            groups[-1][1].extend(range(j, len(new)))
+            break
+        a, b, left, right = [i], [j], old[i], new[j]
+        i, j = i + 1, j + 1
+        while left != right:
+            more_left = _divides(left, right) and not (_divides(right, left) and left != 1)
+            if more_left and i < len(old):
+                left, i = left * old[i], i + 1
+                a.append(i - 1)
+            elif j < len(new):
+                right, j = right * new[j], j + 1
+                b.append(j - 1)
+            elif i < len(old):
+                left, i = left * old[i], i + 1
+                a.append(i - 1)
+            else:
+                return None
+        groups.append((a, b))
+    return groups
+
+
+def _divides(a: Int, b: Int) -> bool:
+    """Whether ``b`` is known to be a multiple of ``a``, so that ``a`` may still grow to it."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a != 0 and b % a == 0
+    if a == 1:
+        return True
+    quotient = b // a if not isinstance(a, int) or a else None
+    return quotient is not None and quotient * a == b

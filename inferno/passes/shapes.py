@@ -1,0 +1,359 @@
+"""The sizes of every tensor or buffer of a function, as numbers and expressions of its symbols.
+
+Read off the operations: arguments say their sizes (``inferno.sizes``), everything else has those of its destination, its
+reshape, its slice.  An ``index`` or integer that is computed of sizes is such an expression too.  Where anything is not
+understood the answer is an error, ``UnknownSize``, never a guess.
+"""
+
+import math
+from collections.abc import Sequence
+
+from inferno.dialect.sizes import SIZES, SYMBOL, read_sizes, read_symbol
+from inferno.errors import PassError
+from inferno.mlir import arith, ir, owner
+from inferno.symbolic import Int, Symbol, bounds, build, ceildiv, floordiv, maximum, minimum, size_of
+
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
+_CASTS = {"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast_ui"}
+
+
+class UnknownSize(PassError):
+    """A size that varies cannot be expressed by the symbols."""
+
+
+def argument_attributes(function: ir.Operation) -> list[ir.DictAttr]:
+    """The attributes of each argument of a function."""
+    count = len(function.regions[0].blocks[0].arguments)
+    found = [ir.DictAttr(a) for a in function.attributes["arg_attrs"]] if "arg_attrs" in function.attributes else []
+    return found + [ir.DictAttr.get({}, function.context)] * (count - len(found))
+
+
+def symbol_arguments(function: ir.Operation) -> dict[Symbol, ir.Value]:
+    """The symbols of a function with the ``index`` arguments that they are."""
+    arguments = function.regions[0].blocks[0].arguments
+    return {read_symbol(a): v for a, v in zip(argument_attributes(function), arguments) if SYMBOL in a}
+
+
+def is_dynamic(value: ir.Value) -> bool:
+    """Whether a tensor or buffer has a size that varies."""
+    return isinstance(value.type, ir.ShapedType) and value.type.has_rank and not value.type.has_static_shape
+
+
+def shape(value: ir.Value) -> tuple[Int, ...]:
+    """The sizes of a tensor or buffer."""
+    type_ = value.type
+    if type_.has_static_shape:
+        return tuple(type_.shape)
+    found = _shape(value)
+    if found is None or len(found) != type_.rank:
+        raise UnknownSize(f"the sizes of {str(value)[:200]} are not known")
+    return tuple(s if type_.is_dynamic_dim(d) else type_.shape[d] for d, s in enumerate(found))
+
+
+def _shape(value: ir.Value) -> Sequence[Int] | None:
+    if isinstance(value, ir.BlockArgument):
+        function = value.owner.owner
+        if function is None or function.operation.name != "func.func":
+            return None
+        function = function.operation
+        entry = argument_attributes(function)[value.arg_number]
+        return read_sizes(entry[SIZES], list(symbol_arguments(function))) if SIZES in entry else None
+    op = value.owner.operation
+    name, type_ = op.name, value.type
+    if name in ("tensor.empty", "memref.alloc", "memref.alloca", "tensor.splat"):
+        operands = list(op.operands)[1:] if name == "tensor.splat" else list(op.operands)
+        return _mixed(type_.shape, operands)
+    if name.startswith(("linalg.", "tm_tensor.")):
+        number = len(op.operands) - len(op.results) + list(op.results).index(value)
+        return shape(op.operands[number])
+    if name == "func.call":
+        return shape(op.operands[len(op.operands) - len(op.results) + list(op.results).index(value)])
+    if name in ("tensor.cast", "memref.cast", "bufferization.to_tensor", "bufferization.to_buffer"):
+        return shape(op.operands[0])
+    if name in ("tensor.insert_slice", "tensor.parallel_insert_slice"):
+        return shape(op.operands[1])
+    if name in ("tensor.insert", "tensor.scatter"):
+        return shape(op.operands[1])
+    if name in ("tensor.collapse_shape", "memref.collapse_shape"):
+        source = shape(op.operands[0])
+        return [math.prod([source[d] for d in group]) for group in reassociation(op)]
+    if name in ("tensor.expand_shape", "memref.expand_shape"):
+        return _mixed(list(ir.DenseI64ArrayAttr(op.attributes["static_output_shape"])), list(op.operands)[1:])
+    if name in ("tensor.extract_slice", "memref.subview"):
+        return _slice_shape(op)
+    if name == "memref.reinterpret_cast":
+        return _mixed(list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"])), _segment(op, 2))
+    if name == "tensor.pad":
+        low = _mixed(list(ir.DenseI64ArrayAttr(op.attributes["static_low"])), _segment(op, 1))
+        high = _mixed(list(ir.DenseI64ArrayAttr(op.attributes["static_high"])), _segment(op, 2))
+        return [a + s + b for a, s, b in zip(low, shape(op.operands[0]), high)]
+    if name == "tensor.concat":
+        dim = ir.IntegerAttr(op.attributes["dim"]).value
+        parts = [shape(v) for v in op.operands]
+        return [sum((p[d] for p in parts), start=0) if d == dim else parts[0][d] for d in range(type_.rank)]
+    if name == "tensor.reshape":
+        made = owner(op.operands[1])
+        if made is None or made.name != "tensor.from_elements":
+            return None
+        return [known_size(v) for v in made.operands]
+    if name == "tensor.generate":
+        return _mixed(type_.shape, list(op.operands))
+    return None
+
+
+def _mixed(static: Sequence[int], operands: Sequence[ir.Value]) -> list[Int]:
+    """Static sizes with operands in the places of those that are not."""
+    rest = iter(operands)
+    return [known_size(next(rest)) if s == _DYNAMIC else s for s in static]
+
+
+def _segment(op: ir.Operation, number: int) -> list[ir.Value]:
+    """The operands of one segment of an operation with several."""
+    sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    begin = sum(sizes[:number])
+    return list(op.operands)[begin : begin + sizes[number]]
+
+
+def _slice_shape(op: ir.Operation) -> list[Int]:
+    sizes = _mixed(list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"])), _segment(op, 2))
+    kept = op.results[0].type
+    if len(sizes) == kept.rank:
+        return sizes
+    left = list(sizes)  # a rank-reduced result drops sizes of 1
+    found: list[Int] = []
+    for d in range(kept.rank):
+        while left and left[0] == 1 and len(left) > kept.rank - d:
+            left.pop(0)
+        found.append(left.pop(0))
+    return found
+
+
+def reassociation(op: ir.Operation) -> list[list[int]]:
+    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]
+
+
+def reassociation_attribute(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in g]) for g in groups])
+
+
+def known_size(value: ir.Value) -> Int:
+    """An ``index`` or integer as an expression of the symbols; UnknownSize where it is none."""
+    found = number(value)
+    if found is None:
+        raise UnknownSize(f"a size is computed in a way that is not understood: {str(value)[:200]}")
+    return found
+
+
+def number(value: ir.Value) -> Int | None:
+    """The same, None where it is none."""
+    if isinstance(value, ir.BlockArgument):
+        function = value.owner.owner
+        if function is None or function.operation.name != "func.func":
+            return None
+        entry = argument_attributes(function.operation)[value.arg_number]
+        return size_of(read_symbol(entry)) if SYMBOL in entry else None
+    op = value.owner.operation
+    name, operands = op.name, list(op.operands)
+    if name == "arith.constant":
+        attribute = op.attributes["value"]
+        return ir.IntegerAttr(attribute).value if isinstance(attribute, ir.IntegerAttr) else None
+    if name in ("tensor.dim", "memref.dim"):
+        d = number(operands[1])
+        return shape(operands[0])[d] if isinstance(d, int) else None
+    if name in ("affine.apply", "affine.min", "affine.max"):
+        return _affine(op)
+    if name in _CASTS:
+        inner = number(operands[0])
+        if inner is None:
+            return None
+        low, high = bounds(inner)
+        width = value.type.width if isinstance(value.type, ir.IntegerType) else 64
+        return inner if -(2 ** (width - 1)) <= low and high < 2 ** (width - 1) and (low >= 0 or not name.endswith(("ui", "_ui"))) else None
+    if name == "arith.select":
+        return _select(op)
+    if len(operands) != 2 or not name.startswith("arith."):
+        return None
+    a, b = number(operands[0]), number(operands[1])
+    if a is None or b is None:
+        return None
+    if name == "arith.addi":
+        return a + b
+    if name == "arith.subi":
+        return a - b
+    if name == "arith.muli":
+        return a * b
+    if name in ("arith.maxsi", "arith.minsi"):
+        return maximum(a, b) if name == "arith.maxsi" else minimum(a, b)
+    if name in ("arith.divsi", "arith.divui", "arith.floordivsi", "arith.ceildivsi", "arith.ceildivui", "arith.remsi", "arith.remui"):
+        if bounds(b)[0] < 1 or (bounds(a)[0] < 0 and name != "arith.floordivsi"):
+            return None
+        if "ceil" in name:
+            return ceildiv(a, b)
+        return a % b if "rem" in name else floordiv(a, b)
+    return None
+
+
+def _affine(op: ir.Operation) -> Int | None:
+    map_ = ir.AffineMapAttr(op.attributes["map"]).value
+    values = [number(v) for v in op.operands]
+    if any(v is None for v in values):
+        return None
+    results = [_expression(e, values, map_.n_dims) for e in map_.results]
+    if any(r is None for r in results):
+        return None
+    total = results[0]
+    for r in results[1:]:
+        total = minimum(total, r) if op.name == "affine.min" else maximum(total, r)
+    return total
+
+
+def _expression(expr: ir.AffineExpr, values: list[Int], dims: int) -> Int | None:
+    if isinstance(expr, ir.AffineConstantExpr):
+        return ir.AffineConstantExpr(expr).value
+    if isinstance(expr, ir.AffineDimExpr):
+        return values[ir.AffineDimExpr(expr).position]
+    if isinstance(expr, ir.AffineSymbolExpr):
+        return values[dims + ir.AffineSymbolExpr(expr).position]
+    parts = ir.AffineBinaryExpr(expr)
+    a, b = _expression(parts.lhs, values, dims), _expression(parts.rhs, values, dims)
+    if a is None or b is None:
+        return None
+    if isinstance(expr, ir.AffineAddExpr):
+        return a + b
+    if isinstance(expr, ir.AffineMulExpr):
+        return a * b
+    if bounds(b)[0] < 1:
+        return None
+    if isinstance(expr, ir.AffineFloorDivExpr):
+        return floordiv(a, b)
+    if isinstance(expr, ir.AffineCeilDivExpr):
+        return ceildiv(a, b)
+    return a % b if isinstance(expr, ir.AffineModExpr) else None
+
+
+_ORDERS = {"slt": -1, "ult": -1, "sle": -1, "ule": -1, "sgt": 1, "ugt": 1, "sge": 1, "uge": 1}
+
+
+def _select(op: ir.Operation) -> Int | None:
+    """A choice that the ranges decide, or one that is the smaller or the larger of the two."""
+    condition, a, b = owner(op.operands[0]), number(op.operands[1]), number(op.operands[2])
+    if a is None or b is None:
+        return None
+    if a == b:
+        return a
+    if condition is None:
+        return None
+    if condition.name == "arith.constant":
+        return a if ir.IntegerAttr(condition.attributes["value"]).value else b
+    decided = truth(op.operands[0])
+    if decided is not None:
+        return a if decided else b
+    if condition.name != "arith.cmpi":
+        return None
+    order = _ORDERS.get(arith.CmpIPredicate(ir.IntegerAttr(condition.attributes["predicate"]).value).name)
+    x, y = number(condition.operands[0]), number(condition.operands[1])
+    if order is None or x is None or y is None:
+        return None
+    if (x, y) == (b, a):
+        order = -order
+    elif (x, y) != (a, b):
+        return None
+    return minimum(a, b) if order < 0 else maximum(a, b)
+
+
+def truth(value: ir.Value) -> bool | None:
+    """Whether a condition on sizes holds for all of them, for none (False), or neither (None)."""
+    op = owner(value)
+    if op is None:
+        return None
+    if op.name == "arith.constant":
+        return bool(ir.IntegerAttr(op.attributes["value"]).value)
+    if op.name in ("arith.andi", "arith.ori"):
+        parts = [truth(v) for v in op.operands]
+        if op.name == "arith.andi":
+            return False if False in parts else None if None in parts else True
+        return True if True in parts else None if None in parts else False
+    if op.name != "arith.cmpi":
+        return None
+    x, y = number(op.operands[0]), number(op.operands[1])
+    if x is None or y is None:
+        return None
+    low, high = bounds(x - y)
+    name = arith.CmpIPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name
+    if name in ("eq", "ne"):
+        same = True if x == y else False if low > 0 or high < 0 else None
+        return same if same is None or name == "eq" else not same
+    if name.startswith("u") and min(bounds(x)[0], bounds(y)[0]) < 0:
+        return None
+    return {
+        "lt": True if high < 0 else False if low >= 0 else None, "le": True if high <= 0 else False if low > 0 else None,
+        "gt": True if low > 0 else False if high <= 0 else None, "ge": True if low >= 0 else False if high < 0 else None,
+    }[name[1:]]
+
+
+def materialise(size: Int, symbols: dict[Symbol, ir.Value]) -> ir.Value:
+    """The size as an ``index`` value, computed at the insertion point of the values of its symbols."""
+    index = ir.IndexType.get()
+
+    def apply(kind: str, a: ir.Value, b: ir.Value) -> ir.Value:
+        if kind == "floordiv":
+            return arith.divui(a, b if _positive(b) else arith.maxsi(b, arith.constant(index, 1)))
+        return arith.minsi(a, b) if kind == "min" else arith.maxsi(a, b)
+
+    def constant(c: int) -> ir.Value:
+        return arith.constant(index, c)
+
+    return build(size, lambda s: symbols[s], arith.addi, arith.muli, apply, constant)
+
+
+def _positive(value: ir.Value) -> bool:
+    found = number(value)
+    return found is not None and bounds(found)[0] >= 1
+
+
+def function_of(op: ir.Operation) -> ir.Operation:
+    """The function that an operation is in."""
+    while op.name != "func.func":
+        op = op.parent.operation
+    return op
+
+
+def sizes(value: ir.Value, function: ir.Operation) -> list[int | ir.Value]:
+    """The sizes of a tensor as builders take them: numbers, and values computed at the insertion point."""
+    return mixed(shape(value), function)
+
+
+def mixed(sizes_: Sequence[Int], function: ir.Operation) -> list[int | ir.Value]:
+    """Sizes as builders take them."""
+    if all(isinstance(s, int) for s in sizes_):
+        return list(sizes_)
+    symbols = symbol_arguments(function)
+    return [s if isinstance(s, int) else materialise(s, symbols) for s in sizes_]
+
+
+def static(sizes_: Sequence[Int]) -> list[int]:
+    """Sizes as a type has them: the dynamic marker where they vary."""
+    return [s if isinstance(s, int) else _DYNAMIC for s in sizes_]
+
+
+
+class SizeValues:
+    """The sizes of a function that vary, each computed once, at its top."""
+
+    def __init__(self, function: ir.Operation) -> None:
+        self._function = function
+        self._symbols: dict[Symbol, ir.Value] | None = None
+        self._values: dict[Int, ir.Value] = {}
+
+    def get(self, size: Int) -> int | ir.Value:
+        """The size as builders take it: a number, or a value."""
+        if isinstance(size, int):
+            return size
+        if size not in self._values:
+            if self._symbols is None:
+                self._symbols = symbol_arguments(self._function)
+            place = ir.InsertionPoint.at_block_begin(self._function.regions[0].blocks[0])
+            with place, ir.Location.unknown(self._function.context):
+                self._values[size] = materialise(size, self._symbols)
+        return self._values[size]

@@ -1,0 +1,75 @@
+// RUN: inferno-opt %s --pass-pipeline='name-symbols,remove-asserts,func.func(canonicalize,cse)' --split-input-file | FileCheck %s
+
+// The symbols become arguments at the end; sizes are expressions of them, each computed once, and what is decided by the ranges is gone.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[X:.*]]: tensor<?x16xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0, 16)>}
+// CHECK-SAME: %[[Y:.*]]: tensor<?x16xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s1, 16)>}
+// CHECK-SAME: %[[A:.*]]: index {inferno.divisor = 1 : i64, inferno.hint = 3 : i64, inferno.range = [1, 64], inferno.symbol = "s0"}
+// CHECK-SAME: %[[B:.*]]: index {{{.*}}inferno.symbol = "s1"}
+// CHECK-NOT: tensor.dim
+// CHECK-NOT: arith.cmpi
+// CHECK: %[[SUM:.*]] = arith.addi
+// CHECK: tensor.concat
+// CHECK: tensor.empty(%[[SUM]])
+func.func @main(%x: tensor<?x16xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0, 16)>},
+                %y: tensor<?x16xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s1, 16)>}) -> tensor<?x16xf32> attributes {
+    inferno.symbols = [{inferno.symbol = "s0", inferno.range = [1, 64], inferno.divisor = 1, inferno.hint = 3},
+                       {inferno.symbol = "s1", inferno.range = [1, 64], inferno.divisor = 1, inferno.hint = 5}]} {
+  %c0 = arith.constant 0 : index
+  %0 = tensor.concat dim(0) %x, %y : (tensor<?x16xf32>, tensor<?x16xf32>) -> tensor<?x16xf32>
+  %d = tensor.dim %0, %c0 : tensor<?x16xf32>
+  %positive = arith.cmpi sgt, %d, %c0 : index
+  cf.assert %positive, "a sum of sizes that are at least 1"
+  %e = tensor.empty(%d) : tensor<?x16xf32>
+  %1 = linalg.exp ins(%0 : tensor<?x16xf32>) outs(%e : tensor<?x16xf32>) -> tensor<?x16xf32>
+  return %1 : tensor<?x16xf32>
+}
+
+// -----
+
+// A reshape by way of one dimension merges and cuts no more than it has to.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[X:.*]]: tensor<?x?x12x8xf32>
+// CHECK: %[[C:.*]] = tensor.collapse_shape %[[X]] {{\[\[}}0], [1], [2, 3]] : tensor<?x?x12x8xf32> into tensor<?x?x96xf32>
+// CHECK-NEXT: return %[[C]]
+func.func @main(%x: tensor<?x?x12x8xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0, s1, 12, 8)>}) -> tensor<?x?x96xf32> attributes {
+    inferno.symbols = [{inferno.symbol = "s0", inferno.range = [1, 64], inferno.divisor = 1, inferno.hint = 3},
+                       {inferno.symbol = "s1", inferno.range = [1, 64], inferno.divisor = 1, inferno.hint = 5}]} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c96 = arith.constant 96 : i64
+  %a = tensor.dim %x, %c0 : tensor<?x?x12x8xf32>
+  %b = tensor.dim %x, %c1 : tensor<?x?x12x8xf32>
+  %i = arith.index_cast %a : index to i64
+  %j = arith.index_cast %b : index to i64
+  %flat = tensor.collapse_shape %x [[0, 1, 2, 3]] : tensor<?x?x12x8xf32> into tensor<?xf32>
+  %shape = tensor.from_elements %i, %j, %c96 : tensor<3xi64>
+  %0 = tensor.reshape %flat(%shape) : (tensor<?xf32>, tensor<3xi64>) -> tensor<?x?x96xf32>
+  return %0 : tensor<?x?x96xf32>
+}
+
+// -----
+
+// A condition that depends on the call stays, and so does a program without symbols.
+// CHECK-LABEL: func.func @main
+// CHECK: arith.cmpi eq
+// CHECK: arith.select
+func.func @main(%x: tensor<?xf32> {inferno.sizes = affine_map<()[s0] -> (s0)>}) -> tensor<1xi64> attributes {
+    inferno.symbols = [{inferno.symbol = "s0", inferno.range = [0, 64], inferno.divisor = 1, inferno.hint = 3}]} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : i64
+  %c5 = arith.constant 5 : i64
+  %d = tensor.dim %x, %c0 : tensor<?xf32>
+  %empty = arith.cmpi eq, %d, %c0 : index
+  %s = arith.select %empty, %c1, %c5 : i64
+  %0 = tensor.from_elements %s : tensor<1xi64>
+  return %0 : tensor<1xi64>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: (%{{.*}}: tensor<4xf32>) -> tensor<4xf32>
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
