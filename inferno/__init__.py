@@ -1,12 +1,13 @@
 """Inferno: an optimizing compiler for PyTorch, written in Python on MLIR."""
 
 from inferno.errors import (
-    CaptureError, CompileError, InfernoError, InputError, LaunchError, OptionError, PassError, UnsupportedOperation,
+    CaptureError, CompileError, InfernoError, InputError, LaunchError, OptionError, PackageError, PassError, PlanError,
+    UnsupportedOperation,
 )
 
 __all__ = [
     "CaptureError", "CompileError", "CompiledModule", "InfernoError", "InputError", "LaunchError", "OptionError",
-    "PassError", "UnsupportedOperation", "compile",
+    "PackageError", "PassError", "PlanError", "UnsupportedOperation", "compile", "load",
 ]
 
 
@@ -15,6 +16,9 @@ def __getattr__(name: str):
     if name == "compile":
         from inferno.runtime.compile import compile
         return compile
+    if name == "load":
+        from inferno.runtime.package_load import load
+        return load
     if name == "CompiledModule":
         from inferno.runtime.module import CompiledModule
         return CompiledModule

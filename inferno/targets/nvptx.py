@@ -98,17 +98,3 @@ def parse_report(report: str) -> dict[str, Resources]:
             spills=number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads"),
         )
     return found
-
-
-def disassemble(cubin: bytes) -> str:
-    """SASS of a cubin by nvdisasm; CompileError says how to get it where there is none."""
-    tool = find_tool("nvdisasm")
-    if tool is None:
-        raise CompileError("nvdisasm not found; `pip install nvidia-cuda-nvdisasm` or install a CUDA toolkit")
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        done = subprocess.run([tool, "-c", file.name], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise CompileError(f"nvdisasm failed: {done.stderr.strip()[:500]}")
-    return done.stdout

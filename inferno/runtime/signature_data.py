@@ -1,0 +1,159 @@
+"""A program's signature as plain data, such as JSON has, and back."""
+
+import ast
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inferno.capture import Argument, Result, Signature
+from inferno.errors import PackageError
+from inferno.runtime.plan_data import reader, to_data
+from inferno.runtime.tree_data import decode_constant, decode_tree, encode_constant, encode_tree
+from inferno.symbolic import Size
+
+_SHAPE = reader(tuple[int | Size, ...])
+_KINDS = ("input", "parameter", "buffer", "constant")
+_MOST_GUARD = 10_000  # characters; no guard that torch makes comes near
+
+
+def signature_to_data(signature: Signature, weights: Mapping[int, str]) -> dict[str, Any]:
+    """The signature as data; ``weights`` names the tensor of each argument that is no input."""
+    return {
+        "arguments": [
+            {"name": a.name, "kind": a.kind, "shape": to_data(a.shape), "dtype": encode_constant(a.dtype, a.name)["dtype"],
+             **({"weight": weights[i]} if i in weights else {})}
+            for i, a in enumerate(signature.arguments)
+        ],
+        "results": [
+            {"kind": r.kind, "target": r.target, "shape": to_data(r.shape), "dtype": encode_constant(r.dtype, f"result {i}")["dtype"]}
+            for i, r in enumerate(signature.results)
+        ],
+        "inputs": encode_tree(signature.input_spec, "the inputs"),
+        "leaves": [
+            {"argument": v} if is_tensor else {"constant": encode_constant(v, f"argument {name}")}
+            for name, (is_tensor, v) in zip(signature.leaf_names, signature.leaves)
+        ],
+        "leaf_names": list(signature.leaf_names),
+        "outputs": encode_tree(signature.output_spec, "the outputs"),
+        "output_leaves": [
+            {"result": v} if is_tensor else {"constant": encode_constant(v, "an output")} for is_tensor, v in signature.outputs
+        ],
+        "parameters": _parameters_to_data(signature.parameters),
+        "guards": list(signature.guards),
+    }
+
+
+def signature_from_data(data: Any, weights: dict[str, Tensor]) -> Signature:
+    """The signature; its parameters, buffers and constants are ``weights``'.  PackageError if it does not fit together."""
+    try:
+        return _read(data, weights)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, RecursionError) as error:
+        raise PackageError(f"its signature is damaged: {type(error).__name__}: {error}") from error
+
+
+def _read(data: Any, weights: dict[str, Tensor]) -> Signature:
+    arguments = tuple(_argument(a, weights) for a in data["arguments"])
+    results = tuple(_result(r, arguments) for r in data["results"])
+    inputs, outputs = decode_tree(data["inputs"], plain=True), decode_tree(data["outputs"])
+    outs = [r for r in results if r.kind == "output"]
+    leaves = tuple((True, _index(v["argument"], arguments)) if "argument" in v else (False, decode_constant(v["constant"])) for v in data["leaves"])
+    output_leaves = tuple((True, _index(v["result"], outs)) if "result" in v else (False, decode_constant(v["constant"])) for v in data["output_leaves"])
+    names = tuple(_text(n) for n in data["leaf_names"])
+    given = [i for is_tensor, i in leaves if is_tensor]
+    if sorted(given) != [i for i, a in enumerate(arguments) if a.kind == "input"]:
+        raise ValueError("its leaves are not its inputs")
+    if not (len(leaves) == len(names) == inputs.num_leaves and len(output_leaves) == outputs.num_leaves):
+        raise ValueError("its nests have other numbers of leaves than it lists")
+    if tree_kinds(inputs) != (tuple, (tuple, dict)):
+        raise ValueError("its inputs are not arguments by position and by name")
+    guards = tuple(check_guard(g) for g in data["guards"])
+    return Signature(arguments, results, leaves, names, inputs, output_leaves, outputs, _parameters_from_data(data["parameters"]), guards)
+
+
+def tree_kinds(spec: Any) -> tuple:
+    """(the structure's type, its parts' types)."""
+    children = spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs
+    return spec.type, tuple(c.type for c in children)
+
+
+def _argument(data: Any, weights: dict[str, Tensor]) -> Argument:
+    kind, shape, dtype = data["kind"], _SHAPE(data["shape"], "shape"), _dtype(data["dtype"])
+    if kind not in _KINDS:
+        raise ValueError(f"an argument is of kind {kind!r:.40}")
+    name = _text(data["name"])
+    if kind == "input":
+        return Argument(name, kind, shape, dtype)
+    key = _text(data["weight"])
+    if key not in weights:
+        raise ValueError(f"it wants a tensor {key!r}, which is not there")
+    found = weights[key]
+    if tuple(found.shape) != shape or found.dtype is not dtype:
+        raise ValueError(f"tensor {key!r} is {tuple(found.shape)} {found.dtype}, expected {shape} {dtype}")
+    return Argument(name, kind, shape, dtype, weights, key)
+
+
+def _result(data: Any, arguments: tuple[Argument, ...]) -> Result:
+    kind, target = data["kind"], data["target"]
+    if kind not in ("output", "mutation") or type(target) is not int or (kind == "mutation" and not 0 <= target < len(arguments)):
+        raise ValueError(f"a result is of kind {kind!r:.40} for argument {target!r:.20}")
+    return Result(kind, target, _SHAPE(data["shape"], "shape"), _dtype(data["dtype"]))
+
+
+def _dtype(name: Any) -> torch.dtype:
+    return decode_constant({"dtype": name})
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"expected a name, got {value!r:.40}")
+    return value
+
+
+def _index(value: Any, of: Any) -> int:
+    if type(value) is not int or not 0 <= value < len(of):
+        raise IndexError(f"number {value!r:.20} of {len(of)}")
+    return value
+
+
+def _parameters_to_data(parameters: inspect.Signature | None) -> Any:
+    if parameters is None:
+        return None
+    return [{"name": p.name, "kind": p.kind.name, "optional": p.default is not p.empty} for p in parameters.parameters.values()]
+
+
+def _parameters_from_data(data: Any) -> inspect.Signature | None:
+    """The model's parameters; which value an absent one has is in the leaves, so ``...`` stands for every default."""
+    if data is None:
+        return None
+    return inspect.Signature([
+        inspect.Parameter(p["name"], inspect._ParameterKind[p["kind"]], default=... if p["optional"] else inspect.Parameter.empty) for p in data
+    ])
+
+
+_GUARD_NODES = (
+    ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod,
+    ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Name, ast.Load, ast.Constant, ast.Call,
+)
+
+
+def check_guard(text: Any) -> str:
+    """A condition on sizes, which is a Python expression and so must hold nothing but arithmetic, min and max of symbols."""
+    try:
+        tree = ast.parse(_text(text) if len(text) <= _MOST_GUARD else "", mode="eval")
+    except SyntaxError as error:
+        raise ValueError("a guard is no expression") from error
+    for node in ast.walk(tree):
+        fine = isinstance(node, _GUARD_NODES)
+        if isinstance(node, ast.Constant):
+            fine = type(node.value) in (int, bool)
+        elif isinstance(node, ast.Call):
+            fine = isinstance(node.func, ast.Name) and node.func.id in ("min", "max", "abs") and not node.keywords
+        elif isinstance(node, ast.Name):
+            fine = re.fullmatch(r"s\d+|min|max|abs", node.id, re.ASCII) is not None
+        if not fine:
+            raise ValueError(f"a guard holds {type(node).__name__}, which is no arithmetic of sizes")
+    return text
