@@ -21,7 +21,7 @@ from inferno.capture.specialise import specialise, varies
 from inferno.errors import OptionError
 from inferno.options import Options, make_options
 from inferno.runtime import stats
-from inferno.runtime.compile import build_text
+from inferno.runtime.build import build_text
 from inferno.runtime.device import target_of
 from inferno.runtime.region import Region, build_region
 from inferno.target import find_target
@@ -42,13 +42,16 @@ def inferno(graph: GraphModule, inputs: Sequence[Any], *, mode: str | None = Non
     """
     if mode is not None and mode not in MODES:
         raise OptionError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
-    chosen = make_options({**MODES[mode or "default"], **(options or {})})
-    regions: list[Any] = []
+    return compile_captured(graph, inputs, options=make_options({**MODES[mode or "default"], **(options or {})}), regions=[])
+
+
+def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Options, regions: list[tuple[str, Region]]) -> Callable:
+    """A graph that Dynamo captured, compiled; its regions are added to ``regions``, the backward's when it is first needed."""
     _replace_attention(graph)
     compiled = aot_autograd(
-        fw_compiler=functools.partial(_compile, chosen, regions, "forward"),
-        bw_compiler=functools.partial(_compile, chosen, regions, "backward"),
-        inference_compiler=functools.partial(_compile, chosen, regions, "inference"),
+        fw_compiler=functools.partial(_compile, options, regions, "forward"),
+        bw_compiler=functools.partial(_compile, options, regions, "backward"),
+        inference_compiler=functools.partial(_compile, options, regions, "inference"),
         decompositions=table(),
         partition_fn=min_cut_rematerialization_partition,
     )(graph, inputs)

@@ -20,7 +20,7 @@ from typing import Any
 
 from inferno.errors import CompileError, InfernoError, PassError, PlanError, UnsupportedOperation
 from inferno.runtime.kernel import Kernel, PassRecord
-from inferno.runtime.module import Program
+from inferno.runtime.program import Program
 from inferno.runtime.plan_data import plan_from_dict
 from inferno.runtime.store import Store
 from inferno.runtime.versions import versions

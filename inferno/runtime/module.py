@@ -1,58 +1,15 @@
 """The compiled module: what a user calls, prints and asks."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from inferno.capture import Argument, Signature
-from inferno.errors import InputError, LaunchError, OptionError
+from inferno.errors import InputError, LaunchError
 from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
-from inferno.runtime.kernel import Kernel, PassRecord
-from inferno.runtime.plan import Plan, read_plan
+from inferno.runtime.program import Program
 from inferno.target import Target
-
-STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
-
-
-@dataclass(frozen=True)
-class Program:
-    """All that compiling made, as data: text by stage, compiled kernels by name, the passes as they ran.
-
-    A program that was read as IR has no signature, and no stages before the one that it was read at.  One that comes from a
-    package has its ``plan`` as data, and of the stages those that were saved.
-    """
-
-    signature: Signature | None
-    target: Target
-    stages: dict[str, str]
-    kernels: dict[str, Kernel]
-    constants: list[tuple[str, tuple[int, ...], bytes]]
-    passes: list[PassRecord]
-    plan: Plan | None = None
-
-    def launch_plan(self) -> Plan:
-        """What the ``gpu`` stage's ``@main`` launches, as data."""
-        return self.plan or read_plan(self.stages["gpu"])
-
-    def ir(self, stage: str) -> str:
-        """The program's text at ``stage``, one of torch, linalg, fused, scheduled, gpu, llvm, ptx, sass."""
-        if stage not in STAGES:
-            raise OptionError(f"unknown stage {stage!r}; the stages are {', '.join(STAGES)}")
-        if stage in self.stages:
-            return strip_locations(self.stages[stage])
-        if stage not in ("llvm", "ptx", "sass"):
-            raise OptionError(f"the text of stage {stage!r} is not held; held are {', '.join(self.stages) or 'none'}")
-        if self.target.kind == "cpu" and stage in ("ptx", "sass"):
-            raise OptionError(f"stage {stage!r} is for GPUs; this program was compiled for the cpu target")
-        parts = []
-        for kernel in self.kernels.values():
-            text = kernel.llvm if stage == "llvm" else kernel.ptx if stage == "ptx" else _sass(kernel)
-            if text:
-                parts.append(f"// ----- {kernel.name}\n{text.rstrip()}\n")
-        return "\n".join(parts)
-
 
 class CompiledModule:
     """A compiled model.  Call it like the model; ``ir(stage)`` prints it at any stage, ``explain()`` says what became of it.
@@ -62,18 +19,24 @@ class CompiledModule:
 
     def __init__(self, program: Program, device: torch.device, seconds: float, interpret: bool = False) -> None:
         """``interpret``: the plan is run without a compiler (see ``GpuExecutable``)."""
+        self.programs = (program,)
+        self.fallbacks = ()
+        executable = make_executable(program, device, [r.dtype for r in program.signature.results], interpret)
+        self._bind(program, device, seconds, executable, constants_of(program, device))
+        self._fast = _fast_call(self)
+
+    def _bind(self, program: Program, device: torch.device, seconds: float, executable: Any, constants: list[torch.Tensor]) -> None:
         self.program = program
         self.device = device
         self.compile_seconds = seconds
         signature = program.signature
-        self._executable = make_executable(program, device, [r.dtype for r in signature.results], interpret)
-        self._constants = constants_of(program, device)
+        self._executable = executable
+        self._constants = constants
         self._expected = [(torch.Size(a.shape), a.dtype, a.kind == "input") for a in signature.arguments]
         self._mutations = [(i, r.target) for i, r in enumerate(signature.results) if r.kind == "mutation"]
         self._outputs = [i for i, r in enumerate(signature.results) if r.kind == "output"]
-
         self._arity = signature.simple_arity
-        self._fast = _fast_call(self)
+        self._fast = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._fast is not None and not kwargs and len(args) == self._arity:
@@ -156,12 +119,6 @@ def _tensor(element: str, shape: tuple[int, ...], data: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(data), dtype=DTYPES[element]).reshape(shape) if data else torch.empty(shape, dtype=DTYPES[element])
 
 
-def _sass(kernel: Kernel) -> str:
-    from inferno.targets.sass import disassemble
-
-    return disassemble(kernel.cubin) if kernel.cubin else ""
-
-
 def constants_of(program: Program, device: torch.device) -> list[torch.Tensor]:
     """The constants that became arguments behind the program's own."""
     return [_tensor(*c).to(device) for c in program.constants]
@@ -200,12 +157,3 @@ def runs(code: Target, machine: Target) -> bool:
     """Whether code for one target runs on a machine of another: the same, or a later one of the same major version."""
     same_major = code.capability // 10 == machine.capability // 10
     return code == machine or (same_major and code.capability <= machine.capability and not code.hopper)
-
-
-def strip_locations(text: str) -> str:
-    """MLIR text without ``loc(...)``: what a reader wants to see."""
-    if " loc(" not in text:
-        return text
-    from inferno.mlir import ir, new_context
-
-    return ir.Module.parse(text, new_context()).operation.get_asm(enable_debug_info=False)

@@ -6,6 +6,7 @@ drops each tensor after its last use.  What turns out not to compile is found by
 
 import logging
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.partition import Part, Piece, extract, partition
 from inferno.capture.refusal import refusals
 from inferno.errors import CompileError, InfernoError, UnsupportedOperation
-from inferno.runtime.module import Program
+from inferno.runtime.program import Program
 from inferno.runtime.region_text import write_region
 from inferno.runtime.segment import Segment
 
@@ -51,6 +52,7 @@ class Region:
     text: str
     programs: tuple[Program, ...]
     fallbacks: tuple[Fallback, ...]
+    seconds: float = 0.0
 
 
 def build_region(
@@ -62,6 +64,7 @@ def build_region(
     ``build(text)`` makes a program of a ``torch`` module; ``attributes(name)`` gives what ``get_attr`` nodes name.  Without
     ``fallback`` the first operation that does not compile raises UnsupportedOperation.
     """
+    begin = time.perf_counter()
     refused = refusals(graph, device)
     if not fallback:
         for node, reason in refused.items():
@@ -84,7 +87,7 @@ def build_region(
     steps = [(parts[i], segments[i]) if i in parts else p.nodes for i, p in enumerate(pieces) if i in parts or not p.compiled]
     run, text = write_region(graph, steps, refused, attributes)
     eager = [n for p in pieces if not p.compiled for n in p.nodes if n in refused and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
-    return Region(run, text, tuple(s.program for s in segments.values()), tuple(_fallback(n, refused[n]) for n in eager))
+    return Region(run, text, tuple(s.program for s in segments.values()), tuple(_fallback(n, refused[n]) for n in eager), time.perf_counter() - begin)
 
 
 def arguments_of(part: Part) -> tuple[Argument, ...]:

@@ -2,12 +2,15 @@
 
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from inferno.runtime.plan import Launch, LibraryCall
+from inferno.runtime.program import Program
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,9 @@ class Report:
     launches: int
     workspace: int
     seconds: float
+    segments: int = 1
+    fallbacks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.render(width=180)
@@ -61,11 +67,22 @@ class Report:
         for row in self.rows:
             if row.note:
                 console.print(f"{row.kernel}: {row.note}; {row.generator} made it instead")
+        for line in (*self.notes, *_counted(self.fallbacks)):
+            console.print(line)
+        between = f" in {self.segments} segments" if self.segments != 1 else ""
         console.print(
-            f"{len(self.rows)} kernels, {self.launches} launches, workspace {human(self.workspace, 1024, 'B')}, "
+            f"{len(self.rows)} kernels{between}, {self.launches} launches, workspace {human(self.workspace, 1024, 'B')}, "
             f"target {self.target}, compiled in {self.seconds:.1f} s"
         )
         return out.getvalue()
+
+
+def _counted(lines: Sequence[str]) -> list[str]:
+    """Equal lines once, with their number."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        counts[line] = counts.get(line, 0) + 1
+    return [line if n == 1 else f"{n} times: {line}" for line, n in counts.items()]
 
 
 def human(value: float, base: int, unit: str) -> str:
@@ -77,9 +94,22 @@ def human(value: float, base: int, unit: str) -> str:
     return f"{value:.3g} T{unit}"
 
 
-def explain(compiled) -> Report:
+def explain(compiled: Any) -> Report:
     """The report of a CompiledModule."""
-    program = compiled.program
+    return report_of(compiled.program.target.name, compiled.programs, compiled.fallbacks, compiled.compile_seconds)
+
+
+def report_of(
+    target: str, programs: Sequence[Program], fallbacks: Sequence[object], seconds: float, notes: tuple[str, ...] = (),
+) -> Report:
+    """The report of programs that run one after the other, with ``fallbacks`` between them."""
+    rows = [row for program in programs for row in _rows(program)]
+    plans = [program.launch_plan() for program in programs]
+    workspace = max((p.workspace_bytes for p in plans), default=0)
+    return Report(target, tuple(rows), sum(len(p.steps) for p in plans), workspace, seconds, len(plans), tuple(map(str, fallbacks)), notes)
+
+
+def _rows(program: Program) -> list[Row]:
     plan = program.launch_plan()
     first: dict[str, Launch | LibraryCall] = {}
     sources: dict[str, dict[str, None]] = {}
@@ -103,7 +133,7 @@ def explain(compiled) -> Report:
             flops=kernel.flops if kernel else 0, bytes=kernel.bytes if kernel else 0,
             note=kernel.note if kernel else "",
         ))
-    return Report(program.target.name, tuple(rows), len(plan.steps), plan.workspace_bytes, compiled.compile_seconds)
+    return rows
 
 
 def _calls(scheduled: str) -> dict[str, int]:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from inferno.runtime.module import Program, constants_of, make_executable
+from inferno.runtime.module import constants_of, make_executable
 from inferno.runtime.plan import Plan
+from inferno.runtime.program import Program
 
 _ALIGNMENT = 15  # kernels read 16 bytes at once
 

@@ -1,4 +1,4 @@
-"""The ``inferno`` command: compile, run, explain and bench.
+"""The ``inferno`` command: compile, run, explain, bench, cache.
 
 What a command prints of IR goes to stdout alone, everything else to stderr.
 """
@@ -60,6 +60,10 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("suite", nargs="?", metavar="SUITE")
     bench.add_argument("--out", metavar="FOLDER", help="where results/<gpu>/<suite>.json goes (default: benchmarks/results)")
     bench.add_argument("--only", metavar="TEXT", help="only the cases whose name holds TEXT")
+
+    from inferno.tools import cache
+
+    cache.add_parser(commands.add_parser("cache", help="the cache on disk: show, clear", description="Show or clear the cache on disk."))
     return parser
 
 
@@ -99,7 +103,7 @@ def _compile_file(options: argparse.Namespace):
     """The program of IR in a file, from the stage that it is at to the one that is asked for."""
     import torch
 
-    from inferno.runtime.compile import build_from
+    from inferno.runtime.build import build_from
     from inferno.runtime.device import target_of
     from inferno.runtime.workers import pool
 
@@ -121,7 +125,7 @@ def _compile_file(options: argparse.Namespace):
 def _print_program(options: argparse.Namespace) -> None:
     """The diffs of a model's passes."""
     from inferno.capture import capture
-    from inferno.runtime.compile import build_program
+    from inferno.runtime.build import build_program
     from inferno.runtime.device import find_device, target_of
     from inferno.tools.expression import read_subject
 
@@ -134,7 +138,7 @@ def _print_program(options: argparse.Namespace) -> None:
 
 def _print_diffs(text: str, passes: list) -> None:
     """A unified diff for each pass that changed something, to stderr; ``text`` is the program before the first."""
-    from inferno.runtime.module import strip_locations
+    from inferno.runtime.program import strip_locations
 
     before = strip_locations(text).splitlines()
     for record in passes:

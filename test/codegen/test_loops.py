@@ -9,7 +9,7 @@ from universal_cases import CASES
 
 import inferno
 from inferno.mlir import func, ir, new_context
-from inferno.runtime.compile import build_from
+from inferno.runtime.build import build_from
 from inferno.runtime.cpu import CpuExecutable
 from inferno.runtime.plan import read_plan
 from inferno.target import TARGETS

@@ -11,7 +11,8 @@ from inferno.mlir import ir, new_context, walk
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.runtime import jobs
-from inferno.runtime.module import CompiledModule, Program, _tensor
+from inferno.runtime.module import CompiledModule, _tensor
+from inferno.runtime.program import Program
 from inferno.runtime.plan import read_plan
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute

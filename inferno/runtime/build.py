@@ -1,0 +1,121 @@
+"""From the ``torch`` stage to a Program, in worker processes or from the cache."""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from inferno.capture import Captured, Signature
+from inferno.errors import InfernoError, PassError
+from inferno.runtime.cache import Cache, kernel_key, open_cache, program_key
+from inferno.runtime.kernel import Kernel, PassRecord
+from inferno.runtime.program import STAGES, Program
+from inferno.runtime.workers import WorkerDied, pool
+from inferno.target import Target
+
+log = logging.getLogger(__name__)
+
+
+def build_program(captured: Captured, target: Target, tf32: bool = False, record: bool = False) -> Program:
+    """Everything past the ``torch`` stage: from the cache, else in worker processes.  With ``record`` it is compiled in any
+    case, and the passes' texts are kept."""
+    if record:
+        return build_from("torch", captured.text, target, tf32, record, signature=captured.signature)
+    return replace(build_text(captured.text, target, tf32), signature=captured.signature)
+
+
+def build_text(text: str, target: Target, tf32: bool = False) -> Program:
+    """The program of a ``torch`` module's text, from the cache or compiled; it has no signature."""
+    kept = open_cache()
+    if kept is None:
+        return build_from("torch", text, target, tf32)
+    return load_or_build(kept, program_key(text, target, {"tf32": tf32}), target, lambda: build_from("torch", text, target, tf32))
+
+
+def load_or_build(kept: Cache, key: str, target: Target, build: Callable[[], Program]) -> Program:
+    """The program of this key, compiled by ``build`` and kept where there is none; or the error that it failed with, which is
+    kept as well.  Of several processes that want the same program one compiles it, and the others wait."""
+    program = kept.load_program(key, target)
+    if program is None:
+        with kept.lock(key):
+            program = kept.load_program(key, target)  # another process may have made it meanwhile
+            if program is None:
+                try:
+                    program = build()
+                except InfernoError as error:
+                    kept.save_failure(key, error, target)
+                    raise
+                if all(kernel.lasting for kernel in program.kernels.values()):
+                    kept.save_program(key, program)
+                return program
+    _warn(program.kernels.values())
+    return program
+
+
+def build_from(
+    stage: str, text: str, target: Target, tf32: bool = False, record: bool = False, last: str = "sass", signature: Signature | None = None,
+) -> Program:
+    """Everything past ``stage``, which ``text`` is at, and no more than ``last`` needs."""
+    workers, wanted = pool(), STAGES.index(last)
+    stages, passes, kernels, constants, plan = {stage: text}, [], [], [], None
+    if stage == "torch" and wanted > STAGES.index("torch"):
+        stages["linalg"], imported = _import(text, record)
+        passes += imported
+    start = next((s for s in ("linalg", "fused", "scheduled") if s in stages), None)
+    if start and wanted > STAGES.index(start):
+        fused = workers.run("fusing the program", "fuse", text=stages[start], target=target.name, tf32=tf32, record=record, stage=start)
+        stages, passes, constants = {**stages, **fused.stages}, [*passes, *fused.passes], fused.constants
+        if wanted > STAGES.index("scheduled"):
+            kernels = _build_kernels(fused.kernels, target)
+            _warn(kernels)
+            stages["gpu"], plan = workers.run(
+                "planning the launches", "plan", scheduled=stages["scheduled"], modules={k.name: k.module for k in kernels},
+            )
+    elif stage == "gpu" and wanted > STAGES.index("gpu"):
+        kernels = workers.run("assembling the kernels", "assemble", text=text, target=target.name)
+    return Program(signature, target, stages, {k.name: k for k in kernels}, constants, passes, plan)
+
+
+def _warn(kernels: Iterable[Kernel]) -> None:
+    for kernel in kernels:
+        if kernel.note:
+            log.warning("kernel @%s: %s; another generator made it", kernel.name, kernel.note)
+
+
+def _build_kernels(texts: dict[str, str], target: Target) -> list[Kernel]:
+    """Every kernel, from the cache or compiled, in parallel; one whose compiler process died is made by the last generator
+    instead."""
+    kept = open_cache()
+    keys = {name: kernel_key(text, target) for name, text in texts.items()} if kept else {}
+    found = {name: kernel for name, key in keys.items() if (kernel := kept.load_kernel(key))}
+    labels = {name: f"kernel @{name} for {target.name}" for name in texts}
+    futures = {name: pool().submit(labels[name], "build", text=text, target=target.name) for name, text in texts.items() if name not in found}
+    for name, future in futures.items():
+        try:
+            found[name] = future.result()
+            if kept:
+                kept.save_kernel(keys[name], found[name], target)
+        except WorkerDied as error:
+            reason = str(error).splitlines()[0]
+            instead = pool().run(labels[name], "build_instead", text=texts[name], target=target.name, reason=reason)
+            found[name] = replace(instead, lasting=error.lasting)
+            if kept and error.lasting:
+                kept.save_kernel(keys[name], found[name], target)
+    return [found[name] for name in texts]
+
+
+def _import(text: str, record: bool) -> tuple[str, list[PassRecord]]:
+    from inferno.capture import explain_failure
+
+    try:
+        return pool().run("importing the program", "lower_to_linalg", text=text, record=record)
+    except (PassError, WorkerDied) as error:
+        raise explain_failure(text, str(error), _lowers) from error
+
+
+def _lowers(text: str) -> bool:
+    """Whether a ``torch`` module lowers to linalg; a worker that it ends says no."""
+    try:
+        pool().run("importing an operation", "lower_to_linalg", text=text)
+    except (PassError, WorkerDied):
+        return False
+    return True

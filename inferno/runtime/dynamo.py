@@ -1,0 +1,55 @@
+"""A model that is not one graph: Dynamo captures it in several, as it runs, and each is compiled."""
+
+import functools
+from typing import Any
+
+import torch
+
+from inferno.options import Options
+from inferno.runtime.piecewise import join_stages
+from inferno.runtime.program import Program
+from inferno.runtime.region import Fallback
+from inferno.runtime.report import Report, report_of
+from inferno.target import Target
+
+
+class DynamoModule:
+    """Called like the model; compiles what each call meets for the first time.  ``ir`` and ``explain`` are about what has been
+    compiled so far, and compile the example's call where that is nothing."""
+
+    def __init__(
+        self, model: Any, args: tuple, kwargs: dict[str, Any], options: Options, target: Target, device: torch.device, reason: str,
+    ) -> None:
+        from inferno.runtime.backend import compile_captured
+
+        self.target = target
+        self.device = device
+        self.reason = reason
+        self.regions: list[tuple[str, Any]] = []
+        self._example = args, kwargs
+        self._function = torch.compile(model, backend=functools.partial(compile_captured, options=options, regions=self.regions))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs of all segments compiled so far."""
+        return tuple(p for _, region in self.regions for p in region.programs)
+
+    @property
+    def fallbacks(self) -> tuple[Fallback, ...]:
+        """The operations of all graphs captured so far that run in eager."""
+        return tuple(f for _, region in self.regions for f in region.fallbacks)
+
+    def ir(self, stage: str) -> str:
+        """The text at ``stage`` of every segment compiled so far."""
+        return join_stages(self.programs, stage)
+
+    def explain(self) -> Report:
+        """A report of what has been compiled so far."""
+        seconds = sum(region.seconds for _, region in self.regions)
+        return report_of(self.target.name, self.programs, self.fallbacks, seconds, notes=(f"captured by Dynamo: {self.reason}",))
+
+    def __repr__(self) -> str:
+        return f"DynamoModule({len(self.regions)} graphs for {self.target.name})"

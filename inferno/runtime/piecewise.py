@@ -1,0 +1,54 @@
+"""A compiled model of which parts run in eager: compiled segments with ATen calls between them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inferno.capture import Signature
+from inferno.errors import LaunchError
+from inferno.runtime.module import CompiledModule
+from inferno.runtime.program import Program
+from inferno.runtime.region import Region
+from inferno.target import Target
+
+
+class PiecewiseModule(CompiledModule):
+    """Called like any CompiledModule.  ``ir(stage)`` holds the segments' modules one after the other; ``region`` has the function
+    that runs them."""
+
+    def __init__(self, region: Region, signature: Signature, target: Target, device: torch.device, seconds: float) -> None:
+        self.region = region
+        self.programs = region.programs
+        self.fallbacks = region.fallbacks
+        kernels = {f"{i}.{name}": k for i, p in enumerate(region.programs) for name, k in p.kernels.items()}
+        self._bind(Program(signature, target, {}, kernels, [], []), device, seconds, _RegionExecutable(region), [])
+
+    def ir(self, stage: str) -> str:
+        """The segments' text at ``stage``, each as a module of its own."""
+        return join_stages(self.programs, stage)
+
+    def save(self, path: Any, ir: bool = True) -> None:
+        """Packages hold whole programs: LaunchError, which names what runs in eager."""
+        raise LaunchError(f"a package runs without PyTorch's operators, but this model needs them: {self.fallbacks[0]}")
+
+
+def join_stages(programs: Sequence[Program], stage: str) -> str:
+    """The text of several programs at a stage, divided as MLIR's tools divide modules."""
+    if not programs:
+        return "// nothing is compiled\n"
+    return "\n// -----\n\n".join(p.ir(stage).rstrip() + "\n" for p in programs)
+
+
+class _RegionExecutable:
+    """A region as what runs a program: tensors in ``@main``'s order in, results out."""
+
+    all_results_are_new = False
+
+    def __init__(self, region: Region) -> None:
+        self._run = region.run
+
+    def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        with torch.no_grad():
+            return self._run(list(arguments))
