@@ -89,7 +89,7 @@ def human(value: float, base: int, unit: str) -> str:
     """A number with a K, M, G or T."""
     for prefix in ("", "K", "M", "G"):
         if abs(value) < base:
-            return f"{value:.3g} {prefix}{unit}".rstrip() if prefix or unit else f"{value:.3g}"
+            return f"{value:.{3 if abs(value) < 999.5 else 4}g} {prefix}{unit}".rstrip()
         value /= base
     return f"{value:.3g} T{unit}"
 
