@@ -39,13 +39,13 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(command=function)
         return sub
 
-    def subject(sub: argparse.ArgumentParser, expr: str = "file.py:Model, or a Hugging Face model id or folder") -> None:
+    def subject(sub: argparse.ArgumentParser, expr: str = "file.py:Model, a Hugging Face model id or folder, or a package, file.inferno") -> None:
         sub.add_argument("expr", nargs="?", metavar="EXPR", help=expr)
         sub.add_argument("-c", dest="code", metavar="TEXT", help="Python text; the last expression is compiled, torch, nn and F are in scope")
         sub.add_argument("--target", metavar="NAME", help=f"compile for this machine instead of the one at hand: {', '.join(TARGETS)}")
 
     compile_ = command("compile", _compile, "compile and print the IR at a stage")
-    subject(compile_, "file.py:Model, a Hugging Face model id or folder, or file.mlir with the IR of a stage")
+    subject(compile_, "file.py:Model, a Hugging Face model id or folder, file.mlir with the IR of a stage, or a package, file.inferno")
     compile_.add_argument("--ir", default="fused", metavar="STAGE", help=f"one of {', '.join(STAGES)} (default: fused)")
     compile_.add_argument("-v", "--verbose", action="store_true", help="print what each pass changed, as a unified diff, to stderr")
 
@@ -61,9 +61,12 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--out", metavar="FOLDER", help="where results/<gpu>/<suite>.json goes (default: benchmarks/results)")
     bench.add_argument("--only", metavar="TEXT", help="only the cases whose name holds TEXT")
 
-    from inferno.tools import cache
-
-    cache.add_parser(commands.add_parser("cache", help="the cache on disk: show, clear", description="Show or clear the cache on disk."))
+    cache = commands.add_parser("cache", help="the cache on disk: show it, clear it", description="Show or clear the cache on disk.")
+    what = cache.add_subparsers(required=True, metavar="COMMAND")
+    show = what.add_parser("show", help="list what is kept, by kind and target", description="List what is kept, by kind and target.")
+    show.add_argument("--all", action="store_true", help="a line for each entry, the last used first")
+    show.set_defaults(command=_cache_show)
+    what.add_parser("clear", help="remove everything", description="Remove everything, and say what it was.").set_defaults(command=_cache_clear)
     return parser
 
 
@@ -86,9 +89,13 @@ def _compiled(options: argparse.Namespace):
 
 
 def _compile(options: argparse.Namespace) -> int:
+    from inferno.tools.package import names_package, print_package
+
     if options.ir not in STAGES:
         near = difflib.get_close_matches(options.ir, STAGES, 1)
         raise OptionError(f"unknown stage {options.ir!r}{f'; did you mean {near[0]}?' if near else ''} The stages are {', '.join(STAGES)}")
+    if names_package(options):
+        return print_package(options)
     if options.code is None and (options.expr or "").endswith(".mlir"):
         sys.stdout.write(_compile_file(options).ir(options.ir))
         return 0
@@ -154,7 +161,10 @@ def _run(options: argparse.Namespace) -> int:
     import torch
 
     from inferno.tools.check import compare, reference
+    from inferno.tools.package import names_package, run_package
 
+    if names_package(options):
+        return run_package(options)
     subject, compiled = _compiled(options)
     with torch.no_grad():
         ours = compiled(*subject.args, **subject.kwargs)
@@ -171,8 +181,26 @@ def _run(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     from rich.console import Console
 
+    from inferno.tools.package import explain_package, names_package
+
+    if names_package(options):
+        return explain_package(options)
     _, compiled = _compiled(options)
     sys.stdout.write(compiled.explain().render(max(120, Console().width)))
+    return 0
+
+
+def _cache_show(options: argparse.Namespace) -> int:
+    from inferno.tools.cache import show
+
+    show(options.all)
+    return 0
+
+
+def _cache_clear(options: argparse.Namespace) -> int:
+    from inferno.tools.cache import clear
+
+    print(clear(), file=sys.stderr)
     return 0
 
 
