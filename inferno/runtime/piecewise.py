@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from inferno.capture import Signature
-from inferno.errors import LaunchError
+from inferno.errors import PackageError
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.program import Program
 from inferno.runtime.region import Region
@@ -30,8 +30,8 @@ class PiecewiseModule(CompiledModule):
         return join_stages(self.programs, stage)
 
     def save(self, path: Any, ir: bool = True) -> None:
-        """Packages hold whole programs: LaunchError, which names what runs in eager."""
-        raise LaunchError(f"a package runs without PyTorch's operators, but this model needs them: {self.fallbacks[0]}")
+        """Packages hold whole programs: PackageError, which names what runs in eager."""
+        raise PackageError(f"a package runs without PyTorch's operators, but this model needs them: {self.fallbacks[0]}")
 
 
 def join_stages(programs: Sequence[Program], stage: str) -> str:
