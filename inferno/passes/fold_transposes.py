@@ -5,6 +5,7 @@ A layout is only a way of addressing: a matmul with a transposed weight is the s
 
 from inferno.mlir import ir, linalg, owner, rewrite, run_upstream, walk
 from inferno.passes.generics import body, build, clone_body, dims, inputs, inverse, is_copy, knows_sizes, kinds, maps, outputs, substitute, yielded
+from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 
 
@@ -16,8 +17,7 @@ def fold_transposes(module: ir.Module) -> None:
     _restore_fills(module)
     patterns = rewrite.RewritePatternSet(module.context)
     patterns.add("linalg.generic", _fold)
-    config = rewrite.GreedyRewriteConfig()
-    rewrite.apply_patterns_and_fold_greedily(module, patterns.freeze(), config)
+    rewrite_greedily(module, patterns)
 
 
 def _restore_fills(module: ir.Module) -> None:

@@ -8,6 +8,7 @@ from inferno.mlir import ir, owner, rewrite
 from inferno.passes.contraction import build_fused, can_fuse, is_contraction, parse_fused
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, knows_sizes, kinds, maps, only_user
+from inferno.passes.greedy import rewrite_greedily
 
 
 def fuse_contractions(module: ir.Module) -> None:
@@ -23,7 +24,7 @@ def join(module: ir.Module) -> None:
 def _apply(module: ir.Module, pays) -> None:
     patterns = rewrite.RewritePatternSet(module.context)
     patterns.add("linalg.generic", lambda op, rewriter: _fuse(op.operation, rewriter, pays))
-    rewrite.apply_patterns_and_fold_greedily(module, patterns.freeze(), rewrite.GreedyRewriteConfig())
+    rewrite_greedily(module, patterns)
 
 
 def _fuse(op: ir.Operation, rewriter, pays) -> bool:

@@ -10,6 +10,7 @@ from inferno.passes.generics import (
     Operands, body, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, knows_sizes, kinds, maps, only_user,
     outputs, substitute,
 )
+from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
@@ -28,7 +29,7 @@ def fuse_elementwise(module: ir.Module) -> None:
     fuse-contractions; convolutions read an element once for each feature and window, and stay what libraries know."""
     patterns = rewrite.RewritePatternSet(module.context)
     patterns.add("linalg.generic", _fuse)
-    rewrite.apply_patterns_and_fold_greedily(module, patterns.freeze(), rewrite.GreedyRewriteConfig())
+    rewrite_greedily(module, patterns)
 
 
 def _fuse(op, rewriter) -> bool:

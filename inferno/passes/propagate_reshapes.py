@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from inferno.mlir import ir, owner, rewrite, tensor, walk
 from inferno.passes.contraction import is_factor
 from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is_generic, knows_sizes, kinds, maps, use_count
+from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.name_symbols import common_groups, expand
 from inferno.passes.shapes import function_of, mixed, reassociation_attribute, shape, static
 from inferno.passes.shapes import reassociation as reassociation_of
@@ -32,7 +33,7 @@ def propagate_reshapes(module: ir.Module) -> None:
     for name in _RESHAPES:
         patterns.add(name, _compose)
     patterns.add("tensor.collapse_shape", _collapse_copy)
-    rewrite.apply_patterns_and_fold_greedily(module, patterns.freeze(), rewrite.GreedyRewriteConfig())
+    rewrite_greedily(module, patterns)
 
 
 def _compose(op, rewriter) -> bool:
