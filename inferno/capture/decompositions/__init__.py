@@ -8,12 +8,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from inferno.capture.decompositions import arithmetic, attention, grouped, indexing, ordering, pooling, precision, reductions, scalars
+from inferno.capture.decompositions import (
+    arithmetic, attention, bessel, cumulative, exponents, gamma, grouped, indexing, masks, ordering, pooling, precision, reductions, scalars,
+    segments, strided,
+)
 
 
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
-    parts = (scalars.TABLE, precision.TABLE, arithmetic.TABLE, attention.TABLE, indexing.TABLE, ordering.TABLE, pooling.TABLE, reductions.TABLE, grouped.table())
+    parts = (
+        scalars.TABLE, precision.TABLE, arithmetic.TABLE, attention.TABLE, bessel.TABLE, cumulative.TABLE, exponents.TABLE, gamma.TABLE,
+        indexing.TABLE, masks.TABLE, ordering.TABLE, pooling.TABLE, reductions.TABLE, segments.TABLE, strided.TABLE, grouped.table(),
+    )
     found: dict[Any, Callable] = {}
     for part in parts:
         found.update({op: _either(found[op], function) if op in found else function for op, function in part.items()})

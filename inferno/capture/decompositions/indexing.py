@@ -32,27 +32,27 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim
     return found.movedim((-2, -1), (dim1, dim2)).contiguous()
 
 
-def cumsum(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
-    """Of a scalar: itself."""
-    if x.dim():
-        return NotImplemented
-    wide = dtype or (x.dtype if x.is_floating_point() or x.is_complex() else torch.int64)
-    return x.to(wide).clone()
-
-
 def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:
     return aten.empty.memory_format(size, dtype=dtype or torch.get_default_dtype(), device=device)
 
 
-def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    """x[mask] = value, for one value, is a choice element by element."""
-    masks = [(i, m) for i, m in enumerate(indices) if m is not None]
-    if len(masks) != 1 or masks[0][1].dtype not in (torch.bool, torch.uint8) or values.numel() != 1:
-        return NotImplemented
-    first, mask = masks[0]
-    mask = mask.to(torch.bool).reshape(*mask.shape, *(1,) * (x.dim() - first - mask.dim()))
-    value = values.reshape(()).to(x.dtype)
-    return torch.where(mask, x + value if accumulate else value, x)
+def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """A scatter whose indices are the same along every other dimension."""
+    if not x.dim():
+        row = index_reduce(x.unsqueeze(0), 0, index.reshape(-1), source.reshape(-1), reduce, include_self=include_self)
+        return row.reshape(())
+    dim = dim % x.dim()
+    index = index.reshape([-1 if d == dim else 1 for d in range(x.dim())]).expand(source.shape)
+    return aten.scatter_reduce.two(x, dim, index, source, reduce, include_self=include_self)
+
+
+def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Indices count through the elements, from the back where they are negative."""
+    if not index.numel():
+        return x.clone()
+    index = index.flatten()
+    index = torch.where(index < 0, index + x.numel(), index)
+    return aten.index_put.default(x.flatten(), [index], source.flatten().to(x.dtype), accumulate).reshape(x.shape)
 
 
 def scatter_op(x: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
@@ -77,8 +77,8 @@ TABLE = {
     aten.empty_strided.default: empty_strided,
     aten.new_empty_strided.default: new_empty_strided,
     aten.empty_permuted.default: empty_permuted,
-    aten.index_put.default: index_put,
-    aten._unsafe_index_put.default: index_put,
+    aten.index_reduce.default: index_reduce,
+    aten.put.default: put,
     aten.scatter.reduce: scatter_op,
     aten.scatter.value_reduce: scatter_value_op,
     aten.view_copy.default: _copied(aten.view.default),
@@ -89,6 +89,4 @@ TABLE = {
     aten.narrow_copy.default: _copied(aten.narrow.default),
     aten.unbind_copy.int: _copied(aten.unbind.int),
     aten.diagonal_scatter.default: diagonal_scatter,
-    aten.cumsum.default: cumsum,
-    aten.cumprod.default: cumsum,
 }

@@ -7,14 +7,29 @@ from torch import Tensor
 
 aten = torch.ops.aten
 
+_UNSIGNED = (torch.bool, torch.uint8)
+
 
 def sort_stable(x: Tensor, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """Our sort is stable anyway."""
-    return aten.sort.default(x, dim, descending)
+    return sort_by_number(x, dim, descending)
 
 
 def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-    return NotImplemented if x.dim() else (x.clone(), torch.zeros((), dtype=torch.int64, device=x.device))
+    """The import takes booleans and bytes for signed integers, of which true is -1 and 255 too."""
+    return sort_by_number(x, dim, descending) if x.dtype in _UNSIGNED else NotImplemented
+
+
+def sort_by_number(x: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
+    values, indices = aten.sort.default(x.to(torch.int32) if x.dtype in _UNSIGNED else x, dim, descending)
+    return values.to(x.dtype), indices
+
+
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    if x.dtype not in _UNSIGNED:
+        return NotImplemented
+    values, indices = aten.topk.default(x.to(torch.int32), k, dim, largest, sorted)
+    return values.to(x.dtype), indices
 
 
 def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
@@ -22,7 +37,7 @@ def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor,
     if not x.dim():
         return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
     nan = torch.isnan(x) if x.is_floating_point() else None
-    values, indices = aten.sort.default(x if nan is None else torch.where(nan, math.inf, x), dim, False)
+    values, indices = sort_by_number(x if nan is None else torch.where(nan, math.inf, x), dim, False)
     middle = (x.shape[dim] - 1) // 2
     value, index = values.narrow(dim, middle, 1), indices.narrow(dim, middle, 1)
     if nan is not None:
@@ -52,6 +67,19 @@ def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tens
 
 def nanmedian(x: Tensor) -> Tensor:
     return nanmedian_dim(x.flatten(), 0)[0] if x.numel() else NotImplemented
+
+
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The most frequent value, the least of several such, and the last place where it is.  No NaN is equal to another."""
+    if not x.dim() or not x.numel():
+        return NotImplemented
+    values, indices = sort_by_number(x, dim, False)
+    values, indices = values.movedim(dim, -1), indices.movedim(dim, -1)
+    count = (values.unsqueeze(-1) == values.unsqueeze(-2)).sum(-1).clamp(min=1)
+    first = count.argmax(-1, keepdim=True)
+    value = values.gather(-1, first).movedim(-1, dim)
+    index = indices.gather(-1, first + count.gather(-1, first) - 1).movedim(-1, dim)
+    return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
 
 
 def cummax(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
@@ -120,6 +148,8 @@ def bucketize(x: Tensor, edges: Tensor, *, out_int32: bool = False, right: bool 
 TABLE = {
     aten.sort.stable: sort_stable,
     aten.sort.default: sort,
+    aten.topk.default: topk,
+    aten.mode.default: mode,
     aten.median.dim: median_dim,
     aten.median.default: median,
     aten.nanmedian.dim: nanmedian_dim,
