@@ -6,6 +6,7 @@ ever made, and a field of another type is an error.  ``check_plan`` then holds t
 """
 
 import math
+import re
 import types
 import typing
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any
 
 from inferno.errors import PlanError
 from inferno.runtime.plan import Buffer, Launch, Plan, TensorMap
+from inferno.symbolic import Apply, Symbol
 
 KIND = "is"
 ELEMENT_BYTES = {
@@ -29,6 +31,7 @@ MAP_SWIZZLES, MAP_PROMOTIONS = (0, 32, 64, 128), (0, 64, 128, 256)
 # From the CUDA programming guide's table of limits; a cluster of more than 8 blocks is not portable, 16 is the most there is.
 _MOST_GRID, _MOST_BLOCK, _MOST_THREADS, _MOST_CLUSTER = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024, 16
 _DEEPEST = 20  # of nested lists in options
+_SYMBOL = re.compile(r"s\d+", re.ASCII)
 
 
 def to_data(value: Any) -> Any:
@@ -97,9 +100,22 @@ def _dataclass_reader(class_: type) -> Reader:
         missing = needed - values.keys()
         if missing:
             raise PlanError(f"{where}: a {class_.__name__} without {', '.join(sorted(missing))}")
-        return class_(**values)
+        made = class_(**values)
+        if isinstance(made, (Symbol, Apply)):
+            _check_symbol(made, where)
+        return made
 
     return read
+
+
+def _check_symbol(part: Symbol | Apply, where: str) -> None:
+    """Sizes become text of programs: their names must be names."""
+    if isinstance(part, Symbol) and not _SYMBOL.fullmatch(part.name):
+        raise PlanError(f"{where}: a symbol is called {part.name!r:.60}")
+    if isinstance(part, Symbol) and not (0 <= part.low <= part.high and part.divisor >= 1):
+        raise PlanError(f"{where}: symbol {part.name} is from {part.low} to {part.high} by {part.divisor}")
+    if isinstance(part, Apply) and part.kind not in ("floordiv", "min", "max"):
+        raise PlanError(f"{where}: a size is made by {part.kind!r:.60}")
 
 
 def _union_reader(arguments: tuple) -> Reader:

@@ -7,7 +7,8 @@ import pytest
 
 from inferno.errors import PlanError
 from inferno.runtime.plan import Buffer, Launch, LibraryCall, Output, Plan, TensorMap
-from inferno.runtime.plan_data import check_plan, plan_from_dict
+from inferno.runtime.plan_data import check_plan, plan_from_dict, reader, to_data
+from inferno.symbolic import Size, Symbol, floordiv, maximum, size_of
 
 ARGUMENT, SCRATCH, RESULT = (
     Buffer("argument", 0, (32, 64), "bf16"), Buffer("workspace", 512, (64,), "f32"), Buffer("result", 0, (64,), "f32"),
@@ -59,12 +60,12 @@ def changed(path: str, value):
     ("steps.0.is", "Evil", "plan.steps: expected Launch or LibraryCall, got a Evil"),
     ("steps.0.surprise", 1, "unknown field 'surprise' of a Launch"),
     ("steps.0.grid", [1, 2], "plan.steps.grid: expected a list of 3, got a list of 2"),
-    ("steps.0.grid", [1, 2, "x"], "expected int, got 'x'"),
+    ("steps.0.grid", [1, 2, "x"], "got 'x'"),
     ("steps.0.shared", True, "expected int, got True"),
     ("steps.0.shared", 2**70, "expected int"),
     ("steps.0.parameters.0.buffer", None, "expected a Buffer, got None"),
     ("steps.1.options", [], "expected options by name"),
-    ("workspace_bytes", 1.5, "expected int, got 1.5"),
+    ("workspace_bytes", 1.5, "got 1.5"),
 ])
 def test_another_form_is_refused(path, value, says):
     with pytest.raises(PlanError) as error:
@@ -128,3 +129,22 @@ def test_numbers_that_do_not_fit_are_refused(path, value, says):
 def test_a_field_with_its_default_takes_no_room():
     data = dataclasses.replace(LAUNCH, source=())
     assert "source" not in Plan((data,), (), (), 0).as_dict()["steps"][0]
+
+
+def test_sizes_that_vary_survive():
+    n, m = (size_of(Symbol(name, 1, 4096, 8, 64)) for name in ("s0", "s1"))
+    shape = (n, 4, 3 * n * m + 7, floordiv(n + 3, 8), maximum(n, m))
+    read = reader(tuple[int | Size, ...])
+    assert read(json.loads(json.dumps(to_data(shape))), "shape") == shape
+
+
+@pytest.mark.parametrize(("part", "field", "value", "says"), [
+    (Symbol("s0", 1, 64), "name", "s0); import os; (s0", "a symbol is called"),
+    (Symbol("s0", 1, 64), "low", -4, "symbol s0 is from -4 to 64 by 1"),
+    (Symbol("s0", 1, 64), "divisor", 0, "symbol s0 is from 1 to 64 by 0"),
+    (floordiv(size_of(Symbol("s0", 1, 64)) + 3, 8).terms[0][0][0], "kind", "exec", "a size is made by 'exec'"),
+])
+def test_sizes_whose_names_are_no_names_are_refused(part, field, value, says):
+    with pytest.raises(PlanError) as error:
+        reader(type(part))({**to_data(part), field: value}, "size")
+    assert says in str(error.value)
