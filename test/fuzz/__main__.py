@@ -1,0 +1,73 @@
+"""Random programs by hand: ``python -m fuzz --examples 1000 --seed 7`` (from ``test``, or with ``PYTHONPATH=.:test``).
+
+Prints each program that is wrong, crashes or is refused, cut down to a few lines; the exit status is 1 if one is wrong or crashes.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import torch
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from fuzz.programs import Program, minimise
+from fuzz.strategy import programs
+from fuzz.verdict import Verdict, judge
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser("fuzz", description="Compile random programs and hold their results against eager and float64.")
+    parser.add_argument("--examples", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lines", type=int, default=10, help="most lines of a program")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--keep", action="store_true", help="do not cut down what fails")
+    parser.add_argument("--known", default="", help="skip failures whose text holds this")
+    options = parser.parse_args(argv)
+    compile_ = compiler(options.device)
+    counts: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+    begin = time.time()
+
+    @seed(options.seed)
+    @settings(
+        max_examples=options.examples, phases=[Phase.generate], deadline=None, database=None, suppress_health_check=list(HealthCheck),
+    )
+    @given(programs(options.lines))
+    def examine(program: Program) -> None:
+        verdict = judge(program, compile_, options.device)
+        counts[verdict.kind] += 1
+        total = sum(counts.values())
+        if total % 100 == 0:
+            print(f"# {total} programs, {dict(counts)}, {time.time() - begin:.0f} s", flush=True)
+        if verdict.kind == "right" or (options.known and options.known in verdict.text):
+            return
+        kind = f"{verdict.kind} {verdict.text.split(': ')[0]} {verdict.text.split(': ')[-1][:60]}"
+        seen[kind] += 1
+        if seen[kind] > 3:
+            return
+        report(program, verdict, compile_, options)
+
+    examine()
+    print(f"# {sum(counts.values())} programs, {dict(counts)}, {time.time() - begin:.0f} s")
+    return int(counts["wrong"] + counts["crash"] > 0)
+
+
+def compiler(device: str) -> Callable:
+    import inferno
+
+    return lambda function, inputs: inferno.compile(function, inputs, target="cpu" if device == "cpu" else None)
+
+
+def report(program: Program, verdict: Verdict, compile_: Callable, options: argparse.Namespace) -> None:
+    small = program
+    if not options.keep:
+        small = minimise(program, lambda p: judge(p, compile_, options.device).kind == verdict.kind)
+    found = judge(small, compile_, options.device)
+    print(f"\n### {verdict.kind}: {verdict.text[:600]}\n{small}# cut down: {found.kind}: {found.text[:600]}\n", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

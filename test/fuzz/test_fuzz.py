@@ -1,0 +1,15 @@
+"""150 random programs, the same ones in every run; ``python -m fuzz`` runs as many others as wanted."""
+
+from hypothesis import HealthCheck, given, settings
+
+from fuzz.__main__ import compiler
+from fuzz.programs import Program
+from fuzz.strategy import programs
+from fuzz.verdict import judge
+
+
+@settings(max_examples=150, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(programs(most_lines=6))
+def test_random_programs(program: Program):
+    verdict = judge(program, compiler("cpu"))
+    assert verdict.kind == "right", f"{verdict.kind}: {verdict.text}\n{program}"

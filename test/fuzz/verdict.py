@@ -1,0 +1,171 @@
+"""Is the compiled program right?  The project's rule, and what it says of programs whose results are few numbers.
+
+The rule holds a result's error against eager's own.  Where a result is a single number, eager's error is luck: by chance it is
+exact.  So a program that fails the rule on one draw of the inputs is asked again on many draws, whose squares are summed as if they were
+one larger result; and eager's own error is also taken of eager with its roundings perturbed by a unit in the last place,
+which is what eager would have been with sums in another order.  What is wrong stays wrong in that: its error is no rounding.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from fuzz.programs import DTYPES, Program
+
+DRAWS = 24
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``kind``: right, wrong, refused (an error that says what is not supported), crash."""
+
+    kind: str
+    text: str = ""
+
+
+class Perturbed(TorchDispatchMode):
+    """Every floating-point result of an operation that computes is off by up to half a unit in the last place, at random."""
+
+    EXACT = ("view", "expand", "permute", "transpose", "slice", "select", "clone", "copy", "cat", "index", "gather", "t.", "as_strided",
+             "detach", "relu", "where", "clamp", "max", "min", "unsqueeze", "squeeze", "alias", "full", "zeros", "ones", "empty", "fill",
+             "neg", "abs", "split", "stack", "pad", "flip", "roll", "sort", "topk", "arange", "diagonal", "unfold", "triu", "tril", "scalar")
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, function: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> object:
+        result = function(*args, **(kwargs or {}))
+        name = function._schema.name.split("::")[1]
+        if any(name.startswith(e.rstrip(".")) for e in self.EXACT) or function._schema.is_mutable:
+            return result
+        return tree_map(self._off, result)
+
+    def _off(self, value: object) -> object:
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            return value
+        unit = torch.finfo(value.dtype).eps
+        noise = torch.rand(value.shape, generator=self._generator, dtype=torch.float64).to(value.device) - 0.5
+        return (value.double() * (1 + unit * noise)).to(value.dtype)
+
+
+def copies(tensors: tuple[Tensor, ...], device: str = "cpu") -> tuple[Tensor, ...]:
+    """Copies in the same layouts."""
+    made = []
+    for t in tensors:
+        room = torch.empty(t.untyped_storage().nbytes() // t.element_size(), dtype=t.dtype, device=device)
+        room.copy_(torch.as_strided(t, room.shape, (1,), 0))
+        made.append(torch.as_strided(room, t.shape, t.stride(), t.storage_offset()))
+    return tuple(made)
+
+
+def run(function: Callable, inputs: tuple[Tensor, ...], device: str = "cpu") -> tuple[Tensor, ...]:
+    """The results, and the inputs as the call leaves them."""
+    given = copies(inputs, device)
+    with torch.no_grad():
+        results = function(*given)
+    return tuple(t.detach().cpu() for t in (*results, *given))
+
+
+def run_exactly(program: Program, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    wide = tuple(t.double() if t.is_floating_point() else t.clone() for t in copies(inputs))
+    with torch.no_grad():
+        results = program.function(exact=True)(*wide)
+    return (*results, *wide)
+
+
+@dataclass
+class _Sums:
+    """Squares of one result's reference and errors, over draws."""
+
+    reference: float = 0.0
+    ours: float = 0.0
+    eager: float = 0.0
+
+    def add(self, ours: Tensor, eager: Tensor, exact: Tensor) -> None:
+        finite = eager.isfinite() & exact.isfinite()
+        e = exact[finite].double()
+        self.reference += (e**2).sum().item()
+        self.ours += ((ours[finite].double() - e) ** 2).sum().item()
+        self.eager += ((eager[finite].double() - e) ** 2).sum().item()
+
+    def add_eager(self, eager: Tensor, exact: Tensor) -> float:
+        finite = eager.isfinite() & exact.isfinite()
+        return ((eager[finite].double() - exact[finite].double()) ** 2).sum().item()
+
+    @property
+    def scale(self) -> float:
+        return math.sqrt(self.reference) or 1.0
+
+
+def unit_of(program: Program, dtype: torch.dtype) -> float:
+    """The rounding unit of the arithmetic: of the coarsest dtype that the program computes in, or the result's."""
+    from fuzz.strategy import floats_of
+
+    return max([torch.finfo(dtype).eps, *(torch.finfo(DTYPES[n]).eps for n in floats_of(program))])
+
+
+def judge(program: Program, compile_: Callable, device: str = "cpu") -> Verdict:
+    """Compile the program by ``compile_(function, inputs)`` and hold its results, and what it leaves of its inputs, against eager's."""
+    from inferno.errors import CaptureError, UnsupportedOperation
+
+    function, inputs = program.function(), program.make_inputs()
+    try:
+        eager = run(function, inputs, device)
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        return Verdict("right", f"eager refuses it: {error}")
+    try:
+        compiled = compile_(program.function(), copies(inputs, device))
+        ours = run(compiled, inputs, device)
+        again = run(compiled, inputs, device)
+    except (CaptureError, UnsupportedOperation) as error:
+        return Verdict("refused", f"{type(error).__name__}: {error}")
+    except Exception as error:
+        return Verdict("crash", f"{type(error).__name__}: {error}")
+    exact = run_exactly(program, inputs)
+    names = (*program.outputs, *(i.name for i in program.inputs))
+    doubtful = []
+    for i, (name, a, b, c, d) in enumerate(zip(names, ours, again, eager, exact)):
+        if a.shape != c.shape or a.dtype != c.dtype:
+            return Verdict("wrong", f"{name}: {a.dtype} {tuple(a.shape)} where eager has {c.dtype} {tuple(c.shape)}")
+        if not torch.equal(a.nan_to_num(), b.nan_to_num()):
+            return Verdict("wrong", f"{name}: two calls differ")
+        if not c.is_floating_point():
+            if not torch.equal(a, c):
+                return Verdict("wrong", f"{name}: {(a != c).sum().item()} of {a.numel()} integers differ from eager's")
+            continue
+        if not torch.equal(a.isnan(), c.isnan()) or not torch.equal(a[a.isinf()], c[c.isinf()]):
+            return Verdict("wrong", f"{name}: NaN or infinity is not where eager has it")
+        sums = _Sums()
+        sums.add(a, c, d)
+        if math.sqrt(sums.ours) > sums.scale * max(1.5 * math.sqrt(sums.eager) / sums.scale, unit_of(program, c.dtype)):
+            doubtful.append(i)
+    return _ask_again(program, compiled, names, doubtful, device) if doubtful else Verdict("right")
+
+
+def _ask_again(program: Program, compiled: Callable, names: tuple[str, ...], doubtful: list[int], device: str) -> Verdict:
+    sums = {i: _Sums() for i in doubtful}
+    spread = {i: [0.0, 0.0, 0.0] for i in doubtful}
+    for draw in range(DRAWS):
+        inputs = program.make_inputs(draw)
+        ours, eager, exact = run(compiled, inputs, device), run(program.function(), inputs, device), run_exactly(program, inputs)
+        perturbed = []
+        for seed in range(3):
+            with Perturbed(seed + 3 * draw):
+                perturbed.append(run(program.function(), inputs, device))
+        for i in doubtful:
+            sums[i].add(ours[i], eager[i], exact[i])
+            for n, one in enumerate(perturbed):
+                spread[i][n] += sums[i].add_eager(one[i], exact[i])
+    for i in doubtful:
+        s, dtype = sums[i], eager[i].dtype
+        own = math.sqrt(max(s.eager, *spread[i])) / s.scale
+        error, bound = math.sqrt(s.ours) / s.scale, max(1.5 * own, unit_of(program, dtype))
+        if not error <= bound:
+            return Verdict("wrong", f"{names[i]}: error {error:.2e}, eager's {math.sqrt(s.eager) / s.scale:.2e}, with its roundings perturbed {own:.2e}, bound {bound:.2e}")
+    return Verdict("right", "on many draws")
