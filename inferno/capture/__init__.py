@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from inferno.capture.capture import Captured, capture
+from inferno.capture.capture import Captured, Exported, capture, export_model
 from inferno.capture.signature import Argument, Result, Signature
 
-__all__ = ["Argument", "Captured", "Result", "Signature", "capture", "explain_failure"]
+__all__ = ["Argument", "Captured", "Exported", "Result", "Signature", "capture", "explain_failure", "export_model"]
 
 
 def __getattr__(name: str) -> Any:

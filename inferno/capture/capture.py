@@ -7,7 +7,7 @@ import operator
 import re
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,54 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...]) -> str:
     return import_graph(copied, arguments)
 
 
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """A model as torch.export captured it: one graph, whose operations are not decomposed yet.
+
+    ``structure`` is that of the model's output, ``module`` what holds its parameters (none for an ExportedProgram's own).
+    """
+
+    program: ExportedProgram
+    structure: TreeSpec
+    model: Any
+    module: torch.nn.Module | None
+    args: tuple
+    kwargs: dict[str, Any]
+    dynamic_shapes: Any = None
+    leaves_only: bool = False
+
+    def capture(self) -> Captured:
+        """Decompose it.  CaptureError where torch cannot."""
+        try:
+            program = _decompose(self.program)
+        except CaptureError as error:
+            if self.leaves_only or self.module is None or not met_a_cache(error):
+                raise
+            return _export_leaves(self.model, self.module, self.args, self.kwargs, self.dynamic_shapes).capture()
+        symbols = SymbolTable(dict(program.range_constraints))
+        inputs = self._inputs(program, symbols)
+        results, outputs = _results(program, inputs, symbols)
+        return Captured(_stateless(program), self._signature(inputs, results, outputs, symbols.guards()))
+
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the captured program's arguments will be."""
+        return self._inputs(self.program, SymbolTable(dict(self.program.range_constraints))).arguments
+
+    def signature(self, results: tuple[Result, ...], outputs: tuple[tuple[bool, Any], ...]) -> Signature:
+        """The signature with results that are known, of a program without sizes that vary."""
+        return self._signature(self._inputs(self.program, SymbolTable()), results, outputs, ())
+
+    def _inputs(self, program: ExportedProgram, symbols: SymbolTable) -> "_Inputs":
+        names = _leaf_names(self.model, self.args, self.kwargs, program.call_spec.in_spec.num_leaves)
+        return _inputs(program, self.module, names, symbols)
+
+    def _signature(self, inputs: "_Inputs", results: tuple, outputs: tuple, guards: Sequence[str]) -> Signature:
+        return Signature(
+            inputs.arguments, results, inputs.leaves, inputs.names, self.program.call_spec.in_spec, outputs, self.structure,
+            _parameters(self.model), tuple(guards),
+        )
+
+
 def capture(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None) -> Captured:
     """Capture ``model`` for arguments like these.  The model is traced on fake tensors: not run, not changed.
 
@@ -56,31 +104,31 @@ def capture(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, dynam
 
     Raises CaptureError where torch.export cannot make one graph of it.
     """
+    return export_model(model, args, kwargs, dynamic_shapes).capture()
+
+
+def export_model(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None) -> Exported:
+    """The first half of ``capture``."""
     kwargs = kwargs or {}
     if isinstance(model, ExportedProgram):
         if not args and not kwargs and model.example_inputs:
             args, kwargs = model.example_inputs
-        program = _decompose(model)
-        structure = program.call_spec.out_spec
-    else:
-        program, structure = _program(model, args, kwargs, dynamic_shapes)
-    owner = None if isinstance(model, ExportedProgram) else _as_module(model)
-    table = SymbolTable(dict(program.range_constraints))
-    signature = _signature(program, structure, owner, model, args, kwargs, table)
-    return Captured(_stateless(program), signature)
-
-
-def _program(model: Any, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> tuple[ExportedProgram, TreeSpec]:
-    """The decomposed program, and the structure of the model's output."""
+        return Exported(model, model.call_spec.out_spec, model, None, args, kwargs, dynamic_shapes)
     module = _as_module(model)
     try:
-        program = _decompose(_export(model, module, args, kwargs, dynamic_shapes))
-        return program, program.call_spec.out_spec
+        program = _export(model, module, args, kwargs, dynamic_shapes)
+        return Exported(program, program.call_spec.out_spec, model, module, args, kwargs, dynamic_shapes)
     except CaptureError as error:
         if not met_a_cache(error):
             raise
-    module, structures = returning_leaves(module)
-    return _decompose(_export(model, module, args, kwargs, dynamic_shapes)), structures[0]
+    return _export_leaves(model, module, args, kwargs, dynamic_shapes)
+
+
+def _export_leaves(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> Exported:
+    """The model as one that returns the leaves of its output alone."""
+    shallow, structures = returning_leaves(module)
+    program = _export(model, shallow, args, kwargs, dynamic_shapes)
+    return Exported(program, structures[0], model, module, args, kwargs, dynamic_shapes, leaves_only=True)
 
 
 def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:
@@ -163,13 +211,18 @@ def _stateless(program: ExportedProgram) -> torch.fx.Graph:
     return graph
 
 
-def _signature(
-    program: ExportedProgram, structure: TreeSpec, module: torch.nn.Module | None, model: Any, args: tuple, kwargs: dict[str, Any],
-    table: SymbolTable,
-) -> Signature:
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """A program's arguments; ``leaves`` and their ``names`` as in Signature; ``index`` by the name of the graph's input."""
+
+    arguments: tuple[Argument, ...]
+    leaves: tuple[tuple[bool, Any], ...]
+    names: tuple[str, ...]
+    index: dict[str, int]
+
+
+def _inputs(program: ExportedProgram, module: torch.nn.Module | None, names: list[str], symbols: SymbolTable) -> _Inputs:
     values = {n.name: n.meta.get("val") for n in program.graph.nodes}
-    input_spec = program.call_spec.in_spec
-    names = _leaf_names(model, args, kwargs, input_spec.num_leaves)
     arguments: list[Argument] = []
     leaves: list[tuple[bool, Any]] = []
     index: dict[str, int] = {}
@@ -186,8 +239,14 @@ def _signature(
             leaves.append((True, len(arguments)))
         else:
             name, kind, held, key = _state(spec, program, module)
-        arguments.append(Argument(name, kind, table.shape(value), value.dtype, held, key))
-    by_target = {a.name: i for i, a in enumerate(arguments) if a.kind != "input"}
+        arguments.append(Argument(name, kind, symbols.shape(value), value.dtype, held, key))
+    return _Inputs(tuple(arguments), tuple(leaves), tuple(names), index)
+
+
+def _results(program: ExportedProgram, inputs: _Inputs, symbols: SymbolTable) -> tuple[tuple[Result, ...], tuple[tuple[bool, Any], ...]]:
+    """The results, and the leaves of the output."""
+    values = {n.name: n.meta.get("val") for n in program.graph.nodes}
+    by_target = {a.name: i for i, a in enumerate(inputs.arguments) if a.kind != "input"}
     results: list[Result] = []
     outputs: list[tuple[bool, Any]] = []
     for spec in program.graph_signature.output_specs:
@@ -197,19 +256,16 @@ def _signature(
         value = values[spec.arg.name]
         if not isinstance(value, torch.Tensor):
             raise CaptureError(f"output {spec.arg.name} is a number that depends on the inputs; return it as a tensor")
-        shape, dtype = table.shape(value), value.dtype
+        shape, dtype = symbols.shape(value), value.dtype
         if spec.kind is OutputKind.USER_OUTPUT:
             outputs.append((True, sum(r.kind == "output" for r in results)))
             results.append(Result("output", -1, shape, dtype))
         elif spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None)):
-            target = by_target[spec.target] if spec.target in by_target else index[spec.target]
+            target = by_target[spec.target] if spec.target in by_target else inputs.index[spec.target]
             results.append(Result("mutation", target, shape, dtype))
         else:
             raise CaptureError(f"output {spec.arg.name} is a {spec.kind.name.lower()}, which is not understood")
-    return Signature(
-        tuple(arguments), tuple(results), tuple(leaves), tuple(names), input_spec, tuple(outputs), structure, _parameters(model),
-        tuple(table.guards()),
-    )
+    return tuple(results), tuple(outputs)
 
 
 def _not_a_tensor(program: ExportedProgram, spec: Any) -> Exception:
