@@ -85,7 +85,7 @@ def _call(function: Callable, tensors: list[Tensor]) -> tuple[Any, list[Tensor]]
 
 def compiled(function: Callable, tensors: list[Tensor], device: str) -> tuple[Callable, Callable[[], str]]:
     """The compiled function, and what tells after a call which of its pieces ran in eager ("" if none did)."""
-    module = inferno.compile(function, tuple(tensors), target="cpu" if device == "cpu" else None)
+    module = inferno.compile(function, tuple(tensors), target="cpu" if device == "cpu" else None, fallback=False)
     return module, lambda: ""
 
 
