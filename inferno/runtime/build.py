@@ -28,7 +28,12 @@ def build_text(text: str, target: Target, tf32: bool = False) -> Program:
     kept = open_cache()
     if kept is None:
         return build_from("torch", text, target, tf32)
-    return load_or_build(kept, program_key(text, target, {"tf32": tf32}), target, lambda: build_from("torch", text, target, tf32))
+    return load_or_build(kept, text_key(text, target, tf32), target, lambda: build_from("torch", text, target, tf32))
+
+
+def text_key(text: str, target: Target, tf32: bool) -> str:
+    """The key under which ``build_text`` keeps a program."""
+    return program_key(text, target, {"tf32": tf32})
 
 
 def load_or_build(kept: Cache, key: str, target: Target, build: Callable[[], Program]) -> Program:

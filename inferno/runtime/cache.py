@@ -115,8 +115,8 @@ class Cache:
             return json.loads(found[1]["facts"])
         return None
 
-    def save_facts(self, kind: str, key: str, facts: dict[str, Any], name: str = "") -> None:
-        self.store.write(kind, key, {"name": name, "made": time.time()}, {"facts": json.dumps(facts).encode()})
+    def save_facts(self, kind: str, key: str, facts: dict[str, Any], target: Target) -> None:
+        self.store.write(kind, key, {"target": target.name, "made": time.time()}, {"facts": json.dumps(facts).encode()})
 
     def lock(self, key: str) -> contextlib.AbstractContextManager[bool]:
         """As ``Store.lock``."""

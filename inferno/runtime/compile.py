@@ -4,20 +4,21 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
-from inferno.capture import capture
+from inferno.capture import export_model
 from inferno.capture.refusal import refusals
 from inferno.errors import CaptureError, CompileError, InputError, UnsupportedOperation
 from inferno.options import Options, make_options
-from inferno.runtime.build import build_program, build_text
+from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.device import find_device, target_of
 from inferno.runtime.dynamo import DynamoModule
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.piecewise import PiecewiseModule
+from inferno.runtime.recall import capture_key, recall, remember
 from inferno.runtime.region import build_region
 from inferno.target import find_target
 
@@ -121,19 +122,27 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request)
     options = request.options
     device = find_device(model, args, kwargs)
     target = find_target(options.target) if options.target else target_of(device)
+    tf32 = torch.get_float32_matmul_precision() != "highest"
     try:
-        captured = capture(model, args, kwargs, request.dynamic_shapes)
+        exported = export_model(model, args, kwargs, request.dynamic_shapes)
+        key = capture_key(exported, target, {**asdict(options), "tf32": tf32})
+        program = recall(key, exported, target) if key else None
+        if program is not None:
+            log.info("from the cache: %d kernels for %s", len(program.kernels), target.name)
+            return CompiledModule(program, device, time.perf_counter() - begin)
+        captured = exported.capture()
     except (CaptureError, UnsupportedOperation) as error:
         if not options.fallback or isinstance(model, torch.export.ExportedProgram):
             raise
         log.info("not one graph, so Dynamo captures it: %s", error)
         return DynamoModule(model, args, kwargs, options, target, device, str(error))
     log.info("captured in %.2f s", time.perf_counter() - begin)
-    tf32 = torch.get_float32_matmul_precision() != "highest"
     compiled = None
     if not options.fallback or not refusals(captured.graph, device):
         try:
             compiled = CompiledModule(build_program(captured, target, tf32), device, time.perf_counter() - begin)
+            if key:
+                remember(key, exported, captured, text_key(captured.text, target, tf32), target)
         except (CompileError, UnsupportedOperation) as error:
             if not options.fallback:
                 raise
