@@ -16,12 +16,14 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path
 
+from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
 from inferno.capture.caches import met_a_cache, returning_leaves
 from inferno.capture.decompositions import table
 from inferno.capture.nodes import is_library, unsupported
 from inferno.capture.normalise import normalise
-from inferno.capture.signature import Argument, Result, Signature
+from inferno.capture.signature import Argument, Result, Signature, View
 from inferno.capture.symbols import SymbolTable
+from inferno.capture.views import outputs_as_eager
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 
 
@@ -76,24 +78,26 @@ class Exported:
         symbols = SymbolTable(dict(program.range_constraints))
         inputs = self._inputs(program, symbols)
         results, outputs = _results(program, inputs, symbols)
-        return Captured(_stateless(program), self._signature(inputs, results, outputs, symbols.guards()))
+        graph = _stateless(program)
+        signature = self._signature(inputs, results, outputs, symbols.guards())
+        return Captured(graph, outputs_as_eager(graph, signature, self.program, program))
 
     def arguments(self) -> tuple[Argument, ...]:
         """What the captured program's arguments will be."""
         return self._inputs(self.program, SymbolTable(dict(self.program.range_constraints))).arguments
 
-    def signature(self, results: tuple[Result, ...], outputs: tuple[tuple[bool, Any], ...]) -> Signature:
+    def signature(self, results: tuple[Result, ...], outputs: tuple[tuple[bool, Any], ...], views: tuple[View, ...] = ()) -> Signature:
         """The signature with results that are known, of a program without sizes that vary."""
-        return self._signature(self._inputs(self.program, SymbolTable()), results, outputs, ())
+        return self._signature(self._inputs(self.program, SymbolTable()), results, outputs, (), views)
 
     def _inputs(self, program: ExportedProgram, symbols: SymbolTable) -> "_Inputs":
         names = _leaf_names(self.model, self.args, self.kwargs, program.call_spec.in_spec.num_leaves)
         return _inputs(program, self.module, names, symbols)
 
-    def _signature(self, inputs: "_Inputs", results: tuple, outputs: tuple, guards: Sequence[str]) -> Signature:
+    def _signature(self, inputs: "_Inputs", results: tuple, outputs: tuple, guards: Sequence[str], views: tuple[View, ...] = ()) -> Signature:
         return Signature(
             inputs.arguments, results, inputs.leaves, inputs.names, self.program.call_spec.in_spec, outputs, self.structure,
-            _parameters(self.model), tuple(guards),
+            _parameters(self.model), tuple(guards), views,
         )
 
 
@@ -135,8 +139,13 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
     try:
         with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
-            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
-    except UnsupportedOperation:
+            args, kwargs = distinct_examples(module, args, kwargs)
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+            remove_idle_dropout(program)
+            unite_state(program)
+            name_outputs(program)
+            return program
+    except (UnsupportedOperation, CaptureError):
         raise
     except Exception as error:
         line = _user_line(error)

@@ -32,12 +32,53 @@ class Argument:
 
 @dataclass(frozen=True)
 class Result:
-    """One result of ``@main``: an "output", or a "mutation" that is written back to argument ``target``."""
+    """One result of ``@main``: an "output", or a "mutation" that is written back to argument ``target``.
+
+    ``strides`` are eager's where they are not row-major: ``@main`` gives the same memory with its dimensions in that order.
+    """
 
     kind: str
     target: int
     shape: tuple[Int, ...]
     dtype: torch.dtype
+    strides: tuple[int, ...] | None = None
+
+    def as_eager(self, made: Tensor) -> Tensor:
+        """What ``@main`` gave, with eager's shape and strides."""
+        return made if self.strides is None else made.contiguous().as_strided(self.shape, self.strides)
+
+
+@dataclass(frozen=True)
+class View:
+    """An output that shares memory with an argument, or with a result of kind "output" (the other number is -1).
+
+    ``whole``: it is that tensor itself.  ``offset`` is in bytes from where that tensor begins, ``base`` are the strides that it
+    must have for this shape and these strides to be right.
+    """
+
+    argument: int
+    result: int
+    whole: bool
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+    base: tuple[int, ...]
+
+    def of(self, tensor: Tensor, name: str) -> Tensor:
+        """The view of ``tensor``; InputError if its strides are not those of the example."""
+        if self.whole:
+            return tensor
+        if tensor.stride() != self.base:
+            raise InputError(
+                f"argument {name}: an output is a view of it, so its strides must be the example's: expected {self.base}, "
+                f"got {tensor.stride()}; compile again for it"
+            )
+        offset = tensor.storage_offset() + self.offset // tensor.element_size()
+        if self.dtype == tensor.dtype:
+            return tensor.as_strided(self.shape, self.strides, offset)
+        offset = (tensor.storage_offset() * tensor.element_size() + self.offset) // self.dtype.itemsize
+        return torch.empty(0, dtype=self.dtype, device=tensor.device).set_(tensor.untyped_storage(), offset, self.shape, self.strides)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +86,8 @@ class Signature:
     """Arguments, results and the nesting of both.
 
     ``leaves`` has one entry for each leaf of the user's (args, kwargs): the index of its argument, or the constant that
-    the program was specialised for.  ``outputs`` likewise: the position among the "output" results, or a constant.
+    the program was specialised for.  ``outputs`` likewise: the position among the "output" results, then among ``views``, or a
+    constant.
 
     ``guards`` are Python expressions of the symbols' names that must be true of a call's sizes.
 
@@ -63,6 +105,7 @@ class Signature:
     output_spec: TreeSpec
     parameters: inspect.Signature | None = None
     guards: tuple[str, ...] = ()
+    views: tuple[View, ...] = ()
     simple_arity: int = field(init=False, default=-1)
     held: tuple = field(init=False, default=())
     input_places: tuple = field(init=False, default=())
@@ -90,8 +133,14 @@ class Signature:
             out[i] = table[key]
         return out
 
+    def add_views(self, results: list[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The "output" results and the views, of them and of the call's arguments."""
+        return [*results, *(
+            v.of(tensors[v.argument], self.arguments[v.argument].name) if v.argument >= 0 else v.of(results[v.result], "") for v in self.views
+        )]
+
     def build_output(self, results: Sequence[Tensor]) -> Any:
-        """The user's nest of outputs from the "output" results."""
+        """The user's nest of outputs from the "output" results and the views."""
         if self.single_output:
             return results[0]
         return tree_unflatten([results[v] if is_tensor else v for is_tensor, v in self.outputs], self.output_spec)

@@ -40,9 +40,9 @@ def begin_call(
     tensor ``{}`` is where it should be, ``first`` are conditions of no tensor; ``slow(*inputs)`` is the general way.
     """
     inputs = signature.simple_arity
-    if inputs < 1 or len(signature.arguments) > _MOST_ARGUMENTS or any(r.kind != "output" for r in signature.results):
+    if inputs < 1 or len(signature.arguments) > _MOST_ARGUMENTS or any(r.kind != "output" or r.strides for r in signature.results):
         return None
-    if not all_results_are_new:
+    if not all_results_are_new or signature.views:
         return None
     scope: dict[str, Any] = {"slow": slow, "Tensor": torch.Tensor, "build": signature.build_output}
     names = [f"x{i}" for i in range(inputs)]

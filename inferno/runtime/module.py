@@ -8,8 +8,10 @@ from inferno.capture import Argument, Signature
 from inferno.errors import InputError, LaunchError
 from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
+from inferno.runtime.finish import Finish
 from inferno.runtime.program import Program
 from inferno.target import Target
+
 
 class CompiledModule:
     """A compiled model.  Call it like the model; ``ir(stage)`` prints it at any stage, ``explain()`` says what became of it.
@@ -33,8 +35,7 @@ class CompiledModule:
         self._executable = executable
         self._constants = constants
         self._expected = [(torch.Size(a.shape), a.dtype, a.kind == "input") for a in signature.arguments]
-        self._mutations = [(i, r.target) for i, r in enumerate(signature.results) if r.kind == "mutation"]
-        self._outputs = [i for i, r in enumerate(signature.results) if r.kind == "output"]
+        self._finish = Finish(signature, executable.outputs) if executable else None
         self._arity = signature.simple_arity
         self._fast = None
 
@@ -60,12 +61,8 @@ class CompiledModule:
             ):
                 ready = list(tensors) if ready is tensors else ready
                 ready[i] = self._adapt(i, tensor)
-        results = self._executable.run([*ready, *self._constants] if self._constants else ready)
-        if self._mutations:
-            for i, target in self._mutations:
-                tensors[target].copy_(results[i])
-            results = [results[i] for i in self._outputs]
-        return signature.build_output(results)
+        self._finish.check(tensors)
+        return self._finish(tensors, self._executable.run([*ready, *self._constants] if self._constants else ready))
 
     def _adapt(self, index: int, tensor: Any) -> torch.Tensor:
         """The tensor as the kernels need it, contiguous and 16-byte aligned; InputError if it does not fit at all."""

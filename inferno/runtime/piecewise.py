@@ -45,6 +45,7 @@ class _RegionExecutable:
     """A region as what runs a program: tensors in ``@main``'s order in, results out."""
 
     all_results_are_new = False
+    outputs = None
 
     def __init__(self, region: Region) -> None:
         self._run = region.run

@@ -1,0 +1,211 @@
+"""Outputs as eager gives them: views of inputs and of each other, and strides.
+
+A captured graph is functional: its results are new and row-major.  In eager an output may be an input or a buffer, or a part of
+one; two outputs may share memory; and strides follow from the operations.  Whoever writes to such an output sees the difference.
+So an output that shares an argument's memory is taken from the graph and made of the argument at each call.  Of outputs that
+share memory with each other the one that holds all of it stays, or the tensor of the graph that they are parts of, and the others
+are made of it.  The rest are computed in the order of dimensions that eager's strides have, so that these cost nothing.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind, TensorArgument
+from torch.fx import Graph, Node
+
+from inferno.capture.signature import Result, Signature, View
+from inferno.errors import CaptureError
+
+aten = torch.ops.aten
+
+
+def outputs_as_eager(graph: Graph, signature: Signature, exported: ExportedProgram, program: ExportedProgram) -> Signature:
+    """Rewrite the results of ``graph``, which are ``program``'s that are tensors; the signature that says how a call's outputs
+    are made of them.
+
+    ``exported`` is the program before it was made functional: its fake tensors share memory as eager's tensors do.  CaptureError
+    for outputs that overlap where no tensor of the graph holds all of their memory.
+    """
+    output = next(n for n in reversed(graph.nodes) if n.op == "output")
+    results = list(zip(output.args[0], signature.results))
+    eager = [n for n in _outputs(exported) if isinstance(n.meta.get("val"), Tensor)]
+    if len(eager) != sum(r.kind == "output" for _, r in results) or not all(_is_plain(n) for n in eager):
+        return signature  # of another maker than torch.export: all that is known is that the outputs are right
+    arguments = _arguments(program)
+    mutations = [(n, r) for n, r in results if r.kind != "output"]
+    rest = _Results([n for n, r in results if r.kind == "output"], eager)
+    outputs = []  # for each output a number of ``rest.kept`` or a View
+    for i, node in enumerate(eager):
+        origin = _origin(node)
+        if origin.name in arguments:
+            outputs.append(_view(node.meta["val"], origin.meta["val"], argument=arguments[origin.name]))
+        else:
+            outputs.append(rest.place(i))
+    views = [v for v in outputs if isinstance(v, View)]
+    numbers = iter(range(len(rest.kept), len(rest.kept) + len(views)))
+    numbered = [next(numbers) if isinstance(v, View) else v for v in outputs]
+    kept = [_in_order(graph, output, node, value) for node, value in rest.kept]
+    output.args = (tuple(n for n, _ in (*mutations, *kept)),)
+    return dataclasses.replace(
+        signature, results=tuple(r for _, r in (*mutations, *kept)), views=tuple(views),
+        outputs=tuple((t, numbered[v] if t else v) for t, v in signature.outputs),
+    )
+
+
+class _Results:
+    """Which of the outputs that are new in eager are results of the graph, ``kept``, and what the others are views of."""
+
+    def __init__(self, nodes: Sequence[Node], eager: Sequence[Node]) -> None:
+        """``nodes``: the functional graph's outputs, ``eager``: the same ones of the graph whose memory is eager's."""
+        self.kept: list[tuple[Node, Tensor]] = []  # and a fake tensor with eager's strides
+        self._nodes, self._values = nodes, [n.meta["val"] for n in eager]
+        self._groups: dict[int, list[int]] = {}
+        for i, node in enumerate(eager):
+            if _origin(node).op != "placeholder":
+                self._groups.setdefault(_storage(self._values[i]), []).append(i)
+        self._owners: dict[int, tuple[int, Tensor] | None] = {}  # by storage: a number of ``kept``, and how it lies in memory
+
+    def place(self, i: int) -> "int | View":
+        value = self._values[i]
+        storage = _storage(value)
+        group = self._groups[storage]
+        if len(group) == 1:
+            return self._keep(self._nodes[i], value)
+        if storage not in self._owners:
+            self._owners[storage] = self._owner(group)
+        owner = self._owners[storage]
+        if owner is None:
+            return self._keep(self._nodes[i], value)
+        number, base = owner
+        value = value if _storage(base) == storage else self._nodes[i].meta["val"]
+        return _view(value, base, result=number)
+
+    def _owner(self, group: list[int]) -> tuple[int, Tensor] | None:
+        """The result that holds the memory of all outputs of the group; None where they share nothing."""
+        for i in group:
+            if _is_whole(self._values[i]):
+                return self._keep(self._nodes[i], self._values[i]), self._values[i]
+        origins = {_origin(self._nodes[i]) for i in group}
+        base = origins.pop()
+        if not origins and base.op == "call_function" and isinstance(base.meta.get("val"), Tensor) and _is_whole(base.meta["val"]):
+            return self._keep(base, base.meta["val"]), base.meta["val"]
+        spans = sorted(_span(self._values[i]) for i in group)
+        if any(a[1] > b[0] for a, b in zip(spans, spans[1:])):
+            raise CaptureError("outputs of the model share memory of which no single tensor holds all; return copies (.clone()) of them")
+        return None
+
+    def _keep(self, node: Node, value: Tensor) -> int:
+        self.kept.append((node, value))
+        return len(self.kept) - 1
+
+
+def _outputs(program: ExportedProgram) -> list[Node]:
+    nodes = {n.name: n for n in program.graph.nodes}
+    specs = program.graph_signature.output_specs
+    return [nodes[s.arg.name] for s in specs if s.kind is OutputKind.USER_OUTPUT and hasattr(s.arg, "name") and s.arg.name in nodes]
+
+
+def _arguments(program: ExportedProgram) -> dict[str, int]:
+    """Argument numbers by the names of the placeholders."""
+    names = [s.arg.name for s in program.graph_signature.input_specs if isinstance(s.arg, TensorArgument)]
+    return {name: i for i, name in enumerate(names)}
+
+
+def _origin(node: Node) -> Node:
+    """The node that made the memory of a node's value."""
+    while node.op == "call_function":
+        memory = set(_storages(node))
+        source = next((n for n in node.all_input_nodes if memory & set(_storages(n))), None)
+        if source is None:
+            return node
+        node = source
+    return node
+
+
+def _storages(node: Node) -> list[int]:
+    value = node.meta.get("val")
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [_storage(v) for v in values if isinstance(v, Tensor) and v.layout is torch.strided]
+
+
+def _storage(value: Tensor) -> int:
+    return value.untyped_storage()._cdata
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether the value is strided and all of its numbers are known."""
+    value = node.meta["val"]
+    return value.layout is torch.strided and all(isinstance(s, int) for s in (*value.shape, *value.stride(), value.storage_offset()))
+
+
+def _is_whole(value: Tensor) -> bool:
+    """Whether the tensor is all of its storage, each element once."""
+    size = value.untyped_storage().nbytes()
+    return value.storage_offset() == 0 and _is_dense(value) and isinstance(size, int) and value.numel() * value.element_size() == size
+
+
+def _is_dense(value: Tensor) -> bool:
+    step = 1
+    for d in reversed(_order(value)):
+        if value.shape[d] != 1 and value.stride(d) != step:
+            return False
+        step *= value.shape[d]
+    return True
+
+
+def _order(value: Tensor) -> list[int]:
+    """The dimensions from the one with the largest stride to the smallest."""
+    strides, rank = value.stride(), value.dim()
+    return sorted(range(rank), key=lambda d: (-strides[d], -value.shape[d]))
+
+
+def _span(value: Tensor) -> tuple[int, int]:
+    """The first byte and the one behind the last."""
+    last = sum((n - 1) * s for n, s in zip(value.shape, value.stride())) + 1 if value.numel() else 0
+    return value.storage_offset() * value.element_size(), (value.storage_offset() + last) * value.element_size()
+
+
+def _view(value: Tensor, base: Tensor, argument: int = -1, result: int = -1) -> View:
+    same = value.shape == base.shape and value.stride() == base.stride() and value.dtype == base.dtype
+    offset = value.storage_offset() * value.element_size() - base.storage_offset() * base.element_size()
+    return View(argument, result, same and not offset, tuple(value.shape), value.stride(), offset, value.dtype, base.stride())
+
+
+def _in_order(graph: Graph, output: Node, node: Node, value: Tensor) -> tuple[Node, Result]:
+    """The node in the memory order of eager's value, without repetitions; what is not all of its memory is made compact."""
+    shape, dtype = tuple(value.shape), value.dtype
+    if value.is_contiguous() or not value.numel():
+        return node, Result("output", -1, shape, dtype)
+    order = _order(value)
+    repeated = [d for d in range(value.dim()) if value.stride(d) == 0 and value.shape[d] > 1]
+    with graph.inserting_before(output):
+        for d in repeated:
+            node = _call(graph, node, aten.slice.Tensor, d, 0, 1)
+        if order != sorted(order):
+            node = _call(graph, node, aten.permute.default, order)
+    strides, step = [0] * len(order), 1
+    for d in reversed(order):
+        if d not in repeated:
+            strides[d] = value.stride(d) if shape[d] == 1 else step
+            step *= shape[d]
+    given = None if math.prod(shape) == step and _row_major(shape, strides) else tuple(strides)
+    return node, Result("output", -1, shape, dtype, given)
+
+
+def _row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    step = 1
+    for n, s in zip(reversed(shape), reversed(strides)):
+        if n != 1 and s != step:
+            return False
+        step *= n
+    return True
+
+
+def _call(graph: Graph, node: Node, target: torch._ops.OpOverload, *args: object) -> Node:
+    made = graph.call_function(target, (node, *args))
+    made.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": target(node.meta["val"], *args)}
+    return made

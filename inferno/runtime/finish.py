@@ -1,0 +1,104 @@
+"""The end of a call: what the program computed becomes what eager gives: inputs and buffers are written, outputs share the memory
+that they share in eager, and no other."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from inferno.capture import Signature
+from inferno.errors import InputError
+from inferno.runtime.plan import Output
+
+
+class Finish:
+    """Makes a program's outputs for a call, and writes what the model writes to."""
+
+    def __init__(self, signature: Signature, outputs: Sequence[Output] | None) -> None:
+        """``outputs`` are the plan's: where its results are; without them every call's results are looked at."""
+        self._signature = signature
+        self._mutations = [(i, r.target) for i, r in enumerate(signature.results) if r.kind == "mutation"]
+        self._outputs = [(i, r) for i, r in enumerate(signature.results) if r.kind == "output"]
+        self._copied = None if outputs is None else _copied(signature, [_owner(o) for o in outputs])
+        self._written = frozenset(t for _, t in self._mutations)
+
+    def check(self, tensors: Sequence[Tensor]) -> None:
+        """InputError where the model writes to a tensor that shares elements with another one: the program would not see it."""
+        if not self._written or not (pair := overlapping(tensors, self._written)):
+            return
+        names = [self._signature.arguments[i].name for i in pair]
+        raise InputError(
+            f"arguments {names[0]} and {names[1]} share memory, and the model writes to {names[0]}: a compiled module takes them for "
+            f"different tensors; pass a copy of one (.clone()), or compile a model that takes the memory once"
+        )
+
+    def __call__(self, tensors: Sequence[Tensor], results: Sequence[Tensor]) -> Any:
+        """The model's output.  ``tensors`` are the call's arguments as they came, ``results`` the program's."""
+        copied = self._copied
+        if copied is None:
+            places = {_memory(t): i for i, t in enumerate(tensors)}
+            copied = _copied(self._signature, [("argument", places[m]) if (m := _memory(r)) in places else ("result", m) for r in results])
+        if copied:
+            results = [r.clone() if i in copied else r for i, r in enumerate(results)]
+        for i, target in self._mutations:
+            with torch.no_grad():
+                tensors[target].copy_(results[i])
+        made = [r.as_eager(results[i]) for i, r in self._outputs]
+        return self._signature.build_output(self._signature.add_views(made, tensors) if self._signature.views else made)
+
+
+def _copied(signature: Signature, owners: Sequence[tuple[str, int]]) -> frozenset[int]:
+    """The results that are in an argument's memory or another result's, where they must have memory of their own.  ``owners``: for
+    each result ("argument", its number) or ("result", what tells that memory from others)."""
+    copied, seen = set(), set()
+    for i, (result, owner) in enumerate(zip(signature.results, owners)):
+        if result.kind == "mutation":
+            # Written back in order, after the run: by then an argument may have been overwritten.
+            if owner[0] == "argument" and owner[1] != result.target:
+                copied.add(i)
+        elif owner[0] == "argument" or owner in seen:
+            copied.add(i)
+        else:
+            seen.add(owner)
+    return frozenset(copied)
+
+
+def _owner(output: Output) -> tuple[str, int]:
+    return ("argument", output.argument) if output.argument >= 0 else ("result", output.result)
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def overlapping(tensors: Sequence[Tensor], written: frozenset[int]) -> tuple[int, int] | None:
+    """The numbers of a written tensor and another one that share an element; None if there are none."""
+    spans = sorted((*_span(t), i) for i, t in enumerate(tensors) if t.numel())
+    for place, (_, end, i) in enumerate(spans):
+        for start, _, j in spans[place + 1 :]:
+            if start >= end:
+                break
+            if (i in written or j in written) and np.shares_memory(_array(tensors[i]), _array(tensors[j])):
+                return (i, j) if i in written else (j, i)
+    return None
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """Where the tensor's first byte is, and the end of its last one."""
+    start = tensor.data_ptr()
+    if tensor.is_contiguous():
+        return start, start + tensor.numel() * tensor.element_size()
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    return start, start + (last + 1) * tensor.element_size()
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """An array at the tensor's addresses, for comparing them; its memory, which may be a GPU's, is never read."""
+    size = tensor.element_size()
+    interface = {
+        "shape": tuple(tensor.shape), "typestr": f"|V{size}", "data": (tensor.data_ptr(), False), "strides": tuple(s * size for s in tensor.stride()),
+        "version": 3,
+    }
+    return np.asarray(type("Addresses", (), {"__array_interface__": interface})())
