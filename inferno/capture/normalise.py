@@ -7,7 +7,7 @@ import torch
 
 from inferno.capture.decompositions.precision import NARROW
 from inferno.capture.nodes import unsupported
-from inferno.capture.refusal import refusal
+from inferno.capture.refusal import CHECKS, refusal
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -32,16 +32,13 @@ _COUNTED_FROM_THE_FRONT = {
 
 _VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default}
 
-# Checks of what tracing has found out already.
-_CHECKS = {aten._assert_tensor_metadata.default, aten._assert_async.default, aten._assert_async.msg}
-
 
 def normalise(graph: torch.fx.Graph) -> None:
     """Rewrite ``graph`` in place; raises UnsupportedOperation for what has no right form."""
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
-        if node.target in _CHECKS:
+        if node.target in CHECKS:
             graph.erase_node(node)
             continue
         if _is_empty(node):

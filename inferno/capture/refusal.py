@@ -13,6 +13,9 @@ aten = torch.ops.aten
 _NAMESPACES = ("aten", "prims", "quantized_decomposed")
 _RESIZES = {aten.resize.default, aten.resize_.default, aten.resize_as.default, aten.resize_as_.default}
 
+# Checks of what tracing has found out already; they are left out of what is compiled.
+CHECKS = {aten._assert_tensor_metadata.default, aten._assert_async.default, aten._assert_async.msg}
+
 _DTYPES = {
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64, torch.int32,
     torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128,
@@ -49,7 +52,7 @@ def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
     for node in graph.nodes:
         if node.op in ("call_module", "call_method"):
             found[node] = "it is a call of Python"
-        elif node.op == "call_function" and node.target is not operator.getitem:
+        elif node.op == "call_function" and node.target is not operator.getitem and node.target not in CHECKS:
             reason = _foreign(node) or refusal(node) or _elsewhere(node, device)
             if reason:
                 found[node] = reason

@@ -78,6 +78,9 @@ class View:
         if self.dtype == tensor.dtype:
             return tensor.as_strided(self.shape, self.strides, offset)
         offset = (tensor.storage_offset() * tensor.element_size() + self.offset) // self.dtype.itemsize
+        last = offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides))
+        if offset < 0 or (last + 1) * self.dtype.itemsize > tensor.untyped_storage().nbytes():  # set_ would make the storage larger
+            raise InputError(f"argument {name}: an output is a view of it that lies outside of its memory; pass a tensor like the example's")
         return torch.empty(0, dtype=self.dtype, device=tensor.device).set_(tensor.untyped_storage(), offset, self.shape, self.strides)
 
 

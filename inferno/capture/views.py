@@ -50,6 +50,7 @@ def outputs_as_eager(graph: Graph, signature: Signature, exported: ExportedProgr
     numbered = [next(numbers) if isinstance(v, View) else v for v in outputs]
     kept = [_in_order(graph, output, node, value) for node, value in rest.kept]
     output.args = (tuple(n for n, _ in (*mutations, *kept)),)
+    graph.eliminate_dead_code()
     return dataclasses.replace(
         signature, results=tuple(r for _, r in (*mutations, *kept)), views=tuple(views),
         outputs=tuple((t, numbered[v] if t else v) for t, v in signature.outputs),

@@ -149,6 +149,7 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request)
             log.info("not whole: %s", error)
     if compiled is None:
         region = build_region(captured.graph, device, functools.partial(build_text, target=target, tf32=tf32))
-        compiled = PiecewiseModule(region, captured.signature, target, device, time.perf_counter() - begin)
+        examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
+        compiled = PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)
     log.info("compiled for %s: %d kernels, %.2f s", target.name, len(compiled.program.kernels), compiled.compile_seconds)
     return compiled

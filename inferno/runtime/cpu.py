@@ -25,7 +25,6 @@ class CpuExecutable:
     def __init__(self, plan: Plan, code: dict[str, str], dtypes: Sequence[torch.dtype]) -> None:
         """``code``: LLVM dialect text by kernel name; ``dtypes``: of the outputs, which tell signed from unsigned."""
         self._plan = plan
-        self.outputs = plan.outputs
         for step in plan.steps:
             if isinstance(step, LibraryCall) and step.function not in FUNCTIONS:
                 raise CompileError(f"the plan calls {step.function}, which is not among {', '.join(FUNCTIONS)}")

@@ -25,7 +25,6 @@ class GpuExecutable:
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self._plan = plan
-        self.outputs = plan.outputs
         self.workspace_bytes = plan.workspace_bytes
         self.index = torch.cuda.current_device() if device.index is None else device.index
         self.device = torch.device("cuda", self.index)

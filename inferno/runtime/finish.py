@@ -16,12 +16,13 @@ from inferno.runtime.plan import Output
 class Finish:
     """Makes a program's outputs for a call, and writes what the model writes to."""
 
-    def __init__(self, signature: Signature, outputs: Sequence[Output] | None) -> None:
-        """``outputs`` are the plan's: where its results are; without them every call's results are looked at."""
+    def __init__(self, signature: Signature, executable: Any) -> None:
+        """``executable``: what runs the program.  Where it has a plan, that says where the results are; else each call looks."""
         self._signature = signature
+        plan = getattr(executable, "_plan", None)
         self._mutations = [(i, r.target) for i, r in enumerate(signature.results) if r.kind == "mutation"]
         self._outputs = [(i, r) for i, r in enumerate(signature.results) if r.kind == "output"]
-        self._copied = None if outputs is None else _copied(signature, [_owner(o) for o in outputs])
+        self._copied = None if plan is None else _copied(signature, [_owner(o) for o in plan.outputs])
         self._written = frozenset(t for _, t in self._mutations)
 
     def check(self, tensors: Sequence[Tensor]) -> None:

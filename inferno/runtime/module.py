@@ -12,7 +12,6 @@ from inferno.runtime.finish import Finish
 from inferno.runtime.program import Program
 from inferno.target import Target
 
-
 class CompiledModule:
     """A compiled model.  Call it like the model; ``ir(stage)`` prints it at any stage, ``explain()`` says what became of it.
 
@@ -35,7 +34,7 @@ class CompiledModule:
         self._executable = executable
         self._constants = constants
         self._expected = [(torch.Size(a.shape), a.dtype, a.kind == "input") for a in signature.arguments]
-        self._finish = Finish(signature, executable.outputs) if executable else None
+        self._finish = Finish(signature, executable) if executable else None
         self._arity = signature.simple_arity
         self._fast = None
 

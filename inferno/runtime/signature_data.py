@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from inferno.capture import Argument, Result, Signature
+from inferno.capture.signature import View
 from inferno.errors import PackageError
 from inferno.runtime.plan_data import reader, to_data
 from inferno.runtime.tree_data import decode_constant, decode_tree, encode_constant, encode_tree
@@ -29,8 +30,14 @@ def signature_to_data(signature: Signature, weights: Mapping[int, str]) -> dict[
             for i, a in enumerate(signature.arguments)
         ],
         "results": [
-            {"kind": r.kind, "target": r.target, "shape": to_data(r.shape), "dtype": encode_constant(r.dtype, f"result {i}")["dtype"]}
+            {"kind": r.kind, "target": r.target, "shape": to_data(r.shape), "dtype": encode_constant(r.dtype, f"result {i}")["dtype"],
+             **({"strides": list(r.strides)} if r.strides else {})}
             for i, r in enumerate(signature.results)
+        ],
+        "views": [
+            {"argument": v.argument, "result": v.result, "whole": v.whole, "shape": list(v.shape), "strides": list(v.strides),
+             "offset": v.offset, "dtype": encode_constant(v.dtype, "a view")["dtype"], "base": list(v.base)}
+            for v in signature.views
         ],
         "inputs": encode_tree(signature.input_spec, "the inputs"),
         "leaves": [
@@ -61,7 +68,8 @@ def _read(data: Any, weights: dict[str, Tensor]) -> Signature:
     inputs, outputs = decode_tree(data["inputs"], plain=True), decode_tree(data["outputs"])
     outs = [r for r in results if r.kind == "output"]
     leaves = tuple((True, _index(v["argument"], arguments)) if "argument" in v else (False, decode_constant(v["constant"])) for v in data["leaves"])
-    output_leaves = tuple((True, _index(v["result"], outs)) if "result" in v else (False, decode_constant(v["constant"])) for v in data["output_leaves"])
+    views = tuple(_view(v, arguments, outs) for v in data["views"])
+    output_leaves = tuple((True, _index(v["result"], (*outs, *views))) if "result" in v else (False, decode_constant(v["constant"])) for v in data["output_leaves"])
     names = tuple(_text(n) for n in data["leaf_names"])
     given = [i for is_tensor, i in leaves if is_tensor]
     if sorted(given) != [i for i, a in enumerate(arguments) if a.kind == "input"]:
@@ -71,7 +79,7 @@ def _read(data: Any, weights: dict[str, Tensor]) -> Signature:
     if tree_kinds(inputs) != (tuple, (tuple, dict)):
         raise ValueError("its inputs are not arguments by position and by name")
     guards = tuple(check_guard(g) for g in data["guards"])
-    return Signature(arguments, results, leaves, names, inputs, output_leaves, outputs, _parameters_from_data(data["parameters"]), guards)
+    return Signature(arguments, results, leaves, names, inputs, output_leaves, outputs, _parameters_from_data(data["parameters"]), guards, views)
 
 
 def tree_kinds(spec: Any) -> tuple:
@@ -100,7 +108,32 @@ def _result(data: Any, arguments: tuple[Argument, ...]) -> Result:
     kind, target = data["kind"], data["target"]
     if kind not in ("output", "mutation") or type(target) is not int or (kind == "mutation" and not 0 <= target < len(arguments)):
         raise ValueError(f"a result is of kind {kind!r:.40} for argument {target!r:.20}")
-    return Result(kind, target, _SHAPE(data["shape"], "shape"), _dtype(data["dtype"]))
+    shape = _SHAPE(data["shape"], "shape")
+    return Result(kind, target, shape, _dtype(data["dtype"]), _strides(data["strides"], shape) if "strides" in data else None)
+
+
+def _view(data: Any, arguments: tuple[Argument, ...], outputs: list[Result]) -> View:
+    argument, result, whole, offset = data["argument"], data["result"], data["whole"], data["offset"]
+    if type(argument) is not int or type(result) is not int or not isinstance(whole, bool) or type(offset) is not int:
+        raise ValueError(f"an output is a view of {argument!r:.20} and {result!r:.20} from {offset!r:.20} on")
+    if not (0 <= argument < len(arguments) and result == -1 or argument == -1 and 0 <= result < len(outputs)):
+        raise ValueError(f"an output is a view of argument {argument} and result {result}")
+    shape = _SHAPE(data["shape"], "shape")
+    return View(
+        argument, result, whole, shape, _strides(data["strides"], shape), offset, _dtype(data["dtype"]), tuple(map(_natural, data["base"])),
+    )
+
+
+def _strides(data: Any, shape: tuple) -> tuple[int, ...]:
+    if not isinstance(data, list) or len(data) != len(shape) or any(not isinstance(n, int) for n in shape):
+        raise ValueError(f"strides {data!r:.100} for the shape {shape}")
+    return tuple(map(_natural, data))
+
+
+def _natural(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"a stride is {value!r:.20}")
+    return value
 
 
 def _dtype(name: Any) -> torch.dtype:
