@@ -4,10 +4,10 @@ What is kept for such a graph is small: the key of its program, and the results 
 """
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from inferno.capture import Captured, Exported, Result, Signature
+from inferno.capture import Captured, Exported, Result, Signature, View
 from inferno.capture.graph_key import graph_key
 from inferno.errors import InfernoError, PackageError
 from inferno.runtime.cache import CAPTURE, make_key, open_cache
@@ -55,15 +55,22 @@ def remember(key: str, exported: Exported, captured: Captured, program_key: str,
 
 def _results_to_data(signature: Signature) -> dict[str, Any]:
     return {
-        "results": [[r.kind, r.target, list(r.shape), encode_constant(r.dtype, "a result")] for r in signature.results],
+        "results": [[r.kind, r.target, list(r.shape), encode_constant(r.dtype, "a result"), r.strides] for r in signature.results],
+        "views": [{**asdict(v), "dtype": encode_constant(v.dtype, "a view")} for v in signature.views],
         "outputs": [[True, v] if is_tensor else [False, encode_constant(v, "an output")] for is_tensor, v in signature.outputs],
     }
 
 
 def _signature(exported: Exported, facts: dict[str, Any]) -> Signature:
-    results = tuple(Result(kind, place, tuple(shape), decode_constant(dtype)) for kind, place, shape, dtype in facts["results"])
+    results = tuple(
+        Result(kind, place, tuple(shape), decode_constant(dtype), strides and tuple(strides)) for kind, place, shape, dtype, strides in facts["results"]
+    )
+    views = tuple(
+        View(**{k: tuple(x) if isinstance(x, list) else x for k, x in v.items() if k != "dtype"}, dtype=decode_constant(v["dtype"]))
+        for v in facts["views"]
+    )
     outputs = tuple((True, v) if is_tensor else (False, decode_constant(v)) for is_tensor, v in facts["outputs"])
-    return exported.signature(results, outputs)
+    return exported.signature(results, outputs, views)
 
 
 def _describe(signature: Signature) -> tuple:
@@ -71,4 +78,4 @@ def _describe(signature: Signature) -> tuple:
     held = [(a.name, a.kind, a.shape, a.dtype, a.key, a.table is not None and id(a.table.get(a.key))) for a in signature.arguments]
     constants = [(True, v) if is_tensor else (False, type(v), v) for is_tensor, v in (*signature.leaves, *signature.outputs)]
     specs = signature.input_spec, signature.output_spec
-    return held, signature.results, constants, signature.leaf_names, specs, signature.guards
+    return held, signature.results, signature.views, constants, signature.leaf_names, specs, signature.guards

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.capture import Argument, Result, Signature
-from inferno.capture.signature import View
+from inferno.capture import Argument, Result, Signature, View
 from inferno.errors import PackageError
 from inferno.runtime.plan_data import reader, to_data
 from inferno.runtime.tree_data import decode_constant, decode_tree, encode_constant, encode_tree
