@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from inferno.capture.decompositions import (
-    arithmetic, attention, bessel, cumulative, exponents, gamma, grouped, indexing, masks, ordering, padding, pooling, precision, reductions,
+    arithmetic, attention, bessel, cumulative, embedding, errors, exponents, gamma, grouped, indexing, masks, ordering, padding, pooling, precision, reductions,
     scalars, segments,
 )
 
@@ -17,7 +17,7 @@ from inferno.capture.decompositions import (
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     parts = (
-        scalars.TABLE, precision.TABLE, arithmetic.TABLE, attention.TABLE, bessel.TABLE, cumulative.TABLE, exponents.TABLE, gamma.TABLE,
+        scalars.TABLE, precision.TABLE, arithmetic.TABLE, attention.TABLE, bessel.TABLE, cumulative.TABLE, embedding.TABLE, errors.TABLE, exponents.TABLE, gamma.TABLE,
         indexing.TABLE, masks.TABLE, ordering.TABLE, padding.TABLE, pooling.TABLE, reductions.TABLE, segments.TABLE, grouped.table(),
     )
     found: dict[Any, Callable] = {}

@@ -27,13 +27,17 @@ def addmv(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1)
 
 
 def _add_product(c: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    if not c.is_floating_point() and not c.is_complex():
+        beta, alpha = int(beta), int(alpha)  # as torch converts them
     if alpha != 1:
         product = product * alpha
     return product if beta == 0 else product + (c if beta == 1 else c * beta)
 
 
-def erfc(x: Tensor) -> Tensor:
-    return 1 - torch.erf(x)
+def elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
+    """By expm1: near 0 an exponential less 1 would keep no digits."""
+    wide = x if x.dtype == torch.float64 else x.to(torch.float32)
+    return torch.where(wide <= 0, torch.expm1(wide * input_scale) * (alpha * scale), wide * scale).to(x.dtype)
 
 
 def isfinite(x: Tensor) -> Tensor:
@@ -104,7 +108,7 @@ TABLE = {
     aten.gelu.default: gelu,
     aten.addmm.default: addmm,
     aten.addmv.default: addmv,
-    aten.erfc.default: erfc,
+    aten.elu.default: elu,
     aten.isfinite.default: isfinite,
     aten.signbit.default: signbit,
     aten.copysign.Tensor: copysign,
