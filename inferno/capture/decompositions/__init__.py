@@ -9,16 +9,17 @@ from functools import cache
 from typing import Any
 
 from inferno.capture.decompositions import (
-    arithmetic, attention, bessel, cumulative, embedding, errors, exponents, gamma, grouped, indexing, masks, ordering, padding, pooling, precision, reductions,
-    scalars, segments,
+    arithmetic, attention, bessel, cumulative, embedding, errors, exponents, gamma, grouped, indexing, masks, ordering, padding, pooling,
+    precision, reductions, scalars, segments,
 )
 
 
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     parts = (
-        scalars.TABLE, precision.TABLE, arithmetic.TABLE, attention.TABLE, bessel.TABLE, cumulative.TABLE, embedding.TABLE, errors.TABLE, exponents.TABLE, gamma.TABLE,
-        indexing.TABLE, masks.TABLE, ordering.TABLE, padding.TABLE, pooling.TABLE, reductions.TABLE, segments.TABLE, grouped.table(),
+        scalars.TABLE, precision.TABLE, arithmetic.TABLE, attention.TABLE, bessel.TABLE, cumulative.TABLE, embedding.TABLE, errors.TABLE,
+        exponents.TABLE, gamma.TABLE, indexing.TABLE, masks.TABLE, ordering.TABLE, padding.TABLE, pooling.TABLE, reductions.TABLE,
+        segments.TABLE, grouped.table(),
     )
     found: dict[Any, Callable] = {}
     for part in parts:
