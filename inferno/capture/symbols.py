@@ -6,7 +6,6 @@ Python expression of those names, which is checked at the call.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +15,7 @@ from torch.utils._sympy.functions import CleanDiv, FloorDiv, Max, Min, Mod, Pyth
 from torch.utils._sympy.printers import PythonPrinter
 
 from inferno.errors import UnsupportedOperation
-from inferno.symbolic import UNBOUNDED, Int, Size, Symbol, floordiv, maximum, minimum, size_of, symbols_of
+from inferno.symbolic import UNBOUNDED, Int, Symbol, floordiv, maximum, minimum, size_of
 
 
 @dataclass
@@ -99,40 +98,3 @@ def _bound(value: Any, unknown: int) -> int:
         return min(int(value), UNBOUNDED)
     except (TypeError, ValueError, OverflowError):
         return unknown
-
-
-def solve(size: Int, actual: int) -> tuple[Symbol, int] | None:
-    """(symbol, value) where ``size`` is ``c * symbol + d`` and equals ``actual``; None where it is anything else, or nothing solves it."""
-    if isinstance(size, int):
-        return None
-    constant = sum(c for m, c in size.terms if not m)
-    rest = [(m, c) for m, c in size.terms if m]
-    if len(rest) != 1 or len(rest[0][0]) != 1 or not isinstance(rest[0][0][0], Symbol):
-        return None
-    (symbol,), coefficient = rest[0]
-    return (symbol, (actual - constant) // coefficient) if (actual - constant) % coefficient == 0 else None
-
-
-def is_solvable(size: Int) -> bool:
-    """Whether one symbol can be read off a size."""
-    return isinstance(size, Size) and (len([m for m, _ in size.terms if m]) == 1) and all(
-        len(m) <= 1 and all(isinstance(a, Symbol) for a in m) for m, _ in size.terms
-    )
-
-
-def read_off(shapes: Sequence[Sequence[Int]]) -> list[tuple[Symbol, int, int, Int]]:
-    """(symbol, argument, dimension, the size there) for each symbol of ``shapes``: a size that is the symbol itself where there
-    is one.  UnsupportedOperation for a symbol that no size tells."""
-    found: dict[Symbol, tuple[Symbol, int, int, Int]] = {}
-    for plain in (True, False):
-        for argument, shape in enumerate(shapes):
-            for dim, size in enumerate(shape):
-                if not is_solvable(size):
-                    continue
-                symbol = next(m[0] for m, _ in size.terms if m)
-                if plain == (size == size_of(symbol)):
-                    found.setdefault(symbol, (symbol, argument, dim, size))
-    for symbol in {s: None for shape in shapes for size in shape for s in symbols_of(size)}:
-        if symbol not in found:
-            raise UnsupportedOperation(f"no input's size tells {symbol}: it is only part of an expression")
-    return list(found.values())

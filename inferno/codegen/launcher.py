@@ -5,12 +5,16 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from inferno.dialect import LaunchOp, ParameterType, PointerOp, ScalarOp, TensorMapOp
+from inferno.dialect import AT_CALL, LaunchOp, ParameterType, PointerOp, ScalarOp, TensorMapOp
 from inferno.mlir import func, ir, memref
+from inferno.passes.shapes import function_of, materialise, static, symbol_arguments
+from inferno.symbolic import Int
 
 
-def buffer_type(tensor: ir.Type) -> ir.MemRefType:
-    """The contiguous buffer that holds a tensor of this type."""
+def buffer_type(tensor: ir.Type) -> ir.Type:
+    """The contiguous buffer that holds a tensor of this type; the type itself for a size."""
+    if not isinstance(tensor, ir.RankedTensorType):
+        return tensor  # a size, which is passed as it is
     t = ir.RankedTensorType(tensor)
     return ir.MemRefType.get(list(t.shape), t.element_type)
 
@@ -19,12 +23,14 @@ def buffer_type(tensor: ir.Type) -> ir.MemRefType:
 def launcher(kernel: func.FuncOp) -> Iterator[list[ir.Value]]:
     """Replace the kernel function (on tensors, destinations last) by its launcher of the same name.
 
-    Yields the launcher's arguments, one memref for each of the function's; the insertion point is its body.  Read what
+    Yields the launcher's arguments, for each tensor of the function's a memref, for each size an index; the insertion point is its body.  Read what
     you need of the old body before: it is erased when the launcher is done.
     """
     types = [buffer_type(t) for t in kernel.type.inputs]
     with ir.InsertionPoint(kernel.operation), kernel.location:
         new = func.FuncOp(kernel.name.value + "__launcher", (types, []))
+        if any(isinstance(t, ir.IndexType) for t in types):
+            new.attributes["arg_attrs"] = kernel.attributes["arg_attrs"]
     block = new.add_entry_block()
     with ir.InsertionPoint(block), kernel.location:
         yield list(block.arguments)
@@ -48,9 +54,19 @@ def scalar(value: ir.Value) -> ir.Value:
     return ScalarOp(value, ParameterType.get()).parameter
 
 
-def temporary(shape: Sequence[int], element: ir.Type) -> ir.Value:
+def parameter(argument: ir.Value) -> ir.Value:
+    """An argument of a launcher as a kernel parameter: a buffer's address, or a size."""
+    return scalar(argument) if isinstance(argument.type, ir.IndexType) else pointer(argument)
+
+
+def size(value: Int) -> ir.Value:
+    """A size as an index value, in a launcher: an expression of the kernel's sizes."""
+    return materialise(value, symbol_arguments(function_of(ir.InsertionPoint.current.block.owner.operation)))
+
+
+def temporary(shape: Sequence[Int], element: ir.Type) -> ir.Value:
     """A buffer that lives in the workspace while this kernel function runs."""
-    return memref.AllocOp(ir.MemRefType.get(list(shape), element), [], []).memref
+    return memref.AllocOp(ir.MemRefType.get(static(shape), element), [size(s) for s in shape if not isinstance(s, int)], []).memref
 
 
 def tensor_map(
@@ -65,13 +81,14 @@ def tensor_map(
 
 
 def launch(
-    module: str, kernel: str, parameters: Sequence[ir.Value], grid: Sequence[int], block: Sequence[int],
+    module: str, kernel: str, parameters: Sequence[ir.Value], grid: Sequence[Int], block: Sequence[int],
     cluster: Sequence[int] = (1, 1, 1), shared: int = 0,
 ) -> None:
-    """Launch ``@module::@kernel``; ``shared`` is dynamic shared memory in bytes."""
+    """Launch ``@module::@kernel``; ``shared`` is dynamic shared memory in bytes.  The grid's sizes may vary."""
+    varying = [scalar(size(g)) for g in grid if not isinstance(g, int)]
+    fixed = [g if isinstance(g, int) else AT_CALL for g in grid]
     LaunchOp(
-        list(parameters), ir.SymbolRefAttr.get([module, kernel]), integers(grid), integers(block), integers(cluster),
-        integer(shared),
+        [*parameters, *varying], ir.SymbolRefAttr.get([module, kernel]), integers(fixed), integers(block), integers(cluster), integer(shared),
     )
 
 

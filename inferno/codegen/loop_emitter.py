@@ -9,7 +9,9 @@ from inferno.codegen.loop_order import Run
 from inferno.codegen.loop_ranges import emit_strips, has_ranged
 from inferno.codegen.running_values import combine, identity, narrow, widen
 from inferno.mlir import affine, arith, ir, memref, scf, walk
+from inferno.passes.shapes import shape
 from inferno.schedule.accesses import maps
+from inferno.symbolic import Int
 
 # LLVM counts lanes by the running value's 8 bytes and would compute the terms, which are float32, in half registers.
 _WIDE = "#llvm.loop_annotation<vectorize = <disable = false, width = 16 : i32>>"
@@ -25,8 +27,8 @@ class Emitter:
         self.index = ir.IndexType.get()
         self.ivs: dict[tuple[int, ...], ir.Value] = {}  # by the run's dims
 
-    def constant(self, value: int) -> ir.Value:
-        return arith.constant(self.index, value)
+    def constant(self, value: Int) -> ir.Value:
+        return arith.constant(self.index, value) if isinstance(value, int) else self.nest.numbers(value)
 
     def run(self, begin: ir.Value, end: ir.Value) -> None:
         if 0 in self.nest.sizes and not self.nest.reduces:
@@ -274,19 +276,18 @@ class Emitter:
 
     def dense_place(self, operand: Operand) -> ir.Value:
         """The same in a contiguous buffer of the operand's shape."""
-        type_ = operand.value.type
-        dense = operand_of_dense(type_.shape, maps(self.nest.op)[list(self.nest.op.operands).index(operand.value)])
+        dense = operand_of_dense(shape(operand.value), maps(self.nest.op)[list(self.nest.op.operands).index(operand.value)])
         return self._sum([(dense[dims[-1]], iv) for dims, iv in self.ivs.items()], 0)
 
-    def _sum(self, terms: list[tuple[int, ir.Value]], constant: int) -> ir.Value:
+    def _sum(self, terms: list[tuple[Int, ir.Value]], constant: Int) -> ir.Value:
         total = None
         for stride, iv in terms:
-            if stride:
+            if stride != 0:
                 term = iv if stride == 1 else arith.muli(iv, self.constant(stride))
                 total = term if total is None else arith.addi(total, term)
         if total is None:
             return self.constant(constant)
-        return arith.addi(total, self.constant(constant)) if constant else total
+        return arith.addi(total, self.constant(constant)) if constant != 0 else total
 
     def dim(self, d: int) -> ir.Value:
         iv = self.ivs.get((d,))

@@ -15,8 +15,10 @@ from inferno.codegen.loop_operands import Operand, Result, operand_of, root_of
 from inferno.codegen.loop_order import Order, merge_runs, order_map, order_reduction
 from inferno.codegen.running_values import neutral, running_type
 from inferno.mlir import ir, owner, walk
+from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.accesses import iterators, maps
 from inferno.schedule.cost import bit_width
+from inferno.symbolic import Int, bounds, hint, product
 
 _COMBINERS = {
     "arith.addf", "arith.mulf", "arith.addi", "arith.muli", "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf",
@@ -29,6 +31,7 @@ class Nest:
 
     def __init__(self, op: ir.Operation, sizes: Sequence[int], inputs: list[Operand], results: list[Result]) -> None:
         self.op, self.sizes, self.inputs = op, sizes, inputs
+        self.numbers: Callable[[Int], ir.Value] | None = None  # a size as a value, in the function that is being emitted
         self.results = [r for r in results if r is not None]
         self.block = op.regions[0].blocks[0]
         kinds = iterators(op)
@@ -41,14 +44,14 @@ class Nest:
         of_kind = lambda kind: [d for d, k in enumerate(kinds) if k == kind]  # noqa: E731
         self._parallel = of_kind("parallel")
         into = self.results[0].operand.strides
-        parallel = merge_runs(sorted(of_kind("parallel"), key=lambda d: -into[d]), sizes, strides, keep)
+        parallel = merge_runs(sorted(of_kind("parallel"), key=lambda d: -hint(into[d])), sizes, strides, keep)
         if not self.reduces:
             widths = [bit_width(o.value.type.element_type) // 8 for o in operands]
             self.order = order_map(parallel, outputs[0], widths)
         else:
-            reads = next((o.strides for o in operands if o.strides is not None and any(o.strides[d] for d in of_kind("reduction"))), into)
-            self._reduction = reduction = merge_runs(sorted(of_kind("reduction"), key=lambda d: -reads[d]), sizes, strides, keep)
-            elements = [math.prod(o.value.type.shape) for o in operands]
+            reads = next((o.strides for o in operands if o.strides is not None and any(o.strides[d] != 0 for d in of_kind("reduction"))), into)
+            self._reduction = reduction = merge_runs(sorted(of_kind("reduction"), key=lambda d: -hint(reads[d])), sizes, strides, keep)
+            elements = [product(shape(o.value)) for o in operands]
             self.order = order_reduction(parallel, reduction, outputs, elements, all(r.combiner for r in self.results))
         self.points = math.prod(sizes)
         self.extremum = self._take_extremum()
@@ -56,7 +59,7 @@ class Nest:
     def _take_extremum(self) -> Extremum | None:
         """For the largest or smallest value and its place: the body then yields the candidates."""
         runs = self.order.reduction
-        if not self.reduces or len(runs) != 1 or len(runs[0].dims) != 1 or runs[0].size >= 1 << 31 or len(self.results) != 2:
+        if not self.reduces or len(runs) != 1 or len(runs[0].dims) != 1 or bounds(runs[0].size)[1] >= 1 << 31 or len(self.results) != 2:
             return None
         if not all(r.number == i and r.start is not None for i, r in enumerate(self.results)) or 0 in self.sizes:
             return None
@@ -87,7 +90,7 @@ class Nest:
         self.results[0] = replace(self.results[0], running=running.type)
 
     @property
-    def extent(self) -> int:
+    def extent(self) -> Int:
         return self.order.extent
 
     @property
@@ -99,7 +102,7 @@ class Nest:
         """For a reduction that is cut into parts: for each result how many values a part has, and their type."""
         if self.order.parts == 1:
             return []
-        return [(math.prod(r.operand.value.type.shape), r.running) for r in self.results]
+        return [(product(shape(r.operand.value)), r.running) for r in self.results]
 
     def by_rows(self, rows: int) -> tuple[Order, set[int]] | None:
         """The order in which item r does row r of the results, which lie in ``rows`` equal rows, and the loops that count rows.
@@ -163,14 +166,21 @@ def read_nest(op: ir.Operation, starts: dict[ir.Value, ir.Value], dead: Callable
 
     ``starts``: buffers that hold a known scalar everywhere; ``dead(buffer, op)``: nothing but ``op`` touches it.
     """
+    try:
+        return _read_nest(op, starts, dead)
+    except UnknownSize:
+        return None
+
+
+def _read_nest(op: ir.Operation, starts: dict[ir.Value, ir.Value], dead: Callable[[ir.Value, ir.Operation], bool]) -> Nest | None:
     indexing = maps(op)
-    sizes: list[int | None] = [None] * len(iterators(op))
+    sizes: list[Int | None] = [None] * len(iterators(op))
     operands = [operand_of(v, m) for v, m in zip(op.operands, indexing)]
     if any(o is None for o in operands):
         return None
     for value, map_ in zip(op.operands, indexing):
-        for size, expr in zip(value.type.shape if isinstance(value.type, ir.MemRefType) else (), map_.results):
-            if isinstance(expr, ir.AffineDimExpr):
+        for size, expr in zip(shape(value) if isinstance(value.type, ir.MemRefType) else (), map_.results):
+            if isinstance(expr, ir.AffineDimExpr) and not isinstance(sizes[ir.AffineDimExpr(expr).position], int):
                 sizes[ir.AffineDimExpr(expr).position] = size
     if any(s is None for s in sizes):
         return None

@@ -1,11 +1,12 @@
 """Where the operands of a nest of loops on the CPU lie in their buffers."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import ir, owner
+from inferno.passes.shapes import UnknownSize, layout
 from inferno.schedule.accesses import linear
+from inferno.symbolic import Int, product
 
 _VIEWS = {"memref.subview", "memref.cast", "memref.reinterpret_cast", "memref.expand_shape", "memref.collapse_shape"}
 
@@ -25,8 +26,8 @@ class Operand:
     value: ir.Value
     root: ir.Value | None
     expr: ir.AffineExpr | None
-    strides: tuple[int, ...] | None
-    offset: int = 0
+    strides: tuple[Int, ...] | None
+    offset: Int = 0
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,13 @@ class Result:
 
 
 def operand_of(value: ir.Value, map_: ir.AffineMap) -> Operand | None:
-    """None where the buffer has no static strides."""
+    """None where the buffer's strides are not known."""
     if not isinstance(value.type, ir.MemRefType):
         return Operand(value, None, None, ())
     strides, offset = value.type.get_strides_and_offset()
     unknown = ir.ShapedType.get_dynamic_stride_or_offset()
     if unknown in (*strides, offset) or not value.type.has_static_shape:
-        return None
+        return _varying_operand(value, map_)
     expr = ir.AffineConstantExpr.get(offset)
     for stride, part in zip(strides, map_.results):
         expr = expr + part * stride
@@ -60,10 +61,26 @@ def operand_of(value: ir.Value, map_: ir.AffineMap) -> Operand | None:
     return Operand(value, root_of(value), expr, *((None, 0) if found is None else found))
 
 
-def operand_of_dense(shape: Sequence[int], map_: ir.AffineMap) -> tuple[int, ...]:
+def _varying_operand(value: ir.Value, map_: ir.AffineMap) -> Operand | None:
+    """The same where sizes, and so strides, vary; only for maps that are linear."""
+    try:
+        strides, offset = layout(value)
+    except UnknownSize:
+        return None
+    total: list[Int] = [0] * map_.n_dims
+    for stride, part in zip(strides, map_.results):
+        found = linear(part, map_.n_dims)
+        if found is None:
+            return None
+        total = [t + stride * c for t, c in zip(total, found[0])]
+        offset = offset + stride * found[1]
+    return Operand(value, root_of(value), None, tuple(total), offset)
+
+
+def operand_of_dense(shape: Sequence[Int], map_: ir.AffineMap) -> tuple[Int, ...]:
     """Strides by loop in a contiguous buffer."""
     strides = [0] * map_.n_dims
     for i, expr in enumerate(map_.results):
         if isinstance(expr, ir.AffineDimExpr):
-            strides[ir.AffineDimExpr(expr).position] = math.prod(shape[i + 1:])
+            strides[ir.AffineDimExpr(expr).position] = product(shape[i + 1:])
     return tuple(strides)

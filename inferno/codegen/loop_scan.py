@@ -3,7 +3,6 @@
 The running value of a float sum or product is float64, as in eager.
 """
 
-import math
 from collections.abc import Callable, Sequence
 
 from inferno.codegen.inline import inline_body
@@ -11,6 +10,8 @@ from inferno.codegen.loop_nests import erase_dead, take_combiner
 from inferno.codegen.loop_operands import operand_of, root_of
 from inferno.codegen.running_values import combine, identity, narrow, running_type, widen
 from inferno.mlir import arith, ir, memref, scf
+from inferno.passes.shapes import shape
+from inferno.symbolic import Int, product
 
 
 class Scan:
@@ -22,7 +23,8 @@ class Scan:
     def __init__(self, op: ir.Operation, combiner: str, running: ir.Type) -> None:
         self.op, self._combiner, self._running = op, combiner, running
         self.block = op.regions[0].blocks[0]
-        self._shape = tuple(ir.MemRefType(op.operands[0].type).shape)
+        self._shape = shape(op.operands[0])
+        self.numbers: Callable[[Int], ir.Value] | None = None  # as a Nest's
         self._dim = ir.IntegerAttr(op.attributes["dimension"]).value
         rank = len(self._shape)
         identity_map = ir.AffineMap.get_identity(rank)
@@ -31,8 +33,8 @@ class Scan:
         self._last = operand_of(op.operands[2], others)
 
     @property
-    def extent(self) -> int:
-        return math.prod(s for d, s in enumerate(self._shape) if d != self._dim) if 0 not in self._shape else 0
+    def extent(self) -> Int:
+        return product(s for d, s in enumerate(self._shape) if d != self._dim) if 0 not in self._shape else 0
 
     @property
     def roots(self) -> list[ir.Value]:
@@ -41,7 +43,7 @@ class Scan:
     def emit(self, begin: ir.Value, end: ir.Value, flat: Callable, scalar: Callable, partials: Sequence[ir.Value] = ()) -> None:
         """The loops, at the insertion point; see ``Nest.emit``."""
         index = ir.IndexType.get()
-        constant = lambda v: arith.constant(index, v)  # noqa: E731
+        constant = lambda v: arith.constant(index, v) if isinstance(v, int) else self.numbers(v)  # noqa: E731
         rows = scf.ForOp(begin, end, constant(1))
         with ir.InsertionPoint(rows.body):
             number, at = rows.induction_variable, {}
@@ -53,7 +55,7 @@ class Scan:
                 total = constant(operand.offset)
                 for d, stride in enumerate(operand.strides):
                     iv = at.get(d, along)
-                    if stride and iv is not None:
+                    if stride != 0 and iv is not None:
                         total = arith.addi(total, arith.muli(iv, constant(stride)))
                 return total
 

@@ -5,7 +5,7 @@ items ``begin`` to ``end`` of a range; ``inferno.launch``'s grid is that range. 
 around tensors) makes the kernel one function that does everything, by upstream's loops.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from inferno.codegen import launcher as host
@@ -19,9 +19,11 @@ from inferno.codegen.sort import order_nan
 from inferno.codegen.to_buffers import to_buffers
 from inferno.codegen.vector_math import expand_vector_math
 from inferno.mlir import arith, func, ir, memref, owner, run_upstream, scf, walk
+from inferno.passes.shapes import is_dynamic, materialise, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.fuse_rows import ROWS
 from inferno.schedule.loops import Loops
+from inferno.symbolic import Int, Symbol, product
 from inferno.target import Target
 
 _VIEWS = {"memref.subview", "memref.cast", "memref.reinterpret_cast", "memref.expand_shape", "memref.collapse_shape", "memref.get_global"}
@@ -33,17 +35,18 @@ _SMALL = 1024  # elements that one chunk adds up at the end of a reduction in pa
 class Temporary:
     """A buffer that lives while the kernel runs."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Int, ...]
     element: ir.Type
 
 
 @dataclass(frozen=True)
 class Step:
-    """One native function and what it is called on: numbers of the kernel's arguments, and temporaries."""
+    """One native function and what it is called on: numbers of the kernel's arguments, and temporaries.  A size that varies is an
+    argument too, which the function gets as the address of its 64 bits."""
 
     entry: str
     buffers: tuple[int | Temporary, ...]
-    extent: int
+    extent: Int
 
 
 def generate(kernel: func.FuncOp, schedule: Loops, target: Target) -> None:
@@ -79,7 +82,7 @@ def emit_launches(name: str, steps: Sequence[Step], arguments: Sequence[ir.Value
                     made[id(buffer)] = host.temporary(buffer.shape, buffer.element)
                 parameters.append(host.pointer(made[id(buffer)]))
             else:
-                parameters.append(host.pointer(arguments[buffer]))
+                parameters.append(host.parameter(arguments[buffer]))
         host.launch(f"{name}_code", step.entry, parameters, (step.extent, 1, 1), (1, 1, 1))
 
 
@@ -104,6 +107,7 @@ class _Builder:
     def __init__(self, module: ir.Module, function: func.FuncOp, prefix: str, rows: int) -> None:
         self._module, self._function, self._prefix, self._rows = module, function, prefix, rows
         self._block = function.regions[0].blocks[0]
+        self._symbols = symbol_arguments(function.operation)
         self._temporaries: dict[ir.Value, Temporary] = {}
         self._steps: list[Step] = []
 
@@ -115,6 +119,7 @@ class _Builder:
             self._module.body.append(whole)
             self._function = next(o for o in self._module.body.operations if isinstance(o, func.FuncOp))
             self._block = self._function.regions[0].blocks[0]
+            self._symbols = symbol_arguments(self._function.operation)
             self._find_temporaries()
             self._steps = [self._serial()]
         else:
@@ -126,8 +131,8 @@ class _Builder:
         self._temporaries = {}
         for op in self._block.operations:
             if op.operation.name == "memref.alloc":
-                type_ = ir.MemRefType(op.operation.results[0].type)
-                self._temporaries[op.operation.results[0]] = Temporary(tuple(type_.shape), type_.element_type)
+                value = op.operation.results[0]
+                self._temporaries[value] = Temporary(shape(value), ir.MemRefType(value.type).element_type)
 
     def _structured(self, operations: list[ir.Operation]) -> bool:
         """A function for each structured operation; False, with nothing made, if the kernel holds anything else."""
@@ -173,7 +178,7 @@ class _Builder:
             self._emit_rows(by_rows)
             return True
         for nest in plan:
-            if nest.extent:
+            if nest.extent != 0:
                 self._emit(nest)
         return True
 
@@ -181,10 +186,10 @@ class _Builder:
         """One function that does all of a row before the next one."""
         touched = [r for nest in by_rows.nests for r in (*nest.roots, *_read_by(nest))]
         roots = [r for r in dict.fromkeys(touched) if r not in by_rows.local and (owner(r) is None or r in self._temporaries)]
-        function, arguments = self._function_for(roots)
+        function, arguments, known = self._function_for(roots)
         with ir.InsertionPoint(function.regions[0].blocks[0]):
             parts = {root: memref.AllocaOp(type_, [], [], alignment=64).memref for root, type_ in by_rows.types().items()}
-            scope = _Scope({**dict(zip(roots, arguments)), **parts})
+            scope = _Scope({**known, **parts}, function.regions[0].blocks[0])
             loop = scf.ForOp(*arguments[-2:], arith.constant(ir.IndexType.get(), 1))
             with ir.InsertionPoint(loop.body):
                 for nest in by_rows.nests:
@@ -199,7 +204,7 @@ class _Builder:
         self._step(function, roots, self._rows)
 
     def _covers(self, operand, nest: Nest) -> bool:
-        return _count(operand.value.type.shape) == _count([s for s, k in zip(nest.sizes, _parallel(nest.op)) if k])
+        return product(shape(operand.value)) == product([s for s, k in zip(nest.sizes, _parallel(nest.op)) if k])
 
     def _read_only(self, root: ir.Value) -> bool:
         """Whether the kernel never writes to this buffer."""
@@ -233,17 +238,30 @@ class _Builder:
                 return False
         return True
 
-    def _function_for(self, buffers: Sequence[ir.Value | Temporary]) -> tuple[func.FuncOp, list[ir.Value]]:
+    def _function_for(self, buffers: Sequence[ir.Value | Temporary]) -> tuple[func.FuncOp, list[ir.Value], dict[ir.Value, ir.Value]]:
+        """A new function of the sizes that vary, of ``buffers`` and of a range; what it has for buffers and range; and what stands in
+        it for the kernel's values."""
         types = [b.type if isinstance(b, ir.Value) else ir.MemRefType.get(list(b.shape), b.element) for b in buffers]
+        given = [_number_type()] * len(self._symbols) + [t if t.has_static_shape else ir.MemRefType.get([], t.element_type) for t in types]
         name = self._prefix if not self._steps else f"{self._prefix}_{len(self._steps)}"
         index = ir.IndexType.get()
         with ir.InsertionPoint(self._module.body):
-            function = func.FuncOp(name, ([*types, index, index], []))
+            function = func.FuncOp(name, ([*given, index, index], []))
         block = function.add_entry_block()
-        return function, list(block.arguments)
+        first, arguments = len(self._symbols), list(block.arguments)
+        with ir.InsertionPoint(block):
+            self._values = {s: _read_number(a) for s, a in zip(self._symbols, arguments)}
+            made = [a if t.has_static_shape else _typed(a, b, self._values) for a, b, t in zip(arguments[first:], buffers, types)]
+        known = {v: self._values[s] for s, v in self._symbols.items()}
+        known.update({b: m for b, m in zip(buffers, made) if isinstance(b, ir.Value)})
+        return function, [*made, *arguments[-2:]], known
 
-    def _step(self, function: func.FuncOp, buffers: Sequence[ir.Value | Temporary], extent: int) -> None:
-        places = tuple(self._place(b) for b in buffers)
+    def _number(self, size: Int) -> ir.Value:
+        """A size as a value, in the function that was begun last."""
+        return materialise(size, self._values)
+
+    def _step(self, function: func.FuncOp, buffers: Sequence[ir.Value | Temporary], extent: Int) -> None:
+        places = (*(v.arg_number for v in self._symbols.values()), *(self._place(b) for b in buffers))
         self._steps.append(Step(function.name.value, places, extent))
 
     def _place(self, buffer: ir.Value | Temporary) -> int | Temporary:
@@ -256,8 +274,9 @@ class _Builder:
         taken = _taken(nest)
         roots = [r for r in dict.fromkeys([*nest.roots, *_read_by(nest)]) if owner(r) is None or r in self._temporaries]
         partials = [Temporary((nest.order.parts * size,), element) for size, element in nest.partial_sizes]
-        function, arguments = self._function_for([*roots, *partials])
-        scope = _Scope(dict(zip(roots, arguments)))
+        function, arguments, known = self._function_for([*roots, *partials])
+        scope = _Scope(known, function.regions[0].blocks[0], self._number)
+        nest.numbers = self._number
         with ir.InsertionPoint(function.regions[0].blocks[0]):
             for value in taken:
                 new = scope.value(value)
@@ -273,8 +292,8 @@ class _Builder:
     def _add_parts(self, nest: Nest, number: int, partial: Temporary) -> None:
         result, size = nest.results[number], nest.partial_sizes[number][0]
         root = result.operand.root
-        function, arguments = self._function_for([root, partial])
-        scope = _Scope({root: arguments[0]})
+        function, arguments, known = self._function_for([root, partial])
+        scope = _Scope(known, function.regions[0].blocks[0])
         constant = lambda v: arith.constant(ir.IndexType.get(), v)  # noqa: E731
         with ir.InsertionPoint(function.regions[0].blocks[0]):
             target, parts = scope.flat(root), arguments[1]
@@ -292,18 +311,40 @@ class _Builder:
             func.ReturnOp([])
         self._step(function, [root, partial], -(-size // _SMALL))
 
+    def _unpack_arguments(self, block: ir.Block, sizes: dict[ir.Value, Sequence[Int]]) -> None:
+        """Let the function's arguments be what native code gets: sizes and buffers whose sizes vary as addresses."""
+        old = list(block.arguments)
+        values: dict[Symbol, ir.Value] = {}
+        symbols = {v: s for s, v in self._symbols.items()}
+        with ir.InsertionPoint.at_block_begin(block):
+            types = [_number_type() if a in symbols else ir.MemRefType.get([], a.type.element_type) if a in sizes else a.type for a in old]
+            new = [block.add_argument(t, self._function.location) for t in types]
+            values.update({symbols[a]: _read_number(n) for a, n in zip(old, new) if a in symbols})
+            for a, n in zip(old, new):
+                a.replace_all_uses_with(values[symbols[a]] if a in symbols else _reshaped(n, sizes[a], values) if a in sizes else n)
+        for number in reversed(range(len(old))):
+            block.erase_argument(number)
+
     def _serial(self) -> Step:
         """The whole kernel as one function, which upstream's passes make."""
         function, block = self._function, self._block
         temporaries, arguments = list(self._temporaries), len(block.arguments)
+        sizes = {v: shape(v) for v in (*block.arguments, *temporaries) if is_dynamic(v)}
         for value in temporaries:
             op = owner(value)
-            value.replace_all_uses_with(block.add_argument(value.type, op.location))
+            new = block.add_argument(value.type, op.location)
+            value.replace_all_uses_with(new)
+            if value in sizes:
+                sizes[new] = sizes[value]
             op.erase()
+        if self._symbols:
+            self._unpack_arguments(block, sizes)
         index = ir.IndexType.get()
         for _ in range(2):
             block.add_argument(index, function.location)
         function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in block.arguments], []))
+        if "arg_attrs" in function.attributes:
+            del function.attributes["arg_attrs"]
         function.attributes["sym_name"] = ir.StringAttr.get(self._prefix)
         for op in walk(function, "tm_tensor.sort"):
             order_nan(op.regions[0].blocks[0])
@@ -314,13 +355,36 @@ class _Builder:
         return Step(self._prefix, (*range(arguments), *(self._temporaries[v] for v in temporaries)), 1)
 
 
+def _number_type() -> ir.MemRefType:
+    """How a native function gets a size."""
+    return ir.MemRefType.get([], ir.IntegerType.get_signless(64))
+
+
+def _read_number(argument: ir.Value) -> ir.Value:
+    return arith.index_cast(ir.IndexType.get(), memref.load(argument, []))
+
+
+def _typed(argument: ir.Value, buffer: ir.Value | Temporary, values: dict[Symbol, ir.Value]) -> ir.Value:
+    """The memory that a native function gets as one element, in the buffer's shape."""
+    sizes = shape(buffer) if isinstance(buffer, ir.Value) else buffer.shape
+    return _reshaped(argument, sizes, values)
+
+
+def _reshaped(argument: ir.Value, sizes: Sequence[Int], values: dict[Symbol, ir.Value]) -> ir.Value:
+    type_ = ir.MemRefType.get(static(sizes), argument.type.element_type)
+    steps, unknown = list(type_.get_strides_and_offset()[0]), ir.ShapedType.get_dynamic_stride_or_offset()
+    extents = [materialise(s, values) for s in sizes if not isinstance(s, int)]
+    strides = [materialise(product(sizes[d + 1:]), values) for d, s in enumerate(steps) if s == unknown]
+    return memref.ReinterpretCastOp(type_, argument, [], extents, strides, [0], static(sizes), steps).result
+
+
 class _Scope:
     """What stands in a new function for values of the kernel: parameters for buffers, clones for the rest."""
 
-    def __init__(self, known: dict[ir.Value, ir.Value]) -> None:
+    def __init__(self, known: dict[ir.Value, ir.Value], inside: ir.Block, number: Callable[[Int], ir.Value] | None = None) -> None:
         self._known = dict(known)
         self._flat: dict[ir.Value, ir.Value] = {}
-        self._inside = next(iter(known.values())).owner if known else ir.InsertionPoint.current.block
+        self._inside, self._number = inside, number
 
     def value(self, value: ir.Value) -> ir.Value:
         op = owner(value)
@@ -360,6 +424,11 @@ class _Scope:
             type_ = ir.MemRefType(buffer.type)
             if type_.rank == 1:
                 self._flat[buffer] = buffer
+            elif not type_.has_static_shape:
+                with self._after([buffer]):
+                    count = self._number(product(shape(root)))
+                    flat = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], type_.element_type)
+                    self._flat[buffer] = memref.ReinterpretCastOp(flat, buffer, [], [count], [], [0], list(flat.shape), [1]).result
             else:
                 count = _count(type_.shape)
                 with self._after([buffer]):

@@ -6,7 +6,10 @@ nothing is returned.  Temporaries are ``memref.alloc`` at the top of the functio
 
 from inferno.codegen.stand_ins import stand_in
 from inferno.mlir import func, ir, linalg, run_upstream, tensor, walk
+from inferno.passes.name_symbols import resolve_scalars
+from inferno.passes.shapes import argument_attributes, function_of, mixed, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
+from inferno.symbolic import Int
 
 # No canonicalization before bufferization: it removes copies of inputs to destinations, and the temporaries come back.
 _BUFFERIZE = (
@@ -32,6 +35,7 @@ def to_buffers(kernel: func.FuncOp, tm_loops: bool = True) -> ir.Module:
     results = len(function.type.results)
     writable = [i >= len(function.type.inputs) - results for i in range(len(function.type.inputs))]
     with module.context, ir.Location.unknown():
+        sizes, varies = argument_attributes(function.operation), bool(symbol_arguments(function.operation))
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(
             [ir.DictAttr.get({"bufferization.writable": ir.BoolAttr.get(w)}) for w in writable]
         )
@@ -45,6 +49,9 @@ def to_buffers(kernel: func.FuncOp, tm_loops: bool = True) -> ir.Module:
         _copy_leftover_results(function, results)
         if "arg_attrs" in function.attributes:
             del function.attributes["arg_attrs"]
+        if varies:
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get(sizes)
+            resolve_scalars(function)
     return module
 
 
@@ -67,13 +74,20 @@ def _write_in_place(function: func.FuncOp) -> None:
 def _concat(op: ir.Operation, destination: ir.Value) -> ir.Value:
     dim, offset, value = ir.IntegerAttr(op.attributes["dim"]).value, 0, destination
     for part in op.operands:
-        shape = list(part.type.shape)
-        offsets = [0] * len(shape)
+        sizes = list(shape(part))
+        offsets: list[Int] = [0] * len(sizes)
         offsets[dim] = offset
-        if 0 not in shape:
-            value = tensor.InsertSliceOp(part, value, [], [], [], offsets, shape, [1] * len(shape)).result
-        offset += shape[dim]
+        if 0 not in sizes:
+            value = _insert(part, value, offsets, sizes, op)
+        offset += sizes[dim]
     return value
+
+
+def _insert(part: ir.Value, value: ir.Value, offsets: list[Int], sizes: list[Int], op: ir.Operation) -> ir.Value:
+    """``part`` in the place of a part of ``value``."""
+    places, extents = (mixed(s, function_of(op)) for s in (offsets, sizes))
+    varying = [[v for v in values if not isinstance(v, int)] for values in (places, extents)]
+    return tensor.InsertSliceOp(part, value, *varying, [], static(offsets), static(sizes), [1] * len(sizes)).result
 
 
 def _crop(pad: ir.Operation) -> None:
@@ -105,8 +119,7 @@ def _pad(op: ir.Operation, destination: ir.Value) -> ir.Value | None:
     if isinstance(padding, ir.BlockArgument) and padding.owner == body:
         return None
     filled = linalg.fill(padding, outs=[destination])
-    shape = list(op.operands[0].type.shape)
-    return tensor.InsertSliceOp(op.operands[0], filled, [], [], [], low, shape, [1] * len(shape)).result
+    return _insert(op.operands[0], filled, low, list(shape(op.operands[0])), op)
 
 
 def parallel_first(module: ir.Module) -> None:

@@ -7,15 +7,16 @@
 | ``inferno.scalar``     | gpu   | a number, as a parameter |
 | ``inferno.tensor_map`` | gpu   | a buffer as the copy engine (TMA) sees it, as a parameter: boxes of a strided tensor of up to 5 dimensions |
 | ``inferno.workspace``  | gpu   | a buffer inside the plan's workspace, at a byte offset |
+| ``inferno.sized_workspace`` | gpu | the same where its offset or its sizes depend on the call |
 | ``inferno.library``    | gpu   | call a library function (an ATen operator) on the operands |
 
 Text is MLIR's generic form: ``"inferno.launch"(%p, %q) {kernel = @k::@k, ...} : (!inferno.parameter, !inferno.parameter) -> ()``.
 """
 
 from inferno.dialect.ops import (
-    Inferno, LaunchOp, LibraryOp, ParameterType, PointerOp, ScalarOp, TensorMapOp, WorkspaceOp,
+    AT_CALL, Inferno, LaunchOp, LibraryOp, ParameterType, PointerOp, ScalarOp, SizedWorkspaceOp, TensorMapOp, WorkspaceOp,
 )
 
 __all__ = [
-    "Inferno", "LaunchOp", "LibraryOp", "ParameterType", "PointerOp", "ScalarOp", "TensorMapOp", "WorkspaceOp",
+    "AT_CALL", "Inferno", "LaunchOp", "LibraryOp", "ParameterType", "PointerOp", "ScalarOp", "SizedWorkspaceOp", "TensorMapOp", "WorkspaceOp",
 ]

@@ -10,6 +10,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import ext
 
 
+AT_CALL = -1
+
+
 class Inferno(ext.Dialect, name="inferno"):
     pass
 
@@ -105,7 +108,8 @@ class TensorMapOp(Inferno.Operation, name="tensor_map"):
 
 class LaunchOp(Inferno.Operation, name="launch"):
     """Launch ``kernel`` (``@module::@function``) on ``grid`` blocks of ``block`` threads, in clusters of ``cluster``
-    blocks, with ``shared`` bytes of dynamic shared memory.
+    blocks, with ``shared`` bytes of dynamic shared memory.  A grid size of -1 is known at the call: the last operands, scalars,
+    are these sizes in order and no parameters of the kernel.  A launch whose grid has a size of 0 does nothing.
 
     The operands have one type, ``!inferno.parameter``, because the bindings require a variadic operand to be uniform.
     """
@@ -121,11 +125,11 @@ class LaunchOp(Inferno.Operation, name="launch"):
     def verify_invariants(op):
         grid, block, cluster = (_integers(op, name) for name in ("grid", "block", "cluster"))
         for name, value in (("grid", grid), ("block", block), ("cluster", cluster)):
-            if len(value) != 3 or any(v < 1 for v in value):
+            if len(value) != 3 or any(v < 1 and not (v == AT_CALL and name == "grid") for v in value):
                 raise _Invalid(f"{name} must be three positive numbers, got {value}")
         if block[0] * block[1] * block[2] > 1024:
             raise _Invalid(f"a block has at most 1024 threads, got {block[0] * block[1] * block[2]}")
-        if any(g % c for g, c in zip(grid, cluster)):
+        if any(g % c for g, c in zip(grid, cluster) if g != AT_CALL):
             raise _Invalid(f"grid {grid} is not a multiple of cluster {cluster}")
         if _integer(op, "shared") < 0:
             raise _Invalid("shared must not be negative")
@@ -142,6 +146,14 @@ class WorkspaceOp(Inferno.Operation, name="workspace"):
         offset = _integer(op, "offset")
         if offset < 0 or offset % 256:
             raise _Invalid(f"offset must be a multiple of 256, got {offset}")
+
+
+class SizedWorkspaceOp(Inferno.Operation, name="sized_workspace"):
+    """A buffer of the plan's workspace whose place depends on the call: ``operands`` are the offset in bytes from its start, a
+    multiple of 256, and the sizes that vary of the buffer."""
+
+    buffer: ext.Result[ir.MemRefType]
+    values: Sequence[ext.Operand[ir.IndexType]]
 
 
 class LibraryOp(Inferno.Operation, name="library"):

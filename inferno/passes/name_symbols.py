@@ -47,7 +47,7 @@ def resolve_sizes(main: func.FuncOp) -> None:
     """Compute every size of the function's body of its symbols' arguments."""
     for op in walk(main.operation, "tensor.reshape"):
         _reshape(op)
-    _Resolver(main).run()
+    resolve_scalars(main)
     for op in walk(main.operation):
         for result in op.results:
             if is_dynamic(result) and isinstance(result.type, ir.RankedTensorType):
@@ -55,6 +55,11 @@ def resolve_sizes(main: func.FuncOp) -> None:
                     shape(result)
                 except UnknownSize as error:
                     raise UnknownSize(f"name-symbols: {op.name} at {op.location}: {error}") from error
+
+
+def resolve_scalars(function: func.FuncOp) -> None:
+    """Compute every index and integer that is a size of the function's symbols; what the ranges decide is a constant."""
+    _Resolver(function).run()
 
 
 class _Resolver:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from inferno.dialect.sizes import SIZES, SYMBOL, read_sizes, read_symbol
 from inferno.errors import PassError
 from inferno.mlir import arith, ir, owner
-from inferno.symbolic import Int, Symbol, bounds, build, ceildiv, floordiv, maximum, minimum, size_of
+from inferno.symbolic import Int, Symbol, bounds, build, ceildiv, floordiv, maximum, minimum, product, size_of
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _CASTS = {"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast_ui"}
@@ -60,6 +60,8 @@ def _shape(value: ir.Value) -> Sequence[Int] | None:
         return read_sizes(entry[SIZES], list(symbol_arguments(function))) if SIZES in entry else None
     op = value.owner.operation
     name, type_ = op.name, value.type
+    if name == "inferno.sized_workspace":
+        return _mixed(type_.shape, list(op.operands)[1:])
     if name in ("tensor.empty", "memref.alloc", "memref.alloca", "tensor.splat"):
         operands = list(op.operands)[1:] if name == "tensor.splat" else list(op.operands)
         return _mixed(type_.shape, operands)
@@ -126,6 +128,31 @@ def _slice_shape(op: ir.Operation) -> list[Int]:
             left.pop(0)
         found.append(left.pop(0))
     return found
+
+
+def layout(value: ir.Value) -> tuple[tuple[Int, ...], Int]:
+    """Strides and offset of a buffer in the memory that it is a view of, in elements.  UnknownSize where they are not known."""
+    strides, offset = value.type.get_strides_and_offset()
+    unknown = ir.ShapedType.get_dynamic_stride_or_offset()
+    if unknown not in (*strides, offset):
+        return tuple(strides), offset
+    if "strided<" not in str(value.type):
+        return _row_major(shape(value)), 0
+    op = owner(value)
+    if op is None:
+        raise UnknownSize(f"the strides of {value.type} are not known")
+    if op.name == "memref.cast":
+        return layout(op.operands[0])
+    if op.name == "memref.subview" and op.results[0].type.rank == op.operands[0].type.rank:
+        before, begin = layout(op.operands[0])
+        offsets = _mixed(list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])), _segment(op, 1))
+        steps = _mixed(list(ir.DenseI64ArrayAttr(op.attributes["static_strides"])), _segment(op, 3))
+        return tuple(s * t for s, t in zip(before, steps)), sum((o * s for o, s in zip(offsets, before)), start=begin)
+    raise UnknownSize(f"the strides of {str(op)[:200]} are not known")
+
+
+def _row_major(sizes_: Sequence[Int]) -> tuple[Int, ...]:
+    return tuple(product(sizes_[d + 1:]) for d in range(len(sizes_)))
 
 
 def reassociation(op: ir.Operation) -> list[list[int]]:

@@ -4,18 +4,19 @@ from typing import Any
 
 import torch
 
-from inferno.capture import Argument, Signature
+from inferno.capture import Argument
 from inferno.errors import InputError, LaunchError
 from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.finish import Finish
 from inferno.runtime.program import Program
+from inferno.runtime.sizes import SizeCheck, expected_shape
 from inferno.target import Target
 
 class CompiledModule:
     """A compiled model.  Call it like the model; ``ir(stage)`` prints it at any stage, ``explain()`` says what became of it.
 
-    Inputs must have the shapes, dtypes and device of the examples; any strides will do.  Safe to call from several threads.
+    Inputs must have the shapes, dtypes and device of the examples, but for sizes that vary; any strides will do.  Safe to call from several threads.
     """
 
     def __init__(self, program: Program, device: torch.device, seconds: float, interpret: bool = False) -> None:
@@ -33,7 +34,8 @@ class CompiledModule:
         signature = program.signature
         self._executable = executable
         self._constants = constants
-        self._expected = [(torch.Size(a.shape), a.dtype, a.kind == "input") for a in signature.arguments]
+        self._expected = [(expected_shape(a), a.dtype, a.kind == "input") for a in signature.arguments]
+        self._check_sizes = SizeCheck(signature) if any(shape is None for shape, _, _ in self._expected) else None
         self._finish = Finish(signature, executable) if executable else None
         self._arity = signature.simple_arity
         self._fast = None
@@ -52,10 +54,12 @@ class CompiledModule:
             )
         signature, device = self.program.signature, self.device
         tensors = signature.arguments_of(args, kwargs)
+        if self._check_sizes is not None:
+            self._check_sizes(tensors)
         ready = tensors
         for i, (tensor, (shape, dtype, is_input)) in enumerate(zip(tensors, self._expected)):
             if (
-                not isinstance(tensor, torch.Tensor) or tensor.shape != shape or tensor.dtype is not dtype or tensor.device != device
+                not isinstance(tensor, torch.Tensor) or (shape is not None and tensor.shape != shape) or tensor.dtype is not dtype or tensor.device != device
                 or not tensor.is_contiguous() or tensor.data_ptr() & 15 or (is_input and tensor.requires_grad)
             ):
                 ready = list(tensors) if ready is tensors else ready
@@ -68,9 +72,9 @@ class CompiledModule:
         argument = self.program.signature.arguments[index]
         shape, dtype, is_input = self._expected[index]
         if not isinstance(tensor, torch.Tensor):
-            raise InputError(f"argument {argument.name}: expected a tensor of {tuple(shape)} {dtype}, got {type(tensor).__name__} {tensor!r:.100}")
+            raise InputError(f"argument {argument.name}: expected a tensor of {tuple(argument.shape)} {dtype}, got {type(tensor).__name__} {tensor!r:.100}")
         elsewhere = tensor.device != self.device and not (tensor.dim() == 0 and tensor.device.type == "cpu")
-        if tensor.shape != shape or tensor.dtype is not dtype or elsewhere:
+        if (shape is not None and tensor.shape != shape) or tensor.dtype is not dtype or elsewhere:
             self._refuse(argument, tensor)
         if is_input and tensor.requires_grad and torch.is_grad_enabled():
             raise InputError(
@@ -125,9 +129,12 @@ def make_executable(program: Program, device: torch.device, dtypes: list[torch.d
     if program.target.kind == "cpu":
         if device.type != "cpu":
             return None
-        from inferno.runtime.cpu import CpuExecutable
+        from inferno.runtime.cpu import Code, CpuExecutable
+        from inferno.runtime.sized_cpu import SizedCpuExecutable
 
-        return CpuExecutable(program.launch_plan(), {n: k.llvm for n, k in program.kernels.items()}, dtypes)
+        plan = program.launch_plan()
+        code = Code(plan, {n: k.llvm for n, k in program.kernels.items()})
+        return SizedCpuExecutable(plan, code, dtypes) if plan.symbols else CpuExecutable(plan, code, dtypes)
     if device.type != "cuda" or not runs(program.target, target_of(device)):
         return None
     from inferno.runtime.executable import GpuExecutable
@@ -138,7 +145,7 @@ def make_executable(program: Program, device: torch.device, dtypes: list[torch.d
 
 def _fast_call(compiled: CompiledModule) -> Any:
     """The function that calls of the usual kind go to; None where there is none."""
-    if compiled._executable is None:
+    if compiled._executable is None or compiled._check_sizes is not None:
         return None
     if compiled.program.target.kind == "cpu":
         from inferno.runtime.fast_cpu_call import make_fast_cpu_call as make

@@ -3,8 +3,10 @@
 Needs no MLIR: a plan also comes from a package or the cache, as the plain data of ``plan_data``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
+
+from inferno.symbolic import Int, Size, Symbol, evaluate
 
 
 @dataclass(frozen=True)
@@ -12,9 +14,16 @@ class Buffer:
     """Memory: ``place`` is "argument", "result" or "workspace"; ``index`` the argument's or result's number, or the offset in bytes."""
 
     place: str
-    index: int
-    shape: tuple[int, ...]
+    index: Int
+    shape: tuple[Int, ...]
     element: str
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A size, as a kernel's parameter of 64 bits."""
+
+    value: Int
 
 
 @dataclass(frozen=True)
@@ -22,8 +31,8 @@ class TensorMap:
     """A buffer as the copy engine sees it; innermost dimension first, strides in bytes."""
 
     buffer: Buffer
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
+    sizes: tuple[Int, ...]
+    strides: tuple[Int, ...]
     box: tuple[int, ...]
     element: str
     swizzle: int
@@ -35,11 +44,11 @@ class Launch:
     """One kernel launch; ``kernel`` is ``module::function``."""
 
     kernel: str
-    grid: tuple[int, int, int]
+    grid: tuple[Int, Int, Int]
     block: tuple[int, int, int]
     cluster: tuple[int, int, int]
     shared: int
-    parameters: tuple[Buffer | TensorMap, ...]
+    parameters: tuple[Buffer | TensorMap | Scalar, ...]
     source: tuple[str, ...] = ()
 
 
@@ -50,7 +59,7 @@ class LibraryCall:
 
     function: str
     options: dict[str, Any]
-    parameters: tuple[Buffer, ...]
+    parameters: tuple[Buffer | Scalar, ...]
     source: tuple[str, ...] = ()
     kernel: str = ""
 
@@ -59,7 +68,7 @@ class LibraryCall:
 class Output:
     """One result of the program: fresh memory (``result``, the number of the result that owns it) or an argument's."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Int, ...]
     element: str
     argument: int = -1
     result: int = -1
@@ -67,12 +76,14 @@ class Output:
 
 @dataclass(frozen=True)
 class Plan:
-    """A program: its steps, where its results are, and how many bytes of workspace it needs."""
+    """A program: its steps, where its results are, and how many bytes of workspace it needs.  Sizes that vary are expressions of
+    ``symbols``."""
 
     steps: tuple[Launch | LibraryCall, ...]
     arguments: tuple[Buffer, ...]
     outputs: tuple[Output, ...]
-    workspace_bytes: int
+    workspace_bytes: Int
+    symbols: tuple[Symbol, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as JSON has it; ``plan_data.plan_from_dict`` is the inverse."""
@@ -88,4 +99,17 @@ def read_plan(text: str) -> Plan:
     return read(text)
 
 
-__all__ = ["Buffer", "Launch", "LibraryCall", "Output", "Plan", "TensorMap", "read_plan"]
+def at_sizes(part: Any, values: dict[str, int]) -> Any:
+    """The plan, or a part of it, where the symbols have these values: every size is a number."""
+    if isinstance(part, Size):
+        return evaluate(part, lambda s: values[s.name])
+    if isinstance(part, Symbol):
+        return part
+    if is_dataclass(part):
+        return replace(part, **{f.name: at_sizes(getattr(part, f.name), values) for f in fields(part)})
+    if isinstance(part, (tuple, list)):
+        return type(part)(at_sizes(v, values) for v in part)
+    return {k: at_sizes(v, values) for k, v in part.items()} if isinstance(part, dict) else part
+
+
+__all__ = ["Buffer", "Launch", "LibraryCall", "Output", "Plan", "Scalar", "TensorMap", "at_sizes", "read_plan"]

@@ -4,11 +4,12 @@ Every tensor of ``@main`` is one contiguous buffer: an argument, a result (a tra
 or a ``memref.alloc`` that ``plan-memory`` places.  Launchers are inlined; a reshape only changes a buffer's type.
 """
 
-import math
-
 from inferno.codegen.launcher import buffer_type, integer
+from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.errors import PassError
-from inferno.mlir import func, ir, memref, walk
+from inferno.mlir import arith, func, ir, memref, walk
+from inferno.passes.shapes import SizeValues, argument_attributes, number, shape, static, symbol_arguments
+from inferno.symbolic import Int, product
 
 _VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
 
@@ -30,6 +31,8 @@ class _Planner:
         self._launchers = launchers
         self._buffers: dict[ir.Value, ir.Value] = {}  # a tensor of the old @main -> the buffer that holds it, of any shape
         self._results: dict[ir.Value, int] = {}  # a tensor.empty that is a result -> the result's number
+        self._symbols = list(symbol_arguments(main.operation))
+        self._sizes: SizeValues | None = None  # of the new @main
 
     def run(self) -> None:
         old = self._main.regions[0].blocks[0]
@@ -39,7 +42,11 @@ class _Planner:
         types = [*inputs, *(buffer_type(returned[i].type) for i in fresh)]
         with ir.InsertionPoint(self._main.operation), self._main.location:
             new = func.FuncOp("main__plan", (types, []))
+            if types:
+                marks = [{"inferno.result": integer(i), **self._described(returned[i])} for i in fresh]
+                new.attributes["arg_attrs"] = ir.ArrayAttr.get([*argument_attributes(self._main.operation), *map(ir.DictAttr.get, marks)])
         block = new.add_entry_block()
+        self._sizes = SizeValues(new.operation)
         self._buffers.update(zip(old.arguments, block.arguments))
         for position, i in enumerate(fresh):
             self._buffers[self._root(returned[i])] = block.arguments[len(inputs) + position]
@@ -47,7 +54,7 @@ class _Planner:
             for op in old.operations:
                 self._plan(op.operation)
             func.ReturnOp([])
-        self._finish(new, len(inputs), fresh, descriptions)
+        self._finish(new, descriptions)
 
     def _describe_results(self, returned: list[ir.Value], arguments: list[ir.Value]) -> tuple[list[ir.DictAttr], list[int]]:
         """For each result where it is: a fresh buffer, an argument, or an earlier result's; and the numbers of the fresh ones."""
@@ -55,16 +62,21 @@ class _Planner:
         for i, value in enumerate(returned):
             root = self._root(value)
             if root in arguments:
-                entry = {"argument": integer(arguments.index(root))}
+                before = arguments[: arguments.index(root)]  # sizes are arguments of the program's, not of its calls
+                entry = {"argument": integer(sum(not isinstance(a.type, ir.IndexType) for a in before))}
             elif root in seen:
                 entry = {"result": integer(seen[root])}
             else:
                 seen[root] = i
                 fresh.append(i)
                 entry = {"result": integer(i)}
-            shape = ir.ArrayAttr.get([integer(s) for s in value.type.shape])
-            descriptions.append(ir.DictAttr.get({**entry, "shape": shape, "element": ir.TypeAttr.get(value.type.element_type)}))
+            entry.update(self._described(value) or {"shape": ir.ArrayAttr.get([integer(s) for s in value.type.shape])})
+            descriptions.append(ir.DictAttr.get({**entry, "element": ir.TypeAttr.get(value.type.element_type)}))
         return descriptions, fresh
+
+    def _described(self, value: ir.Value) -> dict[str, ir.Attribute]:
+        """The sizes of a tensor as an attribute, where they vary."""
+        return {} if value.type.has_static_shape else {SIZES: sizes_attribute(shape(value), self._symbols)}
 
     def _root(self, value: ir.Value) -> ir.Value:
         """The argument or ``tensor.empty`` whose memory ``value`` is in: through calls, to their destinations, and reshapes."""
@@ -84,7 +96,10 @@ class _Planner:
         if op.name == "func.call":
             self._inline(op)
         elif op.name == "tensor.empty" and op.results[0] not in self._buffers and any(True for _ in op.results[0].uses):
-            self._buffers[op.results[0]] = memref.AllocOp(buffer_type(op.results[0].type), [], []).memref
+            sizes = [self._sizes.get(s) for s in shape(op.results[0])]
+            varying = [v for v in sizes if not isinstance(v, int)]
+            type_ = ir.MemRefType.get([s if isinstance(s, int) else ir.ShapedType.get_dynamic_size() for s in sizes], op.results[0].type.element_type)
+            self._buffers[op.results[0]] = memref.AllocOp(type_, varying, []).memref
 
     def _inline(self, call: ir.Operation) -> None:
         callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
@@ -93,8 +108,7 @@ class _Planner:
         launcher = self._launchers[callee]
         body = launcher.regions[0].blocks[0]
         known = {
-            argument: self._typed(self._buffers[self._root(operand)], argument.type)
-            for argument, operand in zip(body.arguments, call.operands)
+            argument: self._argument(operand, argument.type) for argument, operand in zip(body.arguments, call.operands)
         }
         source = call.attributes["inferno.source"] if "inferno.source" in call.attributes else None
         for op in body.operations:
@@ -112,20 +126,34 @@ class _Planner:
             if clone.name == "inferno.library":  # a launch names its kernel's code, a library's function is many kernels'
                 clone.attributes["inferno.kernel"] = ir.StringAttr.get(callee)
 
-    def _typed(self, buffer: ir.Value, type_: ir.Type) -> ir.Value:
-        """The buffer seen in another shape."""
-        if buffer.type == type_:
+    def _argument(self, operand: ir.Value, type_: ir.Type) -> ir.Value:
+        """What a launcher gets for an operand of the call: a size, or the buffer of a tensor, seen in the tensor's shape."""
+        if isinstance(type_, ir.IndexType):
+            size = number(operand)
+            if size is None:
+                raise PassError(f"plan-launches: a kernel is called with a number that is no size: {str(operand)[:200]}")
+            value = self._sizes.get(size)
+            return value if isinstance(value, ir.Value) else arith.constant(type_, value)
+        buffer, wanted = self._buffers[self._root(operand)], shape(operand)
+        if buffer.type == type_ and (type_.has_static_shape or shape(buffer) == wanted):
             return buffer
-        shape = list(ir.MemRefType(type_).shape)
-        strides = [math.prod(shape[i + 1:]) for i in range(len(shape))]
-        return memref.ReinterpretCastOp(type_, buffer, [], [], [], [0], shape, strides).result
+        return self._viewed(buffer, wanted, type_)
 
-    def _finish(self, new: func.FuncOp, inputs: int, fresh: list[int], descriptions: list[ir.DictAttr]) -> None:
-        old_attributes = list(self._main.attributes["arg_attrs"]) if "arg_attrs" in self._main.attributes else [ir.DictAttr.get({})] * inputs
-        marks = [ir.DictAttr.get({"inferno.result": integer(i)}) for i in fresh]
+    def _viewed(self, buffer: ir.Value, wanted: tuple[Int, ...], type_: ir.Type) -> ir.Value:
+        """The buffer in another shape."""
+        known = ir.MemRefType(type_)
+        sizes = [s if not known.is_dynamic_dim(d) else self._sizes.get(s) for d, s in enumerate(wanted)]
+        sizes = [v if isinstance(v, ir.Value) or not known.is_dynamic_dim(d) else arith.constant(ir.IndexType.get(), v) for d, v in enumerate(sizes)]
+        strides = [product(wanted[i + 1:]) for i in range(len(wanted))]
+        steps = list(known.get_strides_and_offset()[0])  # the type says which of them are numbers
+        varying = [self._sizes.get(s) for s, t in zip(strides, steps) if t == ir.ShapedType.get_dynamic_stride_or_offset()]
+        varying = [v if isinstance(v, ir.Value) else arith.constant(ir.IndexType.get(), v) for v in varying]
+        return memref.ReinterpretCastOp(
+            type_, buffer, [], [v for v in sizes if isinstance(v, ir.Value)], varying, [0], static(list(known.shape)), steps,
+        ).result
+
+    def _finish(self, new: func.FuncOp, descriptions: list[ir.DictAttr]) -> None:
         self._main.operation.erase()
-        if inputs + len(fresh):
-            new.attributes["arg_attrs"] = ir.ArrayAttr.get([*old_attributes, *marks])
         new.attributes["sym_name"] = ir.StringAttr.get("main")
         new.attributes["inferno.results"] = ir.ArrayAttr.get(descriptions)
         for launch in walk(new.operation, "memref.dealloc"):

@@ -4,7 +4,11 @@ from typing import Any
 
 from inferno.errors import CompileError
 from inferno.mlir import ir, new_context, owner
-from inferno.runtime.plan import Buffer, Launch, LibraryCall, Output, Plan, TensorMap
+from inferno.dialect import AT_CALL
+from inferno.dialect.sizes import SIZES, read_sizes
+from inferno.passes.shapes import known_size, shape, symbol_arguments
+from inferno.runtime.plan import Buffer, Launch, LibraryCall, Output, Plan, Scalar, TensorMap
+from inferno.symbolic import Int
 
 
 def read(text: str) -> Plan:
@@ -17,7 +21,9 @@ def read_module(module: ir.Module) -> Plan:
     main = next(o for o in module.body.operations if o.operation.name == "func.func" and o.name.value == "main")
     reader = _Reader(main)
     steps = [reader.step(o.operation) for o in main.regions[0].blocks[0].operations if o.operation.name in ("inferno.launch", "inferno.library")]
-    return Plan(tuple(steps), tuple(reader.arguments), tuple(reader.outputs), int(_integer(main.attributes["inferno.workspace_bytes"])))
+    return Plan(
+        tuple(steps), tuple(reader.arguments), tuple(reader.outputs), reader.number(main.attributes["inferno.workspace_bytes"]), tuple(reader.symbols),
+    )
 
 
 class _Reader:
@@ -25,14 +31,21 @@ class _Reader:
         block = main.regions[0].blocks[0]
         attributes = [ir.DictAttr(a) for a in main.attributes["arg_attrs"]] if "arg_attrs" in main.attributes else []
         self._buffers: dict[ir.Value, Buffer] = {}
+        self.symbols = list(symbol_arguments(main.operation))
         self.arguments: list[Buffer] = []
         for i, argument in enumerate(block.arguments):
+            if isinstance(argument.type, ir.IndexType):
+                continue  # a symbol
             marked = i < len(attributes) and "inferno.result" in attributes[i]
-            place, index = ("result", _integer(attributes[i]["inferno.result"])) if marked else ("argument", i)
-            self._buffers[argument] = buffer = Buffer(place, index, *_shape(argument.type))
+            place, index = ("result", _integer(attributes[i]["inferno.result"])) if marked else ("argument", len(self.arguments))
+            self._buffers[argument] = buffer = Buffer(place, index, shape(argument), _element(argument.type))
             if place == "argument":
                 self.arguments.append(buffer)
-        self.outputs = [_output(ir.DictAttr(d)) for d in main.attributes["inferno.results"]]
+        self.outputs = [_output(ir.DictAttr(d), self.symbols) for d in main.attributes["inferno.results"]]
+
+    def number(self, attribute: ir.Attribute) -> Int:
+        """A number, or an expression of the symbols."""
+        return read_sizes(attribute, self.symbols)[0] if isinstance(attribute, ir.AffineMapAttr) else _integer(attribute)
 
     def step(self, op: ir.Operation) -> Launch | LibraryCall:
         parameters = tuple(self._parameter(v) for v in op.operands)
@@ -41,11 +54,17 @@ class _Reader:
             kernel = ir.StringAttr(op.attributes["inferno.kernel"]).value if "inferno.kernel" in op.attributes else ""
             return LibraryCall(ir.StringAttr(op.attributes["function"]).value, _plain(op.attributes["options"]), parameters, source, kernel)
         grid, block, cluster = (tuple(_plain(op.attributes[n])) for n in ("grid", "block", "cluster"))
+        varying = grid.count(AT_CALL)
+        if varying:
+            sizes = iter(p.value for p in parameters[len(parameters) - varying :])
+            parameters, grid = parameters[: len(parameters) - varying], tuple(next(sizes) if g == AT_CALL else g for g in grid)
         kernel = str(op.attributes["kernel"]).replace("@", "").replace('"', "")
         return Launch(kernel, grid, block, cluster, _integer(op.attributes["shared"]), parameters, source)
 
-    def _parameter(self, value: ir.Value) -> Buffer | TensorMap:
+    def _parameter(self, value: ir.Value) -> Buffer | TensorMap | Scalar:
         op = owner(value)
+        if op.name == "inferno.scalar":
+            return Scalar(known_size(op.operands[0]))
         if op.name == "inferno.pointer":
             return self._buffer(op.operands[0])
         if op.name == "inferno.tensor_map":
@@ -57,29 +76,31 @@ class _Reader:
         raise CompileError(f"a launch has a parameter made by {op.name}, which the plan does not know")
 
     def _buffer(self, value: ir.Value) -> Buffer:
-        shape, element = _shape(value.type)
+        sizes, element = shape(value), _element(value.type)
         while value not in self._buffers:
             op = owner(value)
             if op.name == "inferno.workspace":
-                self._buffers[value] = Buffer("workspace", _integer(op.attributes["offset"]), shape, element)
+                self._buffers[value] = Buffer("workspace", _integer(op.attributes["offset"]), sizes, element)
+            elif op.name == "inferno.sized_workspace":
+                self._buffers[value] = Buffer("workspace", known_size(op.operands[0]), sizes, element)
             elif op.name == "memref.reinterpret_cast":
                 value = op.operands[0]
             else:
                 raise CompileError(f"a buffer is made by {op.name}, which the plan does not know")
         found = self._buffers[value]
-        return Buffer(found.place, found.index, shape, element)
+        return Buffer(found.place, found.index, sizes, element)
 
 
-def _output(entry: ir.DictAttr) -> Output:
-    shape, element = tuple(_plain(entry["shape"])), str(ir.TypeAttr(entry["element"]).value)
+def _output(entry: ir.DictAttr, symbols: list) -> Output:
+    sizes = read_sizes(entry[SIZES], symbols) if SIZES in entry else tuple(_plain(entry["shape"]))
+    element = str(ir.TypeAttr(entry["element"]).value)
     if "argument" in entry:
-        return Output(shape, element, argument=_integer(entry["argument"]))
-    return Output(shape, element, result=_integer(entry["result"]))
+        return Output(sizes, element, argument=_integer(entry["argument"]))
+    return Output(sizes, element, result=_integer(entry["result"]))
 
 
-def _shape(type_: ir.Type) -> tuple[tuple[int, ...], str]:
-    shaped = ir.ShapedType(type_)
-    return tuple(shaped.shape), str(shaped.element_type)
+def _element(type_: ir.Type) -> str:
+    return str(ir.ShapedType(type_).element_type)
 
 
 def _integer(attribute: ir.Attribute) -> int:

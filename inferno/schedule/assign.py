@@ -4,7 +4,9 @@ from importlib import import_module
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
+from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
 # In order of preference: the first whose ``choose(kernel, target)`` returns a schedule takes the kernel.
@@ -15,6 +17,10 @@ _CHOOSERS = {
     ),
     "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
 }
+
+
+# Those that read sizes as expressions; a kernel with sizes that vary is shown to no other.
+_OF_ANY_SIZE = {"inferno.schedule.universal", "inferno.schedule.loops"}
 
 
 def assign_schedules(module: ir.Module, target: str) -> None:
@@ -39,8 +45,14 @@ def kernels(module: ir.Module) -> list[func.FuncOp]:
 
 
 def _choose(kernel: func.FuncOp, target: Target):
+    varies = bool(symbol_arguments(kernel.operation))
     for name in choosers(target):
-        schedule = import_module(name).choose(kernel, target)
+        if varies and name not in _OF_ANY_SIZE:
+            continue
+        try:
+            schedule = import_module(name).choose(kernel, target)
+        except Undecided:
+            continue  # what the choice rests on depends on the call
         if schedule is not None:
             return schedule
     raise PassError(f"no generator for {target.name} takes kernel @{kernel.name.value}")

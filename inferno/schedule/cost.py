@@ -3,6 +3,8 @@
 import math
 
 from inferno.mlir import func, ir, walk
+from inferno.passes.shapes import shape
+from inferno.symbolic import hint
 
 _FREE = {"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf", "arith.index_cast", "arith.select"}
 
@@ -38,8 +40,10 @@ def tensor_bytes(type_: ir.Type) -> int:
 
 
 def count_bytes(kernel: func.FuncOp) -> int:
-    """Bytes that the kernel must move through memory: each argument once, destinations and inputs alike."""
-    return sum(tensor_bytes(t) for t in kernel.type.inputs)
+    """Bytes that the kernel must move through memory: each argument once, destinations and inputs alike.  Sizes that vary count as
+    in the example."""
+    tensors = [a for a in kernel.entry_block.arguments if not isinstance(a.type, ir.IndexType)]
+    return sum(math.prod(_sizes(a)) * bit_width(a.type.element_type) // 8 for a in tensors)
 
 
 def count_flops(kernel: func.FuncOp) -> int:
@@ -67,16 +71,19 @@ def _structured(op: ir.Operation) -> int:
     return len(work) * points
 
 
+def _sizes(value: ir.Value) -> list[int]:
+    return [hint(s) for s in shape(value)]
+
+
 def _points(op: ir.Operation) -> tuple[int, int]:
     """The size of the iteration space, and of the result."""
-    out = math.prod(ir.ShapedType(op.operands[len(op.operands) - 1].type).shape) if len(op.operands) else 0
+    out = math.prod(_sizes(op.operands[len(op.operands) - 1])) if len(op.operands) else 0
     if op.name != "linalg.generic":
-        sizes = [math.prod(ir.ShapedType(v.type).shape) for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+        sizes = [math.prod(_sizes(v)) for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
         if op.name.startswith(("linalg.matmul", "linalg.batch_matmul")):
-            lhs = ir.ShapedType(op.operands[0].type)
-            return out * lhs.shape[lhs.rank - 1], out
+            return out * _sizes(op.operands[0])[-1], out
         if op.name.startswith(("linalg.conv", "linalg.depthwise", "linalg.pooling")) and len(sizes) > 1:
-            kernel = ir.ShapedType(op.operands[1].type).shape
+            kernel = _sizes(op.operands[1])
             per = math.prod(kernel) if "depthwise" in op.name or "pooling" in op.name else math.prod(kernel[1:])
             return out * (per // kernel[0] if "depthwise" in op.name else per), out
         return max(sizes, default=0), out
@@ -85,7 +92,7 @@ def _points(op: ir.Operation) -> tuple[int, int]:
         map_ = map_ if isinstance(map_, ir.AffineMap) else map_.value
         if not isinstance(operand.type, ir.RankedTensorType):
             continue
-        for size, expr in zip(ir.ShapedType(operand.type).shape, map_.results):
+        for size, expr in zip(_sizes(operand), map_.results):
             if isinstance(expr, ir.AffineDimExpr):
                 extent[ir.AffineDimExpr(expr).position] = size
     return math.prod(extent.values()), out
