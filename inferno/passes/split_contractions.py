@@ -159,7 +159,7 @@ def _epilogue(fused: FusedContraction, total: ir.Value) -> ir.Value:
     def fill(block_arguments: list[ir.Value]) -> list[ir.Value]:
         known = {fused.sum: block_arguments[0], **{body(op).arguments[a]: v for a, v in zip(arguments, block_arguments[1:])}}
         _replay(operations, known, place)
-        return [known[fused.value]]
+        return [known.get(fused.value, fused.value)]  # a constant from outside of the body stays there
 
     made = build(
         [total, *(inputs(op)[a] for a in arguments)], [destination],

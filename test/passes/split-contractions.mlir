@@ -206,3 +206,24 @@ func.func @dynamic(%x: tensor<4x?xf32>, %w: tensor<?x8xf32>, %e: tensor<4x8xf32>
   } -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+/// The value has nothing to do with the sum: it is a constant from outside of the body.
+// CHECK-LABEL: func.func private @constant
+// CHECK: linalg.generic {{.*}}["parallel", "parallel"]} {{.*}}outs(
+// CHECK: linalg.yield %{{.*}}cst
+func.func private @constant(%x: tensor<4x16xf32>, %w: tensor<16x8xf32>, %out: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %c15 = arith.constant 15 : index
+  %f = linalg.fill ins(%zero : f32) outs(%out : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %0 = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<4x16xf32>, tensor<16x8xf32>) outs(%f : tensor<4x8xf32>) {
+  ^bb0(%in: f32, %in_0: f32, %acc: f32):
+    %1 = arith.mulf %in, %in_0 : f32
+    %2 = arith.addf %acc, %1 : f32
+    %3 = linalg.index 2 : index
+    %4 = arith.cmpi eq, %3, %c15 : index
+    %5 = arith.select %4, %zero, %2 : f32
+    linalg.yield %5 : f32
+  } -> tensor<4x8xf32>
+  return %0 : tensor<4x8xf32>
+}

@@ -34,6 +34,15 @@ def _add_product(c: Tensor, product: Tensor, beta: float, alpha: float) -> Tenso
     return product if beta == 0 else product + (c if beta == 1 else c * beta)
 
 
+def cosh(x: Tensor) -> Tensor:
+    """In a type whose exponential is finite wherever the result is."""
+    if x.is_complex() or x.dtype == torch.float64:
+        return NotImplemented
+    dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+    grown = torch.exp(x.to(torch.float64).abs())
+    return (0.5 * (grown + 1 / grown)).to(dtype)
+
+
 def elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
     """By expm1: near 0 an exponential less 1 would keep no digits."""
     wide = x if x.dtype == torch.float64 else x.to(torch.float32)
@@ -108,6 +117,7 @@ TABLE = {
     aten.gelu.default: gelu,
     aten.addmm.default: addmm,
     aten.addmv.default: addmv,
+    aten.cosh.default: cosh,
     aten.elu.default: elu,
     aten.isfinite.default: isfinite,
     aten.signbit.default: signbit,
