@@ -16,6 +16,10 @@ class UnsupportedOperation(InfernoError):
     """An operation of the model has no way into the compiler.  Names the operation, the user's line and the shapes."""
 
 
+class NoLowering(UnsupportedOperation):
+    """Something in a ``torch`` module has no lowering to linalg.  The message is MLIR's, which seldom names it."""
+
+
 class InputError(InfernoError, ValueError):
     """A call's arguments do not fit the compiled module.  Names the argument, what was expected and what came."""
 
@@ -30,6 +34,10 @@ class CompileError(InfernoError):
 
 class PassError(InfernoError):
     """A pass or pipeline failed, or its text names something that does not exist."""
+
+
+class CheckError(InfernoError):
+    """A compiled model's result is wrong.  Names the result, the errors, and the first kernel that is off."""
 
 
 class LaunchError(InfernoError):

@@ -9,6 +9,7 @@ from inferno.errors import CompileError, InputError
 from inferno.mlir import func, ir, new_context, walk
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
+from inferno.runtime.calls import Calls, read_calls
 from inferno.runtime.kernel import Kernel, PassRecord
 from inferno.runtime.plan import Plan
 from inferno.runtime.plan_reader import read_module
@@ -16,6 +17,7 @@ from inferno.schedule.assign import choosers, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.target import Target, find_target
+from inferno.targets.torch_source import Source, to_torch
 
 # What holds a kernel's code at the ``gpu`` stage.
 _HOLDER = {"nvptx": "gpu.module", "cpu": "builtin.module"}
@@ -203,6 +205,22 @@ def plan(scheduled: str, modules: dict[str, str]) -> tuple[str, Plan]:
             module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
     run_pipeline(module, "plan-launches,plan-memory")
     return print_module(module), read_module(module)
+
+
+def calls_of(text: str) -> Calls:
+    """``@main`` of a program at the ``fused`` or ``scheduled`` stage as data."""
+    return read_calls(parse(text))
+
+
+def to_pytorch(text: str) -> Source:
+    """The PyTorch program of a module of the stages ``linalg``, ``fused`` and ``scheduled``."""
+    return to_torch(parse(text))
+
+
+def argument_count(text: str) -> int:
+    """How many arguments ``@main`` has."""
+    main = next(o for o in parse(text).body.operations if isinstance(o, func.FuncOp) and o.name.value == "main")
+    return len(main.type.inputs)
 
 
 class _Recorder:

@@ -29,6 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     compile_ = compiler(options.device)
     counts: Counter[str] = Counter()
     seen: Counter[str] = Counter()
+    shown: set[Program] = set()
     begin = time.time()
 
     @seed(options.seed)
@@ -46,8 +47,9 @@ def main(argv: list[str] | None = None) -> int:
             return
         kind = f"{verdict.kind} {verdict.text.split(': ')[0]} {verdict.text.split(': ')[-1][:60]}"
         seen[kind] += 1
-        if seen[kind] > 3:
+        if seen[kind] > 2 or program in shown:
             return
+        shown.add(program)
         report(program, verdict, compile_, options)
 
     examine()
@@ -58,7 +60,8 @@ def main(argv: list[str] | None = None) -> int:
 def compiler(device: str) -> Callable:
     import inferno
 
-    return lambda function, inputs: inferno.compile(function, inputs, target="cpu" if device == "cpu" else None)
+    target = "cpu" if device == "cpu" else None
+    return lambda function, inputs: inferno.compile(function, inputs, target=target, fallback=False)
 
 
 def report(program: Program, verdict: Verdict, compile_: Callable, options: argparse.Namespace) -> None:

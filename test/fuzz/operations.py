@@ -329,7 +329,8 @@ def in_place(s: State) -> None:
     w = s.pick(lambda n: _spreads(s.shape(n), s.shape(v)) and (s.is_float(v) or not s.is_float(n)) and not s.is_bool(n))
     same = bool(w) and s.values[v].dtype == s.values[w].dtype
     rows = s.shape(v)[0] if s.shape(v) else 0
-    options = [(f"{v}.mul_(2)", (), False), (f"{v}.add_(1)", (), False), (f"{v}.zero_()", (), True), (f"{v}.clamp_(-1, 1)", (), True), (f"{v}.neg_()", (), True)]
+    options = [(f"{v}.mul_(2)", (), False), (f"{v}.add_(1)", (), False), (f"{v}.zero_()", (), True)]
+    options += [(f"{v}.clamp_(-1, 1)", (), True), (f"{v}.neg_()", (), True)]
     if w:
         options += [(f"{v}.add_({w})", (w,), False), (f"{v}.copy_({w})", (w,), same), (f"{v}.sub_({w})", (w,), False)]
     if rows:

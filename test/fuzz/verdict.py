@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
 
 from fuzz.programs import DTYPES, Program
+from inferno.runtime.perturbation import Perturbed
 
 DRAWS = 24
 
@@ -26,32 +25,6 @@ class Verdict:
 
     kind: str
     text: str = ""
-
-
-class Perturbed(TorchDispatchMode):
-    """Every floating-point result of an operation that computes is off by up to half a unit in the last place, at random."""
-
-    EXACT = ("view", "expand", "permute", "transpose", "slice", "select", "clone", "copy", "cat", "index", "gather", "t.", "as_strided",
-             "detach", "relu", "where", "clamp", "max", "min", "unsqueeze", "squeeze", "alias", "full", "zeros", "ones", "empty", "fill",
-             "neg", "abs", "split", "stack", "pad", "flip", "roll", "sort", "topk", "arange", "diagonal", "unfold", "triu", "tril", "scalar")
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self._generator = torch.Generator().manual_seed(seed)
-
-    def __torch_dispatch__(self, function: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> object:
-        result = function(*args, **(kwargs or {}))
-        name = function._schema.name.split("::")[1]
-        if any(name.startswith(e.rstrip(".")) for e in self.EXACT) or function._schema.is_mutable:
-            return result
-        return tree_map(self._off, result)
-
-    def _off(self, value: object) -> object:
-        if not isinstance(value, Tensor) or not value.is_floating_point():
-            return value
-        unit = torch.finfo(value.dtype).eps
-        noise = torch.rand(value.shape, generator=self._generator, dtype=torch.float64).to(value.device) - 0.5
-        return (value.double() * (1 + unit * noise)).to(value.dtype)
 
 
 def copies(tensors: tuple[Tensor, ...], device: str = "cpu") -> tuple[Tensor, ...]:
@@ -167,5 +140,6 @@ def _ask_again(program: Program, compiled: Callable, names: tuple[str, ...], dou
         own = math.sqrt(max(s.eager, *spread[i])) / s.scale
         error, bound = math.sqrt(s.ours) / s.scale, max(1.5 * own, unit_of(program, dtype))
         if not error <= bound:
-            return Verdict("wrong", f"{names[i]}: error {error:.2e}, eager's {math.sqrt(s.eager) / s.scale:.2e}, with its roundings perturbed {own:.2e}, bound {bound:.2e}")
+            plain = math.sqrt(s.eager) / s.scale
+            return Verdict("wrong", f"{names[i]}: error {error:.2e}, eager's {plain:.2e}, with roundings perturbed {own:.2e}, bound {bound:.2e}")
     return Verdict("right", "on many draws")

@@ -1,0 +1,52 @@
+"""Eager's own error beyond luck: operations with their roundings perturbed.
+
+A result of few numbers may be exact in eager by chance, and a right implementation that adds up in another order is then "worse".
+Where a result fails the rule, eager runs again with every rounding off by up to half a unit in the last place, at random,
+which is what another order of the same operations does; the largest error of some such runs is eager's too.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+# Operations that move, select or make numbers, and compute none: their results are exact.
+_EXACT = (
+    "view", "_unsafe_view", "expand", "permute", "transpose", "slice", "select", "clone", "copy", "_to_copy", "cat", "index", "gather", "as_strided",
+    "detach", "relu", "where", "clamp", "max", "min", "amax", "amin", "unsqueeze", "squeeze", "alias", "full", "zeros", "ones", "empty", "fill",
+    "new_", "neg", "abs", "split", "stack", "constant_pad_nd", "flip", "roll", "sort", "topk", "arange", "diagonal", "unfold", "triu", "tril",
+    "scalar_tensor", "lift", "repeat", "masked_fill", "unbind",
+)
+
+
+class Perturbed(TorchDispatchMode):
+    """Every floating-point result of an operation that computes is off by up to half a unit in the last place, at random."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, function: Any, types: tuple, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        name = function._schema.name.split("::")[1]
+        if function._schema.is_mutable or name == "t" or name.startswith(_EXACT):
+            return result
+        return tree_map(self._off, result)
+
+    def _off(self, value: Any) -> Any:
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            return value
+        noise = torch.rand(value.shape, generator=self._generator, dtype=torch.float64).to(value.device) - 0.5
+        return (value.double() * (1 + torch.finfo(value.dtype).eps * noise)).to(value.dtype)
+
+
+def run_perturbed(function: Callable[[], Any], seeds: Iterable[int] = range(3)) -> list[Any]:
+    """The results of perturbed runs, one for each seed."""
+    found = []
+    for seed in seeds:
+        with torch.no_grad(), Perturbed(seed):
+            found.append(function())
+    return found
