@@ -7,7 +7,7 @@ from inferno.errors import (
 
 __all__ = [
     "CaptureError", "CompileError", "CompiledModule", "InfernoError", "InputError", "LaunchError", "OptionError",
-    "PackageError", "PassError", "PlanError", "UnsupportedOperation", "compile", "load",
+    "PackageError", "PassError", "PlanError", "Stats", "UnsupportedOperation", "compile", "explain", "load", "stats",
 ]
 
 
@@ -19,6 +19,12 @@ def __getattr__(name: str):
     if name == "load":
         from inferno.runtime.package_load import load
         return load
+    if name == "explain":
+        from inferno.runtime.explain import explain
+        return explain
+    if name in ("Stats", "stats"):
+        from inferno.runtime import stats
+        return getattr(stats, name)
     if name == "CompiledModule":
         from inferno.runtime.module import CompiledModule
         return CompiledModule

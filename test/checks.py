@@ -15,7 +15,7 @@ def assert_right(
     """Compile ``model``, check it against float64 and that inputs are left alone; returns the compiled module."""
     kwargs = kwargs or {}
     before = torch.utils._pytree.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, (args, kwargs))
-    compiled = inferno.compile(model, args, kwargs=kwargs, **options)
+    compiled = inferno.compile(model, args, kwargs=kwargs, **{"fallback": False, **options})
     poison_memory()
     found = check(compiled, model, args, kwargs, unit)
     assert found.right, str(found)
@@ -41,3 +41,10 @@ def poison_memory() -> None:
     if torch.cuda.is_available():
         blocks = [torch.full((n,), float("nan"), device="cuda") for n in (64, 4096, 1 << 18, 1 << 22)]
         del blocks
+
+
+def assert_close_to_float64(ours: Any, function: Callable, args: tuple) -> None:
+    """The result ``ours`` of ``function`` on ``args``, by the project's rule."""
+    with torch.no_grad():
+        found = compare(ours, function(*args), reference(function, args))
+    assert found.right, str(found)

@@ -53,7 +53,7 @@ def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
         if node.op in ("call_module", "call_method"):
             found[node] = "it is a call of Python"
         elif node.op == "call_function" and node.target is not operator.getitem and node.target not in CHECKS:
-            reason = _foreign(node) or refusal(node) or _elsewhere(node, device)
+            reason = _foreign(node) or refusal(node) or _operands(node, device)
             if reason:
                 found[node] = reason
     return found
@@ -83,12 +83,14 @@ def _foreign(node: Node) -> str | None:
     return None
 
 
-def _elsewhere(node: Node, device: torch.device) -> str | None:
+def _operands(node: Node, device: torch.device) -> str | None:
     for value in _tensors(node.meta.get("val")):
         if value.device != device:
             return f"its result is on {value.device}"
     for operand in node.all_input_nodes:
         for value in _tensors(operand.meta.get("val")):
+            if free_unbacked_symbols(value):
+                return "its operand's shape depends on the data"
             if value.device != device and not (value.device.type == "cpu" and value.dim() == 0):
                 return f"its operand is on {value.device}"
     return None

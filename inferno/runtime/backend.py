@@ -7,7 +7,9 @@ partitioned by torch's min-cut, which computes again what is cheap.
 import functools
 import logging
 import time
+import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,6 +37,14 @@ MODES = {
 _MOST_SIZES = 64
 
 
+@dataclass(frozen=True)
+class CompiledGraph:
+    """What ``inferno.explain`` finds behind a function of Dynamo's: the graph's regions, and the tensors that it was captured with."""
+
+    regions: list[tuple[str, Region]]
+    tensors: tuple[weakref.ref, ...]
+
+
 def inferno(graph: GraphModule, inputs: Sequence[Any], *, mode: str | None = None, options: dict[str, Any] | None = None) -> Callable:
     """The backend: what Dynamo calls with each graph that it captures.
 
@@ -47,6 +57,7 @@ def inferno(graph: GraphModule, inputs: Sequence[Any], *, mode: str | None = Non
 
 def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Options, regions: list[tuple[str, Region]]) -> Callable:
     """A graph that Dynamo captured, compiled; its regions are added to ``regions``, the backward's when it is first needed."""
+    held = [n.meta["grapharg"].example for n in graph.graph.nodes if n.op == "placeholder" and n.meta.get("grapharg") is not None]
     _replace_attention(graph)
     compiled = aot_autograd(
         fw_compiler=functools.partial(_compile, options, regions, "forward"),
@@ -55,7 +66,9 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
         decompositions=table(),
         partition_fn=min_cut_rematerialization_partition,
     )(graph, inputs)
-    compiled.inferno_regions = regions  # for inferno.explain
+    torch._dynamo.eval_frame.innermost_fn(compiled).inferno_graph = CompiledGraph(
+        regions, tuple(weakref.ref(t) for t in held if isinstance(t, torch.Tensor)),
+    )
     return compiled
 
 

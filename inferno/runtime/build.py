@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from inferno.capture import Captured, Signature
-from inferno.errors import InfernoError, PassError
+from inferno.errors import InfernoError, NoLowering, PassError
 from inferno.runtime.cache import Cache, kernel_key, open_cache, program_key
 from inferno.runtime.kernel import Kernel, PassRecord
 from inferno.runtime.program import STAGES, Program
@@ -18,9 +18,14 @@ log = logging.getLogger(__name__)
 def build_program(captured: Captured, target: Target, tf32: bool = False, record: bool = False) -> Program:
     """Everything past the ``torch`` stage: from the cache, else in worker processes.  With ``record`` it is compiled in any
     case, and the passes' texts are kept."""
-    if record:
-        return build_from("torch", captured.text, target, tf32, record, signature=captured.signature)
-    return replace(build_text(captured.text, target, tf32), signature=captured.signature)
+    from inferno.capture import explain_failure
+
+    try:
+        if record:
+            return build_from("torch", captured.text, target, tf32, record, signature=captured.signature)
+        return replace(build_text(captured.text, target, tf32), signature=captured.signature)
+    except NoLowering as error:
+        raise explain_failure(captured.text, str(error), _lowers) from error
 
 
 def build_text(text: str, target: Target, tf32: bool = False) -> Program:
@@ -109,12 +114,10 @@ def _build_kernels(texts: dict[str, str], target: Target) -> list[Kernel]:
 
 
 def _import(text: str, record: bool) -> tuple[str, list[PassRecord]]:
-    from inferno.capture import explain_failure
-
     try:
         return pool().run("importing the program", "lower_to_linalg", text=text, record=record)
     except (PassError, WorkerDied) as error:
-        raise explain_failure(text, str(error), _lowers) from error
+        raise NoLowering(str(error)) from error
 
 
 def _lowers(text: str) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from inferno.errors import CompileError, InfernoError, PassError, PlanError, UnsupportedOperation
+from inferno.errors import CompileError, InfernoError, NoLowering, PassError, PlanError, UnsupportedOperation
 from inferno.runtime.kernel import Kernel, PassRecord
 from inferno.runtime.program import Program
 from inferno.runtime.plan_data import plan_from_dict
@@ -132,7 +132,7 @@ class Cache:
 
 
 def _read_failure(header: dict[str, Any]) -> InfernoError:
-    known = {c.__name__: c for c in (CompileError, PassError, UnsupportedOperation)}
+    known = {c.__name__: c for c in (CompileError, NoLowering, PassError, UnsupportedOperation)}
     return known.get(header.get("name"), CompileError)(header["failed"])
 
 

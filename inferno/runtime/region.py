@@ -20,7 +20,7 @@ from inferno.capture.capture import lower_graph
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.partition import Part, Piece, extract, partition
 from inferno.capture.refusal import refusals
-from inferno.errors import CompileError, InfernoError, UnsupportedOperation
+from inferno.errors import CompileError, InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
 from inferno.runtime.region_text import write_region
 from inferno.runtime.segment import Segment
@@ -129,25 +129,25 @@ def _culprits(
     piece: Piece, graph: Graph, refused: Mapping[Node, str], build: Callable[[str], Program], error: InfernoError,
 ) -> dict[Node, str]:
     """The operations of a piece that do not compile alone; where each does, all of them: the compiler failed on the whole."""
-    tried: dict[str, Any] = {}
     places: dict[Node, str] = {}
     found: dict[Node, str] = {}
+    texts: dict[str, str] = {}
+    for node in piece.nodes:  # before any thread starts: MLIR's contexts are made in one thread at a time
+        try:
+            part = extract(Piece(True, (node,)), graph, refused)
+            text = _lower(part) if part.outputs else ""
+        except UnsupportedOperation as alone:
+            found[node] = _reason(alone)
+            continue
+        if text:
+            places[node] = _without_names(text)
+            texts.setdefault(places[node], text)
     with ThreadPoolExecutor(_THREADS) as threads:
-        for node in piece.nodes:
-            try:
-                part = extract(Piece(True, (node,)), graph, refused)
-                text = _lower(part) if part.outputs else ""
-            except UnsupportedOperation as alone:
-                found[node] = _reason(alone)
-                continue
-            if text:
-                places[node] = key = _without_names(text)
-                if key not in tried:
-                    tried[key] = threads.submit(build, text)
+        tried = {key: threads.submit(build, text) for key, text in texts.items()}
     for node, key in places.items():
         alone = tried[key].exception()
         if alone is not None:
-            found[node] = _reason(alone)
+            found[node] = "it has no lowering to linalg" if isinstance(alone, NoLowering) else _reason(alone)
     if found:
         return found
     log.warning("a piece of %d operations does not compile, though each of them does: %s", len(piece.nodes), _reason(error))

@@ -1,0 +1,198 @@
+"""``torch.compile(backend="inferno")``: inference, training, graph breaks, options, and what it reports."""
+
+import copy
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from torch import nn
+
+import inferno
+
+F = nn.functional
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    inferno.stats(reset=True)
+
+
+class Block(nn.Module):
+    def __init__(self, heads: int = 2, size: int = 16):
+        super().__init__()
+        self.heads, self.norm, self.qkv = heads, nn.LayerNorm(size), nn.Linear(size, 3 * size)
+        self.out, self.up, self.down = nn.Linear(size, size), nn.Linear(size, 2 * size), nn.Linear(2 * size, size)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+        return x + self.down(F.gelu(self.up(x)))
+
+
+class Convolutions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3), nn.AdaptiveAvgPool2d(1),
+        )
+
+    def forward(self, x):
+        return self.layers(x).flatten(1)
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="inferno", **options)
+
+
+def test_inference_is_right_and_whole():
+    block, x = Block().eval(), torch.randn(3, 7, 16)
+    fast = compiled(block, fullgraph=True, options={"fallback": False})
+    with torch.no_grad():
+        assert_close_to_float64(fast(x), block, (x,))
+    with torch.inference_mode():
+        assert_close_to_float64(fast(x), block, (x,))
+    assert inferno.stats().fallbacks == 0 and inferno.stats().graphs >= 1
+
+
+@pytest.mark.parametrize("build, shape", [(Block, (3, 7, 16)), (Convolutions, (5, 3, 12, 12))])
+def test_training_forward_and_backward(build, shape):
+    eager = build().train()
+    mine, double = copy.deepcopy(eager), copy.deepcopy(eager).double()
+    x = torch.randn(shape)
+    fast = compiled(mine, fullgraph=True, options={"fallback": False})
+    results = []
+    for module, call in ((eager, eager), (mine, fast), (double, double)):
+        given = x.detach().clone().to(next(module.parameters()).dtype).requires_grad_()
+        out = call(given)
+        (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view(out.shape)).sum().backward()
+        results.append([out.detach(), given.grad, *(p.grad for p in module.parameters()), *module.buffers()])
+    for values in zip(*results):
+        eagers, ours, exact = (t.double() for t in values)
+        # A bias in front of a batch norm has a gradient of 0: there only the size of its noise can be compared.
+        bound = max(1.5 * (eagers - exact).norm(), torch.finfo(torch.float32).eps * exact.norm(), 1e-7)
+        assert (ours - exact).norm() <= bound
+    assert inferno.stats().graphs == 2 and inferno.stats().fallbacks == 0
+
+
+def test_training_steps_follow_eager():
+    eager = nn.Sequential(nn.Linear(12, 32), nn.SiLU(), nn.Linear(32, 5))
+    losses = []
+    for module in (copy.deepcopy(eager), copy.deepcopy(eager).double(), copy.deepcopy(eager)):
+        call = compiled(module) if len(losses) == 2 else module
+        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
+        generator, lost = torch.Generator().manual_seed(1), []
+        for _ in range(20):
+            x = torch.randn(16, 12, generator=generator).to(next(module.parameters()).dtype)
+            y = torch.randint(5, (16,), generator=generator)
+            loss = F.cross_entropy(call(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            lost.append(loss.item())
+        losses.append(torch.tensor(lost, dtype=torch.float64))
+    eagers, double, ours = losses
+    assert (ours - double).abs().max() <= 2 * (eagers - double).abs().max() + 1e-6
+    assert double[-1] < double[0]
+
+
+def test_graph_breaks_and_explain():
+    def f(x):
+        y = x * 2 + 1
+        if y.sum() > 0:
+            y = torch.relu(y) + 3
+        return torch.sigmoid(y).cumsum(0)
+
+    fast, x = compiled(f), torch.rand(6, 5)
+    assert_close_to_float64(fast(x), f, (x,))
+    assert_close_to_float64(fast(-9 * x), f, (-9 * x,))
+    report = inferno.explain(fast)
+    assert len(report.notes) == 3 and not report.fallbacks and any("sigmoid" in s for r in report.rows for s in r.fuses)
+
+
+def test_explain_needs_something_compiled():
+    with pytest.raises(inferno.InputError, match="compiled nothing"):
+        inferno.explain(torch.compile(lambda x: x + 1, backend="inferno"))
+    module = compiled(nn.Linear(3, 2))
+    module(torch.randn(4, 3)).sum().backward()
+    notes = inferno.explain(module).notes
+    assert len(notes) == 2 and "forward" in notes[0] and "backward" in notes[1]
+
+
+def test_sizes_that_vary():
+    def f(x, y):
+        return torch.softmax(x @ y, -1), x.shape[0] * 2
+
+    fast = compiled(f, dynamic=True)
+    for n in (2, 3, 9, 17):
+        x, y = torch.randn(n, 6), torch.randn(6, n)
+        out, twice = fast(x, y)
+        assert twice == 2 * n
+        assert_close_to_float64(out, lambda x, y: f(x, y)[0], (x, y))
+
+
+def test_autocast():
+    block, x = Block().eval(), torch.randn(2, 5, 16)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        ours, eagers = compiled(block)(x), block(x)
+    with torch.no_grad():
+        exact = copy.deepcopy(block).double()(x.double())
+    assert ours.dtype == eagers.dtype
+    assert (ours.double() - exact).norm() <= max(1.5 * (eagers.double() - exact).norm(), torch.finfo(torch.bfloat16).eps * exact.norm())
+
+
+def test_strides_aliases_and_mutations():
+    def f(x, cache):
+        cache[:, 1] = x[:, 0] * 2
+        y = x.t() + 1
+        return y, y[1:], x[:, :2], cache.sum(0)
+
+    x = torch.randn(4, 6)
+    a, b = torch.zeros(4, 3), torch.zeros(4, 3)
+    ours, eagers = compiled(f)(x, a), f(x, b)
+    assert torch.equal(a, b)
+    for o, e in zip(ours, eagers):
+        torch.testing.assert_close(o, e, check_stride=True)
+    assert ours[1].untyped_storage().data_ptr() == ours[0].untyped_storage().data_ptr()
+    assert ours[2].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+
+
+def test_channels_last_stays_channels_last():
+    module = Convolutions().eval()
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    fast = compiled(lambda x: torch.relu(module.layers[0](x)))
+    with torch.no_grad():
+        ours, eagers = fast(x), torch.relu(module.layers[0](x))
+    assert ours.stride() == eagers.stride()
+    torch.testing.assert_close(ours, eagers)
+
+
+def test_weights_that_change_are_seen():
+    module, x = nn.Linear(4, 3), torch.randn(2, 4)
+    fast = compiled(module)
+    with torch.no_grad():
+        fast(x)
+        module.weight.mul_(3)
+        torch.testing.assert_close(fast(x), F.linear(x, module.weight, module.bias))
+
+
+def test_integer_and_none_outputs_of_the_backward():
+    def f(x, i, scale):
+        return x[i] * scale, i + 1
+
+    x, i, scale = torch.randn(5, 3, requires_grad=True), torch.tensor([0, 2]), torch.randn(3)
+    out, j = compiled(f)(x, i, scale)
+    out.sum().backward()
+    expected = torch.zeros(5, 3)
+    expected[i] = scale
+    torch.testing.assert_close(x.grad, expected)
+    assert torch.equal(j, i + 1)
+
+
+def test_unknown_options_and_modes():
+    with pytest.raises(Exception, match="unknown option 'fast'; the options are target, fallback"):
+        compiled(lambda x: x + 1, options={"fast": True})(torch.ones(2))
+    with pytest.raises(Exception, match="mode: expected one of default, reduce-overhead"):
+        compiled(lambda x: x + 1, mode="quick")(torch.ones(2))
+    assert torch.equal(compiled(lambda x: x + 1, mode="max-autotune")(torch.ones(2)), torch.full((2,), 2.0))

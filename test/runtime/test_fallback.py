@@ -1,0 +1,151 @@
+"""What cannot be compiled runs in eager, between the segments that can; with ``fallback=False`` it is an error."""
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from torch import nn
+
+import inferno
+
+F = nn.functional
+
+
+def double(x):
+    """Something that compiles, before and after what does not."""
+    return torch.relu(x @ x.t()) * 2 + 1
+
+
+@torch.library.custom_op("inferno_test::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x + x
+
+
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+CASES = {
+    "random": (lambda x: double(x) + 0 * torch.rand(6, 6), "rand"),
+    "complex": (lambda x: torch.view_as_real(torch.view_as_complex(double(x).unflatten(-1, (3, 2))) * 2j).sum(-1) + 1, None),
+    "fft": (lambda x: torch.fft.rfft(double(x)).abs().sum(-1) * 3 + double(x).sum(-1), "fft"),
+    "linalg": (lambda x: torch.linalg.qr(double(x) + torch.eye(6))[0].abs() @ double(x), "qr"),
+    "custom op": (lambda x: double(torch.ops.inferno_test.twice(double(x) / 100)), "custom operation"),
+    "sparse": (lambda x: torch.sparse.mm(double(x).to_sparse(), double(x)) / 100, None),
+    "cond": (lambda x: torch.cond(x.shape[0] > 3, lambda x: double(x), lambda x: x, (x,)), None),
+    "data dependent size": (lambda x: double(x)[double(x) > 3].sum(), None),
+    "data dependent branch": (lambda x: double(x) * 2 if double(x).sum() > 0 else x, None),
+    "unique": (lambda x: torch.unique((double(x) * 4).round()).sum() + double(x).sum(), None),
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_inferno_compile(name):
+    function, reason = CASES[name]
+    torch.manual_seed(0)
+    x = torch.randn(6, 6)
+    compiled = inferno.compile(function, (x,))
+    assert_close_to_float64(compiled(x), function, (x,))
+    y = torch.randn(6, 6)
+    assert_close_to_float64(compiled(y), function, (y,))
+    report = str(compiled.explain())
+    if reason:
+        assert compiled.fallbacks and any(word in report for word in reason.split("|")) and "test_fallback.py" in report
+        assert compiled.programs, "nothing at all was compiled"
+        with pytest.raises((inferno.UnsupportedOperation, inferno.CaptureError)):
+            inferno.compile(function, (x,), fallback=False)
+
+
+@pytest.mark.parametrize("name", ["random", "fft", "custom op", "data dependent size", "data dependent branch"])
+def test_torch_compile(name):
+    function, x = CASES[name][0], torch.randn(6, 6)
+    compiled = torch.compile(function, backend="inferno")
+    assert_close_to_float64(compiled(x), function, (x,))
+
+
+def scan(x):
+    return torch.ops.higher_order.scan(lambda c, y: (c + y, c * y), [torch.zeros(6)], [double(x)], [])
+
+
+def loop(x):
+    return torch.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), double(x)))[1]
+
+
+def test_higher_order_operations():
+    x = torch.randn(6, 6)
+    expected = double(x)
+    for _ in range(3):
+        expected = expected * 2
+    torch.testing.assert_close(torch.compile(loop, backend="inferno")(x), expected, rtol=1e-5, atol=1e-5)
+    from torch._higher_order_ops.map import map as map_rows
+
+    f = lambda x: map_rows(lambda row, y: row * y + 1, double(x), x[0])  # noqa: E731
+    torch.testing.assert_close(torch.compile(f, backend="inferno")(x), double(x) * x[0] + 1, rtol=1e-5, atol=1e-5)
+
+
+def test_random_numbers_are_torchs_own():
+    f = lambda x: (torch.rand(4, 4) + x.relu() * 2, torch.randn(3), F.dropout(x, 0.5))  # noqa: E731
+    x = torch.ones(4, 4)
+    compiled = inferno.compile(f, (x,))
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        ours = compiled(x)
+        torch.manual_seed(seed)
+        for o, e in zip(ours, f(x)):
+            torch.testing.assert_close(o, e)
+
+
+def test_compiling_neither_seeds_nor_draws():
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    inferno.compile(lambda x: F.dropout(x) + torch.rand(2), (torch.ones(2),))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_regions_are_whole_where_nothing_falls_back():
+    compiled = inferno.compile(double, (torch.randn(6, 6),))
+    assert not compiled.fallbacks and len(compiled.programs) == 1
+
+
+def test_an_operation_on_a_path_of_its_own_costs_one_cut():
+    def f(x):
+        a, b = double(x), torch.fft.fft(x).real
+        for _ in range(4):
+            a = torch.tanh(a @ x)
+        return a + b
+
+    compiled = inferno.compile(f, (torch.randn(6, 6),))
+    assert len(compiled.programs) <= 2 and len(compiled.fallbacks) >= 1
+
+
+def test_aliases_survive_the_cut():
+    def f(x):
+        y = double(x)
+        z = torch.fft.fft(y).real
+        return y, y.t(), z[1:], x[:2]
+
+    x = torch.randn(6, 6)
+    ours, eagers = inferno.compile(f, (x,))(x), f(x)
+    for o, e in zip(ours, eagers):
+        torch.testing.assert_close(o, e, check_stride=True)
+
+
+def test_a_fault_of_the_compiler_is_no_fault_of_the_model(monkeypatch):
+    from inferno.errors import CompileError
+    from inferno.runtime import compile as module
+
+    def broken(*args, **kwargs):
+        raise CompileError("kernel @x for cpu: it broke")
+
+    monkeypatch.setattr(module, "build_program", broken)
+    monkeypatch.setattr(module, "build_text", broken)
+    x = torch.randn(6, 6)
+    compiled = inferno.compile(double, (x,))
+    assert torch.equal(compiled(x), double(x)) and "it broke" in str(compiled.explain())
+    with pytest.raises(CompileError, match="it broke"):
+        inferno.compile(double, (x,), fallback=False)
