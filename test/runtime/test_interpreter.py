@@ -10,7 +10,7 @@ from fake_driver import FakeDriver
 from inferno.mlir import ExecutionEngine, ir, new_context
 from inferno.runtime.host import ARGUMENTS, ERROR, STEP, STREAM, WORKSPACE, host_program
 from inferno.runtime.interpreter import interpreter
-from inferno.runtime.plan import Buffer, Launch, Output, Plan, TensorMap
+from inferno.runtime.plan import Buffer, Launch, Output, Plan, Scalar, TensorMap
 
 ARGUMENT, OTHER, SCRATCH, RESULT = (
     Buffer("argument", 0, (64, 64), "bf16"), Buffer("argument", 1, (8,), "f32"), Buffer("workspace", 512, (64,), "f32"),
@@ -125,3 +125,10 @@ def test_a_plan_without_steps_does_nothing():
     driver = FakeDriver({})
     state = call(interpreter(Plan((), (), (), 0), [], driver.launch, driver.encode, {}, True), [])
     assert state[ERROR] == 0 and not driver.launches
+
+
+def test_numbers_are_parameters_too():
+    driver = FakeDriver({0x11: 3})
+    plan = Plan((Launch("k::k", (1, 1, 1), (32, 1, 1), (1, 1, 1), 0, (Scalar(77), ARGUMENT, Scalar(2**40))),), (ARGUMENT,), (), 0)
+    call(interpreter(plan, [0x11], driver.launch, driver.encode, {}, True), [16])
+    assert driver.launches[0][-1] == [77, 16, 2**40]
