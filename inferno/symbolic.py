@@ -178,7 +178,7 @@ def bounds(value: Int) -> tuple[int, int]:
             products = [x * y for x in (least, most) for y in ends]
             least, most = min(products), max(products)
         low, high = low + least, high + most
-    return low, high
+    return max(low, -UNBOUNDED), min(high, UNBOUNDED)
 
 
 def divisor(value: Int) -> int:

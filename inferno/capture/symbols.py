@@ -94,7 +94,5 @@ def _mentions_others(expr: sympy.Basic, symbols: dict[str, Symbol]) -> bool:
 
 
 def _bound(value: Any, unknown: int) -> int:
-    try:
-        return min(int(value), UNBOUNDED)
-    except (TypeError, ValueError, OverflowError):
-        return unknown
+    """An end of a range; infinite ones, of which torch has several kinds, are ``unknown``."""
+    return min(int(value), UNBOUNDED) if isinstance(value, (int, sympy.Integer)) else unknown
