@@ -6,6 +6,7 @@ Prints what happened; exits with 1 if a process failed, a result was wrong, or a
 """
 
 import argparse
+import importlib
 import os
 import random
 import signal
@@ -52,8 +53,8 @@ def warm_up() -> None:
     """Import what every process needs and export once, before the forks, so that it is paid for once.  No MLIR context: it has
     threads, which a forked process would not have."""
     torch.set_num_threads(1)
-    import inferno.capture.importer
-    import inferno.runtime.compile
+    for name in ("inferno.capture.importer", "inferno.runtime.compile"):
+        importlib.import_module(name)
     from inferno.capture import export_model
 
     export_model(model(0), (torch.randn(2, 2), torch.randn(2, 2))).capture()
