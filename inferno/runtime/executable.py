@@ -8,6 +8,7 @@ from torch import Tensor
 
 from inferno.errors import CompileError, LaunchError
 from inferno.runtime import driver
+from inferno.runtime.cuda_graphs import Driver, GraphLauncher
 from inferno.runtime.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.interpreter import interpreter
 from inferno.runtime.plan import Launch, Plan
@@ -19,9 +20,11 @@ class GpuExecutable:
 
     def __init__(
         self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype], early: bool, interpret: bool = False,
+        cuda_graphs: bool = False,
     ) -> None:
         """``binaries``: cubin or PTX by kernel (gpu.module) name; ``dtypes``: of the outputs; ``early``: as ``host_program`` has it;
-        ``interpret``: the plan is walked in Python, which needs no compiler and takes 1 us a launch longer."""
+        ``interpret``: the plan is walked in Python, which needs no compiler and takes 1 us a launch longer; ``cuda_graphs``: see
+        ``GraphLauncher``."""
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self._plan = plan
@@ -46,6 +49,8 @@ class GpuExecutable:
             self.native = interpreter(plan, functions, *entry, words, early)
         else:
             self.native = self._compile(host_program(plan, functions, *entry, words, early))
+        if cuda_graphs:
+            self.native = GraphLauncher(plan, functions, words, early, Driver(), self.native).run
 
     def _compile(self, text: str) -> Callable[[int], None]:
         from inferno.mlir import ExecutionEngine, ir, new_context  # which a package does without

@@ -19,11 +19,11 @@ class CompiledModule:
     Inputs must have the shapes, dtypes and device of the examples, but for sizes that vary; any strides will do.  Safe to call from several threads.
     """
 
-    def __init__(self, program: Program, device: torch.device, seconds: float, interpret: bool = False) -> None:
-        """``interpret``: the plan is run without a compiler (see ``GpuExecutable``)."""
+    def __init__(self, program: Program, device: torch.device, seconds: float, interpret: bool = False, cuda_graphs: bool = False) -> None:
+        """``interpret``: the plan is run without a compiler; ``cuda_graphs``: as CUDA graphs (see ``GpuExecutable``)."""
         self.programs = (program,)
         self.fallbacks = ()
-        executable = make_executable(program, device, [r.dtype for r in program.signature.results], interpret)
+        executable = make_executable(program, device, [r.dtype for r in program.signature.results], interpret, cuda_graphs)
         self._bind(program, device, seconds, executable, constants_of(program, device))
         self._fast = _fast_call(self)
 
@@ -124,7 +124,9 @@ def constants_of(program: Program, device: torch.device) -> list[torch.Tensor]:
     return [_tensor(*c).to(device) for c in program.constants]
 
 
-def make_executable(program: Program, device: torch.device, dtypes: list[torch.dtype], interpret: bool = False) -> Any:
+def make_executable(
+    program: Program, device: torch.device, dtypes: list[torch.dtype], interpret: bool = False, cuda_graphs: bool = False,
+) -> Any:
     """What runs the program on ``device``; None where the program is for another machine.  ``dtypes`` are the results'."""
     if program.target.kind == "cpu":
         if device.type != "cpu":
@@ -140,7 +142,7 @@ def make_executable(program: Program, device: torch.device, dtypes: list[torch.d
     from inferno.runtime.executable import GpuExecutable
 
     binaries = {k.code: k.cubin or k.ptx.encode() for k in program.kernels.values() if k.ptx}
-    return GpuExecutable(program.launch_plan(), binaries, device, dtypes, program.target.early_launch, interpret)
+    return GpuExecutable(program.launch_plan(), binaries, device, dtypes, program.target.early_launch, interpret, cuda_graphs)
 
 
 def _fast_call(compiled: CompiledModule) -> Any:
