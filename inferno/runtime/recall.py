@@ -4,7 +4,7 @@ What is kept for such a graph is small: the key of its program, and the results 
 """
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from inferno.capture import Captured, Exported, Result, Signature, View
@@ -55,22 +55,23 @@ def remember(key: str, exported: Exported, captured: Captured, program_key: str,
 
 def _results_to_data(signature: Signature) -> dict[str, Any]:
     return {
-        "results": [[r.kind, r.target, list(r.shape), encode_constant(r.dtype, "a result"), r.strides] for r in signature.results],
-        "views": [{**asdict(v), "dtype": encode_constant(v.dtype, "a view")} for v in signature.views],
+        "results": [_encode(r) for r in signature.results], "views": [_encode(v) for v in signature.views],
         "outputs": [[True, v] if is_tensor else [False, encode_constant(v, "an output")] for is_tensor, v in signature.outputs],
     }
 
 
 def _signature(exported: Exported, facts: dict[str, Any]) -> Signature:
-    results = tuple(
-        Result(kind, place, tuple(shape), decode_constant(dtype), strides and tuple(strides)) for kind, place, shape, dtype, strides in facts["results"]
-    )
-    views = tuple(
-        View(**{k: tuple(x) if isinstance(x, list) else x for k, x in v.items() if k != "dtype"}, dtype=decode_constant(v["dtype"]))
-        for v in facts["views"]
-    )
     outputs = tuple((True, v) if is_tensor else (False, decode_constant(v)) for is_tensor, v in facts["outputs"])
-    return exported.signature(results, outputs, views)
+    return exported.signature(tuple(_decode(Result, r) for r in facts["results"]), outputs, tuple(_decode(View, v) for v in facts["views"]))
+
+
+def _encode(value: Any) -> Any:
+    """A Result or View as data: numbers, lists of them, constants."""
+    return {f.name: list(v) if isinstance(v := getattr(value, f.name), tuple) else encode_constant(v, f.name) for f in fields(value)}
+
+
+def _decode(class_: type, data: dict[str, Any]) -> Any:
+    return class_(**{name: tuple(v) if isinstance(v, list) else decode_constant(v) for name, v in data.items()})
 
 
 def _describe(signature: Signature) -> tuple:

@@ -86,6 +86,19 @@ def test_the_second_compile_does_nothing(cache_folder, nothing_compiles):
     assert second.ir("fused") == first.ir("fused")
 
 
+def test_views_and_strides_of_outputs_are_recalled(cache_folder, nothing_compiles):
+    def function(x):
+        return (x + 1).t(), x[1:], x
+
+    x = torch.randn(4, 6)
+    for again in (False, True):
+        if again:
+            nothing_compiles()
+        moved, view, same = inferno.compile(function, (x,))(x)
+        torch.testing.assert_close(moved, (x + 1).t())
+        assert moved.stride() == (x + 1).t().stride() and view.data_ptr() == x[1:].data_ptr() and same is x
+
+
 def test_weights_are_the_models_own(cache_folder, nothing_compiles):
     x = torch.randn(8, 32)
     inferno.compile(Model().eval(), (x,))
