@@ -76,6 +76,17 @@ class Driver:
         self.describe = driver.describe
 
 
+def graphs(plan: Plan, functions: Sequence[int], result_words: dict[int, int], early: bool, plain: Callable[[int], None]) -> Callable[[int], None]:
+    """The function of a state's address that launches the plan as CUDA graphs; ``plain``, which launches it kernel by kernel, where
+    the driver is too old for them."""
+    try:
+        api = Driver()
+    except AttributeError as error:
+        log.warning("cuda_graphs: the driver lacks %s; kernels are launched one by one", error)
+        return plain
+    return GraphLauncher(plan, functions, result_words, early, api, plain).run
+
+
 class Refused(Exception):
     """The driver refused to make a graph; holds its error code."""
 
@@ -228,4 +239,4 @@ class _Graph:
             raise Refused(code)
 
 
-__all__ = ["Api", "Driver", "GraphLauncher", "Node"]
+__all__ = ["Api", "Driver", "GraphLauncher", "Node", "graphs"]

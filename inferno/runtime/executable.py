@@ -8,7 +8,7 @@ from torch import Tensor
 
 from inferno.errors import CompileError, LaunchError
 from inferno.runtime import driver
-from inferno.runtime.cuda_graphs import Driver, GraphLauncher
+from inferno.runtime.cuda_graphs import graphs
 from inferno.runtime.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.interpreter import interpreter
 from inferno.runtime.plan import Launch, Plan
@@ -24,7 +24,7 @@ class GpuExecutable:
     ) -> None:
         """``binaries``: cubin or PTX by kernel (gpu.module) name; ``dtypes``: of the outputs; ``early``: as ``host_program`` has it;
         ``interpret``: the plan is walked in Python, which needs no compiler and takes 1 us a launch longer; ``cuda_graphs``: see
-        ``GraphLauncher``."""
+        ``cuda_graphs.py``."""
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self._plan = plan
@@ -50,7 +50,7 @@ class GpuExecutable:
         else:
             self.native = self._compile(host_program(plan, functions, *entry, words, early))
         if cuda_graphs:
-            self.native = GraphLauncher(plan, functions, words, early, Driver(), self.native).run
+            self.native = graphs(plan, functions, words, early, self.native)
 
     def _compile(self, text: str) -> Callable[[int], None]:
         from inferno.mlir import ExecutionEngine, ir, new_context  # which a package does without
