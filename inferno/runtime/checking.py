@@ -123,7 +123,8 @@ def find_kernel(compiled: Any, arguments: tuple[Tensor, ...] | None) -> str:
     if kernels and not kernels[-1].right:
         last = kernels[-1]
         wrong = f"{last.comparison.problem}, eager's {last.comparison.eager_error:.2e}"
-        return f"The first kernel that is off is @{last.kernel} ({', '.join(last.source)}): {wrong}" + (f"; before it, {len(unknown)} calls could not be checked" if unknown else "")
+        found = f"The first kernel that is off is @{last.kernel} ({', '.join(last.source)}): {wrong}"
+        return found + (f"; before it, {len(unknown)} calls could not be checked" if unknown else "")
     if unknown:
         return f"No kernel was found to be off, but @{unknown[0].kernel} could not be checked: {unknown[0].note}"
     from inferno.runtime.stage_check import find_stage

@@ -1,0 +1,145 @@
+"""``check=True``: a wrong result is found at the first call, with the kernel that it comes from; a right one passes without a trace."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+import inferno
+from inferno.runtime.checking import check_call, check_first_call, check_kernels
+from inferno.runtime.isolation import run_isolated
+from inferno.runtime.module import CompiledModule
+
+
+class Counted(nn.Module):
+    """Several kernels, a buffer that every call writes to, and outputs of two types."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(32, 48), nn.LayerNorm(48)
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        self.count.add_(1)
+        y = torch.softmax(self.norm(self.linear(x)), -1)
+        return {"probability": y, "best": y.argmax(-1)}
+
+
+@pytest.fixture(scope="module")
+def counted() -> tuple[Counted, torch.Tensor, CompiledModule]:
+    torch.manual_seed(0)
+    model, x = Counted().eval(), torch.randn(70, 32)
+    return model, x, inferno.compile(model, (x,), target="cpu")
+
+
+def broken(compiled: CompiledModule, kernel: str, old: str, new: str) -> CompiledModule:
+    """The same program, with a fault in the machine code of one kernel."""
+    program = compiled.program
+    code = program.kernels[kernel].llvm
+    assert old in code
+    made = dataclasses.replace(program.kernels[kernel], llvm=code.replace(old, new))
+    return CompiledModule(dataclasses.replace(program, kernels={**program.kernels, kernel: made}), compiled.device, 0.0)
+
+
+def test_a_right_model_passes_and_calls_are_fast_again(counted):
+    model, x, compiled = counted
+    model.count.zero_()
+    checked = check_first_call(CompiledModule(compiled.program, compiled.device, 0.0), model)
+    state = torch.random.get_rng_state()
+    first = checked(x)
+    assert model.count == 1 and torch.equal(torch.random.get_rng_state(), state)
+    assert "_call" not in vars(checked)
+    torch.testing.assert_close(checked(x), first)
+    assert model.count == 2
+
+
+def test_every_kernel_is_held_against_its_pytorch_program(counted):
+    model, x, compiled = counted
+    call = check_call(compiled, model, (x,), {})
+    assert call.right and [r.name for r in call.results] == ["output['probability']", "output['best']", "count, written to"]
+    kernels = check_kernels(compiled, call.arguments)
+    assert [k.kernel for k in kernels] and all(k.comparison is not None and k.right for k in kernels), kernels
+
+
+@pytest.mark.parametrize(("kernel", "old", "new"), [("reduce_addf", "llvm.fadd", "llvm.fsub"), ("divf_1", "llvm.fdiv", "llvm.fmul")])
+def test_the_kernel_with_a_fault_is_named(counted, kernel, old, new):
+    model, x, compiled = counted
+    before = model.count.clone()
+    with pytest.raises(inferno.CheckError, match=rf"output\['probability'\].* The first kernel that is off is @{kernel} \(.*test_checking.py:"):
+        check_first_call(broken(compiled, kernel, old, new), model)(x)
+    assert torch.equal(model.count, before)
+
+
+def test_a_fault_before_the_kernels_names_the_stage(counted):
+    """The kernels compute what their IR says, but the IR is not the model's."""
+    model, x, _ = counted
+    compiled = inferno.compile(model, (x,), target="cpu")
+    wrong = inferno.compile(lambda x: {"probability": torch.softmax(model.norm(model.linear(x)) * 1.01, -1), "best": x.argmax(-1)}, (x,), target="cpu")
+    stages = {**wrong.program.stages}
+    assert compiled.program.stages["linalg"] != stages["linalg"]
+    with pytest.raises(inferno.CheckError, match="Every kernel computes what its IR says; the stages linalg to scheduled agree"):
+        check_first_call(wrong, lambda x: {"probability": torch.softmax(model.norm(model.linear(x)), -1), "best": x.argmax(-1)})(x)
+
+
+def test_options_decorators_and_functions():
+    weight = torch.randn(6, 6)
+    checked = inferno.compile(lambda x: torch.relu(x @ weight), (torch.randn(5, 6),), target="cpu", check=True)
+    x = torch.randn(5, 6)
+    torch.testing.assert_close(checked(x), torch.relu(x @ weight))
+
+    @inferno.compile(inputs=(torch.randn(3, 6),), target="cpu", check=True)
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(6, 2)
+
+        def forward(self, x):
+            return self.layer(x).sin()
+
+    model, x = Model(), torch.randn(3, 6)
+    torch.testing.assert_close(model(x), model.layer(x).sin())
+
+
+def test_batch_norm_and_caches_written_in_place():
+    class Cached(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(4)
+            self.register_buffer("cache", torch.zeros(3, 5, 4))
+
+        def forward(self, x, position):
+            self.cache[1].copy_(self.norm(x))
+            position.add_(1)
+            return self.cache.sum(0) + position
+
+    model = Cached().train()
+    x, position = torch.randn(5, 4), torch.tensor(2)
+    compiled = inferno.compile(model, (x, position), target="cpu")
+    call = check_call(compiled, model, (x, position), {})
+    assert call.right, call.results
+    names = {r.name for r in call.results}
+    assert {"cache, written to", "norm.running_mean, written to", "position, written to"} <= names
+    assert position == 3
+
+
+def test_isolated_runs_leave_everything_as_it_was():
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.5)).train()
+    x, cache = torch.randn(16, 8), torch.zeros(4, 8)
+
+    def call():
+        row = cache[1]
+        row.copy_(x[0])
+        cache[2].add_(1)
+        flat = cache.view(-1)
+        flat.mul_(3)
+        return model(x), cache.sum(0), flat, row
+
+    before = [t.clone() for t in (*model.state_dict().values(), cache, torch.random.get_rng_state())]
+    eager, _ = run_isolated(call, [])
+    exact, _ = run_isolated(call, [], wide=True)
+    after = [*model.state_dict().values(), cache, torch.random.get_rng_state()]
+    assert all(torch.equal(a, b) for a, b in zip(before, after))
+    for a, b, c in zip(eager, exact, call()):
+        assert torch.equal(a, c) and b.dtype is torch.float64
+        torch.testing.assert_close(b.float(), c)
