@@ -155,9 +155,10 @@ class _Builder:
                     continue
                 return False
             own = {r.operand.root: r for r in nest.results}
+            read = {root_of(v) for v in op.opview.inputs} if op.name == "linalg.generic" else set()  # an input may be in a result's buffer
             for root in touched & set(pending):
                 unused = root not in nest.roots and self._dead(root, op)
-                replaced = root in own and (not own[root].stored or (own[root].start is not None and self._covers(own[root].operand, nest)))
+                replaced = root in own and root not in read and (not own[root].stored or (own[root].start is not None and self._covers(own[root].operand, nest)))
                 if not unused and not replaced:
                     plan.append(pending[root])
                 del pending[root]

@@ -1,5 +1,7 @@
 """The loops and library generators on the CPU: every kind of operation against float64, and the fused stage against the oracle."""
 
+import re
+
 import oracle
 import pytest
 import torch
@@ -246,3 +248,14 @@ def test_scalars_computed_from_buffers():
     s, x = torch.tensor(0.5), torch.arange(32.0).reshape(8, 4)
     scaled, filled, sums = CpuExecutable(read_plan(program.stages["gpu"]), code, [torch.float32] * 3).run([s, x])
     assert torch.equal(scaled, x * 1.5) and torch.equal(filled, torch.full((8,), 1.5)) and torch.equal(sums, x.sum(1) + 1.5)
+
+
+def test_a_filled_input_in_the_buffer_of_the_result():
+    """A sum over one element is an addition of 0; where the zeros are in the buffer of the sum they must have been written."""
+    def normalised(x):
+        norm = torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True)
+        return x * (norm / (norm.mean(-1, keepdim=True) + 1e-6))
+
+    text = assert_right(normalised, randn(2, 1, 1, 128)).ir("gpu")
+    row = next(m[1] for m in re.finditer(r"(%alloca\w*) = memref.alloca.*memref<128xf32>", text))
+    assert re.search(rf"memref.store .*{row}\[", text).start() < re.search(rf"memref.load {row}\[", text).start()
