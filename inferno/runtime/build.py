@@ -65,6 +65,11 @@ def build_from(
     stage: str, text: str, target: Target, tf32: bool = False, record: bool = False, last: str = "sass", signature: Signature | None = None,
 ) -> Program:
     """Everything past ``stage``, which ``text`` is at, and no more than ``last`` needs."""
+    with pool().bar.shown():
+        return _build_from(stage, text, target, tf32, record, last, signature)
+
+
+def _build_from(stage: str, text: str, target: Target, tf32: bool, record: bool, last: str, signature: Signature | None) -> Program:
     workers, wanted = pool(), STAGES.index(last)
     stages, passes, kernels, constants, plan = {stage: text}, [], [], [], None
     if stage == "torch" and wanted > STAGES.index("torch"):

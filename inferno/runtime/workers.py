@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from inferno.errors import CompileError
+from inferno.runtime.progress import Bar
 from inferno.runtime.worker import read_frame, write_frame
 from inferno.settings import settings
 
@@ -73,16 +74,20 @@ class WorkerDied(CompileError):
 
 
 class Pool:
-    """As many workers as the settings say, started when they are first needed."""
+    """As many workers as the settings say, started when they are first needed; ``bar`` counts their jobs."""
 
     def __init__(self, size: int | None = None) -> None:
         self._size = size or settings().workers
         self._threads = ThreadPoolExecutor(self._size, thread_name_prefix="inferno-worker")
         self._idle: list[Worker] = []
         self._lock = threading.Lock()
+        self.bar = Bar()
 
     def submit(self, label: str, name: str, **arguments: Any) -> Future:
-        return self._threads.submit(self._run, label, name, arguments)
+        self.bar.add(label)
+        future = self._threads.submit(self._run, label, name, arguments)
+        future.add_done_callback(lambda _: self.bar.finish())
+        return future
 
     def run(self, label: str, name: str, **arguments: Any) -> Any:
         return self.submit(label, name, **arguments).result()
