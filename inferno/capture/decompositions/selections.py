@@ -1,0 +1,35 @@
+"""Integer powers by products, and a selection between a tensor and itself.
+
+torch-mlir has powers of floating-point numbers alone; ``where(c, x, x)`` it folds to ``x``, which has another shape if ``c`` is larger.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+_MOST = 64  # the highest power of an integer but 0, 1 and -1 that int64 holds is the 62nd
+
+
+def power(x: Tensor, exponent: Any) -> Tensor:
+    """``x ** exponent`` by squaring, for integers; they wrap around as torch's do."""
+    whole = isinstance(x, Tensor) and not x.is_floating_point() and not x.is_complex() and x.dtype is not torch.bool
+    if not whole or not isinstance(exponent, int) or isinstance(exponent, bool) or not 0 <= exponent <= _MOST:
+        return NotImplemented
+    result = None
+    while exponent:
+        if exponent & 1:
+            result = x if result is None else result * x
+        exponent >>= 1
+        x = x * x if exponent else x
+    return torch.ones_like(x) if result is None else result.clone()
+
+
+def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    if x is not y:
+        return NotImplemented
+    return x.expand(torch.broadcast_shapes(condition.shape, x.shape)).clone()
+
+
+TABLE = {aten.pow.Tensor_Scalar: power, aten.where.self: where}
