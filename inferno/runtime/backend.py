@@ -16,6 +16,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
+from torch.utils._python_dispatch import _disable_current_modes
 
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
@@ -26,6 +27,7 @@ from inferno.runtime import stats
 from inferno.runtime.build import build_text
 from inferno.runtime.device import target_of
 from inferno.runtime.region import Region, build_region
+from inferno.runtime.region_check import check_region
 from inferno.target import find_target
 
 log = logging.getLogger(__name__)
@@ -74,7 +76,8 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
 
 def _compile(options: Options, regions: list, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
     """One ATen graph as a function of the list of its inputs, which it empties."""
-    run = _Sizes(graph, options, regions, kind) if varies(graph) else compile_graph(graph, options, regions, kind).run
+    with _disable_current_modes():  # AOTAutograd's fake tensors are active: a segment's own are real
+        run = _Sizes(graph, options, regions, kind) if varies(graph) else compile_graph(graph, options, regions, kind).run
     boxed = lambda values: run(values)  # noqa: E731  (AOTAutograd marks it)
     boxed._boxed_call = True
     return boxed
@@ -86,7 +89,9 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     device = _device(graph)
     target = find_target(options.target) if options.target else target_of(device)
     build = functools.partial(build_text, target=target, tf32=torch.get_float32_matmul_precision() != "highest")
-    region = build_region(graph.graph, device, build, options.fallback, lambda name: _attribute(graph, name))
+    region = build_region(graph.graph, device, build, options.fallback, lambda name: _attribute(graph, name), options.cuda_graphs)
+    if options.check:
+        region = check_region(region, graph, device)
     regions.append((kind, region))
     stats.add(
         graphs=1, segments=len(region.programs), kernels=sum(len(p.kernels) for p in region.programs), fallbacks=len(region.fallbacks),

@@ -66,3 +66,18 @@ def begin_call(
     lines += [f"    {a} = {values[i]}.data_ptr()" for i, a in enumerate(addresses)]
     lines += [f"    if ({' | '.join(addresses)}) & 15:", refuse]
     return CallText(lines, scope, [values[i] for i in range(len(addresses))], addresses)
+
+
+def begin_segment(count: int, strides: dict[int, tuple[int, ...]], slow: Callable, first: Sequence[str] = ()) -> CallText:
+    """The same for a segment, whose caller has checked its ``count`` tensors but for those that eager made: their ``strides``
+    by number must be these."""
+    names, addresses = [f"x{i}" for i in range(count)], [f"a{i}" for i in range(count)]
+    lines = [f"def call({', '.join(names)}):"]
+    refuse = f"        return slow({', '.join(names)})"
+    conditions = [*first, *(f"x{i}.stride() == st{i}" for i in strides)]
+    if conditions:
+        lines += [f"    if not ({' and '.join(conditions)}):", refuse]
+    lines += [f"    {a} = {x}.data_ptr()" for a, x in zip(addresses, names)]
+    if addresses:
+        lines += [f"    if ({' | '.join(addresses)}) & 15:", refuse]
+    return CallText(lines, {"slow": slow, **{f"st{i}": s for i, s in strides.items()}}, names, addresses)

@@ -43,7 +43,7 @@ def compile(
 
     Raises OptionError for an unknown option or target.  With ``fallback=False``, CaptureError when the model is not one
     graph of tensor operations, and UnsupportedOperation for an operation that has no way into the compiler.  The model is
-    not run and not changed.
+    not run and not changed.  With ``check=True`` the first call raises CheckError if its result is wrong.
     """
     if example_inputs is not None and inputs is not None:
         raise InputError("give example_inputs or inputs, not both: they are the same thing, inputs= is for the decorator")
@@ -118,6 +118,15 @@ def _compiled_class(cls: type, examples: Any, kwargs: dict[str, Any] | None, req
 
 
 def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request) -> CompiledModule:
+    compiled = _compile_unchecked(model, args, kwargs, request)
+    if request.options.check and isinstance(compiled, CompiledModule):  # graphs that Dynamo captures are checked one by one
+        from inferno.runtime.checking import check_first_call
+
+        return check_first_call(compiled, model)
+    return compiled
+
+
+def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request) -> CompiledModule:
     begin = time.perf_counter()
     options = request.options
     device = find_device(model, args, kwargs)
@@ -129,7 +138,7 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request)
         program = recall(key, exported, target) if key else None
         if program is not None:
             log.info("from the cache: %d kernels for %s", len(program.kernels), target.name)
-            return CompiledModule(program, device, time.perf_counter() - begin)
+            return CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
         captured = exported.capture()
     except (CaptureError, UnsupportedOperation) as error:
         if not options.fallback or isinstance(model, torch.export.ExportedProgram):
@@ -140,7 +149,8 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request)
     compiled = None
     if not options.fallback or not refusals(captured.graph, device):
         try:
-            compiled = CompiledModule(build_program(captured, target, tf32), device, time.perf_counter() - begin)
+            program = build_program(captured, target, tf32)
+            compiled = CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
             if key:
                 remember(key, exported, captured, text_key(captured.text, target, tf32), target)
         except (CompileError, UnsupportedOperation) as error:
@@ -148,7 +158,7 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request)
                 raise
             log.info("not whole: %s", error)
     if compiled is None:
-        region = build_region(captured.graph, device, functools.partial(build_text, target=target, tf32=tf32))
+        region = build_region(captured.graph, device, functools.partial(build_text, target=target, tf32=tf32), cuda_graphs=options.cuda_graphs)
         examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
         compiled = PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)
     log.info("compiled for %s: %d kernels, %.2f s", target.name, len(compiled.program.kernels), compiled.compile_seconds)

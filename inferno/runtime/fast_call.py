@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 
 from inferno.capture import Signature
-from inferno.runtime.call_text import begin_call
+from inferno.runtime.call_text import CallText, begin_call
 from inferno.runtime.executable import GpuExecutable
 from inferno.runtime.host import ERROR
 
@@ -21,6 +21,13 @@ def make_fast_call(signature: Signature, executable: GpuExecutable, constants: l
     text = begin_call(signature, slow, executable.all_results_are_new, "{}.device == device", ["current() == index"])
     if text is None:
         return None
+    results = add_native_call(text, executable, constants)
+    text.lines.append(f"    return {results[0]}" if signature.single_output else f"    return build(({', '.join(results)},))")
+    return text.compile()
+
+
+def add_native_call(text: CallText, executable: GpuExecutable, constants: list[torch.Tensor]) -> list[str]:
+    """Add the lines that make the results and launch the kernels; the names of the results."""
     lines, scope, addresses = text.lines, text.scope, text.addresses
     scope.update({
         "empty_like": torch.empty_like, "empty": torch.empty, "uint8": torch.uint8, "stream": torch._C._cuda_getCurrentRawStream,
@@ -53,6 +60,5 @@ def make_fast_call(signature: Signature, executable: GpuExecutable, constants: l
         "    native(base)",
         f"    if state[{ERROR}]:",
         "        fail(state)",
-        f"    return {results[0]}" if signature.single_output else f"    return build(({', '.join(results)},))",
     ]
-    return text.compile()
+    return results

@@ -6,12 +6,11 @@ Adding two matrices of 64x64 takes 0.4 us, and the general way around it 4 us.
 
 import struct
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from inferno.capture import Signature
-from inferno.runtime.call_text import begin_call
+from inferno.runtime.call_text import CallText, begin_call
 from inferno.runtime.cpu import CpuExecutable
 from inferno.runtime.native import BASES, FIRST
 
@@ -21,21 +20,25 @@ def make_fast_cpu_call(signature: Signature, executable: CpuExecutable, constant
     text = begin_call(signature, slow, executable.all_results_are_new, "{}.is_cpu")
     if text is None:
         return None
-    lines, scope, addresses = text.lines, text.scope, text.addresses
-    scope["constants"] = constants
-    segment = executable.only_segment
-    if segment is None:
+    results = add_native_call(text, executable, constants)
+    if results is None:
         tensors = ", ".join([*text.values, *(f"constants[{i}]" for i in range(len(constants)))])
-        scope["run"] = executable.run
-        lines += [f"    results = run([{tensors}])", f"    return {'results[0]' if signature.single_output else 'build(results)'}"]
+        text.scope.update({"run": executable.run, "constants": constants})
+        text.lines.append(f"    results = run([{tensors}])")
+        text.lines.append(f"    return {'results[0]' if signature.single_output else 'build(results)'}")
     else:
-        lines += _native(signature, executable, constants, segment, addresses, scope)
+        text.lines.append(f"    return {results[0]}" if signature.single_output else f"    return build([{', '.join(results)}])")
     return text.compile()
 
 
-def _native(signature: Signature, executable: CpuExecutable, constants: list[torch.Tensor], segment: tuple[int, int],
-            addresses: list[str], scope: dict[str, Any]) -> list[str]:
-    """The end of the function where one call of the native code does all."""
+def add_native_call(text: CallText, executable: CpuExecutable, constants: list[torch.Tensor]) -> list[str] | None:
+    """Add the lines that make the results and call the native code; the names of the results.  None, and no lines, where one
+    call of it does not do all."""
+    segment = executable.only_segment
+    if segment is None:
+        return None
+    scope, addresses = text.scope, text.addresses
+    scope["constants"] = constants  # kept alive
     first, rows = segment
     templates = executable.new_results()
     results = [f"y{i}" for i in range(len(templates))]
@@ -50,7 +53,7 @@ def _native(signature: Signature, executable: CpuExecutable, constants: list[tor
         "pack": struct.Struct(f"{len(words)}q").pack_into, "native": executable.native, "pop": executable.contexts.pop,
         "free": executable.contexts.append, "new_context": executable.new_context, "empty_like": torch.empty_like, "threads": torch.get_num_threads,
     })
-    return [
+    text.lines.extend([
         *(f"    {y} = empty_like(like{i})" for i, y in enumerate(results)),
         "    try:",
         "        context = pop()",
@@ -59,5 +62,5 @@ def _native(signature: Signature, executable: CpuExecutable, constants: list[tor
         f"    pack(context.state, {8 * FIRST}, {', '.join(words)})",
         "    native(context.base)",
         "    free(context)",
-        f"    return {results[0]}" if signature.single_output else f"    return build([{', '.join(results)}])",
-    ]
+    ])
+    return results

@@ -18,7 +18,7 @@ from torch.fx import Graph, Node
 from inferno.capture import Argument
 from inferno.capture.capture import lower_graph
 from inferno.capture.nodes import operation_name, unsupported, user_line
-from inferno.capture.partition import Part, Piece, extract, partition
+from inferno.capture.partition import Part, Piece, base_of, extract, partition
 from inferno.capture.refusal import refusals
 from inferno.errors import CompileError, InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
@@ -57,12 +57,12 @@ class Region:
 
 def build_region(
     graph: Graph, device: torch.device, build: Callable[[str], Program], fallback: bool = True,
-    attributes: Callable[[str], Any] | None = None,
+    attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False,
 ) -> Region:
     """Compile a graph for tensors on ``device``.
 
     ``build(text)`` makes a program of a ``torch`` module; ``attributes(name)`` gives what ``get_attr`` nodes name.  Without
-    ``fallback`` the first operation that does not compile raises UnsupportedOperation.
+    ``fallback`` the first operation that does not compile raises UnsupportedOperation.  ``cuda_graphs``: of each segment's kernels.
     """
     begin = time.perf_counter()
     refused = refusals(graph, device)
@@ -83,11 +83,16 @@ def build_region(
                 raise error
             refused.update(_culprits(pieces[i], graph, refused, build, error))
     texts = {i: _lower(part) for i, part in parts.items()}
-    segments = {i: Segment(built[texts[i]], device, [n.meta["val"] for n in part.outputs]) for i, part in parts.items()}
+    segments = {i: _segment(part, built[texts[i]], device, refused, cuda_graphs) for i, part in parts.items()}
     steps = [(parts[i], segments[i]) if i in parts else p.nodes for i, p in enumerate(pieces) if i in parts or not p.compiled]
     run, text = write_region(graph, steps, refused, attributes)
     eager = [n for p in pieces if not p.compiled for n in p.nodes if n in refused and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
     return Region(run, text, tuple(s.program for s in segments.values()), tuple(_fallback(n, refused[n]) for n in eager), time.perf_counter() - begin)
+
+
+def _segment(part: Part, program: Program, device: torch.device, refused: Mapping[Node, str], cuda_graphs: bool) -> Segment:
+    made = {i for i, n in enumerate(part.inputs) if base_of(n, refused).op not in ("placeholder", "get_attr")}
+    return Segment(program, device, [n.meta["val"] for n in part.inputs], [n.meta["val"] for n in part.outputs], made, cuda_graphs)
 
 
 def arguments_of(part: Part) -> tuple[Argument, ...]:

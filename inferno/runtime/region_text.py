@@ -45,6 +45,7 @@ class _Writer:
     scope: dict[str, Any] = field(default_factory=dict)
     names: dict[Node, str] = field(default_factory=dict)
     made: set[Node] = field(default_factory=set)  # what has a variable by now
+    segments: int = 0
     fresh: set[Node] = field(default_factory=set)  # what a segment made: its strides are the example's
 
     def name(self, node: Node) -> str:
@@ -54,7 +55,8 @@ class _Writer:
         return self.names[node]
 
     def segment(self, part: Part, segment: Segment) -> None:
-        name = self._global(f"segment_{sum(isinstance(v, Segment) for v in self.scope.values())}", segment)
+        name = self._global(f"segment_{self.segments}", segment.call)
+        self.segments += 1
         arguments = []
         for value in part.inputs:
             text = self._value(value)
