@@ -140,7 +140,7 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
         with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
             args, kwargs = distinct_examples(module, args, kwargs)
-            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=_of_parameters(module, args, kwargs, dynamic_shapes), strict=False)
             remove_idle_dropout(program)
             unite_state(program)
             name_outputs(program)
@@ -165,6 +165,19 @@ def _decompose(program: ExportedProgram) -> ExportedProgram:
             return program.run_decompositions(table())
         except Exception as error:
             raise CaptureError(f"torch could not decompose the model's graph: {_first_line(error)}") from error
+
+
+def _of_parameters(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> Any:
+    """``dynamic_shapes`` as the module's ``forward`` has its parameters: that of a function takes ``*args, **kwargs``."""
+    if dynamic_shapes is None or not isinstance(module, _Function):
+        return dynamic_shapes
+    if isinstance(dynamic_shapes, dict):
+        names = list(inspect.signature(module.function).parameters)
+        positional = tuple(dynamic_shapes.get(name) for name in names[: len(args)])
+        named = {name: dynamic_shapes.get(name) for name in kwargs}
+    else:
+        positional, named = tuple(dynamic_shapes)[: len(args)], dict(zip(kwargs, tuple(dynamic_shapes)[len(args) :]))
+    return {"args": positional, "kwargs": named} if kwargs else {"args": positional}
 
 
 class _Function(torch.nn.Module):

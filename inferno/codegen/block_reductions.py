@@ -17,9 +17,11 @@ from inferno.codegen.points import Emitter, Values
 from inferno.codegen.structured import Structured, to_terms
 from inferno.mlir import arith, gpu, ir, memref, scf
 from inferno.schedule.universal import Universal
+from inferno.symbolic import Int, bounds, ceildiv, hint
 from inferno.target import Target
 
 _UNROLL = 4
+_VARYING = 256  # terms that a sum of varying length is taken to have at least
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Shape:
     def threads(self) -> int:
         return self.across * self.along
 
-    def blocks(self, structured: Structured) -> int:
-        return -(-structured.points // self.across) * self.chunks
+    def blocks(self, structured: Structured) -> Int:
+        return ceildiv(structured.points, self.across) * self.chunks
 
     def shared(self, structured: Structured) -> list[tuple[int, ir.Type]]:
         """The shared arrays: a partial result a warp, or a thread where lanes run along the points."""
@@ -47,18 +49,22 @@ class Shape:
 
 def choose_shape(s: Structured, schedule: Universal, target: Target) -> Shape | None:
     """How to sum with several threads a point; None where a thread a point is better or the only way."""
-    if s.combiners is None or s.length < 32 or s.points == 0:
+    # The layout is right for any size, and chosen for the example's; but a sum that may be long in another call is one that is.
+    length, points = s.length if isinstance(s.length, int) else max(_VARYING, hint(s.length)), hint(s.points)
+    if s.combiners is None or min(length, bounds(s.length)[1]) < 32 or points == 0:
         return None
     lanes_along = _runs_along(s)
-    if not lanes_along and s.points >= schedule.few:
+    if not lanes_along and points >= schedule.few:
         return None
     if lanes_along:
-        along = schedule.threads if s.length >= schedule.long else min(32, 1 << max(2, (s.length // 4).bit_length() - 1))
-        if along < 32 and s.points * along < 32:
+        along = schedule.threads if length >= schedule.long else min(32, 1 << max(2, (length // 4).bit_length() - 1))
+        if along < 32 and points * along < 32:
             along = 32
         shape = Shape(True, max(1, schedule.threads // along), along)
     else:
-        shape = Shape(False, 32, min(16, 1 << (max(1, s.length // 8).bit_length() - 1)))
+        shape = Shape(False, 32, min(16, 1 << (max(1, length // 8).bit_length() - 1)))
+    if not isinstance(s.length, int) or not isinstance(s.points, int):
+        return shape  # how many chunks would pay depends on the call
     wanted = 4 * target.multiprocessors
     most = s.length // (shape.along * _UNROLL * 4)
     chunks = min(-(-wanted // shape.blocks(s)), most, 1024)
@@ -71,12 +77,12 @@ def choose_shape(s: Structured, schedule: Universal, target: Target) -> Shape | 
 
 def _runs_along(s: Structured) -> bool:
     """Whether neighbouring terms of a sum are neighbours in memory, more than neighbouring points are."""
-    inner = next((d for d in reversed(s.serial) if s.sizes[d] > 1), None)
-    points = next((d for d in reversed(s.parallel) if s.sizes[d] > 1), None)
+    inner = next((d for d in reversed(s.serial) if hint(s.sizes[d]) > 1), None)
+    points = next((d for d in reversed(s.parallel) if hint(s.sizes[d]) > 1), None)
     inputs = [x for x in s.strides[: s.inputs] if x is not None]
     if inner is None or points is None:
         return True
-    return any(abs(x[inner]) == 1 for x in inputs) and not any(abs(x[points]) == 1 and x[inner] for x in inputs)
+    return any(x[inner] in (1, -1) for x in inputs) and not any(x[points] in (1, -1) and x[inner] != 0 for x in inputs)
 
 
 def reduce_by_block(emitter: Emitter, shape: Shape, shared: list[ir.Value], partial: list[ir.Value] | None) -> None:
@@ -94,7 +100,7 @@ def reduce_by_block(emitter: Emitter, shape: Shape, shared: list[ir.Value], part
     number = ints.rem(block, shape.chunks)
     mine = ints.add(ints.mul(ints.div(block, shape.chunks), shape.across), column)
     # Threads beyond the last point help with it, for all must reach the barriers, and write nothing.
-    point = ints.min(mine, s.points - 1) if s.points % shape.across else mine
+    point = ints.min(mine, s.points - 1) if s.points % shape.across != 0 else mine
     at = emitter.place(point)
     begin = ints.mul(number, shape.chunk)
     end = ints.min(ints.add(begin, shape.chunk), s.length) if shape.chunks > 1 else s.length
@@ -103,7 +109,7 @@ def reduce_by_block(emitter: Emitter, shape: Shape, shared: list[ir.Value], part
     totals = _terms(emitter, shape, at, begin, end, lane)
     totals = _across_lanes(emitter, shape, totals, thread, lane, column, shared)
     conditions = [ints.equal(lane, 0)] if shape.along > 1 else []
-    if s.points % shape.across:
+    if s.points % shape.across != 0:
         conditions.append(ints.less(mine, s.points))
     condition = arith.constant(ir.IntegerType.get_signless(1), 1)
     for c in conditions:
@@ -139,7 +145,7 @@ def _terms(emitter: Emitter, shape: Shape, at: dict[int, Integer], begin: Intege
         return found
 
     running = [c.identity(c.total) for c in s.combiners] * _UNROLL
-    if not isinstance(rounds, int) or rounds:
+    if not isinstance(rounds, int) or rounds != 0:
         running = emitter.loop(0, rounds, running, some)
     rest = ints.add(first, ints.mul(rounds, step))
     if not isinstance(end, int) or not isinstance(begin, int) or (end - begin) % step:

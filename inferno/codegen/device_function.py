@@ -5,12 +5,14 @@ inside, so that nothing but addresses crosses from host to device.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from inferno.codegen.integers import Integers
 from inferno.errors import CompileError
 from inferno.mlir import ir, memref, owner, walk
+from inferno.passes.shapes import is_dynamic, materialise, shape
+from inferno.symbolic import Int, Symbol, bounds, product
 
 _LIMIT = 2**31
 
@@ -40,15 +42,26 @@ def buffers_of(operations: Sequence[ir.Operation]) -> list[ir.Value]:
     return list(dict.fromkeys(r for op in operations for v in outside_values(op) for r in roots_of(v)))
 
 
+def _parameter(value: ir.Value, number: int, written: set[ir.Value]) -> str:
+    if isinstance(value.type, ir.IndexType):
+        return f"%b{number}: index"
+    type_ = ir.MemRefType(value.type)
+    count = max(1, math.prod(type_.shape)) if type_.has_static_shape else 1  # what varies is reinterpreted
+    readonly = "" if value in written else ", llvm.readonly"
+    return f"%b{number}: memref<{count}x{type_.element_type}> {{llvm.noalias, llvm.align = 16 : i64{readonly}}}"
+
+
 @dataclass
 class DeviceFunction:
-    """A ``gpu.func`` that is being filled.  ``buffers`` are the host's, one a parameter; ``shared`` its shared arrays."""
+    """A ``gpu.func`` that is being filled.  ``buffers`` are the host's buffers and sizes, one a parameter; ``shared`` its shared arrays;
+    ``layouts`` has for each buffer in it whose sizes vary the parameter that it is, and its strides."""
 
     operation: ir.Operation
     buffers: list[ir.Value]
     shared: list[ir.Value]
     ints: Integers
     _known: dict[ir.Value, ir.Value]
+    layouts: dict[ir.Value, tuple[ir.Value, tuple[Int, ...]]] = field(default_factory=dict)
 
     @property
     def block(self) -> ir.Block:
@@ -80,6 +93,9 @@ class DeviceFunction:
 
     def drop_unused(self) -> None:
         """Remove the parameters that nothing uses."""
+        for value in self.ints.symbols.values():
+            if not any(True for _ in value.uses):
+                owner(value).erase()
         attributes = list(self.operation.attributes["arg_attrs"])
         for i in reversed(range(len(self.buffers))):
             if not any(True for _ in self.block.arguments[i].uses):
@@ -91,16 +107,15 @@ class DeviceFunction:
 
 
 def device_function(
-    module: ir.Operation, name: str, buffers: Sequence[ir.Value], written: set[ir.Value], threads: int, work: int,
-    shared: Sequence[tuple[int, ir.Type]] = (),
+    module: ir.Operation, name: str, buffers: Sequence[ir.Value], written: set[ir.Value], threads: int, work: Int,
+    shared: Sequence[tuple[int, ir.Type]] = (), sizes: Mapping[Symbol, ir.Value] | None = None,
 ) -> DeviceFunction:
-    """Add an empty kernel to ``module`` (a ``gpu.module``).  ``work`` is the largest number that its threads count to."""
-    types = [ir.MemRefType(b.type) for b in buffers]
-    counts = [math.prod(t.shape) for t in types]
-    parameters = ", ".join(
-        f"%b{i}: memref<{max(1, n)}x{t.element_type}> {{llvm.noalias, llvm.align = 16 : i64{'' if b in written else ', llvm.readonly'}}}"
-        for i, (b, t, n) in enumerate(zip(buffers, types, counts))
-    )
+    """Add an empty kernel to ``module`` (a ``gpu.module``).  ``work`` is the largest number that its threads count to, ``sizes`` the
+    host's values of the symbols, which become parameters too."""
+    sizes = sizes or {}
+    counts = [bounds(product(shape(b)))[1] for b in buffers]
+    buffers = [*sizes.values(), *buffers]
+    parameters = ", ".join(_parameter(b, i, written) for i, b in enumerate(buffers))
     arrays = ", ".join(f"%s{i} : memref<{n}x{t}, #gpu.address_space<workgroup>>" for i, (n, t) in enumerate(shared))
     text = f"""gpu.module @shell {{ gpu.func @"{name}"({parameters}) {f"workgroup({arrays})" if shared else ""} kernel
       attributes {{known_block_size = array<i32: {threads}, 1, 1>}} {{ gpu.return }} }}"""
@@ -109,10 +124,27 @@ def device_function(
     function.detach_from_parent()
     module.regions[0].blocks[0].append(function)
     block = function.regions[0].blocks[0]
+    width = 32 if max([bounds(work)[1], *counts]) < _LIMIT else 64
     known: dict[ir.Value, ir.Value] = {}
+    layouts: dict[ir.Value, tuple[ir.Value, tuple[Int, ...]]] = {}
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown(module.context):
-        for outside, type_, parameter in zip(buffers, types, block.arguments):
-            strides = [math.prod(type_.shape[d + 1:]) for d in range(type_.rank)]
-            known[outside] = memref.ReinterpretCastOp(type_, parameter, [], [], [], [0], list(type_.shape), strides).result
-    width = 32 if max([work, *counts]) < _LIMIT else 64
-    return DeviceFunction(function, list(buffers), list(block.arguments)[len(buffers):], Integers(width), known)
+        numbers = dict(zip(sizes, block.arguments))
+        ints = Integers(width, {s: Integers(width).narrow(v) for s, v in numbers.items()})
+        for outside, parameter in zip(buffers, block.arguments):
+            if isinstance(outside.type, ir.IndexType):
+                known[outside] = parameter
+                continue
+            extents = shape(outside)
+            known[outside] = reinterpreted(outside.type, parameter, extents, lambda size: materialise(size, numbers))
+            if is_dynamic(outside):
+                layouts[known[outside]] = parameter, tuple(product(extents[d + 1:]) for d in range(len(extents)))
+    return DeviceFunction(function, list(buffers), list(block.arguments)[len(buffers):], ints, known, layouts)
+
+
+def reinterpreted(type_: ir.MemRefType, memory: ir.Value, sizes: Sequence[Int], number: Callable[[Int], ir.Value]) -> ir.Value:
+    """A flat piece of memory as a contiguous buffer; ``number`` gives a size as an index."""
+    unknown = ir.ShapedType.get_dynamic_stride_or_offset()
+    steps = list(type_.get_strides_and_offset()[0])
+    extents = [number(s) for d, s in enumerate(sizes) if type_.is_dynamic_dim(d)]
+    strides = [number(product(sizes[d + 1:])) for d, s in enumerate(steps) if s == unknown]
+    return memref.ReinterpretCastOp(type_, memory, [], extents, strides, [0], list(type_.shape), steps).result

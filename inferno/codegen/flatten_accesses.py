@@ -5,18 +5,23 @@ views is one to the parameter itself, at an offset that 32 bits hold where the b
 ``index``, which upstream's address arithmetic is made of, is 64 bits wide on the GPU, and each step of it costs double.
 """
 
+from collections.abc import Mapping
+
 from inferno.codegen.integers import Integer, Integers
 from inferno.mlir import ir, memref, owner, walk
+from inferno.symbolic import Int
 
 _VIEWS = {"memref.subview", "memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast", "memref.transpose"}
 _OFFSETS_OUT_OF_TYPE = ir.ShapedType.get_dynamic_stride_or_offset
 
 
-def flatten_accesses(function: ir.Operation, ints: Integers) -> None:
-    """Rewrite the loads and stores below ``function`` that reach one of its parameters with known strides."""
+def flatten_accesses(function: ir.Operation, ints: Integers, layouts: Mapping[ir.Value, tuple[ir.Value, tuple[Int, ...]]] | None = None) -> None:
+    """Rewrite the loads and stores below ``function`` that reach one of its parameters with known strides.  ``layouts`` has the
+    parameter and the strides of buffers whose sizes vary."""
     for op in walk(function, "memref.load", "memref.store"):
         number = 0 if op.name == "memref.load" else 1
-        base, layout = _resolve(op.operands[number])
+        known = (layouts or {}).get(op.operands[number])
+        base, layout = _resolve(op.operands[number]) if known is None else (known[0], (known[1], 0))
         if base is None:
             continue
         strides, offset = layout

@@ -1,42 +1,57 @@
-"""Index arithmetic in i32 or i64, with constants folded while building: an integer is a Python int or an SSA value.
+"""Index arithmetic in i32 or i64, with constants folded while building: an integer is a Python int, a size that varies, or an SSA value.
 
 Everything is non-negative in the end, so divisions are unsigned; LLVM turns those by constants into multiplications.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from inferno.mlir import arith, ir
+from inferno.symbolic import Int, Size, Symbol, build, minimum
 
-Integer = int | ir.Value
+Integer = int | Size | ir.Value
+_KNOWN = (int, Size)
 
 
 @dataclass(frozen=True)
 class Integers:
-    """Builds at the current insertion point; ``width`` is 32 wherever all offsets fit, 64 otherwise."""
+    """Builds at the current insertion point; ``width`` is 32 wherever all offsets fit, 64 otherwise.  ``symbols`` are the values of
+    the symbols of sizes, in the same width: a Size is computed of them where it meets a value."""
 
     width: int = 32
+    symbols: Mapping[Symbol, ir.Value] = field(default_factory=dict)
 
     @property
     def type(self) -> ir.Type:
         return ir.IntegerType.get_signless(self.width)
 
     def value(self, x: Integer) -> ir.Value:
-        return arith.constant(self.type, x) if isinstance(x, int) else x
+        if isinstance(x, int):
+            return arith.constant(self.type, x)
+        return self._computed(x) if isinstance(x, Size) else x
+
+    def _computed(self, size: Size) -> ir.Value:
+        def apply(kind: str, a: ir.Value, b: ir.Value) -> ir.Value:
+            if kind == "floordiv":
+                return arith.divui(a, arith.maxui(b, arith.constant(self.type, 1)))
+            return arith.minsi(a, b) if kind == "min" else arith.maxsi(a, b)
+
+        return build(size, lambda s: self.symbols[s], arith.addi, arith.muli, apply, lambda c: arith.constant(self.type, c))
 
     def add(self, a: Integer, b: Integer) -> Integer:
-        if isinstance(a, int) and isinstance(b, int):
+        if isinstance(a, _KNOWN) and isinstance(b, _KNOWN):
             return a + b
         if isinstance(a, int):
             a, b = b, a
         return a if isinstance(b, int) and b == 0 else arith.addi(self.value(a), self.value(b))
 
     def sub(self, a: Integer, b: Integer) -> Integer:
-        if isinstance(a, int) and isinstance(b, int):
+        if isinstance(a, _KNOWN) and isinstance(b, _KNOWN):
             return a - b
         return a if isinstance(b, int) and b == 0 else arith.subi(self.value(a), self.value(b))
 
     def mul(self, a: Integer, b: Integer) -> Integer:
-        if isinstance(a, int) and isinstance(b, int):
+        if isinstance(a, _KNOWN) and isinstance(b, _KNOWN):
             return a * b
         if isinstance(a, int):
             a, b = b, a
@@ -44,15 +59,15 @@ class Integers:
             return a if b else 0
         return arith.muli(self.value(a), self.value(b))
 
-    def div(self, a: Integer, b: int) -> Integer:
-        if isinstance(a, int):
+    def div(self, a: Integer, b: int | Size) -> Integer:
+        if isinstance(a, _KNOWN):
             return a // b
-        return a if b == 1 else arith.divui(a, self.value(b))
+        return a if isinstance(b, int) and b == 1 else arith.divui(a, self.value(b))
 
-    def rem(self, a: Integer, b: int) -> Integer:
-        if isinstance(a, int):
+    def rem(self, a: Integer, b: int | Size) -> Integer:
+        if isinstance(a, _KNOWN):
             return a % b
-        return 0 if b == 1 else arith.remui(a, self.value(b))
+        return 0 if isinstance(b, int) and b == 1 else arith.remui(a, self.value(b))
 
     def less(self, a: Integer, b: Integer) -> ir.Value:
         return arith.cmpi(arith.CmpIPredicate.ult, self.value(a), self.value(b))
@@ -61,18 +76,18 @@ class Integers:
         return arith.cmpi(arith.CmpIPredicate.eq, self.value(a), self.value(b))
 
     def min(self, a: Integer, b: Integer) -> Integer:
-        if isinstance(a, int) and isinstance(b, int):
-            return min(a, b)
+        if isinstance(a, _KNOWN) and isinstance(b, _KNOWN):
+            return minimum(a, b)
         return arith.minui(self.value(a), self.value(b))
 
-    def dot(self, values: list[Integer], strides: list[int] | tuple[int, ...], offset: int = 0) -> Integer:
+    def dot(self, values: list[Integer], strides: Sequence[Int], offset: Int = 0) -> Integer:
         """``offset + sum(values * strides)``."""
         total: Integer = offset
         for v, s in zip(values, strides):
             total = self.add(total, self.mul(v, s))
         return total
 
-    def split(self, value: Integer, sizes: list[int] | tuple[int, ...]) -> list[Integer]:
+    def split(self, value: Integer, sizes: Sequence[Int]) -> list[Integer]:
         """Row-major coordinates of flat position ``value`` in a box; the outermost size is not checked."""
         coordinates: list[Integer] = []
         for size in reversed(sizes[1:]):
@@ -88,7 +103,7 @@ class Integers:
         index = ir.IndexType.get()
         if isinstance(x, int):
             return arith.constant(index, x + plus)
-        wide = arith.index_castui(index, x)
+        wide = arith.index_castui(index, self.value(x))
         return arith.addi(wide, arith.constant(index, plus)) if plus else wide
 
     def narrow(self, x: ir.Value) -> ir.Value:

@@ -4,7 +4,6 @@ Running values stay in registers.  Long float32 sums are added in chunks, whose 
 are added one after the other is off by about sqrt(n) roundings.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.structured import Structured, combine, to_terms
 from inferno.mlir import affine, gpu, ir, memref, scf
 from inferno.schedule.accesses import linear, maps
+from inferno.symbolic import Int, bounds, ceildiv, product
 
 # Terms that are added one after the other before their sum goes to a total in float64.  Eager's products of matrices keep several
 # sums too; with 64 terms this one's error was above 1.5 of eager's for inner sizes of 37.
@@ -77,15 +77,15 @@ class Emitter:
         """What the results start from, with all terms of the nest of ``loops``."""
         s, ints = self.structured, self.ints
         starts = [c.widen(v) for c, v in zip(s.combiners, self.running(at))]
-        length = math.prod(s.sizes[d] for d in loops)
-        if length <= _CHUNK or not any(c.sums for c in s.combiners):
+        length = product(s.sizes[d] for d in loops)
+        if bounds(length)[1] <= _CHUNK or not any(c.sums for c in s.combiners):
             return self.nest(at, loops, starts, self.accumulate)
         totals = [c.to_total(v) for c, v in zip(s.combiners, starts)]
         inner: list[int] = []
-        while math.prod(s.sizes[d] for d in [loops[-1 - len(inner)], *inner]) <= _CHUNK:
+        while bounds(product(s.sizes[d] for d in [loops[-1 - len(inner)], *inner]))[1] <= _CHUNK:
             inner.insert(0, loops[-1 - len(inner)])
         outer = loops[: len(loops) - len(inner)]
-        if math.prod(s.sizes[d] for d in inner) * s.sizes[outer[-1]] <= 2 * _CHUNK:
+        if bounds(product(s.sizes[d] for d in inner) * s.sizes[outer[-1]])[1] <= 2 * _CHUNK:
             inner.insert(0, outer.pop())
         if inner:
             return self.nest(at, outer, totals, lambda here, v: self.add(v, self.nest(here, inner, self.identities(), self.accumulate)))
@@ -97,7 +97,7 @@ class Emitter:
                 end = ints.min(ints.add(begin, _CHUNK), s.sizes[last])
                 return self.add(values, self.loop(begin, end, self.identities(), lambda i, v: self.accumulate({**here, last: i}, v)))
 
-            return self.loop(0, -(-s.sizes[last] // _CHUNK), running, one)
+            return self.loop(0, ceildiv(s.sizes[last], _CHUNK), running, one)
 
         return self.nest(at, outer[:-1], totals, cut)
 
@@ -183,9 +183,9 @@ class Emitter:
         return found
 
 
-def point_blocks(structured: Structured, threads: int) -> tuple[int, int]:
+def point_blocks(structured: Structured, threads: int) -> tuple[Int, int]:
     """Blocks, and threads a block, of ``thread_per_point``."""
-    threads = 1 if structured.points == 1 else min(threads, -(-structured.points // 32) * 32)
-    return -(-structured.points // threads), threads
+    threads = 1 if structured.points == 1 else min(threads, -(-bounds(structured.points)[1] // 32) * 32)
+    return ceildiv(structured.points, threads), threads
 
 

@@ -11,6 +11,8 @@ from inferno.codegen.device_function import DeviceFunction
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.mlir import arith, gpu, ir, memref, scf
+from inferno.passes.shapes import known_shape
+from inferno.symbolic import Int, ceildiv, hint, product
 
 _THREADS = 256
 # Shorter rows are not worth the barriers; with more rows than this, threads alone fill the machine.
@@ -24,28 +26,25 @@ class Scan:
     operation: ir.Operation
     dim: int
     inclusive: bool
-    shape: tuple[int, ...]
+    shape: tuple[Int, ...]
     combiner: Combiner | None
 
     @property
-    def rows(self) -> int:
-        total = 1
-        for d, size in enumerate(self.shape):
-            total *= size if d != self.dim else 1
-        return total
+    def rows(self) -> Int:
+        return product(size for d, size in enumerate(self.shape) if d != self.dim)
 
     @property
-    def length(self) -> int:
+    def length(self) -> Int:
         return self.shape[self.dim]
 
     @property
     def by_block(self) -> bool:
-        return self.combiner is not None and self.inclusive and self.length >= _LONG and self.rows < _FEW
+        return self.combiner is not None and self.inclusive and hint(self.length) >= _LONG and hint(self.rows) < _FEW
 
     @property
-    def launch(self) -> tuple[int, int]:
+    def launch(self) -> tuple[Int, int]:
         """Blocks, and threads a block."""
-        return (self.rows, _THREADS) if self.by_block else (-(-self.rows // _THREADS), _THREADS)
+        return (self.rows, _THREADS) if self.by_block else (ceildiv(self.rows, _THREADS), _THREADS)
 
     def shared(self) -> list[tuple[int, ir.Type]]:
         return [(_THREADS, self.combiner.type)] if self.by_block else []
@@ -58,7 +57,7 @@ def read_scan(op: ir.Operation) -> Scan:
     combiner = read_combiner(body, body.arguments[0])
     if combiner is not None:  # every element is a sum of its own: running values are added up as totals
         combiner = replace(combiner, type=combiner.total)
-    return Scan(op, dim, inclusive, tuple(ir.MemRefType(op.operands[0].type).shape), combiner)
+    return Scan(op, dim, inclusive, known_shape(op.operands[0]), combiner)
 
 
 def emit_scan(scan: Scan, function: DeviceFunction, dead: bool) -> None:
@@ -125,12 +124,12 @@ class _Emitter:
             value = self.combine(loop.inner_iter_args[0], term)
             self.store(value, row, i)
             scf.YieldOp([value])
-        if not dead and scan.length > 1:
+        if not dead and scan.length != 1:
             memref.store(self.round(loop.results[0]), self.last, end_at)
 
     def block(self, row: Integer, thread: Integer, dead: bool) -> None:
         scan, ints, c = self.scan, self.ints, self.scan.combiner
-        share = -(-scan.length // _THREADS)
+        share = ceildiv(scan.length, _THREADS)
         begin = ints.mul(thread, share)
         end = ints.min(ints.add(begin, share), scan.length)
         own = scf.ForOp(ints.value(begin), ints.value(end), ints.value(1), [c.identity()])

@@ -5,7 +5,6 @@ order, so that the results are the same run after run: either one thread goes ov
 window, or one for each element of the destination that looks for updates of it, whichever is estimated to be faster.
 """
 
-import math
 from dataclasses import dataclass
 
 from inferno.codegen.combiners import Combiner, read_combiner
@@ -13,6 +12,8 @@ from inferno.codegen.device_function import DeviceFunction
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.mlir import arith, gpu, ir, memref, scf
+from inferno.passes.shapes import known_shape
+from inferno.symbolic import Int, ceildiv, hint, product
 
 _THREADS = 256
 # A step of a lone chain of dependent updates waits for memory; one of a search hits the cache, but is taken by each element
@@ -26,39 +27,39 @@ class Scatter:
     dimension of the destination (1 where it has none) and the update's own dimension for it."""
 
     operation: ir.Operation
-    count: int
+    count: Int
     dims: tuple[int, ...]
-    window: tuple[int, ...]
+    window: tuple[Int, ...]
     update_dims: tuple[int | None, ...]
-    shape: tuple[int, ...]
+    shape: tuple[Int, ...]
     unique: bool
     combiner: Combiner | None
 
     @property
     def searching(self) -> bool:
-        return not self.unique and _SEARCH_NS * max(1, math.prod(self.shape) / _RESIDENT) < _UPDATE_NS
+        return not self.unique and _SEARCH_NS * max(1, hint(product(self.shape)) / _RESIDENT) < _UPDATE_NS
 
     @property
-    def points(self) -> int:
+    def points(self) -> Int:
         """Threads that have something to do."""
         if self.searching:
-            return math.prod(self.shape)
-        return math.prod(self.window) * (self.count if self.unique else 1)
+            return product(self.shape)
+        return product(self.window) * (self.count if self.unique else 1)
 
     @property
-    def launch(self) -> tuple[int, int]:
-        return -(-self.points // _THREADS), _THREADS
+    def launch(self) -> tuple[Int, int]:
+        return ceildiv(self.points, _THREADS), _THREADS
 
 
 def read_scatter(op: ir.Operation) -> Scatter:
-    updates, indices, target = (ir.MemRefType(v.type) for v in op.operands)
-    shape, extra = tuple(target.shape), target.rank - (updates.rank - 1)
-    update_dims = tuple(d - extra + 1 if d >= extra else None for d in range(target.rank))
-    window = tuple(updates.shape[u] if u is not None else 1 for u in update_dims)
+    updates, indices, shape = (known_shape(v) for v in op.operands)
+    rank, extra = len(shape), len(shape) - (len(updates) - 1)
+    update_dims = tuple(d - extra + 1 if d >= extra else None for d in range(rank))
+    window = tuple(updates[u] if u is not None else 1 for u in update_dims)
     body = op.regions[0].blocks[0]
     combiner = read_combiner(body, body.arguments[1])
     return Scatter(
-        op, indices.shape[0], tuple(ir.DenseI64ArrayAttr(op.attributes["dimension_map"])), window, update_dims, shape,
+        op, indices[0], tuple(ir.DenseI64ArrayAttr(op.attributes["dimension_map"])), window, update_dims, shape,
         ir.BoolAttr(op.attributes["unique_indices"]).value, combiner,
     )
 

@@ -4,13 +4,14 @@ Every pair is compared, which costs the square of a row's length but uses the wh
 NaN goes where eager puts it, behind every number: without that its comparisons would contradict each other.
 """
 
-import math
 from dataclasses import dataclass
 
 from inferno.codegen.device_function import DeviceFunction
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.mlir import arith, gpu, ir, memref, owner, scf
+from inferno.passes.shapes import known_shape
+from inferno.symbolic import Int, ceildiv, product
 
 _THREADS = 256
 
@@ -21,19 +22,19 @@ class Sort:
 
     operation: ir.Operation
     dim: int
-    shape: tuple[int, ...]
+    shape: tuple[Int, ...]
 
     @property
-    def points(self) -> int:
-        return math.prod(self.shape)
+    def points(self) -> Int:
+        return product(self.shape)
 
     @property
-    def launch(self) -> tuple[int, int]:
-        return -(-self.points // _THREADS), _THREADS
+    def launch(self) -> tuple[Int, int]:
+        return ceildiv(self.points, _THREADS), _THREADS
 
 
 def read_sort(op: ir.Operation) -> Sort:
-    return Sort(op, ir.IntegerAttr(op.attributes["dimension"]).value, tuple(ir.MemRefType(op.operands[0].type).shape))
+    return Sort(op, ir.IntegerAttr(op.attributes["dimension"]).value, known_shape(op.operands[0]))
 
 
 def emit_sort(sort: Sort, function: DeviceFunction, sources: list[ir.Value], targets: list[ir.Value]) -> None:

@@ -1,13 +1,14 @@
 """What a ``linalg.generic`` on buffers computes: which of its loops can be threads, and how its sums are combined."""
 
-import math
 from dataclasses import dataclass
 
 from inferno.codegen.combiners import Combiner, read_combiner, to_term
 from inferno.codegen.extrema import Extremum, read_extremum, to_candidate
 from inferno.errors import CompileError
 from inferno.mlir import ir
+from inferno.passes.shapes import UnknownSize, layout, shape
 from inferno.schedule.accesses import iterators, linear, maps
+from inferno.symbolic import Int, bounds, hint, product
 
 
 @dataclass(frozen=True)
@@ -18,22 +19,22 @@ class Structured:
     that they are combined together, as a value and its place."""
 
     operation: ir.Operation
-    sizes: tuple[int, ...]
+    sizes: tuple[Int, ...]
     parallel: tuple[int, ...]
     serial: tuple[int, ...]
     inputs: int
-    strides: tuple[tuple[int, ...] | None, ...]
+    strides: tuple[tuple[Int, ...] | None, ...]
     combiners: tuple[Combiner, ...] | None
     extremum: Extremum | None = None
 
     @property
-    def points(self) -> int:
-        return math.prod(self.sizes[d] for d in self.parallel)
+    def points(self) -> Int:
+        return product(self.sizes[d] for d in self.parallel)
 
     @property
-    def length(self) -> int:
+    def length(self) -> Int:
         """Terms of one sum."""
-        return math.prod(self.sizes[d] for d in self.serial)
+        return product(self.sizes[d] for d in self.serial)
 
     @property
     def outputs(self) -> list[ir.Value]:
@@ -42,14 +43,15 @@ class Structured:
     @property
     def in_registers(self) -> bool:
         """Whether a point's results stay in place while its serial loops run."""
-        return all(s is not None and not any(s[d] for d in self.serial if self.sizes[d] > 1) for s in self.strides[self.inputs:])
+        return all(s is not None and not any(s[d] != 0 for d in self.serial if self.sizes[d] != 1) for s in self.strides[self.inputs:])
 
 
-def read_structured(operation: ir.Operation) -> Structured:
-    """The generic as loops.  CompileError for sizes that are not known."""
+def read_structured(operation: ir.Operation, like: Structured | None = None) -> Structured:
+    """The generic as loops.  CompileError for sizes that are not known.  ``like`` is the operation that this one is a copy of, in a
+    function that does not tell sizes."""
     kinds, all_maps = iterators(operation), maps(operation)
-    sizes = _sizes(operation, all_maps)
-    strides = tuple(_strides(v, m) for v, m in zip(operation.operands, all_maps))
+    sizes = _sizes(operation, all_maps) if like is None else like.sizes
+    strides = tuple(_strides(v, m) for v, m in zip(operation.operands, all_maps)) if like is None else like.strides
     body = operation.regions[0].blocks[0]
     count = len(body.operations[len(body.operations) - 1].operands)
     inputs = len(operation.operands) - count
@@ -57,7 +59,7 @@ def read_structured(operation: ir.Operation) -> Structured:
     if not all(_injective(s, parallel, sizes) for s in strides[inputs:]):
         parallel = [d for d in parallel if all(_own_coordinate(m, d) for m in all_maps[inputs:])]
     first = strides[inputs] if count and strides[inputs] is not None else (0,) * len(sizes)
-    parallel.sort(key=lambda d: -abs(first[d]))
+    parallel.sort(key=lambda d: -abs(hint(first[d])))
     serial = tuple(d for d in range(len(sizes)) if d not in parallel)
     found = Structured(operation, sizes, tuple(parallel), serial, inputs, strides, None)
     if not serial or not found.in_registers:
@@ -68,28 +70,38 @@ def read_structured(operation: ir.Operation) -> Structured:
     return Structured(operation, sizes, tuple(parallel), serial, inputs, strides, combiners, extremum)
 
 
-def _sizes(operation: ir.Operation, all_maps: list[ir.AffineMap]) -> tuple[int, ...]:
-    sizes: list[int | None] = [None] * len(iterators(operation))
+def _sizes(operation: ir.Operation, all_maps: list[ir.AffineMap]) -> tuple[Int, ...]:
+    sizes: list[Int | None] = [None] * len(iterators(operation))
     for value, map_ in zip(operation.operands, all_maps):
         if not isinstance(value.type, ir.MemRefType):
             continue
         type_ = ir.MemRefType(value.type)
         for d, expr in enumerate(map_.results):
-            if isinstance(expr, ir.AffineDimExpr) and not type_.is_dynamic_dim(d):
-                sizes[ir.AffineDimExpr(expr).position] = type_.shape[d]
+            if isinstance(expr, ir.AffineDimExpr) and not isinstance(sizes[ir.AffineDimExpr(expr).position], int):
+                sizes[ir.AffineDimExpr(expr).position] = _size(value, type_, d)
     if any(s is None for s in sizes):
         raise CompileError(f"a loop of this operation has no known size: {str(operation)[:300]}")
     return tuple(sizes)
 
 
-def _strides(value: ir.Value, map_: ir.AffineMap) -> tuple[int, ...] | None:
+def _size(value: ir.Value, type_: ir.MemRefType, dim: int) -> Int | None:
+    if not type_.is_dynamic_dim(dim):
+        return type_.shape[dim]
+    try:
+        return shape(value)[dim]
+    except UnknownSize:
+        return None
+
+
+def _strides(value: ir.Value, map_: ir.AffineMap) -> tuple[Int, ...] | None:
     """Elements by which the access moves when each loop takes a step."""
     if not isinstance(value.type, ir.MemRefType):
         return (0,) * map_.n_dims
-    steps, _ = ir.MemRefType(value.type).get_strides_and_offset()
-    if any(s == ir.ShapedType.get_dynamic_stride_or_offset() for s in steps):
+    try:
+        steps, _ = layout(value)
+    except UnknownSize:
         return None
-    total = [0] * map_.n_dims
+    total: list[Int] = [0] * map_.n_dims
     for step, expr in zip(steps, map_.results):
         part = linear(expr, map_.n_dims)
         if part is None:
@@ -98,15 +110,16 @@ def _strides(value: ir.Value, map_: ir.AffineMap) -> tuple[int, ...] | None:
     return tuple(total)
 
 
-def _injective(strides: tuple[int, ...] | None, loops: list[int], sizes: tuple[int, ...]) -> bool:
+def _injective(strides: tuple[Int, ...] | None, loops: list[int], sizes: tuple[Int, ...]) -> bool:
     """Whether different iterations go to different elements: each stride is beyond the reach of all smaller ones."""
     if strides is None:
         return False
-    reach = 0
-    for stride, size in sorted((abs(strides[d]), sizes[d]) for d in loops if sizes[d] > 1):
-        if stride <= reach:
+    reach: Int = 0
+    steps = [(-strides[d] if bounds(strides[d])[1] < 0 else strides[d], sizes[d]) for d in loops if sizes[d] != 1]
+    for stride, size in sorted(steps, key=lambda s: (hint(s[0]), hint(s[1]))):
+        if bounds(stride - reach)[0] <= 0:
             return False
-        reach += stride * (size - 1)
+        reach = reach + stride * (size - 1)
     return True
 
 

@@ -37,7 +37,7 @@ def to_buffers(kernel: func.FuncOp, tm_loops: bool = True) -> ir.Module:
     with module.context, ir.Location.unknown():
         sizes, varies = argument_attributes(function.operation), bool(symbol_arguments(function.operation))
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(
-            [ir.DictAttr.get({"bufferization.writable": ir.BoolAttr.get(w)}) for w in writable]
+            [ir.DictAttr.get({**{e.name: e.attr for e in a}, "bufferization.writable": ir.BoolAttr.get(w)}) for a, w in zip(sizes, writable)]
         )
         _write_in_place(function)
         stand_ins = stand_in(function)

@@ -4,7 +4,7 @@ A fill whose buffer the next operation starts from is no kernel: that operation 
 (loops and branches around tensors, single stores) becomes kernels of one thread.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from inferno.codegen.block_reductions import choose_shape, reduce_by_block
 from inferno.codegen.device_function import DeviceFunction, buffers_of, device_function, outside_values, roots_of
@@ -15,9 +15,12 @@ from inferno.codegen.scatter import emit_scatter, read_scatter
 from inferno.codegen.serial import is_scalar, make_serial
 from inferno.codegen.sort import emit_sort, read_sort
 from inferno.codegen.structured import Structured, read_structured
+from inferno.errors import CompileError
 from inferno.mlir import ir, linalg, memref, owner, walk
+from inferno.passes.shapes import materialise, static, symbol_arguments
 from inferno.schedule.accesses import iterators, maps
 from inferno.schedule.universal import Universal
+from inferno.symbolic import Int, Symbol, bounds
 from inferno.target import Target
 
 _FREE = {
@@ -32,7 +35,7 @@ class Launch:
 
     kernel: str
     buffers: list[ir.Value]
-    blocks: int
+    blocks: Int
     threads: int
 
 
@@ -58,9 +61,11 @@ class Launches:
     done: list[Launch] = field(default_factory=list)
     _fills: list[_Fill] = field(default_factory=list)
     _copied: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    _symbols: dict[Symbol, ir.Value] = field(default_factory=dict)
 
     def build(self) -> list[Launch]:
         block = self.function.regions[0].blocks[0]
+        self._symbols = symbol_arguments(self.function)
         with self.function.location:
             self._keep_scalars(block)
         self._operations = operations = [o.operation for o in block.operations]
@@ -218,7 +223,7 @@ class Launches:
         )
         with ir.InsertionPoint.at_block_terminator(function.block):
             clone = function.clone(s.operation)
-            emitter = Emitter(read_structured(clone), function.ints, [function.value(v) if v in extra else None for v in starts], dead)
+            emitter = Emitter(read_structured(clone, s), function.ints, [function.value(v) if v in extra else None for v in starts], dead)
             reduce_by_block(emitter, shape, function.shared, [function.value(v) for v in partial] if partial is not None else None)
         self._close(function, clone, shape.blocks(s), shape.threads)
         if partial is not None:
@@ -239,7 +244,7 @@ class Launches:
         function = self._open([op], [], threads, blocks * threads, written=s.outputs)
         with ir.InsertionPoint.at_block_terminator(function.block):
             clone = function.clone(op)
-            emitter = Emitter(read_structured(clone), function.ints, [None if v is None else function.value(v) for v in starts], dead)
+            emitter = Emitter(read_structured(clone, s), function.ints, [None if v is None else function.value(v) for v in starts], dead)
             emitter.thread_per_point(threads)
         self._close(function, clone, blocks, threads)
 
@@ -249,11 +254,13 @@ class Launches:
         scan = read_scan(op)
         if 0 in scan.shape:
             return
+        if bounds(scan.length)[0] < 1:
+            raise CompileError("a scan along a size that may be 0")  # a row begins with its first element
         blocks, threads = scan.launch
         function = self._open([op], [], threads, blocks * threads + scan.length, scan.shared(), written=list(op.operands)[1:])
         with ir.InsertionPoint.at_block_terminator(function.block):
             clone = function.clone(op)
-            emit_scan(read_scan(clone), function, self._is_dead(op.operands[2], number))
+            emit_scan(replace(read_scan(clone), shape=scan.shape), function, self._is_dead(op.operands[2], number))
         self._close(function, clone, blocks, threads)
 
     def _scatter(self, op: ir.Operation, number: int) -> None:
@@ -264,7 +271,8 @@ class Launches:
         function = self._open([op], [], threads, blocks * threads + scatter.count, written=[op.operands[2]])
         with ir.InsertionPoint.at_block_terminator(function.block):
             clone = function.clone(op)
-            emit_scatter(read_scatter(clone), function)
+            same = read_scatter(clone)
+            emit_scatter(replace(same, count=scatter.count, window=scatter.window, shape=scatter.shape), function)
         self._close(function, clone, blocks, threads)
 
     def _is_read_by_sort(self, op: ir.Operation, number: int) -> bool:
@@ -288,7 +296,8 @@ class Launches:
         for target in targets:
             if target not in self._copied:
                 with ir.InsertionPoint(op):
-                    source = memref.AllocOp(ir.MemRefType.get(list(sort.shape), target.type.element_type), [], []).memref
+                    varying = [materialise(s, self._symbols) for s in sort.shape if not isinstance(s, int)]
+                    source = memref.AllocOp(ir.MemRefType.get(static(sort.shape), target.type.element_type), varying, []).memref
                     copy = _copy(target, source)
                 self._point_kernel(copy, [None], [False])
                 self._copied[target] = source
@@ -297,7 +306,7 @@ class Launches:
         function = self._open([op], sources, threads, blocks * threads, written=targets)
         with ir.InsertionPoint.at_block_terminator(function.block):
             clone = function.clone(op)
-            emit_sort(read_sort(clone), function, [function.value(v) for v in sources], [function.value(v) for v in targets])
+            emit_sort(replace(read_sort(clone), shape=sort.shape), function, [function.value(v) for v in sources], [function.value(v) for v in targets])
         self._close(function, clone, blocks, threads)
 
     # The rest.
@@ -311,18 +320,18 @@ class Launches:
         self._close(function, None, 1, 1)
 
     def _open(
-        self, operations: list[ir.Operation], extra: list[ir.Value], threads: int, work: int, shared: list[tuple[int, ir.Type]] = (),
+        self, operations: list[ir.Operation], extra: list[ir.Value], threads: int, work: Int, shared: list[tuple[int, ir.Type]] = (),
         *, written: list[ir.Value],
     ) -> DeviceFunction:
         buffers = list(dict.fromkeys([*buffers_of(operations), *extra]))
         name = f"{self.name}_{len(self.done)}" if self.done else self.name
         changed = {r for v in written for r in roots_of(v)}
-        return device_function(self.module, name, buffers, changed, threads, work, shared)
+        return device_function(self.module, name, buffers, changed, threads, work, shared, self._symbols)
 
     def _close(self, function: DeviceFunction, clone: ir.Operation | None, blocks: int, threads: int) -> None:
         if clone is not None:
             clone.erase()
-        flatten_accesses(function.operation, function.ints)
+        flatten_accesses(function.operation, function.ints, function.layouts)
         function.drop_unused()
         name = ir.StringAttr(function.operation.attributes["sym_name"]).value
         self.done.append(Launch(name, function.buffers, blocks, threads))

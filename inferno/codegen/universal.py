@@ -9,6 +9,7 @@ from inferno.codegen.serial import serialise
 from inferno.codegen.to_buffers import to_buffers
 from inferno.codegen.to_launches import Launch, Launches
 from inferno.mlir import func, ir, owner, run_upstream, walk
+from inferno.passes.shapes import shape
 from inferno.schedule.universal import Universal
 from inferno.target import Target
 
@@ -49,10 +50,9 @@ def _launch(kernel: func.FuncOp, launches: list[Launch]) -> None:
             parameters = []
             for buffer in launch.buffers:
                 if owner(buffer) is None:
-                    parameters.append(host.pointer(arguments[ir.BlockArgument(buffer).arg_number]))
+                    parameters.append(host.parameter(arguments[ir.BlockArgument(buffer).arg_number]))
                     continue
                 if buffer not in temporaries:
-                    type_ = ir.MemRefType(buffer.type)
-                    temporaries[buffer] = host.temporary(type_.shape, type_.element_type)
+                    temporaries[buffer] = host.temporary(shape(buffer), ir.MemRefType(buffer.type).element_type)
                 parameters.append(host.pointer(temporaries[buffer]))
             host.launch(f"{name}_gpu", launch.kernel, parameters, (launch.blocks, 1, 1), (launch.threads, 1, 1))

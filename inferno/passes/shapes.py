@@ -50,6 +50,14 @@ def shape(value: ir.Value) -> tuple[Int, ...]:
     return tuple(s if type_.is_dynamic_dim(d) else type_.shape[d] for d, s in enumerate(found))
 
 
+def known_shape(value: ir.Value) -> tuple[Int, ...]:
+    """The same, with the dynamic marker for sizes that are not known: of a copy whose original says them."""
+    try:
+        return shape(value)
+    except UnknownSize:
+        return tuple(value.type.shape)
+
+
 def _shape(value: ir.Value) -> Sequence[Int] | None:
     if isinstance(value, ir.BlockArgument):
         function = value.owner.owner

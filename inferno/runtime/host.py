@@ -1,14 +1,15 @@
 """A launch plan as native code: one function that launches every kernel of the plan.
 
 The function's text is the LLVM dialect, straight-line, compiled by MLIR's execution engine in 1 ms a launch.  Its one
-argument points to 64-bit words: [unused, own address, error, step, stream, workspace, arguments..., results...].  The
+argument points to 64-bit words: [unused, own address, error, step, stream, workspace, arguments..., results..., symbols...].  The
 first call of the driver that fails leaves its code and the step's number there, and nothing after it is launched.
 The parameters of kernels, tensor maps too, are on the caller's stack, so that any number of threads can be in it.
 """
 
 from collections.abc import Sequence
 
-from inferno.runtime.plan import Buffer, Launch, Plan, TensorMap
+from inferno.runtime.plan import Buffer, Launch, Plan, Scalar, TensorMap
+from inferno.symbolic import Int, build
 
 ERROR, STEP, STREAM, WORKSPACE, ARGUMENTS = 2, 3, 4, 5, 6
 
@@ -33,7 +34,13 @@ _DECLARATIONS = """
     %old = llvm.load %e : !llvm.ptr -> i64
     %zero64 = llvm.mlir.constant(0 : i64) : i64
     %bad = llvm.icmp "ne" %old, %zero64 : i64
-    llvm.cond_br %bad, ^out, ^go
+    %no_x = llvm.icmp "eq" %gx, %zero : i32
+    %no_y = llvm.icmp "eq" %gy, %zero : i32
+    %no_z = llvm.icmp "eq" %gz, %zero : i32
+    %no_xy = llvm.or %no_x, %no_y : i1
+    %empty = llvm.or %no_xy, %no_z : i1
+    %skip = llvm.or %bad, %empty : i1
+    llvm.cond_br %skip, ^out, ^go
   ^go:
     %s = llvm.getelementptr %state[{stream}] : (!llvm.ptr) -> !llvm.ptr, i64
     %stream = llvm.load %s : !llvm.ptr -> !llvm.ptr
@@ -89,9 +96,10 @@ def host_program(
 
     ``functions`` are the kernels' handles, one for each step; ``launch`` and ``encode`` the addresses of cuLaunchKernelEx and
     cuTensorMapEncodeTiled; ``result_words`` gives the word of each fresh result's address.  ``early``: kernels wait for those
-    before them themselves (``await-kernels``).
+    before them themselves (``await-kernels``).  The values of the plan's symbols are behind the last result.
     """
-    writer = _Writer(result_words)
+    first = 1 + max([ARGUMENTS + len(plan.arguments) - 1, *result_words.values()])
+    writer = _Writer(result_words, {s.name: first + i for i, s in enumerate(plan.symbols)})
     for number, (step, function) in enumerate(zip(plan.steps, functions)):
         writer.launch(number, step, function)
     config = f"!llvm.struct<({', '.join(_CONFIG_TYPES)})>"
@@ -108,8 +116,9 @@ def host_program(
 
 
 class _Writer:
-    def __init__(self, result_words: dict[int, int]) -> None:
-        self._result_words = result_words
+    def __init__(self, result_words: dict[int, int], symbol_words: dict[str, int]) -> None:
+        self._result_words, self._symbol_words = result_words, symbol_words
+        self._numbers: dict[Int, str] = {}
         self._lines: list[str] = []
         self._globals: list[str] = []
         self._count = 0
@@ -123,6 +132,8 @@ class _Writer:
             "%parameters = llvm.alloca %most x !llvm.ptr : (i32) -> !llvm.ptr",
             f"%count = llvm.mlir.constant({self._maps} : i32) : i32",
             "%maps = llvm.alloca %count x !llvm.array<16 x i64> {alignment = 64 : i64} : (i32) -> !llvm.ptr",
+            "%single = llvm.mlir.constant(1 : i32) : i32",
+            "%table = llvm.alloca %single x !llvm.array<16 x i64> {alignment = 64 : i64} : (i32) -> !llvm.ptr",
         ]
         body = "\n    ".join([*head, *self._lines, "llvm.return"])
         return "\n".join(self._globals) + f"\n  llvm.func @run(%state: !llvm.ptr) {{\n    {body}\n  }}\n"
@@ -138,11 +149,12 @@ class _Writer:
                 maps += 1
             else:
                 slot = self._new(f"llvm.getelementptr %values[{i}] : (!llvm.ptr) -> !llvm.ptr, i64")
-                self._lines.append(f"llvm.store {self._address(parameter)}, {slot} : i64, !llvm.ptr")
+                value = self._number(parameter.value) if isinstance(parameter, Scalar) else self._address(parameter)
+                self._lines.append(f"llvm.store {value}, {slot} : i64, !llvm.ptr")
             place = self._new(f"llvm.getelementptr %parameters[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr")
             self._lines.append(f"llvm.store {slot}, {place} : !llvm.ptr, !llvm.ptr")
         self._maps = max(self._maps, maps)
-        sizes = [self._constant(v, "i32") for v in (*step.grid, *step.block, step.shared)]
+        sizes = [self._constant(v, "i32") if isinstance(v, int) else self._narrow(v) for v in (*step.grid, *step.block, step.shared)]
         handle, position = self._constant(function, "i64"), self._constant(number, "i64")
         self._lines.append(
             f"llvm.call @launch({handle}, {', '.join(sizes)}, %state, %parameters, {position}) : "
@@ -153,9 +165,7 @@ class _Writer:
         """Call the driver to make a tensor map; its table holds sizes, strides, box sizes and element strides (all one)."""
         rank = len(map_.sizes)
         words = [*_padded(map_.sizes, 5), *_padded(map_.strides[1:], 5), *_pairs(map_.box, 3), *_pairs([1] * rank, 3)]
-        name = f"table{len(self._globals)}"
-        self._globals.append(f"  llvm.mlir.global internal constant @{name}(dense<{words}> : tensor<16xi64>) : !llvm.array<16 x i64>")
-        table = self._new(f"llvm.mlir.addressof @{name} : !llvm.ptr")
+        table = self._table(words)
         where = self._new(f"llvm.inttoptr {self._address(map_.buffer)} : i64 to !llvm.ptr")
         values = [self._constant(v, "i32") for v in (ELEMENTS[map_.element], rank)]
         tail = [self._constant(v, "i32") for v in (SWIZZLES[map_.swizzle], PROMOTIONS[map_.l2])]
@@ -165,11 +175,46 @@ class _Writer:
             "(!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i32, i32, !llvm.ptr, i64) -> ()"
         )
 
+    def _table(self, words: list[Int]) -> str:
+        """The address of a table of 16 words: a constant, or on the stack where some vary."""
+        if all(isinstance(w, int) for w in words):
+            name = f"table{len(self._globals)}"
+            self._globals.append(f"  llvm.mlir.global internal constant @{name}(dense<{words}> : tensor<16xi64>) : !llvm.array<16 x i64>")
+            return self._new(f"llvm.mlir.addressof @{name} : !llvm.ptr")
+        for i, word in enumerate(words):
+            place = self._new(f"llvm.getelementptr %table[{i}] : (!llvm.ptr) -> !llvm.ptr, i64")
+            value = self._number(word)
+            if not isinstance(word, int):  # the driver takes no size of 0; a launch for it is skipped
+                one = self._constant(1, "i64")
+                value = self._new(f"llvm.intr.smax({value}, {one}) : (i64, i64) -> i64")
+            self._lines.append(f"llvm.store {value}, {place} : i64, !llvm.ptr")
+        return "%table"
+
+    def _number(self, value: Int) -> str:
+        """A size as an i64, computed of the symbols' words once."""
+        if value not in self._numbers:
+            self._numbers[value] = build(
+                value, lambda s: self._word(self._symbol_words[s.name]), lambda a, b: self._new(f"llvm.add {a}, {b} : i64"),
+                lambda a, b: self._new(f"llvm.mul {a}, {b} : i64"), self._apply, lambda c: self._constant(c, "i64"),
+            )
+        return self._numbers[value]
+
+    def _apply(self, kind: str, a: str, b: str) -> str:
+        if kind == "floordiv":
+            divisor = self._new(f"llvm.intr.smax({b}, {self._constant(1, 'i64')}) : (i64, i64) -> i64")
+            return self._new(f"llvm.udiv {a}, {divisor} : i64")
+        return self._new(f"llvm.intr.s{kind}({a}, {b}) : (i64, i64) -> i64")
+
+    def _narrow(self, value: Int) -> str:
+        """A size as an i32, at most the largest there is: the driver refuses a grid that is too large."""
+        most = self._new(f"llvm.intr.smin({self._number(value)}, {self._constant(2**31 - 1, 'i64')}) : (i64, i64) -> i64")
+        return self._new(f"llvm.trunc {most} : i64 to i32")
+
     def _address(self, buffer: Buffer) -> str:
         """The address of a buffer, as an i64."""
         if buffer.place == "workspace":
             base = self._word(WORKSPACE)
-            return self._new(f"llvm.add {base}, {self._constant(buffer.index, 'i64')} : i64") if buffer.index else base
+            return base if buffer.index == 0 else self._new(f"llvm.add {base}, {self._number(buffer.index)} : i64")
         return self._word(ARGUMENTS + buffer.index if buffer.place == "argument" else self._result_words[buffer.index])
 
     def _word(self, index: int) -> str:

@@ -5,14 +5,16 @@ two threads that store to one place in one step.  Memory starts as NaN.  Barrier
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
 from inferno.mlir import arith, ir
-from inferno.runtime.plan import Buffer, Launch, Plan
+from inferno.runtime.plan import Buffer, Launch, Plan, Scalar, at_sizes
+from inferno.runtime.sizes import size_reader
 
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
 _INTEGERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 _STORED = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i1": np.bool_, "index": np.int64}
 
@@ -60,6 +62,10 @@ class Executable:
         self.plan, self.kernels = plan, kernels
 
     def run(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
+        if self.plan.symbols:
+            read = size_reader([a.shape for a in self.plan.arguments], self.plan.symbols)
+            values = dict(zip((s.name for s in self.plan.symbols), read(arguments)))
+            return Executable(replace(at_sizes(self.plan, values), symbols=()), self.kernels).run(arguments)
         inputs = [_numpy(a.contiguous()) for a in arguments]
         owners = {o.result: o for i, o in enumerate(self.plan.outputs) if o.result == i}
         results = {i: np.full(int(np.prod(o.shape)) * np.dtype(stored_dtype(o.element)).itemsize, 0xFF, np.uint8) for i, o in owners.items()}
@@ -74,7 +80,9 @@ class Executable:
 
         for step in self.plan.steps:
             assert isinstance(step, Launch), step
-            Simulation(self.kernels[step.kernel], step.grid[0], step.block[0], [memory(p) for p in step.parameters]).run()
+            parameters = [p.value if isinstance(p, Scalar) else memory(p) for p in step.parameters]
+            if step.grid[0]:
+                Simulation(self.kernels[step.kernel], step.grid[0], step.block[0], parameters).run()
         for argument, array in zip(arguments, inputs):
             if argument.is_contiguous():
                 argument.copy_(_torch(array, argument.dtype).view(argument.shape))
@@ -108,7 +116,7 @@ class Simulation:
     function: ir.Operation
     blocks: int
     threads: int
-    parameters: list[Memory]
+    parameters: list[Memory | int]
     values: dict[ir.Value, object] = field(default_factory=dict)
     products: dict[ir.Value, np.ndarray] = field(default_factory=dict)
 
@@ -119,6 +127,9 @@ class Simulation:
         body = self.function.regions[0].blocks[0]
         attributes = list(self.function.attributes["arg_attrs"]) if "arg_attrs" in self.function.attributes else []
         for i, argument in enumerate(body.arguments):
+            if isinstance(argument.type, ir.IndexType):
+                self.values[argument] = np.int64(self.parameters[i])
+                continue
             type_ = ir.MemRefType(argument.type)
             if i < len(self.parameters):
                 memory = self.parameters[i]
@@ -220,9 +231,10 @@ class Simulation:
     # Memory.
 
     def memref_reinterpret_cast(self, op, operands, mask):
-        assert len(op.operands) == 1
-        strides, offset = ir.MemRefType(op.results[0].type).get_strides_and_offset()
-        return [View(operands[0].memory, tuple(strides), offset)]
+        offset = ir.MemRefType(op.results[0].type).get_strides_and_offset()[1]
+        strides = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+        varying = iter(operands[len(operands) - strides.count(_DYNAMIC):])
+        return [View(operands[0].memory, tuple(next(varying) if s == _DYNAMIC else s for s in strides), offset)]
 
     def memref_subview(self, op, operands, mask):
         sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"])), list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
@@ -231,6 +243,9 @@ class Simulation:
         source = operands[0]
         offset = source.offset + sum(o * s for o, s in zip(offsets, source.strides))
         kept = ir.MemRefType(op.results[0].type).get_strides_and_offset()[0]
+        if _DYNAMIC in kept:
+            assert len(kept) == len(source.strides)
+            kept = [a * b for a, b in zip(source.strides, sizes[1])]
         return [View(source.memory, tuple(kept), offset)]
 
     def memref_expand_shape(self, op, operands, mask):

@@ -56,8 +56,8 @@ def _name(op: ir.Operation) -> str:
 class SimulatedModel:
     """A model, called like it."""
 
-    def __init__(self, model: Callable, args: tuple) -> None:
-        captured = capture(model, args)
+    def __init__(self, model: Callable, args: tuple, dynamic_shapes=None) -> None:
+        captured = capture(model, args, {}, dynamic_shapes)
         self._signature = captured.signature
         text, constants = _fuse(captured)
         self._constants = [_tensor(*c) for c in constants]

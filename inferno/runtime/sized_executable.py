@@ -1,0 +1,101 @@
+"""Run a plan whose sizes vary on a GPU: the native code computes grids, offsets and sizes itself, from the call's symbols."""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inferno.errors import CompileError, LaunchError
+from inferno.runtime import driver
+from inferno.runtime.host import ARGUMENTS, ERROR, STEP, host_program
+from inferno.runtime.interpreter import interpreter
+from inferno.runtime.plan import Launch, Plan, at_sizes
+from inferno.runtime.sizes import size_reader
+from inferno.symbolic import as_python
+
+
+class SizedGpuExecutable:
+    """A plan with its kernels loaded on one device; ``run`` reads the sizes off the arguments.  Otherwise as ``GpuExecutable``."""
+
+    def __init__(
+        self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype], early: bool, interpret: bool = False,
+    ) -> None:
+        """As ``GpuExecutable``'s."""
+        if any(not isinstance(s, Launch) for s in plan.steps):
+            raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
+        self._plan = plan
+        self.index = torch.cuda.current_device() if device.index is None else device.index
+        self.device = torch.device("cuda", self.index)
+        count = len(plan.arguments)
+        self._fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
+        self._dtypes = [dtypes[i] for i in self._fresh]
+        self._read = size_reader([a.shape for a in plan.arguments], plan.symbols)
+        self._names = [s.name for s in plan.symbols]
+        self._sizes = sizes_function(plan, self._fresh)
+        self._result_words = {i: ARGUMENTS + count + n for n, i in enumerate(self._fresh)}
+        self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self._fresh) + len(plan.symbols))
+        self._new = [o.result for o in plan.outputs] == self._fresh
+        with torch.cuda.device(self.device):
+            torch.cuda.current_stream().synchronize()  # makes torch's context current
+            modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
+            self._functions = [driver.function(modules[s.kernel.split("::")[0]], s.kernel.split("::")[1], s.shared) for s in plan.steps]
+        self._modules = modules
+        self._entry = driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")
+        self._early = early
+        self._native = None if interpret else self._compile(host_program(plan, self._functions, *self._entry, self._result_words, early))
+
+    def _compile(self, text: str) -> Callable[[int], None]:
+        from inferno.mlir import ExecutionEngine, ir, new_context  # which a package does without
+
+        with new_context(), ir.Location.unknown():
+            self._engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
+            self._engine.initialize()
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup("run"))
+
+    def _interpreter(self, values: tuple[int, ...]) -> Callable[[int], None]:
+        plan = at_sizes(self._plan, dict(zip(self._names, values)))
+        kept = [i for i, s in enumerate(plan.steps) if 0 not in s.grid]
+        part = Plan(tuple(plan.steps[i] for i in kept), plan.arguments, plan.outputs, plan.workspace_bytes)
+        return interpreter(part, [self._functions[i] for i in kept], *self._entry, self._result_words, self._early)
+
+    def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs for these arguments, which must be on the device, contiguous, 16-byte aligned, of sizes that the program takes."""
+        if torch._C._cuda_getDevice() != self.index:
+            with torch.cuda.device(self.device):
+                return self._run(arguments)
+        return self._run(arguments)
+
+    def _run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        values = self._read(arguments)
+        size, shapes, views = self._sizes(*values)
+        device = self.device
+        fresh = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes, self._dtypes)]
+        workspace = torch.empty(size, dtype=torch.uint8, device=device) if size else None
+        state = self._words(
+            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr() if size else 0,
+            *[t.data_ptr() for t in arguments], *[t.data_ptr() for t in fresh], *values,
+        )
+        base = ctypes.addressof(state)
+        state[0], state[1] = base + 8, base  # the engine's entry wants a pointer to a pointer to the argument
+        (self._native or self._interpreter(values))(base)
+        if state[ERROR]:
+            step = self._plan.steps[state[STEP]]
+            raise LaunchError(f"launching {step.kernel} for sizes {dict(zip(self._names, values))}: {driver.describe(state[ERROR])}")
+        if self._new:
+            return fresh
+        owned = dict(zip(self._fresh, fresh))
+        return [(arguments[o.argument] if o.argument >= 0 else owned[o.result]).view(v) for o, v in zip(self._plan.outputs, views)]
+
+
+def sizes_function(plan: Plan, fresh: Sequence[int]) -> Callable[..., tuple[int, tuple, tuple]]:
+    """The function of the symbols' values that gives the workspace's bytes, the shapes of the fresh results, and of all outputs."""
+    def shape(number: int) -> str:
+        return f"({''.join(as_python(s) + ', ' for s in plan.outputs[number].shape)})"
+
+    names = ", ".join(s.name for s in plan.symbols)
+    shapes, views = ("".join(shape(i) + ", " for i in numbers) for numbers in (fresh, range(len(plan.outputs))))
+    scope: dict[str, Any] = {}
+    exec(f"def sizes({names}):\n    return {as_python(plan.workspace_bytes)}, ({shapes}), ({views})", scope)
+    return scope["sizes"]

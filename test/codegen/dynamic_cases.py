@@ -1,0 +1,71 @@
+"""Models with sizes that vary: for the simulator, the CPU and a GPU.  Each gives the model, what makes its inputs for given sizes,
+``dynamic_shapes``, and sizes to try, the first of which it is compiled for."""
+
+import torch
+from torch.export import Dim
+
+F = torch.nn.functional
+ROWS = [(5,), (1,), (2,), (64,), (333,)]
+BATCH = [(3, 5), (1, 1), (1, 7), (4, 64), (2, 131)]
+
+
+def _dims(rank: int, *names: str) -> tuple[dict, ...]:
+    """``rank`` inputs whose first dimensions are the named ones."""
+    dims = [Dim(n, min=1, max=4096) for n in names]
+    return tuple(dict(enumerate(dims)) for _ in range(rank))
+
+
+class Linear(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = torch.nn.Linear(16, 24)
+
+    def forward(self, x):
+        return F.gelu(self.l(x))
+
+
+class Attention(torch.nn.Module):
+    """Four heads of 8, the scores of which have both sizes that vary in their strides."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = torch.nn.Linear(32, 96), torch.nn.Linear(32, 32)
+
+    def forward(self, x):
+        q, k, v = (t.view(x.shape[0], x.shape[1], 4, 8).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(x.shape))
+
+
+def rows(*shape: int, count: int = 1):
+    """Inputs of (size, *shape)."""
+    return lambda n: tuple(torch.randn(n, *shape) for _ in range(count))
+
+
+def batches(*shape: int, count: int = 1):
+    """Inputs of (batch, length, *shape)."""
+    return lambda b, s: tuple(torch.randn(b, s, *shape) for _ in range(count))
+
+
+CASES = {
+    "elementwise": lambda: (lambda x, y: torch.sigmoid(x * y) + 1, rows(7, count=2), _dims(2, "n"), ROWS),
+    "broadcast": lambda: (lambda x, y: x[:, None, :] - y[None, :, :], lambda n: (torch.randn(n, 6), torch.randn(n, 6)), _dims(2, "n"), ROWS[:4]),
+    "transposed": lambda: (lambda x: x.transpose(0, 1).contiguous() * 2, batches(3), _dims(1, "b", "s"), BATCH),
+    "row sums": lambda: (lambda x: (x.sum(-1), x.mean(0), x.amax(1)), batches(), _dims(1, "b", "s"), BATCH),
+    "long sums": lambda: (lambda x: x.sum(), rows(300), _dims(1, "n"), ROWS),
+    "softmax": lambda: (lambda x: torch.softmax(x, -1), batches(), _dims(1, "b", "s"), BATCH),
+    "layer norm": lambda: (torch.nn.LayerNorm(48).eval(), batches(48), _dims(1, "b", "s"), BATCH),
+    "linear": lambda: (Linear(), batches(16), _dims(1, "b", "s"), BATCH),
+    "matmul": lambda: (lambda x: x @ x.transpose(1, 2) @ x, batches(12), _dims(1, "b", "s"), BATCH),
+    "attention": lambda: (Attention(), batches(32), _dims(1, "b", "s"), BATCH[:4]),
+    "concatenation": lambda: (lambda x, y: torch.cat([x, y * 2, x], 1), batches(4, count=2), _dims(2, "b", "s"), BATCH),
+    "padding": lambda: (lambda x: F.pad(x, (1, 2, 3, 0)), batches(), _dims(1, "b", "s"), BATCH),
+    "slices": lambda: (lambda x: x[:, 1:] - x[:, :-1], batches(4), ({0: Dim("b", min=1, max=64), 1: Dim("s", min=3, max=4096)},), [(3, 5), (1, 3), (2, 65)]),
+    "positions": lambda: (lambda x: x + torch.arange(x.shape[1])[:, None] / x.shape[1], batches(4), _dims(1, "b", "s"), BATCH),
+    "gather": lambda: (lambda i, t: t[i] * 2, lambda b, s: (torch.randint(0, 10, (b, s)), torch.randn(10, 6)),
+                       ({0: Dim("b", min=1, max=64), 1: Dim("s", min=1, max=4096)}, None), BATCH),
+    "cumulative sums": lambda: (lambda x: x.cumsum(1), batches(3), _dims(1, "b", "s"), BATCH),
+    "argmax": lambda: (lambda x: x.argmax(-1), batches(), _dims(1, "b", "s"), BATCH),
+    "no rows": lambda: (lambda x, y: (x * 2, x.sum(0), x @ y), lambda n: (torch.randn(n, 6), torch.randn(6, 3)),
+                        ({0: Dim("n", min=0, max=64)}, None), [(5,), (0,), (1,)]),
+    "multiples": lambda: (lambda x: x.view(x.shape[0] // 2, 2, 3).sum(1), rows(3), ({0: 2 * Dim("half", min=1, max=512)},), [(4,), (2,), (66,)]),
+}

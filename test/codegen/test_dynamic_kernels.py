@@ -1,0 +1,36 @@
+"""Kernels of the universal generator for sizes that vary, on the simulated GPU: generated once, right for every size."""
+
+import pytest
+import torch
+from checks import check
+from dynamic_cases import CASES
+from universal_program import SimulatedModel
+
+from inferno.mlir import ir, new_context
+from inferno.passes.manager import run_pipeline
+from inferno.target import find_target
+from inferno.targets import nvptx
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right_for_every_size(name):
+    torch.manual_seed(0)
+    model, inputs, dynamic_shapes, sizes = CASES[name]()
+    simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes)
+    for each in sizes:
+        found = check(simulated, model, inputs(*each))
+        assert found.right, f"{each}: {found}"
+
+
+@pytest.mark.parametrize("name", ["attention", "row sums", "cumulative sums"])
+def test_assembles(name):
+    model, inputs, dynamic_shapes, sizes = CASES[name]()
+    simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes)
+    target = find_target("sm_90a")
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(simulated.program.gpu)
+        run_pipeline(module, "inferno-lower")
+        for device in [o for o in module.body.operations if o.operation.name == "gpu.module"]:
+            ptx = nvptx.to_ptx(nvptx.llvm_text(device.operation), target)
+            assembled = nvptx.assemble(ptx, target)
+            assert ".entry" in ptx and (assembled is None or all(r.stack == r.spills == 0 for r in assembled[1].values()))
