@@ -15,10 +15,13 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
-from inferno.errors import CheckError
+from inferno.errors import CheckError, InputError
 from inferno.runtime.comparison import Comparison, compare_leaf, relative_error
-from inferno.runtime.isolation import Isolated, run_isolated
+from inferno.runtime.isolation import run_isolated
 from inferno.runtime.perturbation import run_perturbed
+from inferno.runtime.program import Program
+from inferno.runtime.region import Region
+from inferno.runtime.region_check import record
 from inferno.runtime.trace import KernelCheck, Tracer
 
 log = logging.getLogger(__name__)
@@ -42,82 +45,134 @@ class ResultCheck:
 
 @dataclass(frozen=True)
 class CallCheck:
-    """A call of a compiled model, checked.  ``arguments`` are those of its program's ``@main`` before the call, where it has one;
-    ``random``: random numbers were drawn, so that float64's results are not those of the same numbers."""
+    """A call of a compiled model, checked.  ``before`` has the tensors that it wrote to, each with a copy of what it held;
+    ``random``: random numbers were drawn, so that eager's results need not be of the same numbers."""
 
     results: tuple[ResultCheck, ...]
     output: Any
-    arguments: tuple[Tensor, ...] | None
+    before: tuple[tuple[Tensor, Tensor], ...]
     random: bool = False
 
     @property
     def right(self) -> bool:
         return all(r.right for r in self.results)
 
+    def restore(self) -> None:
+        """Take back what the call wrote."""
+        with torch.no_grad():
+            for tensor, value in self.before:
+                tensor.copy_(value)
+
 
 def check_call(compiled: Any, model: Callable, args: tuple, kwargs: dict[str, Any]) -> CallCheck:
     """Call ``compiled``, for real, and hold what it gives and writes against the model's eager call on the same tensors."""
     tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-    devices = list({t.device for t in (*tensors, torch.empty(0, device=compiled.device))})
-    call = lambda: _plain(model)(*_fresh(args, tensors), **_fresh(kwargs, tensors))  # noqa: E731
     with _original(model):
-        eager, own = run_isolated(call, devices)
-        exact, wide = run_isolated(call, devices, wide=True)
-    arguments = _arguments(compiled, args, kwargs, own)
-    written = _written(compiled, args, kwargs, own)
-    with torch.no_grad():
-        output = compiled(*args, **kwargs)
-    unit = _TF32 if torch.get_float32_matmul_precision() != "highest" and compiled.device.type == "cuda" else None
+        eager = lambda: _plain(model)(*_fresh(args, tensors), **_fresh(kwargs, tensors))  # noqa: E731
+        return check_against(lambda: compiled(*args, **kwargs), eager, _held(compiled, args, kwargs), compiled.device)
+
+
+def check_against(ours: Callable[[], Any], eager: Callable[[], Any], held: list[tuple[str, Tensor]], device: torch.device) -> CallCheck:
+    """Call ``ours`` and hold its results, and what it writes to the tensors of ``held``, against ``eager`` and float64."""
+    devices = list({device, *(t.device for _, t in held)})
+    expected, own = run_isolated(eager, devices)
+    exact, wide = run_isolated(eager, devices, wide=True)
+    written = [(name, t) for name, t in held if own.wrote(t)]
+    before = tuple((t, t.detach().clone()) for _, t in written)
+    state = [torch.random.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+    output = ours()
+    unit = _TF32 if torch.get_float32_matmul_precision() != "highest" and device.type == "cuda" else None
     perturbed: list[list[Any]] = []
 
     def judge(name: str, i: int, a: Any, b: Any, c: Any) -> ResultCheck:
         found = compare_leaf(name, a, b, c, unit)
-        if not found.right and found.error < float("inf") and i >= 0:
+        if not found.right and found.error < float("inf") and i >= 0 and not before:
             if not perturbed:
-                with _original(model):
-                    perturbed.extend(tree_leaves(run_isolated(lambda n=n: run_perturbed(call, [n])[0], devices)[0]) for n in range(3))
+                for seed in range(3):
+                    with _random_state(state, device):
+                        perturbed.append(tree_leaves(run_isolated(lambda n=seed: run_perturbed(eager, [n])[0], devices)[0]))
             found = compare_leaf(name, a, b, c, unit, max(relative_error(p[i], b, c) for p in perturbed))
         return ResultCheck(name, tuple(getattr(b, "shape", ())), str(getattr(b, "dtype", type(b).__name__)).removeprefix("torch."), found)
 
-    leaves = tree_flatten_with_path(eager)[0]
-    ours, theirs = tree_leaves(output), tree_leaves(exact)
-    if len(ours) != len(leaves):
-        wrong = Comparison(float("inf"), 0.0, 0.0, f"{len(ours)} results where eager has {len(leaves)}")
-        return CallCheck((ResultCheck("results", (), "", wrong),), output, arguments, own.random)
-    results = [judge(f"output{keystr(path)}", i, a, b, c) for i, ((path, b), a, c) in enumerate(zip(leaves, ours, theirs))]
+    leaves = tree_flatten_with_path(expected)[0]
+    made, theirs = tree_leaves(output), tree_leaves(exact)
+    if len(made) != len(leaves):
+        wrong = Comparison(float("inf"), 0.0, 0.0, f"{len(made)} results where eager has {len(leaves)}")
+        return CallCheck((ResultCheck("results", (), "", wrong),), output, before, own.random)
+    results = [judge(f"output{keystr(path)}", i, a, b, c) for i, ((path, b), a, c) in enumerate(zip(leaves, made, theirs))]
     results += [judge(f"{name}, written to", -1, t, own.read(t), wide.read(t)) for name, t in written]
-    return CallCheck(tuple(results), output, arguments, own.random)
+    return CallCheck(tuple(results), output, before, own.random)
 
 
-def check_kernels(compiled: Any, arguments: tuple[Tensor, ...] | None, stop: bool = False) -> list[KernelCheck]:
-    """Every kernel call of the compiled model's program; with ``stop`` up to the first that is off.
+@contextmanager
+def _random_state(state: list[Tensor], device: torch.device) -> Iterator[None]:
+    """While this lasts random numbers are those of a moment before."""
+    with torch.random.fork_rng(devices=[device.index or 0] if device.type == "cuda" else []):
+        torch.random.set_rng_state(state[0])
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(state[1], device)
+        yield
 
-    CheckError where its calls cannot be told apart, or are several programs'.
+
+def check_kernels(compiled: Any, args: tuple, kwargs: dict[str, Any], stop: bool = False) -> list[KernelCheck]:
+    """Every kernel call of the compiled model's programs; with ``stop`` up to the first that is off.  Only a model with eager
+    operations between its programs is called, and then what it writes to is changed.
+
+    CheckError where the calls cannot be told apart.
     """
-    if len(compiled.programs) != 1 or arguments is None:
-        raise CheckError(f"the model is {len(compiled.programs)} programs with eager operations between them")
-    found: list[KernelCheck] = []
-    for one in Tracer(compiled.program, compiled.device).run(arguments):
-        found.append(one)
-        if stop and not one.right:
-            break
+    return [k for _, k in trace(programs_of(compiled, args, kwargs), compiled.device, stop)]
+
+
+def programs_of(compiled: Any, args: tuple, kwargs: dict[str, Any]) -> list[tuple[Program, tuple[Tensor, ...]]]:
+    """The programs that a call runs, with the arguments of each one's ``@main``."""
+    regions = _regions(compiled)
+    if regions is None:
+        tensors = compiled.program.signature.arguments_of(args, kwargs)
+        return [(compiled.program, tuple(t.detach().to(compiled.device).contiguous().clone() for t in tensors))]
+    return record(regions, lambda: compiled(*args, **kwargs))
+
+
+def trace(programs: list[tuple[Program, tuple[Tensor, ...]]], device: torch.device, stop: bool = False) -> list[tuple[Tracer, KernelCheck]]:
+    """Every kernel call of the programs in order, with the Tracer of its program."""
+    found: list[tuple[Tracer, KernelCheck]] = []
+    tracers: dict[int, Tracer] = {}
+    for program, arguments in programs:
+        if id(program) not in tracers:
+            tracers[id(program)] = Tracer(program, device)
+        tracer = tracers[id(program)]
+        for one in tracer.run(arguments):
+            found.append((tracer, one))
+            if stop and not one.right:
+                return found
     return found
 
 
-def explain_wrong(compiled: Any, call: CallCheck) -> str:
-    """The message of a CheckError: the first result that is off, and the first kernel that is."""
+def _regions(compiled: Any) -> list[Region] | None:
+    """The regions of a model with eager operations between its programs; None for one that is one program."""
+    if hasattr(compiled, "region"):
+        return [compiled.region]
+    return [region for _, region in compiled.regions] if hasattr(compiled, "regions") else None
+
+
+def explain_wrong(call: CallCheck, programs: Callable[[], list[tuple[Program, tuple[Tensor, ...]]]], device: torch.device) -> str:
+    """The message of a CheckError: the first result that is off, and the first kernel that is.  ``programs`` are those that the call
+    ran, with their arguments; getting them may run it again, so what it wrote is taken back before and after."""
     first = next(r for r in call.results if not r.right)
     text = f"{first.comparison.problem} (eager's own error {first.comparison.eager_error:.2e})"
     if call.random:
         text += "; the model draws random numbers, which need not be those that eager draws"
-    return f"{text}. {find_kernel(compiled, call.arguments)}"
+    call.restore()
+    try:
+        return f"{text}. {find_kernel(programs(), device)}"
+    finally:
+        call.restore()
 
 
-def find_kernel(compiled: Any, arguments: tuple[Tensor, ...] | None) -> str:
+def find_kernel(programs: list[tuple[Program, tuple[Tensor, ...]]], device: torch.device) -> str:
     """A sentence about where a wrong result begins."""
     try:
-        kernels = check_kernels(compiled, arguments, stop=True)
-    except CheckError as error:
+        kernels = [k for _, k in trace(programs, device, stop=True)]
+    except (CheckError, InputError) as error:
         return f"Which kernel is off could not be told: {error}"
     unknown = [k for k in kernels if k.comparison is None]
     if kernels and not kernels[-1].right:
@@ -127,9 +182,11 @@ def find_kernel(compiled: Any, arguments: tuple[Tensor, ...] | None) -> str:
         return found + (f"; before it, {len(unknown)} calls could not be checked" if unknown else "")
     if unknown:
         return f"No kernel was found to be off, but @{unknown[0].kernel} could not be checked: {unknown[0].note}"
+    if len(programs) != 1:
+        return "Every kernel computes what its IR says: it is the IR of one of the compiled pieces, or what lies between them"
     from inferno.runtime.stage_check import find_stage
 
-    return f"Every kernel computes what its IR says; {find_stage(compiled, arguments)}"
+    return f"Every kernel computes what its IR says; {find_stage(*programs[0], device)}"
 
 
 def check_first_call(compiled: Any, model: Callable) -> Any:
@@ -143,12 +200,9 @@ def check_first_call(compiled: Any, model: Callable) -> Any:
             return plain(args, kwargs)
         busy[0] = True
         try:
-            before = _state(compiled, args, kwargs)
             found = check_call(compiled, model, args, kwargs)
             if not found.right:
-                for tensor, value in before:
-                    tensor.copy_(value)
-                raise CheckError(explain_wrong(compiled, found))
+                raise CheckError(explain_wrong(found, lambda: programs_of(compiled, args, kwargs), compiled.device))
         finally:
             busy[0] = False
         compiled._fast = fast
@@ -161,34 +215,12 @@ def check_first_call(compiled: Any, model: Callable) -> Any:
     return compiled
 
 
-def _state(compiled: Any, args: tuple, kwargs: dict[str, Any]) -> list[tuple[Tensor, Tensor]]:
-    """The tensors that a call writes to, each with a copy."""
-    tensors = compiled.program.signature.arguments_of(args, kwargs)
-    written = [tensors[r.target] for r in compiled.program.signature.results if r.kind == "mutation"]
-    return [(t, t.detach().clone()) for t in written]
-
-
-def _arguments(compiled: Any, args: tuple, kwargs: dict[str, Any], mode: Isolated) -> tuple[Tensor, ...] | None:
-    """The arguments of the program's ``@main``, as the kernels need them; copies of those that the call writes to."""
-    program = getattr(compiled, "program", None)
-    if program is None or program.signature is None:
-        return None
-    tensors = program.signature.arguments_of(args, kwargs)
-    device = compiled.device
-    ready = [t.detach().to(device).contiguous() for t in tensors]
-    return tuple(r.clone() if mode.wrote(t) and r.data_ptr() == t.data_ptr() else r for r, t in zip(ready, tensors))
-
-
-def _written(compiled: Any, args: tuple, kwargs: dict[str, Any], mode: Isolated) -> list[tuple[str, Tensor]]:
-    """The inputs, parameters and buffers that eager writes to, by name."""
-    found: list[tuple[str, Tensor]] = []
+def _held(compiled: Any, args: tuple, kwargs: dict[str, Any]) -> list[tuple[str, Tensor]]:
+    """The tensors that a call may write to, by name: inputs, parameters and buffers."""
     program = getattr(compiled, "program", None)
     if program is not None and program.signature is not None:
-        tensors = program.signature.arguments_of(args, kwargs)
-        found = [(a.name, t) for a, t in zip(program.signature.arguments, tensors)]
-    else:
-        found = [(keystr(path), t) for path, t in tree_flatten_with_path((args, kwargs))[0] if isinstance(t, Tensor)]
-    return [(name, t) for name, t in found if mode.wrote(t)]
+        return [(a.name, t) for a, t in zip(program.signature.arguments, program.signature.arguments_of(args, kwargs))]
+    return [(keystr(path), t) for path, t in tree_flatten_with_path((args, kwargs))[0] if isinstance(t, Tensor)]
 
 
 def _fresh(value: Any, tensors: list[Tensor]) -> Any:

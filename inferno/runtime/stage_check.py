@@ -4,12 +4,12 @@ Each stage's text is evaluated as a PyTorch program in float64; the first that d
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from inferno.runtime.module import constants_of
+from inferno.runtime.program import Program
 from inferno.runtime.trace import evaluate
 from inferno.runtime.workers import pool
 
@@ -17,9 +17,8 @@ from inferno.runtime.workers import pool
 _SAME = 1e-5
 
 
-def find_stage(compiled: Any, arguments: Sequence[Tensor]) -> str:
+def find_stage(program: Program, arguments: Sequence[Tensor], device: torch.device) -> str:
     """A clause that says which stage, or which pass, changes what the program computes."""
-    program, device = compiled.program, compiled.device
     held = [s for s in ("linalg", "fused", "scheduled") if s in program.stages]
     if len(held) < 2:
         return "the IR of the stages was not kept, so where it goes wrong cannot be told"
@@ -39,7 +38,7 @@ def find_stage(compiled: Any, arguments: Sequence[Tensor]) -> str:
     return f"the stages linalg to scheduled agree: it is {launched}"
 
 
-def _find_pass(program: Any, arguments: Sequence[Tensor], constants: list[Tensor], expected: list[Tensor], device: torch.device) -> str:
+def _find_pass(program: Program, arguments: Sequence[Tensor], constants: list[Tensor], expected: list[Tensor], device: torch.device) -> str:
     """The first pass after which the program computes something else; "" if that cannot be told."""
     fused = pool().run("fusing the program again", "fuse", text=program.stages["linalg"], target=program.target.name, record=True)
     for record in fused.passes:

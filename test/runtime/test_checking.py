@@ -58,7 +58,7 @@ def test_every_kernel_is_held_against_its_pytorch_program(counted):
     model, x, compiled = counted
     call = check_call(compiled, model, (x,), {})
     assert call.right and [r.name for r in call.results] == ["output['probability']", "output['best']", "count, written to"]
-    kernels = check_kernels(compiled, call.arguments)
+    kernels = check_kernels(compiled, (x,), {})
     assert [k.kernel for k in kernels] and all(k.comparison is not None and k.right for k in kernels), kernels
 
 
@@ -143,3 +143,41 @@ def test_isolated_runs_leave_everything_as_it_was():
     for a, b, c in zip(eager, exact, call()):
         assert torch.equal(a, c) and b.dtype is torch.float64
         torch.testing.assert_close(b.float(), c)
+
+
+def test_a_model_in_pieces_names_the_kernel():
+    model, x = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 8)).eval(), torch.randn(9, 24)
+
+    def pieces(x):
+        y = model(x)
+        return torch.linalg.matrix_exp(y[:8] * 0.1).exp().sum(0) + 1
+
+    compiled = inferno.compile(pieces, (x,), target="cpu", check=True)
+    assert compiled.fallbacks
+    torch.testing.assert_close(compiled(x), pieces(x))
+    call = check_call(compiled, pieces, (x,), {})
+    assert call.right
+    kernels = check_kernels(compiled, (x,), {})
+    assert len(kernels) > 3 and all(k.comparison is not None and k.right for k in kernels), kernels
+
+    scope = compiled.region.run.__globals__
+    original = scope["segment_1"]
+    scope["segment_1"] = lambda *tensors: [t * 1.01 for t in original(*tensors)]
+    with pytest.raises(inferno.CheckError, match="error .* over the bound .*Every kernel computes what its IR says: it is the IR of one of"):
+        check_first_call(compiled, pieces)(x)
+
+
+def test_graphs_of_torch_compile():
+    torch._dynamo.reset()
+    layer = nn.Linear(8, 4)
+
+    @torch.compile(backend="inferno", options={"check": True, "target": "cpu"})
+    def step(x):
+        return torch.relu(layer(x)).pow(2).sum()
+
+    x = torch.randn(5, 8)
+    loss = step(x)
+    loss.backward()
+    expected = torch.relu(layer(x)).pow(2).sum()
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(layer.weight.grad, torch.autograd.grad(expected, layer.weight)[0])
