@@ -127,26 +127,38 @@ def run_model(name: str, way: str, device: str) -> dict[str, Any]:
 
 
 def _pieces(compiled: Any, way: str) -> dict[str, Any]:
-    """How many kernels there are, and what runs in eager."""
-    return {"kernels": len(compiled.program.kernels), "fallbacks": []}
+    """What became of the one model that this process has compiled."""
+    import inferno
+
+    stats = inferno.stats()
+    if way == "inferno.compile" and not stats.graphs:  # in one piece or several, not through Dynamo
+        report = compiled.explain()
+        return {"graphs": 1, "segments": report.segments, "kernels": len(report.rows), "eager": len(report.fallbacks), "fallbacks": list(report.fallbacks)}
+    try:
+        fallbacks = list(inferno.explain(compiled).fallbacks)
+    except inferno.InputError:  # Dynamo's graphs are not found behind every decorator
+        fallbacks = []
+    return {"graphs": stats.graphs, "segments": stats.segments, "kernels": stats.kernels, "eager": stats.fallbacks, "fallbacks": fallbacks}
 
 
 def _row(result: dict[str, Any]) -> str:
     numbers = f"{result['kernels']} kernels, {result['seconds']} s, error {result['error_found']:.1e}" if "error_found" in result else ""
-    whole = f", {len(result['fallbacks'])} pieces in eager" if result.get("fallbacks") else ""
+    counts = ("graphs", "segments", "eager")
+    whole = f", graphs, segments, in eager: {[result[k] for k in counts]}" if [result.get(k) for k in counts] not in ([1, 1, 0], [None] * 3) else ""
     return f"{result['name']} by {result['way']} on {result['device']}: {result['status']}{whole}; {numbers} {result.get('error', '').strip()[-300:]}"
 
 
 def table(results: list[dict[str, Any]]) -> str:
     """The results as a table in Markdown, and their counts."""
-    lines = ["| model | way | device | result | kernels | in eager | seconds | error | eager's |", "|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| model | way | device | result | kernels | graphs | segments | in eager | seconds | error | eager's |", "|---|---|---|---|---|---|---|---|---|---|---|"]
     for r in results:
         numbers = [f"{r[k]:.1e}" if k in r else "" for k in ("error_found", "error_of_eager")]
-        cells = [r["name"], r["way"], r["device"], r["status"], r.get("kernels", ""), len(r.get("fallbacks", ())), r.get("seconds", ""), *numbers]
+        counts = [r.get(k, "") for k in ("kernels", "graphs", "segments", "eager", "seconds")]
+        cells = [r["name"], r["way"], r["device"], r["status"], *counts, *numbers]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     ran = [r for r in results if r["status"] != "missing"]
     right = [r for r in ran if r["status"] == "right"]
-    whole = [r for r in right if not r["fallbacks"]]
+    whole = [r for r in right if r["graphs"] == 1 and not r["eager"]]
     return "\n".join([*lines, "", f"{len(right)} of {len(ran)} right, {len(whole)} of them whole"])
 
 
