@@ -45,6 +45,7 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
             "runs, or for a GPU by target="
         )
     tensors, weights = _weights(program.signature)
+    strides = _strides(program.signature, weights)
     blobs: dict[str, bytes] = {}
     kernels = [_kernel_to_data(k, i, blobs) for i, k in enumerate(program.kernels.values())]
     for i, (_, _, data) in enumerate(program.constants):
@@ -63,6 +64,7 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
         "constants": [{"element": element, "shape": list(shape)} for element, shape, _ in program.constants],
         "stages": list(program.stages) if ir else [],
         "seconds": compiled.compile_seconds,
+        "strides": strides,
         "tensors": {name: digest(tensor) for name, tensor in tensors.items()},
     }
     text = json.dumps(content, allow_nan=False).encode()
@@ -105,6 +107,19 @@ def _weights(signature: Signature) -> tuple[dict[str, Tensor], dict[int, str]]:
                         f"a package keeps no tensors that overlap in part: clone one of them"
                     )
     return tensors, names
+
+
+def _strides(signature: Signature, names: dict[int, str]) -> dict[str, list[int]]:
+    """Strides of the tensors that an output is a view of, where they are not row-major: the view's are counted in them."""
+    found = {}
+    for i in sorted({v.argument for v in signature.views} & names.keys()):
+        argument = signature.arguments[i]
+        tensor = argument.table[argument.key]
+        if not tensor.is_contiguous():
+            if not torch.ops.aten.is_non_overlapping_and_dense(tensor):
+                raise PackageError(f"{names[i]}: an output is a view of it, and its memory has gaps or overlaps; make it contiguous")
+            found[names[i]] = list(tensor.stride())
+    return found
 
 
 def _kernel_to_data(kernel: Kernel, number: int, blobs: dict[str, bytes]) -> dict[str, Any]:

@@ -31,8 +31,9 @@ from inferno.targets.resources import Resources
 _READERS = 8  # threads that read and check tensors: SHA-256 goes at 1.5 GB/s on one core, disks and links are faster
 
 
-def load(path: str | os.PathLike, device: torch.device | str | None = None) -> CompiledModule:
-    """The compiled module of a package, with its weights on ``device``: by default the current CUDA device.
+def load(path: str | os.PathLike, device: torch.device | str | None = None, cuda_graphs: bool = False) -> CompiledModule:
+    """The compiled module of a package, with its weights on ``device``: by default the current CUDA device.  ``cuda_graphs`` as
+    ``inferno.compile`` has it.
 
     With a device that is no GPU, ``ir()`` and ``explain()`` work and calls raise a LaunchError.  Named tuples and dataclasses
     among the inputs are tuples and dictionaries here; among the outputs dataclasses are ``Record``s.
@@ -51,7 +52,7 @@ def load(path: str | os.PathLike, device: torch.device | str | None = None) -> C
         device = torch.device("cuda", torch.cuda.current_device())
     try:
         with safetensors.safe_open(path, framework="pt", device="cpu") as file:
-            return _load(file, device)
+            return _load(file, device, cuda_graphs)
     except (PackageError, OSError) as error:
         raise PackageError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     except safetensors.SafetensorError as error:
@@ -60,7 +61,7 @@ def load(path: str | os.PathLike, device: torch.device | str | None = None) -> C
         raise PackageError(f"{path}: it is damaged: {error}") from error
 
 
-def _load(file: Any, device: torch.device) -> CompiledModule:
+def _load(file: Any, device: torch.device, cuda_graphs: bool) -> CompiledModule:
     content = _content(file)
     target = _target(content["target"])
     if device.type == "cuda" and not runs(target, target_of(device)):
@@ -73,7 +74,10 @@ def _load(file: Any, device: torch.device) -> CompiledModule:
         raise PackageError("it is damaged: its tensors are not those that it lists")
     weights, blobs = _read_tensors(file, listed, device)
     try:
-        return _build(content, target, weights, blobs, device)
+        for name, strides in content["strides"].items():
+            weights[name] = _strided(weights[name], strides)
+        program = _build(content, target, weights, blobs)
+        return CompiledModule(program, device, float(content["seconds"]), interpret=True, cuda_graphs=cuda_graphs)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise PackageError(f"it is damaged: {type(error).__name__}: {error}") from error
 
@@ -95,7 +99,7 @@ def _content(file: Any) -> dict[str, Any]:
         content = json.loads(bytes(tensor.numpy()))
     except (ValueError, RecursionError) as error:
         raise PackageError(f"it is damaged: its program is not JSON: {error}") from error
-    needed = {"target", "plan", "signature", "kernels", "constants", "stages", "seconds", "tensors"}
+    needed = {"target", "plan", "signature", "kernels", "constants", "stages", "seconds", "strides", "tensors"}
     if type(content) is not dict or needed - content.keys():
         raise PackageError("it is damaged: its program is not whole")
     return content
@@ -125,7 +129,17 @@ def _read_tensors(file: Any, listed: dict[str, Any], device: torch.device) -> tu
     return weights, {n.removeprefix(OURS): b for n, b in found.items() if n.startswith(OURS)}
 
 
-def _build(content: dict[str, Any], target: Target, weights: dict[str, Tensor], blobs: dict[str, bytes], device: torch.device) -> CompiledModule:
+def _strided(tensor: Tensor, strides: Any) -> Tensor:
+    """The tensor with strides that are a dense order of its dimensions."""
+    expected = 1
+    for size, stride in sorted(zip(tensor.shape, strides), key=lambda d: (d[1], d[0])):
+        if type(stride) is not int or (stride != expected and size > 1):
+            raise PackageError(f"it is damaged: a tensor of shape {tuple(tensor.shape)} has strides {strides!r:.60}")
+        expected *= size
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+def _build(content: dict[str, Any], target: Target, weights: dict[str, Tensor], blobs: dict[str, bytes]) -> Program:
     plan = plan_from_dict(content["plan"])
     check_plan(plan)
     signature = signature_from_data(content["signature"], weights)
@@ -133,8 +147,7 @@ def _build(content: dict[str, Any], target: Target, weights: dict[str, Tensor], 
     kernels = [_kernel_from_data(k, i, blobs) for i, k in enumerate(content["kernels"])]
     _check_fit(plan, signature, constants, kernels)
     stages = {_stage(s): blobs[f"stages/{s}"].decode() for s in content["stages"]}
-    program = Program(signature, target, stages, {k.name: k for k in kernels}, constants, [], plan)
-    return CompiledModule(program, device, float(content["seconds"]), interpret=True)
+    return Program(signature, target, stages, {k.name: k for k in kernels}, constants, [], plan)
 
 
 def _stage(name: Any) -> str:
@@ -164,7 +177,11 @@ def _check_fit(plan: Plan, signature: Signature, constants: list, kernels: Itera
             raise PackageError(f"a constant of {shape} {element} has {len(data)} bytes")
         wanted.append((shape, dtype))
     _same([(b.shape, b.element) for b in plan.arguments], wanted, "arguments")
-    _same([(o.shape, o.element) for o in plan.outputs], [(r.shape, r.dtype) for r in signature.results], "results")
+    # Where eager has other strides, the plan's result has its dimensions in another order.
+    moved = [r.strides is not None for r in signature.results] + [False] * len(plan.outputs)
+    order = lambda shape, i: sorted(shape) if moved[i] else shape  # noqa: E731
+    planned = [(order(o.shape, i), o.element) for i, o in enumerate(plan.outputs)]
+    _same(planned, [(order(r.shape, i), r.dtype) for i, r in enumerate(signature.results)], "results")
     known = {k.code for k in kernels if k.ptx or k.cubin}
     for step in plan.steps:
         if not isinstance(step, Launch):

@@ -16,7 +16,7 @@ from typing import Any
 
 from inferno.errors import PlanError
 from inferno.runtime.plan import Buffer, Launch, Plan, TensorMap
-from inferno.symbolic import Apply, Symbol
+from inferno.symbolic import Apply, Size, Symbol
 
 KIND = "is"
 ELEMENT_BYTES = {
@@ -81,7 +81,7 @@ def reader(type_: Any) -> Reader:
 
 
 def _dataclass_reader(class_: type) -> Reader:
-    hints = typing.get_type_hints(class_)
+    hints = typing.get_type_hints(class_, localns={"Size": Size})
     own = [f for f in fields(class_) if f.init]
     readers: dict[str, Reader] = {}  # made at the first use, since a class may hold itself
     needed = {f.name for f in own if f.default is MISSING and f.default_factory is MISSING}

@@ -3,7 +3,10 @@
 import ast
 import inspect
 import re
-from collections.abc import Mapping
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
 from typing import Any
 
 import torch
@@ -15,7 +18,6 @@ from inferno.runtime.plan_data import reader, to_data
 from inferno.runtime.tree_data import decode_constant, decode_tree, encode_constant, encode_tree
 from inferno.symbolic import Size
 
-_SHAPE = reader(tuple[int | Size, ...])
 _KINDS = ("input", "parameter", "buffer", "constant")
 _MOST_GUARD = 10_000  # characters; no guard that torch makes comes near
 
@@ -23,21 +25,9 @@ _MOST_GUARD = 10_000  # characters; no guard that torch makes comes near
 def signature_to_data(signature: Signature, weights: Mapping[int, str]) -> dict[str, Any]:
     """The signature as data; ``weights`` names the tensor of each argument that is no input."""
     return {
-        "arguments": [
-            {"name": a.name, "kind": a.kind, "shape": to_data(a.shape), "dtype": encode_constant(a.dtype, a.name)["dtype"],
-             **({"weight": weights[i]} if i in weights else {})}
-            for i, a in enumerate(signature.arguments)
-        ],
-        "results": [
-            {"kind": r.kind, "target": r.target, "shape": to_data(r.shape), "dtype": encode_constant(r.dtype, f"result {i}")["dtype"],
-             **({"strides": list(r.strides)} if r.strides else {})}
-            for i, r in enumerate(signature.results)
-        ],
-        "views": [
-            {"argument": v.argument, "result": v.result, "whole": v.whole, "shape": list(v.shape), "strides": list(v.strides),
-             "offset": v.offset, "dtype": encode_constant(v.dtype, "a view")["dtype"], "base": list(v.base)}
-            for v in signature.views
-        ],
+        "arguments": [{**_encode(a), **({"weight": weights[i]} if i in weights else {})} for i, a in enumerate(signature.arguments)],
+        "results": [_encode(r) for r in signature.results],
+        "views": [_encode(v) for v in signature.views],
         "inputs": encode_tree(signature.input_spec, "the inputs"),
         "leaves": [
             {"argument": v} if is_tensor else {"constant": encode_constant(v, f"argument {name}")}
@@ -64,11 +54,12 @@ def signature_from_data(data: Any, weights: dict[str, Tensor]) -> Signature:
 def _read(data: Any, weights: dict[str, Tensor]) -> Signature:
     arguments = tuple(_argument(a, weights) for a in data["arguments"])
     results = tuple(_result(r, arguments) for r in data["results"])
-    inputs, outputs = decode_tree(data["inputs"], plain=True), decode_tree(data["outputs"])
     outs = [r for r in results if r.kind == "output"]
-    leaves = tuple((True, _index(v["argument"], arguments)) if "argument" in v else (False, decode_constant(v["constant"])) for v in data["leaves"])
     views = tuple(_view(v, arguments, outs) for v in data["views"])
-    output_leaves = tuple((True, _index(v["result"], (*outs, *views))) if "result" in v else (False, decode_constant(v["constant"])) for v in data["output_leaves"])
+    inputs, outputs = decode_tree(data["inputs"], plain=True), decode_tree(data["outputs"])
+    leaves = tuple((True, _index(v["argument"], arguments)) if "argument" in v else (False, decode_constant(v["constant"])) for v in data["leaves"])
+    made = [*outs, *views]
+    output_leaves = tuple((True, _index(v["result"], made)) if "result" in v else (False, decode_constant(v["constant"])) for v in data["output_leaves"])
     names = tuple(_text(n) for n in data["leaf_names"])
     given = [i for is_tensor, i in leaves if is_tensor]
     if sorted(given) != [i for i, a in enumerate(arguments) if a.kind == "input"]:
@@ -78,7 +69,8 @@ def _read(data: Any, weights: dict[str, Tensor]) -> Signature:
     if tree_kinds(inputs) != (tuple, (tuple, dict)):
         raise ValueError("its inputs are not arguments by position and by name")
     guards = tuple(check_guard(g) for g in data["guards"])
-    return Signature(arguments, results, leaves, names, inputs, output_leaves, outputs, _parameters_from_data(data["parameters"]), guards, views)
+    parameters = _parameters_from_data(data["parameters"])
+    return Signature(arguments, results, leaves, names, inputs, output_leaves, outputs, parameters, guards, views)
 
 
 def tree_kinds(spec: Any) -> tuple:
@@ -87,55 +79,62 @@ def tree_kinds(spec: Any) -> tuple:
     return spec.type, tuple(c.type for c in children)
 
 
+def _encode(part: Argument | Result | View) -> dict[str, Any]:
+    """A part of a signature, but for where an argument's tensor is held."""
+    held = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in ("table", "key")}
+    return {name: encode_constant(v, name)["dtype"] if isinstance(v, torch.dtype) else to_data(v) for name, v in held.items()}
+
+
+@cache
+def _readers(class_: type) -> dict[str, Callable[[Any, str], Any]]:
+    hints = typing.get_type_hints(class_, localns={"Size": Size})
+    return {f.name: _dtype if hints[f.name] is torch.dtype else reader(hints[f.name]) for f in fields(class_) if f.name not in ("table", "key")}
+
+
+def _decode(class_: type, data: dict[str, Any], **held: Any) -> Any:
+    return class_(**{name: read(data[name], name) for name, read in _readers(class_).items()}, **held)
+
+
 def _argument(data: Any, weights: dict[str, Tensor]) -> Argument:
-    kind, shape, dtype = data["kind"], _SHAPE(data["shape"], "shape"), _dtype(data["dtype"])
-    if kind not in _KINDS:
-        raise ValueError(f"an argument is of kind {kind!r:.40}")
-    name = _text(data["name"])
-    if kind == "input":
-        return Argument(name, kind, shape, dtype)
+    made = _decode(Argument, data)
+    if made.kind not in _KINDS:
+        raise ValueError(f"an argument is of kind {made.kind!r:.40}")
+    if made.kind == "input":
+        return made
     key = _text(data["weight"])
     if key not in weights:
         raise ValueError(f"it wants a tensor {key!r}, which is not there")
     found = weights[key]
-    if tuple(found.shape) != shape or found.dtype is not dtype:
-        raise ValueError(f"tensor {key!r} is {tuple(found.shape)} {found.dtype}, expected {shape} {dtype}")
-    return Argument(name, kind, shape, dtype, weights, key)
+    if tuple(found.shape) != made.shape or found.dtype is not made.dtype:
+        raise ValueError(f"tensor {key!r} is {tuple(found.shape)} {found.dtype}, expected {made.shape} {made.dtype}")
+    return _decode(Argument, data, table=weights, key=key)
 
 
 def _result(data: Any, arguments: tuple[Argument, ...]) -> Result:
-    kind, target = data["kind"], data["target"]
-    if kind not in ("output", "mutation") or type(target) is not int or (kind == "mutation" and not 0 <= target < len(arguments)):
-        raise ValueError(f"a result is of kind {kind!r:.40} for argument {target!r:.20}")
-    shape = _SHAPE(data["shape"], "shape")
-    return Result(kind, target, shape, _dtype(data["dtype"]), _strides(data["strides"], shape) if "strides" in data else None)
+    made = _decode(Result, data)
+    if made.kind not in ("output", "mutation") or (made.kind == "mutation" and not 0 <= made.target < len(arguments)):
+        raise ValueError(f"a result is of kind {made.kind!r:.40} for argument {made.target!r:.20}")
+    if made.strides is not None:
+        _check_strides(made.shape, made.strides)
+    return made
 
 
-def _view(data: Any, arguments: tuple[Argument, ...], outputs: list[Result]) -> View:
-    argument, result, whole, offset = data["argument"], data["result"], data["whole"], data["offset"]
-    if type(argument) is not int or type(result) is not int or not isinstance(whole, bool) or type(offset) is not int:
-        raise ValueError(f"an output is a view of {argument!r:.20} and {result!r:.20} from {offset!r:.20} on")
-    if not (0 <= argument < len(arguments) and result == -1 or argument == -1 and 0 <= result < len(outputs)):
-        raise ValueError(f"an output is a view of argument {argument} and result {result}")
-    shape = _SHAPE(data["shape"], "shape")
-    return View(
-        argument, result, whole, shape, _strides(data["strides"], shape), offset, _dtype(data["dtype"]), tuple(map(_natural, data["base"])),
-    )
+def _view(data: Any, arguments: tuple[Argument, ...], outs: list[Result]) -> View:
+    """A view; that it lies in its tensor's memory is checked at the call."""
+    made = _decode(View, data)
+    if (made.argument >= 0) == (made.result >= 0):
+        raise ValueError("a view is of an argument and of a result, or of neither")
+    _index(max(made.argument, made.result), arguments if made.argument >= 0 else outs)
+    _check_strides(made.shape, made.strides)
+    return made
 
 
-def _strides(data: Any, shape: tuple) -> tuple[int, ...]:
-    if not isinstance(data, list) or len(data) != len(shape) or any(not isinstance(n, int) for n in shape):
-        raise ValueError(f"strides {data!r:.100} for the shape {shape}")
-    return tuple(map(_natural, data))
+def _check_strides(shape: tuple, strides: tuple) -> None:
+    if len(shape) != len(strides) or any(type(s) is not int or s < 0 for s in (*shape, *strides)):
+        raise ValueError(f"strides {strides} of shape {shape}")
 
 
-def _natural(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"a stride is {value!r:.20}")
-    return value
-
-
-def _dtype(name: Any) -> torch.dtype:
+def _dtype(name: Any, where: str = "") -> torch.dtype:
     return decode_constant({"dtype": name})
 
 

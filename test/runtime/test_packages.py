@@ -394,3 +394,35 @@ def test_constants_of_the_compiler_come_along(tmp_path):
     refused(rewrite(path, tmp_path / "a", lambda content, *_: content["constants"][0].update(shape=[5])), "a constant of (5,) i32 has 24 bytes")
     refused(rewrite(path, tmp_path / "b", lambda content, *_: content["constants"][0].update(element="object")), "KeyError")
     refused(rewrite(path, tmp_path / "c", lambda content, *_: content.update(constants=[])), "its plan has 2 arguments, and its signature 1")
+
+
+def test_outputs_that_are_views_come_back(tmp_path):
+    class Views(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Parameter(torch.randn(6, 4).t())
+
+        def forward(self, x):
+            y = (x @ self.table).t()
+            return y, y[1:], x[:, 1], self.table[2:], x
+
+    model, x = Views(), torch.randn(5, 4)
+    compiled = inferno.compile(model, (x,), target="sm_90a")
+    path = tmp_path / "net.inferno"
+    compiled.save(path)
+    ours, theirs = inferno.load(path, device="cpu").program.signature, compiled.program.signature
+    assert ours.results == theirs.results and ours.views == theirs.views and len(ours.views) >= 3
+    y = torch.randn(theirs.results[0].shape)
+    built = [s.build_output(s.add_views([r.as_eager(y) for r in s.results], s.arguments_of((x,), {}))) for s in (ours, theirs)]
+    for a, b in zip(*built):
+        assert torch.equal(a, b) and a.stride() == b.stride()
+    assert built[0][4] is x
+    for change, says in (
+        (lambda c: c["signature"]["views"][0].update(argument=9, result=-1), "number 9 of"),
+        (lambda c: c["signature"]["views"][0].update(argument=0, result=0), "of an argument and of a result, or of neither"),
+        (lambda c: c["signature"]["views"][0].update(strides=[-1] * len(c["signature"]["views"][0]["shape"])), "strides (-1"),
+        (lambda c: c["signature"]["views"][0].update(whole=1), "expected bool"),
+        (lambda c: c["signature"]["output_leaves"][-1].update(result=55), "number 55 of"),
+        (lambda c: c["strides"].update(table=[1, 1]), "has strides"),
+    ):
+        refused(rewrite(path, tmp_path / "changed", lambda content, *_, change=change: change(content)), says)
