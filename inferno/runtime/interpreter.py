@@ -5,11 +5,14 @@ the driver once a launch: 1 us each.
 """
 
 import ctypes
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from inferno.runtime.host import EARLY, ERROR, STEP, STREAM
 from inferno.runtime.parameters import ENCODE, Layout, Parameters
-from inferno.runtime.plan import Plan
+from inferno.runtime.plan import Plan, at_sizes
+from inferno.runtime.plan_data import check_plan
 
 
 class Config(ctypes.Structure):
@@ -22,6 +25,7 @@ class Config(ctypes.Structure):
 
 
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+_KEPT = 16  # sizes of a plan whose launches are kept; making them again takes some 20 us a launch
 
 
 def interpreter(
@@ -31,8 +35,42 @@ def interpreter(
     return _Interpreter(Layout(plan, result_words), functions, _LAUNCH(launch), ENCODE(encode), early).run
 
 
+def sized_interpreter(
+    plan: Plan, functions: Sequence[int], launch: int, encode: int, result_words: dict[int, int], early: bool,
+) -> Callable[[tuple[int, ...]], Callable[[int], None]]:
+    """For a plan whose sizes vary: the function of the symbols' values that gives ``interpreter``'s.
+
+    A launch of no blocks is none.  The plan may come from a file, so its numbers are checked for each of the sizes: PlanError.
+    """
+    names = [s.name for s in plan.symbols]
+    entries = _LAUNCH(launch), ENCODE(encode)
+    kept: OrderedDict[tuple[int, ...], Callable[[int], None]] = OrderedDict()
+
+    def at(values: tuple[int, ...]) -> Callable[[int], None]:
+        found = kept.pop(values, None)
+        if found is None:
+            fixed = at_sizes(plan, dict(zip(names, values)))
+            numbers = [i for i, step in enumerate(fixed.steps) if 0 not in step.grid]
+            fixed = replace(fixed, steps=tuple(fixed.steps[i] for i in numbers))
+            check_plan(fixed)
+            found = _Interpreter(Layout(fixed, result_words), [functions[i] for i in numbers], *entries, early, numbers).run
+        kept[values] = found  # the one used last is the last; each step is atomic, and two threads may both make one
+        while len(kept) > _KEPT:
+            try:
+                kept.popitem(last=False)
+            except KeyError:
+                break
+        return found
+
+    return at
+
+
 class _Interpreter:
-    def __init__(self, layout: Layout, functions: Sequence[int], launch: Callable, encode: Callable, early: bool) -> None:
+    def __init__(
+        self, layout: Layout, functions: Sequence[int], launch: Callable, encode: Callable, early: bool, numbers: Sequence[int] | None = None,
+    ) -> None:
+        """``numbers``: what the steps are called where one fails."""
+        self._numbers = range(len(functions)) if numbers is None else numbers
         self.layout, self.functions, self.early = layout, functions, early
         self._launch, self._encode = launch, encode
         self._state = ctypes.c_int64 * layout.words
@@ -57,7 +95,7 @@ class _Interpreter:
                 if error:
                     break
         if error:
-            state[ERROR], state[STEP] = error, step
+            state[ERROR], state[STEP] = error, self._numbers[step]
         self._contexts.append(context)
 
 
@@ -81,4 +119,4 @@ class _Context(Parameters):
             config.stream = stream
 
 
-__all__ = ["Config", "interpreter"]
+__all__ = ["Config", "interpreter", "sized_interpreter"]

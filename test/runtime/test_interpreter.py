@@ -7,10 +7,12 @@ import threading
 import pytest
 from fake_driver import FakeDriver
 
+from inferno.errors import PlanError
 from inferno.mlir import ExecutionEngine, ir, new_context
 from inferno.runtime.host import ARGUMENTS, ERROR, STEP, STREAM, WORKSPACE, host_program
-from inferno.runtime.interpreter import interpreter
+from inferno.runtime.interpreter import interpreter, sized_interpreter
 from inferno.runtime.plan import Buffer, Launch, Output, Plan, Scalar, TensorMap
+from inferno.symbolic import Symbol, ceildiv, size_of
 
 ARGUMENT, OTHER, SCRATCH, RESULT = (
     Buffer("argument", 0, (64, 64), "bf16"), Buffer("argument", 1, (8,), "f32"), Buffer("workspace", 512, (64,), "f32"),
@@ -132,3 +134,36 @@ def test_numbers_are_parameters_too():
     plan = Plan((Launch("k::k", (1, 1, 1), (32, 1, 1), (1, 1, 1), 0, (Scalar(77), ARGUMENT, Scalar(2**40))),), (ARGUMENT,), (), 0)
     call(interpreter(plan, [0x11], driver.launch, driver.encode, {}, True), [16])
     assert driver.launches[0][-1] == [77, 16, 2**40]
+
+
+def sized_plan(workspace) -> Plan:
+    """A kernel over n rows of 64, by a tensor map, and one that copies what is behind them in the workspace."""
+    n = size_of(Symbol("s0", 0, 4096))
+    x, scratch = Buffer("argument", 0, (n, 64), "bf16"), Buffer("workspace", ceildiv(128 * n, 256) * 256, (n,), "f32")
+    rows = TensorMap(x, (64, n), (2, 128), (64, 8), "bf16", 128, 256)
+    steps = (
+        Launch("a::a", (ceildiv(n, 8), 1, 1), (128, 1, 1), (1, 1, 1), 0, (rows, scratch, Scalar(n))),
+        Launch("b::b", (1, 1, 1), (32, 1, 1), (1, 1, 1), 0, (Scalar(2 * n + 1),)),
+    )
+    return Plan(steps, (x,), (), workspace(n), (Symbol("s0", 0, 4096),))
+
+
+def test_sizes_that_vary():
+    driver = FakeDriver({0x11: 3, 0x22: 1}, launch_fails_at=3)
+    at = sized_interpreter(sized_plan(lambda n: ceildiv(128 * n, 256) * 256 + 256 * n), [0x11, 0x22], driver.launch, driver.encode, {}, True)
+    assert at((20,)) is at((20,))
+    call(at((20,)), [16], workspace=0x10000)
+    assert [(x[0], x[1][0], x[-1]) for x in driver.launches] == [(0x11, 3, [0, 0x10000 + 2560, 20]), (0x22, 1, [41])]
+    assert driver.maps[0][2] == [64, 20]
+    assert call(at((0,)), [16])[ERROR] == 0  # no rows, no blocks
+    assert [(x[0], x[-1]) for x in driver.launches[2:]] == [(0x22, [1])]
+    state = call(at((0,)), [16])
+    assert (state[ERROR], state[STEP]) == (719, 1)
+
+
+def test_sizes_at_which_a_plan_does_not_fit_together_are_refused():
+    driver = FakeDriver({0x11: 3, 0x22: 1})
+    at = sized_interpreter(sized_plan(lambda n: 4096), [0x11, 0x22], driver.launch, driver.encode, {}, True)
+    call(at((4,)), [16])
+    with pytest.raises(PlanError, match="400 bytes at 12800 are not in a workspace of 4096"):
+        at((100,))
