@@ -16,15 +16,26 @@ def maps(op: ir.Operation) -> list[ir.AffineMap]:
 
 def kinds(op: ir.Operation) -> list[str]:
     """The kind of each loop, PARALLEL or REDUCTION."""
-    return [str(k) for k in op.attributes["iterator_types"]]
+    texts: dict[ir.Attribute, str] = {}  # printing an attribute costs ten times what finding an equal one does
+    found = []
+    for kind in op.attributes["iterator_types"]:
+        text = texts.get(kind)
+        if text is None:
+            text = texts[kind] = str(kind)
+        found.append(text)
+    return found
 
 
 def inputs(op: ir.Operation) -> list[ir.Value]:
-    return list(op.opview.inputs)
+    return list(op.operands)[: _input_count(op)]
 
 
 def outputs(op: ir.Operation) -> list[ir.Value]:
-    return list(op.opview.outputs)
+    return list(op.operands)[_input_count(op) :]
+
+
+def _input_count(op: ir.Operation) -> int:
+    return op.attributes["operandSegmentSizes"][0]
 
 
 def body(op: ir.Operation) -> ir.Block:
@@ -68,14 +79,14 @@ def knows_sizes(op: ir.Operation) -> bool:
 def is_elementwise(op: ir.Operation | None) -> bool:
     """All loops parallel, results written once each (their maps are permutations), nothing read from ``outs``."""
     return (
-        is_generic(op) and all(k == PARALLEL for k in kinds(op)) and not reads_outputs(op)
-        and all(dims(m) is not None and len(m.results) == m.n_dims for m in maps(op)[len(inputs(op)) :])
+        is_generic(op) and all(m.is_permutation for m in maps(op)[_input_count(op) :]) and not reads_outputs(op)
+        and all(k == PARALLEL for k in kinds(op))
     )
 
 
 def reads_outputs(op: ir.Operation) -> bool:
     """Whether the body uses the old values of ``outs``."""
-    arguments = list(body(op).arguments)[len(inputs(op)) :]
+    arguments = list(body(op).arguments)[_input_count(op) :]
     return any(True for a in arguments for _ in a.uses)
 
 
@@ -174,9 +185,11 @@ def use_count(value: ir.Value) -> int:
 
 def only_user(value: ir.Value) -> ir.Operation | None:
     """The one operation that uses ``value``, however often; None if there are none or several."""
-    found: list[ir.Operation] = []
+    found: ir.Operation | None = None
     for use in value.uses:
         op = use.owner.operation
-        if op not in found:
-            found.append(op)
-    return found[0] if len(found) == 1 else None
+        if found is None:
+            found = op
+        elif op != found:  # a mask is read by every layer: no need to look at all of them
+            return None
+    return found
