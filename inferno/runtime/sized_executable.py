@@ -10,8 +10,8 @@ from torch import Tensor
 from inferno.errors import CompileError, LaunchError
 from inferno.runtime import driver
 from inferno.runtime.host import ARGUMENTS, ERROR, STEP, host_program
-from inferno.runtime.interpreter import interpreter
-from inferno.runtime.plan import Launch, Plan, at_sizes
+from inferno.runtime.interpreter import sized_interpreter
+from inferno.runtime.plan import Launch, Plan
 from inferno.runtime.sizes import size_reader
 from inferno.symbolic import as_python
 
@@ -21,8 +21,9 @@ class SizedGpuExecutable:
 
     def __init__(
         self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype], early: bool, interpret: bool = False,
+        cuda_graphs: bool = False,
     ) -> None:
-        """As ``GpuExecutable``'s."""
+        """As ``GpuExecutable``'s.  With ``cuda_graphs`` too the launches are made at every call: they depend on its sizes."""
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self._plan = plan
@@ -34,17 +35,20 @@ class SizedGpuExecutable:
         self._read = size_reader([a.shape for a in plan.arguments], plan.symbols)
         self._names = [s.name for s in plan.symbols]
         self._sizes = sizes_function(plan, self._fresh)
-        self._result_words = {i: ARGUMENTS + count + n for n, i in enumerate(self._fresh)}
+        result_words = {i: ARGUMENTS + count + n for n, i in enumerate(self._fresh)}
         self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self._fresh) + len(plan.symbols))
         self._new = [o.result for o in plan.outputs] == self._fresh
         with torch.cuda.device(self.device):
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
-            self._functions = [driver.function(modules[s.kernel.split("::")[0]], s.kernel.split("::")[1], s.shared) for s in plan.steps]
+            functions = [driver.function(modules[s.kernel.split("::")[0]], s.kernel.split("::")[1], s.shared) for s in plan.steps]
         self._modules = modules
-        self._entry = driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")
-        self._early = early
-        self._native = None if interpret else self._compile(host_program(plan, self._functions, *self._entry, self._result_words, early))
+        entry = driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")
+        if interpret:
+            self._at = sized_interpreter(plan, functions, *entry, result_words, early)
+        else:
+            native = self._compile(host_program(plan, functions, *entry, result_words, early))
+            self._at = lambda values: native
 
     def _compile(self, text: str) -> Callable[[int], None]:
         from inferno.mlir import ExecutionEngine, ir, new_context  # which a package does without
@@ -53,12 +57,6 @@ class SizedGpuExecutable:
             self._engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
             self._engine.initialize()
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup("run"))
-
-    def _interpreter(self, values: tuple[int, ...]) -> Callable[[int], None]:
-        plan = at_sizes(self._plan, dict(zip(self._names, values)))
-        kept = [i for i, s in enumerate(plan.steps) if 0 not in s.grid]
-        part = Plan(tuple(plan.steps[i] for i in kept), plan.arguments, plan.outputs, plan.workspace_bytes)
-        return interpreter(part, [self._functions[i] for i in kept], *self._entry, self._result_words, self._early)
 
     def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these arguments, which must be on the device, contiguous, 16-byte aligned, of sizes that the program takes."""
@@ -79,7 +77,7 @@ class SizedGpuExecutable:
         )
         base = ctypes.addressof(state)
         state[0], state[1] = base + 8, base  # the engine's entry wants a pointer to a pointer to the argument
-        (self._native or self._interpreter(values))(base)
+        self._at(values)(base)
         if state[ERROR]:
             step = self._plan.steps[state[STEP]]
             raise LaunchError(f"launching {step.kernel} for sizes {dict(zip(self._names, values))}: {driver.describe(state[ERROR])}")
