@@ -34,11 +34,12 @@ def fuse_elementwise(module: ir.Module) -> None:
 
 def _fuse(op, rewriter) -> bool:
     consumer = op.operation
-    if not knows_sizes(consumer) or is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer):
+    producers = [(number, value, owner(value)) for number, value in enumerate(inputs(consumer))]
+    producers = [p for p in producers if is_elementwise(p[2])]
+    if not producers or not knows_sizes(consumer) or is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer):
         return True
-    for number, value in enumerate(inputs(consumer)):
-        producer = owner(value)
-        if not is_elementwise(producer) or not knows_sizes(producer) or not _pays(producer, value):
+    for number, value, producer in producers:
+        if not knows_sizes(producer) or not _pays(producer, value):
             continue
         new = fuse(producer, consumer, number, rewriter)
         if new is None:
