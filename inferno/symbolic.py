@@ -6,6 +6,7 @@ says whether two sizes are *known* to be equal.  An order is decided by the symb
 for it raises ``Undecided``, so that code that was written for numbers refuses what it does not understand instead of guessing.
 """
 
+import ast
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -178,7 +179,28 @@ def bounds(value: Int) -> tuple[int, int]:
             products = [x * y for x in (least, most) for y in ends]
             least, most = min(products), max(products)
         low, high = low + least, high + most
+    constant, rest = _above_least(value)
+    low = max(low, constant) if all(c >= 0 for c in rest) else low
+    high = min(high, constant) if all(c <= 0 for c in rest) else high
     return max(low, -UNBOUNDED), min(high, UNBOUNDED)
+
+
+def _above_least(value: Size) -> tuple[int, list[int]]:
+    """The polynomial in what each atom has above its least value: its constant, and the coefficients of the other terms.  Terms
+    that cancel each other, as in ``8*a*b - 8*b``, do so here: what is above is never negative."""
+    found: dict[Monomial, int] = {}
+    for monomial, coefficient in value.terms:
+        products: dict[Monomial, int] = {(): coefficient}
+        for atom in monomial:
+            least = atom.low if isinstance(atom, Symbol) else atom.bounds[0]
+            grown: dict[Monomial, int] = {}
+            for m, c in products.items():
+                grown[m] = grown.get(m, 0) + c * least
+                grown[_sorted((*m, atom))] = grown.get(_sorted((*m, atom)), 0) + c
+            products = grown
+        for m, c in products.items():
+            found[m] = found.get(m, 0) + c
+    return found.pop((), 0), list(found.values())
 
 
 def divisor(value: Int) -> int:
@@ -365,6 +387,31 @@ def as_python(value: Int) -> str:
         value, lambda s: s.name, lambda a, b: f"({a} + {b})", lambda a, b: f"{a} * {b}",
         lambda kind, a, b: f"({a} // max({b}, 1))" if kind == "floordiv" else f"{kind}({a}, {b})", str,
     )
+
+
+def from_python(text: str, symbols: Mapping[str, Symbol]) -> Int:
+    """The inverse of ``as_python``; UnsupportedOperation for other text."""
+    def read(node: ast.expr) -> Int:
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        if isinstance(node, ast.Name) and node.id in symbols:
+            return size_of(symbols[node.id])
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult, ast.FloorDiv)):
+            a, b = read(node.left), read(node.right)
+            return a + b if isinstance(node.op, ast.Add) else a * b if isinstance(node.op, ast.Mult) else floordiv(a, b)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max") and len(node.args) == 2:
+            return _extreme(node.func.id, *map(read, node.args))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -read(node.operand)
+        raise UnsupportedOperation(f"a size is {text}, which is not understood")
+
+    return read(ast.parse(text, mode="eval").body)
+
+
+def has_extreme(value: Int) -> bool:
+    """Whether a minimum or a maximum is part of a size."""
+    atoms = [a for m, _ in _terms(value) for a in m if isinstance(a, Apply)]
+    return any(a.kind != "floordiv" or has_extreme(a.a) or has_extreme(a.b) for a in atoms)
 
 
 @dataclass(frozen=True)

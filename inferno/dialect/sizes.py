@@ -3,6 +3,7 @@
 ``inferno.symbols`` on a function lists its symbols before they are arguments; after that each is an ``index`` argument with
 ``inferno.symbol`` (its name), ``inferno.range``, ``inferno.divisor`` and ``inferno.hint``.  ``inferno.sizes`` on an argument is
 an affine map without dimensions from the symbols, in order, to the argument's sizes: ``affine_map<()[s0, s1] -> (s0, s1, 768)>``.
+Sizes that no such map can hold, minima and maxima, are text: ``["min(s0, s1)", "768"]``.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from inferno.errors import UnsupportedOperation
-from inferno.symbolic import Int, Symbol, build, floordiv, size_of
+from inferno.symbolic import Int, Symbol, as_python, build, floordiv, from_python, has_extreme, size_of
 
 SYMBOLS, SYMBOL, RANGE, DIVISOR, HINT = "inferno.symbols", "inferno.symbol", "inferno.range", "inferno.divisor", "inferno.hint"
 SIZES = "inferno.sizes"
@@ -36,13 +37,13 @@ def symbols_attribute(symbols: Sequence[Symbol]) -> ir.ArrayAttr:
     return ir.ArrayAttr.get([ir.DictAttr.get(symbol_attributes(s)) for s in symbols])
 
 
-def sizes_attribute(shape: Sequence[Int], symbols: Sequence[Symbol]) -> ir.AffineMapAttr:
-    """The sizes as expressions of ``symbols``; UnsupportedOperation for those that an affine map cannot hold."""
+def sizes_attribute(shape: Sequence[Int], symbols: Sequence[Symbol]) -> ir.AffineMapAttr | ir.ArrayAttr:
+    """The sizes as expressions of ``symbols``."""
+    if any(has_extreme(s) for s in shape):
+        return ir.ArrayAttr.get([ir.StringAttr.get(as_python(s)) for s in shape])
     numbers = {s: i for i, s in enumerate(symbols)}
 
     def apply(kind: str, a: ir.AffineExpr, b: ir.AffineExpr) -> ir.AffineExpr:
-        if kind != "floordiv":
-            raise UnsupportedOperation(f"an argument's size is a {kind}imum of sizes")
         return ir.AffineExpr.get_floor_div(a, b)
 
     exprs = [
@@ -54,6 +55,9 @@ def sizes_attribute(shape: Sequence[Int], symbols: Sequence[Symbol]) -> ir.Affin
 
 def read_sizes(attribute: ir.Attribute, symbols: Sequence[Symbol]) -> tuple[Int, ...]:
     """The inverse of ``sizes_attribute``."""
+    if isinstance(attribute, ir.ArrayAttr):
+        named = {s.name: s for s in symbols}
+        return tuple(from_python(ir.StringAttr(s).value, named) for s in attribute)
     return tuple(_read(e, symbols) for e in ir.AffineMapAttr(attribute).value.results)
 
 

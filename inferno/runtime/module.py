@@ -140,9 +140,12 @@ def make_executable(
     if device.type != "cuda" or not runs(program.target, target_of(device)):
         return None
     from inferno.runtime.executable import GpuExecutable
+    from inferno.runtime.sized_executable import SizedGpuExecutable
 
     binaries = {k.code: k.cubin or k.ptx.encode() for k in program.kernels.values() if k.ptx}
-    return GpuExecutable(program.launch_plan(), binaries, device, dtypes, program.target.early_launch, interpret, cuda_graphs)
+    plan = program.launch_plan()
+    executable = SizedGpuExecutable if plan.symbols else GpuExecutable
+    return executable(plan, binaries, device, dtypes, program.target.early_launch, interpret, cuda_graphs)
 
 
 def _fast_call(compiled: CompiledModule) -> Any:

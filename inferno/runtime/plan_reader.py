@@ -45,7 +45,7 @@ class _Reader:
 
     def number(self, attribute: ir.Attribute) -> Int:
         """A number, or an expression of the symbols."""
-        return read_sizes(attribute, self.symbols)[0] if isinstance(attribute, ir.AffineMapAttr) else _integer(attribute)
+        return read_sizes(attribute, self.symbols)[0] if not isinstance(attribute, ir.IntegerAttr) else _integer(attribute)
 
     def step(self, op: ir.Operation) -> Launch | LibraryCall:
         parameters = tuple(self._parameter(v) for v in op.operands)

@@ -1,0 +1,57 @@
+"""Programs whose sizes vary, on a GPU: compiled once, right for every size, by the generators of choice."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.export import Dim
+
+import inferno
+from checks import check
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+from dynamic_cases import CASES
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right_for_every_size(name):
+    torch.manual_seed(0)
+    model, inputs, dynamic_shapes, sizes = CASES[name]()
+    model = model.cuda() if isinstance(model, torch.nn.Module) else model
+    if name == "positions":
+        pytest.skip("it makes a tensor on the CPU")
+    on_gpu = lambda each: tuple(t.cuda() for t in inputs(*each))  # noqa: E731
+    made = inferno.compile(model, on_gpu(sizes[0]), dynamic_shapes=dynamic_shapes, fallback=False)
+    for each in [*sizes, sizes[0]]:
+        found = check(made, model, on_gpu(each))
+        assert found.right, f"{each}: {found}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_transformer_layer(dtype):
+    torch.manual_seed(0)
+    model = torch.nn.TransformerEncoderLayer(128, 4, 512, batch_first=True, activation="gelu", dropout=0.0).cuda().to(dtype).eval()
+    dims = ({0: Dim("b", min=1, max=64), 1: Dim("s", min=1, max=4096)},)
+    inputs = lambda b, s: (torch.randn(b, s, 128, device="cuda", dtype=dtype),)  # noqa: E731
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        made = inferno.compile(model, inputs(4, 100), dynamic_shapes=dims, fallback=False)
+        for each in [(4, 100), (1, 1), (1, 7), (3, 64), (2, 513), (1, 2000)]:
+            found = check(made, model, inputs(*each))
+            assert found.right, f"{each}: {found}"
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+
+
+def test_calls_are_captured_in_a_graph():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.LayerNorm(64)).cuda().eval()
+    made = inferno.compile(model, (torch.randn(8, 64, device="cuda"),), dynamic_shapes=({0: Dim("n", min=1, max=4096)},), fallback=False)
+    x = torch.randn(77, 64, device="cuda")
+    with torch.no_grad():
+        expected = made(x)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = made(x)
+        graph.replay()
+    assert torch.equal(result, expected)

@@ -1,0 +1,115 @@
+"""``dynamic_shapes=``: one compiled module for every size, on the CPU."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.export import Dim
+
+import inferno
+from checks import check
+from inferno.errors import InputError
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+from dynamic_cases import CASES
+
+
+def compiled(name):
+    model, inputs, dynamic_shapes, sizes = CASES[name]()
+    return inferno.compile(model, inputs(*sizes[0]), dynamic_shapes=dynamic_shapes, target="cpu", fallback=False), model, inputs, sizes
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right_for_every_size(name):
+    torch.manual_seed(0)
+    made, model, inputs, sizes = compiled(name)
+    assert "tensor<?x" in made.ir("fused")
+    for each in [*sizes, sizes[0]]:
+        found = check(made, model, inputs(*each))
+        assert found.right, f"{each}: {found}"
+
+
+def test_a_size_out_of_range():
+    made, *_ = compiled("linear")
+    with pytest.raises(InputError, match=r"argument x, dimension 0: expected a size from 1 to 4096, got 4097"):
+        made(torch.randn(4097, 1, 16))
+    with pytest.raises(InputError, match=r"argument x, dimension 1: expected a size from 1 to 4096, got 0"):
+        made(torch.randn(1, 0, 16))
+    with pytest.raises(InputError, match=r"argument x, dimension 2: expected 16, got 15"):
+        made(torch.randn(3, 5, 15))
+    with pytest.raises(InputError, match=r"argument x: expected 3 dimensions"):
+        made(torch.randn(5, 16))
+    with pytest.raises(InputError, match=r"argument x: expected a tensor"):
+        made("x")
+
+
+def test_sizes_that_do_not_fit_each_other():
+    made, *_ = compiled("elementwise")
+    with pytest.raises(InputError, match=r"argument y, dimension 0: expected 4, because of the size of argument x, dimension 0, got 5"):
+        made(torch.randn(4, 7), torch.randn(5, 7))
+    made, *_ = compiled("multiples")
+    with pytest.raises(InputError, match=r"argument x, dimension 0: expected 2\*s0, which 5 is for no s0"):
+        made(torch.randn(5, 3))
+
+
+def test_what_was_assumed_when_capturing_is_checked():
+    model = lambda x, y: x[: y.shape[0]] + y  # noqa: E731
+    made = inferno.compile(
+        model, (torch.randn(7, 3), torch.randn(5, 3)), dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO}), target="cpu", fallback=False,
+    )
+    x, y = torch.randn(90, 3), torch.randn(90, 3)
+    assert torch.equal(made(x, y[:40]), model(x, y[:40]))
+    with pytest.raises(InputError, match="must hold, where"):
+        made(x[:30], y)
+
+
+def test_inputs_of_any_strides():
+    made, model, *_ = compiled("layer norm")
+    x = torch.randn(9, 4, 48).transpose(0, 1)
+    torch.testing.assert_close(made(x), model(x))
+
+
+def test_a_buffer_written_in_place():
+    class Cache(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(4))
+
+        def forward(self, x):
+            self.total += x.sum(0)
+            return x * self.total
+
+    ours, theirs = Cache(), Cache()
+    made = inferno.compile(ours, (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n", min=1, max=99)},), target="cpu", fallback=False)
+    for n in (3, 1, 50):
+        x = torch.randn(n, 4)
+        torch.testing.assert_close(made(x), theirs(x))
+        torch.testing.assert_close(ours.total, theirs.total)
+
+
+def test_memory_is_that_of_the_sizes():
+    """Workspace and results are computed for each size: the plan holds expressions, and buffers share memory."""
+    made, *_ = compiled("attention")
+    plan = made.program.launch_plan()
+    at = [_bytes(plan, b, s) for b, s in ((1, 8), (2, 8), (4, 64))]
+    assert at[0] < at[1] < at[2]
+    separate = sum(-(-v // 256) * 256 for v in _temporaries(plan, 4, 64))
+    assert at[2] < separate
+
+
+def _bytes(plan, batch: int, length: int) -> int:
+    from inferno.runtime.plan import at_sizes
+
+    return at_sizes(plan, {"s0": batch, "s1": length}).workspace_bytes
+
+
+def _temporaries(plan, batch: int, length: int) -> list[int]:
+    from inferno.runtime.plan import Buffer, Launch, at_sizes
+
+    made = at_sizes(plan, {"s0": batch, "s1": length})
+    written = {}
+    for step in made.steps:
+        if isinstance(step, Launch) and isinstance(step.parameters[-1], Buffer) and step.parameters[-1].place == "workspace":
+            written[step.kernel, step.parameters[-1].index] = 4 * torch.Size(step.parameters[-1].shape).numel()
+    return list(written.values())
