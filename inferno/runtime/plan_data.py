@@ -10,12 +10,12 @@ import re
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
 from inferno.errors import PlanError
-from inferno.runtime.plan import Buffer, Launch, Plan, TensorMap
+from inferno.runtime.plan import Buffer, Launch, Plan, TensorMap, at_sizes
 from inferno.symbolic import Apply, Size, Symbol
 
 KIND = "is"
@@ -189,8 +189,15 @@ def _short(data: Any) -> str:
 
 def check_plan(plan: Plan, gpu: bool = True) -> None:
     """PlanError if the plan's numbers do not fit each other: a buffer outside its memory, an argument or result that does not
-    exist, a launch that no GPU has, a tensor map beyond its buffer.  Sizes that are no plain number are left to the call."""
+    exist, a launch that no GPU has, a tensor map beyond its buffer.  Of sizes that vary the example's are checked."""
     _Check(plan).run(gpu)
+    try:
+        example = at_sizes(plan, {s.name: s.hint for s in plan.symbols})
+    except KeyError as error:
+        raise PlanError(f"plan: a size is of {error}, which is not among its symbols") from error
+    if plan.symbols:
+        steps = tuple(s for s in example.steps if not isinstance(s, Launch) or 0 not in s.grid)
+        _Check(replace(example, steps=steps)).run(gpu)
 
 
 class _Check:

@@ -426,3 +426,25 @@ def test_outputs_that_are_views_come_back(tmp_path):
         (lambda c: c["strides"].update(table=[1, 1]), "has strides"),
     ):
         refused(rewrite(path, tmp_path / "changed", lambda content, *_, change=change: change(content)), says)
+
+
+def test_sizes_that_vary_come_back(tmp_path):
+    net = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64)).eval()
+    shapes = ({0: torch.export.Dim("rows", min=1, max=512)},)
+    compiled = inferno.compile(net, (torch.randn(8, 64),), target="sm_90a", dynamic_shapes=shapes)
+    path = tmp_path / "net.inferno"
+    compiled.save(path)
+    ours, theirs = inferno.load(path, device="cpu").program, compiled.program
+    assert ours.launch_plan() == theirs.launch_plan() and len(ours.launch_plan().symbols) == 1
+    assert [a.shape for a in ours.signature.arguments] == [a.shape for a in theirs.signature.arguments]
+    assert [r.shape for r in ours.signature.results] == [r.shape for r in theirs.signature.results]
+    text = json.dumps(ours.launch_plan().as_dict())
+    for before, after, says in (
+        ('"s0"', '"print()"', "a symbol is called 'print()'"),
+        ('"symbols": [', '"symbols": [], "source": [', "unknown field 'source'"),
+        ('"floordiv"', '"eval"', "a size is made by 'eval'"),
+    ):
+        assert before in text
+        change = lambda content, *_, a=before, b=after: content.update(plan=json.loads(text.replace(a, b)))  # noqa: E731
+        refused(rewrite(path, tmp_path / "changed", change), says)
+    refused(rewrite(path, tmp_path / "changed", lambda content, *_: content["plan"].pop("symbols") and None), "a size is of")
