@@ -14,15 +14,20 @@ from inferno.capture.refusal import refusals
 from inferno.errors import CaptureError, CompileError, InputError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
+from inferno.runtime.cache import open_cache
 from inferno.runtime.device import find_device, target_of
 from inferno.runtime.dynamo import DynamoModule
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.piecewise import PiecewiseModule
 from inferno.runtime.recall import capture_key, recall, remember
 from inferno.runtime.region import build_region
+from inferno.runtime.workers import pool
 from inferno.target import find_target
 
 log = logging.getLogger(__name__)
+
+# A worker that is started for each so many nodes of an exported graph has work: BERT-base's 450 make 18 kernels, TinyLlama's 1500 make 43.
+_NODES = 30
 
 
 def compile(
@@ -139,6 +144,8 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
         if program is not None:
             log.info("from the cache: %d kernels for %s", len(program.kernels), target.name)
             return CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
+        if key or not open_cache():  # there is something to compile, unless only the capture was not kept
+            pool().warm(1 + len(exported.program.graph.nodes) // _NODES)
         captured = exported.capture()
     except (CaptureError, UnsupportedOperation) as error:
         if not options.fallback or isinstance(model, torch.export.ExportedProgram):

@@ -36,3 +36,20 @@ def test_a_crash_is_an_error_and_the_pool_goes_on(pool):
     with pytest.raises(WorkerDied, match=r"the doomed one.*signal 9"):
         pool.run("the doomed one", "run", text=MODULE, pipeline="cse")
     assert pool.run("test", "run", text=MODULE, pipeline="cse")
+
+
+def test_workers_can_be_started_before_their_work():
+    pool = Pool(2)
+    try:
+        pool.warm(5)
+        assert len(pool._idle) == 2
+        pool.run("test", "run", text=MODULE, pipeline="cse")
+        pool.warm(2)
+        assert len(pool._idle) == 2
+        pool._idle[-1]._process.kill()
+        with pytest.raises(WorkerDied):
+            pool.run("test", "run", text=MODULE, pipeline="cse")
+        pool.warm(2)
+        assert len(pool._idle) == 2
+    finally:
+        pool.close()
