@@ -8,9 +8,13 @@ numbers, collectives, writes) keep their order.
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch.fx import Graph, Node
+
+aten = torch.ops.aten
+_SIZES = {aten.sym_size.int, aten.sym_stride.int, aten.sym_numel.default, aten.sym_storage_offset.default}
 
 # Where a graph has eager pieces, a compiled piece of fewer operations is not worth a segment's call (2 us): eager runs it as fast.
 _LEAST_OPERATIONS = 2
@@ -32,6 +36,13 @@ class Part:
     graph: Graph
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
+
+    @property
+    def varies(self) -> bool:
+        """Whether a size of an input varies, or an input is a size."""
+        examples = [n.meta["val"] for n in self.inputs]
+        numbers = [s for e in examples for s in (e.shape if isinstance(e, torch.Tensor) else (e,))]
+        return any(isinstance(s, torch.SymInt) for s in numbers)
 
 
 def partition(graph: Graph, refused: Mapping[Node, str]) -> list[Piece]:
@@ -58,25 +69,44 @@ def is_view(node: Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
 
 
+def is_number(node: Node) -> bool:
+    """Whether the node computes a size from sizes, or reads one off a tensor."""
+    if node.op != "call_function" or not isinstance(node.meta.get("val"), (torch.SymInt, int)):
+        return False
+    return not isinstance(node.target, torch._ops.OpOverload) or node.target in _SIZES
+
+
 def is_free(node: Node, refused: Mapping[Node, str]) -> bool:
-    """Whether the readers of ``node`` make it: a view, or an element of what an operation returned."""
+    """Whether the readers of ``node`` make it: a view, an element of what an operation returned, or a size."""
     if node in refused or not node.all_input_nodes:
         return False
-    return is_view(node) or node.target is operator.getitem
+    return is_view(node) or node.target is operator.getitem or is_number(node)
 
 
 def dense_order(value: torch.Tensor) -> tuple[int, ...] | None:
-    """The order of dimensions, outermost first, in which a tensor is dense; None if it has gaps or overlaps."""
+    """The order of dimensions, outermost first, in which a tensor is dense; None if it has gaps or overlaps.
+
+    Of sizes that vary only what is known of all of them counts; torch learns no guard from being asked."""
     sizes, strides = value.shape, value.stride()
-    if value.is_contiguous():
+    if not any(isinstance(n, torch.SymInt) for n in (*sizes, *strides)) and value.is_contiguous():
         return tuple(range(len(sizes)))
-    order = sorted(range(len(sizes)), key=lambda i: (-strides[i], i))
-    step = 1
+    order = sorted(range(len(sizes)), key=lambda i: (-_example(strides[i]), i))
+    step: Any = 1
     for i in reversed(order):
-        if sizes[i] != 1 and strides[i] != step:
+        size, stride = _expression(sizes[i]), _expression(strides[i])
+        if size != 1 and stride != step:
             return None
-        step *= sizes[i]
+        step = step * size
     return tuple(order)
+
+
+def _example(size: int | torch.SymInt) -> int:
+    """What a size was in the example."""
+    return size if isinstance(size, int) else size.node.shape_env.guarding_hint_or_throw(size.node.expr)
+
+
+def _expression(size: int | torch.SymInt) -> Any:
+    return size if isinstance(size, int) else size.node.expr
 
 
 def extract(piece: Piece, graph: Graph, refused: Mapping[Node, str]) -> Part:
@@ -163,15 +193,30 @@ def _wanted(piece: Piece, graph: Graph, refused: Mapping[Node, str]) -> list[Nod
         if node in inside or (node.op != "output" and is_free(node, refused)):
             continue
         for value in node.all_input_nodes:
-            base = base_of(value, refused)
-            if (base.args[0] if base.target is operator.getitem else base) in inside:
-                wanted[base] = None
+            for base in _bases(value, refused):
+                if (base.args[0] if base.target is operator.getitem else base) in inside:
+                    wanted[base] = None
     return list(wanted)
+
+
+def _bases(value: Node, refused: Mapping[Node, str]) -> list[Node]:
+    """The values that are no free ones, of which ``value`` is made."""
+    base = base_of(value, refused)
+    if base is value and not is_number(value):
+        return [value]
+    found, todo = {}, [value]
+    while todo:
+        node = todo.pop()
+        if base_of(node, refused) is node and not (is_number(node) and is_free(node, refused)):
+            found[node] = None
+        else:
+            todo += node.all_input_nodes
+    return list(found)
 
 
 def base_of(value: Node, refused: Mapping[Node, str]) -> Node:
     """The tensor that ``value`` is a view of, or itself."""
-    while is_free(value, refused):
+    while is_free(value, refused) and not is_number(value):
         source = value.args[0]
         if value.target is operator.getitem and not (is_free(source, refused) and is_view(source)):
             break
@@ -240,14 +285,14 @@ class _Extraction:
         order = dense_order(example) if isinstance(example, torch.Tensor) else None
         if order is not None and order != tuple(range(len(order))):
             inverse = [order.index(i) for i in range(len(order))]
-            self.copies[value] = self._call(torch.ops.aten.permute.default, (node, inverse), value.meta, example)
+            self.copies[value] = self._call(aten.permute.default, (node, inverse), value.meta, example)
 
     def _dense(self, value: Node) -> Node:
         example, node = value.meta["val"], self.copies[value]
         order = dense_order(example)
         if order is None or order == tuple(range(len(order))):
             return node
-        return self._call(torch.ops.aten.permute.default, (node, list(order)), value.meta, example.permute(order))
+        return self._call(aten.permute.default, (node, list(order)), value.meta, example.permute(order))
 
     def _call(self, target: object, args: tuple, meta: dict, value: torch.Tensor) -> Node:
         node = self.graph.call_function(target, args)

@@ -8,6 +8,8 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from inferno.capture.partition import is_number
+
 aten = torch.ops.aten
 
 _NAMESPACES = ("aten", "prims", "quantized_decomposed")
@@ -52,7 +54,7 @@ def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
     for node in graph.nodes:
         if node.op in ("call_module", "call_method"):
             found[node] = "it is a call of Python"
-        elif node.op == "call_function" and node.target is not operator.getitem and node.target not in CHECKS:
+        elif node.op == "call_function" and node.target is not operator.getitem and node.target not in CHECKS and not is_number(node):
             reason = _foreign(node) or refusal(node) or _operands(node, device)
             if reason:
                 found[node] = reason
@@ -88,7 +90,10 @@ def _operands(node: Node, device: torch.device) -> str | None:
         if value.device != device:
             return f"its result is on {value.device}"
     for operand in node.all_input_nodes:
-        for value in _tensors(operand.meta.get("val")):
+        example = operand.meta.get("val")
+        if isinstance(example, (torch.SymFloat, torch.SymBool)) or (isinstance(example, torch.SymInt) and free_unbacked_symbols(example)):
+            return "its operand is a number that depends on the data"
+        for value in _tensors(example):
             if free_unbacked_symbols(value):
                 return "its operand's shape depends on the data"
             if value.device != device and not (value.device.type == "cpu" and value.dim() == 0):

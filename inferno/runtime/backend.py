@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
 from inferno.capture.specialise import specialise, varies
-from inferno.errors import OptionError
+from inferno.errors import InfernoError, OptionError
 from inferno.options import Options, make_options
 from inferno.runtime import stats
 from inferno.runtime.build import build_text
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 MODES = {
     "default": {}, "reduce-overhead": {"cuda_graphs": True}, "max-autotune": {"cuda_graphs": True}, "max-autotune-no-cudagraphs": {},
 }
-# Graphs whose sizes vary are compiled for each of so many sizes; beyond that their operations run one by one.
+# Graphs that do not compile for every size are compiled for each of so many; beyond that their operations run one by one.
 _MOST_SIZES = 64
 
 
@@ -77,14 +77,20 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
 def _compile(options: Options, regions: list, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
     """One ATen graph as a function of the list of its inputs, which it empties."""
     with _disable_current_modes():  # AOTAutograd's fake tensors are active: a segment's own are real
-        run = _Sizes(graph, options, regions, kind) if varies(graph) else compile_graph(graph, options, regions, kind).run
+        try:
+            run = compile_graph(graph, options, regions, kind).run
+        except InfernoError as error:
+            if not varies(graph):
+                raise
+            log.info("not for every size, so for each that comes: %s", error)
+            run = _Sizes(graph, options, regions, kind)
     boxed = lambda values: run(values)  # noqa: E731  (AOTAutograd marks it)
     boxed._boxed_call = True
     return boxed
 
 
 def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str) -> Region:
-    """The region of a graph whose sizes are numbers; it is added to ``regions``."""
+    """The region of a graph; it is added to ``regions``."""
     begin = time.perf_counter()
     device = _device(graph)
     target = find_target(options.target) if options.target else target_of(device)
@@ -107,7 +113,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
 
 
 class _Sizes:
-    """A graph whose sizes vary: compiled for the sizes of each call, once."""
+    """A graph whose sizes vary, and that does not compile for all of them: compiled for the sizes of each call, once."""
 
     def __init__(self, graph: GraphModule, options: Options, regions: list, kind: str) -> None:
         self._graph, self._options, self._regions, self._kind = graph, options, regions, kind

@@ -7,7 +7,7 @@ drops each tensor after its last use.  What turns out not to compile is found by
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -20,14 +20,17 @@ from inferno.capture.capture import lower_graph
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
 from inferno.capture.refusal import refusals
-from inferno.errors import CompileError, InfernoError, NoLowering, UnsupportedOperation
+from inferno.capture.take_sizes import Source, take_sizes
+from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
 from inferno.runtime.region_text import write_region
 from inferno.runtime.segment import Segment
+from inferno.runtime.sized_segment import SizedSegment
 
 log = logging.getLogger(__name__)
 
 _THREADS = 8  # they only wait for workers
+_NO_LOWERING = "it has no lowering to linalg"
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def build_region(
 
     ``build(text)`` makes a program of a ``torch`` module; ``attributes(name)`` gives what ``get_attr`` nodes name.  Without
     ``fallback`` the first operation that does not compile raises UnsupportedOperation.  ``cuda_graphs``: of each segment's kernels.
+
+    Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
     """
     begin = time.perf_counter()
     refused = refusals(graph, device)
@@ -74,57 +79,74 @@ def build_region(
     while True:
         pieces = partition(graph, refused)
         parts = {i: extract(p, graph, refused) for i, p in enumerate(pieces) if p.compiled}
-        parts = {i: part for i, part in parts.items() if part.outputs}
-        failed = _build(pieces, parts, build, built)
+        lowered, failed = _lower_all({i: part for i, part in parts.items() if part.outputs})
+        failed.update(_build(lowered, build, built))
         if not failed:
             break
         for i, error in failed.items():
-            if not fallback:
+            culprits = {} if not fallback else _culprits(pieces[i], graph, refused, build, error)
+            # What fails for another reason than its import may well compile for sizes that are numbers.
+            if not fallback or (parts[i].varies and any(reason != _NO_LOWERING for reason in culprits.values())):
                 raise error
-            refused.update(_culprits(pieces[i], graph, refused, build, error))
-    texts = {i: _lower(part) for i, part in parts.items()}
-    segments = {i: _segment(part, built[texts[i]], device, refused, cuda_graphs) for i, part in parts.items()}
-    steps = [(parts[i], segments[i]) if i in parts else p.nodes for i, p in enumerate(pieces) if i in parts or not p.compiled]
+            refused.update(culprits)
+    segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs) for i, low in lowered.items()}
+    steps = [(parts[i], segments[i]) if i in segments else p.nodes for i, p in enumerate(pieces) if i in segments or not p.compiled]
     run, text = write_region(graph, steps, refused, attributes)
     eager = [n for p in pieces if not p.compiled for n in p.nodes if n in refused and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
     return Region(run, text, tuple(s.program for s in segments.values()), tuple(_fallback(n, refused[n]) for n in eager), time.perf_counter() - begin)
 
 
-def _segment(part: Part, program: Program, device: torch.device, refused: Mapping[Node, str], cuda_graphs: bool) -> Segment:
+@dataclass(frozen=True)
+class _Lowered:
+    """A part's ``torch`` stage; ``sources`` say what its arguments are made of where sizes vary."""
+
+    text: str
+    sources: tuple[Source, ...] | None
+
+
+def _segment(
+    part: Part, program: Program, device: torch.device, refused: Mapping[Node, str], lowered: _Lowered, cuda_graphs: bool,
+) -> Segment | SizedSegment:
     made = {i for i, n in enumerate(part.inputs) if base_of(n, refused).op not in ("placeholder", "get_attr")}
-    return Segment(program, device, [n.meta["val"] for n in part.inputs], [n.meta["val"] for n in part.outputs], made, cuda_graphs)
+    inputs, outputs = [n.meta["val"] for n in part.inputs], [n.meta["val"] for n in part.outputs]
+    if lowered.sources is not None:
+        return SizedSegment(program, device, inputs, outputs, lowered.sources)
+    return Segment(program, device, inputs, outputs, made, cuda_graphs)
 
 
-def arguments_of(part: Part) -> tuple[Argument, ...]:
-    """The arguments of a part's ``@main``."""
+def _lower(part: Part) -> _Lowered:
+    if part.varies:
+        arguments, sources = take_sizes(part.graph)
+        return _Lowered(lower_graph(part.graph, arguments), sources)
     inputs = [n for n in part.graph.nodes if n.op == "placeholder"]
-    return tuple(Argument(n.name, "input", tuple(n.meta["val"].shape), n.meta["val"].dtype) for n in inputs)
+    arguments = tuple(Argument(n.name, "input", tuple(n.meta["val"].shape), n.meta["val"].dtype) for n in inputs)
+    return _Lowered(lower_graph(part.graph, arguments), None)
 
 
-def _lower(part: Part) -> str:
-    return lower_graph(part.graph, arguments_of(part))
-
-
-def _build(
-    pieces: Sequence[Piece], parts: Mapping[int, Part], build: Callable[[str], Program], built: dict[str, Program],
-) -> dict[int, InfernoError]:
-    """Compile the parts that ``built`` does not hold yet, side by side; the errors of those that failed."""
+def _lower_all(parts: Mapping[int, Part]) -> tuple[dict[int, _Lowered], dict[int, InfernoError]]:
+    """The parts' ``torch`` stages, and the errors of those that have none."""
+    lowered: dict[int, _Lowered] = {}
     failed: dict[int, InfernoError] = {}
-    texts: dict[int, str] = {}
     for i, part in parts.items():
         try:
-            texts[i] = _lower(part)
+            lowered[i] = _lower(part)
         except UnsupportedOperation as error:
             failed[i] = error
-    new = dict.fromkeys(t for t in texts.values() if t not in built)
+    return lowered, failed
+
+
+def _build(lowered: Mapping[int, _Lowered], build: Callable[[str], Program], built: dict[str, Program]) -> dict[int, InfernoError]:
+    """Compile what ``built`` does not hold yet, side by side; the errors of those that failed."""
+    failed: dict[int, InfernoError] = {}
+    new = dict.fromkeys(low.text for low in lowered.values() if low.text not in built)
     with ThreadPoolExecutor(_THREADS) as threads:
         futures = {text: threads.submit(build, text) for text in new}
     for text, future in futures.items():
         error = future.exception()
         if error is None:
             built[text] = future.result()
-        elif isinstance(error, (UnsupportedOperation, CompileError)):
-            failed.update({i: error for i, t in texts.items() if t == text})
+        elif isinstance(error, InfernoError):
+            failed.update({i: error for i, low in lowered.items() if low.text == text})
         else:
             raise error
     return failed
@@ -140,7 +162,7 @@ def _culprits(
     for node in piece.nodes:  # before any thread starts: MLIR's contexts are made in one thread at a time
         try:
             part = extract(Piece(True, (node,)), graph, refused)
-            text = _lower(part) if part.outputs else ""
+            text = _lower(part).text if part.outputs else ""
         except UnsupportedOperation as alone:
             found[node] = _reason(alone)
             continue
@@ -152,7 +174,7 @@ def _culprits(
     for node, key in places.items():
         alone = tried[key].exception()
         if alone is not None:
-            found[node] = "it has no lowering to linalg" if isinstance(alone, NoLowering) else _reason(alone)
+            found[node] = _NO_LOWERING if isinstance(alone, NoLowering) else _reason(alone)
     if found:
         return found
     log.warning("a piece of %d operations does not compile, though each of them does: %s", len(piece.nodes), _reason(error))

@@ -1,6 +1,7 @@
 """The Python function that runs a region: segments, eager operations and views in order, as text that can be read."""
 
 import operator
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +11,13 @@ from torch.fx import Graph, Node
 
 from inferno.capture.partition import Part, base_of, dense_order, is_free
 from inferno.runtime.segment import Segment
+from inferno.runtime.sized_segment import SizedSegment
 
 _LITERALS = (bool, int, str, type(None))
 
 
 def write_region(
-    graph: Graph, steps: Sequence[tuple[Part, Segment] | tuple[Node, ...]], refused: Mapping[Node, str],
+    graph: Graph, steps: Sequence[tuple[Part, Segment | SizedSegment] | tuple[Node, ...]], refused: Mapping[Node, str],
     attributes: Callable[[str], Any] | None,
 ) -> tuple[Callable[[list[Any]], list[Any]], str]:
     """The function ``region(inputs)``, which empties its list and returns the list of the graph's results; and its text."""
@@ -54,7 +56,7 @@ class _Writer:
             self.made.update([node] if node.op == "placeholder" else [])
         return self.names[node]
 
-    def segment(self, part: Part, segment: Segment) -> None:
+    def segment(self, part: Part, segment: Segment | SizedSegment) -> None:
         name = self._global(f"segment_{self.segments}", segment.call)
         self.segments += 1
         arguments = []
@@ -167,5 +169,6 @@ class _Writer:
 
 
 def _identifier(value: Any) -> str:
+    value = getattr(value, "__name__", value) if isinstance(value, types.BuiltinFunctionType) else value
     text = "".join(c if c.isalnum() else "_" for c in str(value))
     return text if not text[:1].isdigit() else f"_{text}"

@@ -120,16 +120,43 @@ def test_explain_needs_something_compiled():
     assert len(notes) == 2 and "forward" in notes[0] and "backward" in notes[1]
 
 
-def test_sizes_that_vary():
-    def f(x, y):
-        return torch.softmax(x @ y, -1), x.shape[0] * 2
-
+@pytest.mark.parametrize("f", [
+    lambda x, y: (torch.softmax(x @ y, -1), x.shape[0] * 2),
+    lambda x, y: ((x.t() * y + 1).flatten().view(y.shape[1], -1).sum(-1), x.shape[0] * 2),
+    lambda x, y: (torch.cat([x, y.t()], 1)[1:].relu(), x.shape[0] * 2),
+])
+def test_one_compile_serves_every_size(f):
     fast = compiled(f, dynamic=True)
-    for n in (2, 3, 9, 17):
+    for n in (3, 9, 17, 4):
         x, y = torch.randn(n, 6), torch.randn(6, n)
         out, twice = fast(x, y)
         assert twice == 2 * n
         assert_close_to_float64(out, lambda x, y: f(x, y)[0], (x, y))
+    assert inferno.stats().graphs == 1 and inferno.stats().recompiles == 0 and inferno.stats().fallbacks == 0
+
+
+def test_sizes_that_vary_in_training():
+    block = Block()
+    fast, double = compiled(block, dynamic=True), copy.deepcopy(block).double()
+    for n in (3, 8, 5):
+        x = torch.randn(2, n, 16)
+        for p, module, call in ((x, block, fast), (x.double(), double, double)):
+            module.zero_grad()
+            call(p).square().sum().backward()
+        for ours, exact in zip(block.parameters(), double.parameters()):
+            assert (ours.grad.double() - exact.grad).norm() <= 2e-6 * exact.grad.norm() + 1e-6
+
+
+def test_sizes_vary_around_what_falls_back():
+    def f(x):
+        y = torch.relu(x @ x.t()) + 1
+        return torch.fft.fft(y).real.sum(-1) * 2 + x.sum(-1)
+
+    fast = compiled(f, dynamic=True)
+    for n in (4, 7, 3):
+        x = torch.randn(n, 5)
+        assert_close_to_float64(fast(x), f, (x,))
+    assert inferno.stats().recompiles == 0
 
 
 def test_autocast():
