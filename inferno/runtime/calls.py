@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from inferno.errors import InputError
-from inferno.mlir import func, ir, tensor, walk
+from inferno.mlir import func, ir, new_context, tensor, walk
+from inferno.schedule.attributes import ATTRIBUTE
 
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
@@ -82,10 +83,10 @@ def alone(kernel: func.FuncOp) -> ir.Module:
         return module
 
 
-def without_schedules(text: str, context: ir.Context) -> str:
+def without_schedules(text: str) -> str:
     """A program of the ``scheduled`` stage as it was at the ``fused`` stage."""
-    module = ir.Module.parse(text, context)
+    module = ir.Module.parse(text, new_context())
     for function in walk(module, "func.func"):
-        if "inferno.schedule" in function.attributes:
-            del function.attributes["inferno.schedule"]
+        if ATTRIBUTE in function.attributes:
+            del function.attributes[ATTRIBUTE]
     return str(module)

@@ -18,7 +18,7 @@ from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 from inferno.errors import CheckError, InputError
 from inferno.runtime.comparison import Comparison, compare_leaf, relative_error
 from inferno.runtime.isolation import run_isolated
-from inferno.runtime.perturbation import run_perturbed
+from inferno.runtime.perturbation import FLOAT64_TO_FLOAT32, run_perturbed
 from inferno.runtime.program import Program
 from inferno.runtime.region import Region
 from inferno.runtime.region_check import record
@@ -76,22 +76,29 @@ def check_against(ours: Callable[[], Any], eager: Callable[[], Any], held: list[
     """Call ``ours`` and hold its results, and what it writes to the tensors of ``held``, against ``eager`` and float64."""
     devices = list({device, *(t.device for _, t in held)})
     expected, own = run_isolated(eager, devices)
-    exact, wide = run_isolated(eager, devices, wide=True)
+    exact, wide = run_isolated(eager, devices, torch.float64)
     written = [(name, t) for name, t in held if own.wrote(t)]
     before = tuple((t, t.detach().clone()) for _, t in written)
     state = [torch.random.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
     output = ours()
     unit = _TF32 if torch.get_float32_matmul_precision() != "highest" and device.type == "cuda" else None
     perturbed: list[list[Any]] = []
+    halved: list[Any] = []
+
+    def own_error(i: int, b: Tensor, c: Tensor) -> float:
+        """Eager's error by other runs of eager, on the same tensors and random numbers."""
+        with _random_state(state, device):
+            if b.dtype is torch.float64:
+                halved.extend(halved or tree_leaves(run_isolated(eager, devices, torch.float32)[0]))
+                return relative_error(halved[i], b, c) * FLOAT64_TO_FLOAT32
+            if not perturbed:
+                perturbed.extend(tree_leaves(run_isolated(lambda n=n: run_perturbed(eager, [n])[0], devices)[0]) for n in range(3))
+        return max(relative_error(p[i], b, c) for p in perturbed)
 
     def judge(name: str, i: int, a: Any, b: Any, c: Any) -> ResultCheck:
         found = compare_leaf(name, a, b, c, unit)
         if not found.right and found.error < float("inf") and i >= 0 and not before:
-            if not perturbed:
-                for seed in range(3):
-                    with _random_state(state, device):
-                        perturbed.append(tree_leaves(run_isolated(lambda n=seed: run_perturbed(eager, [n])[0], devices)[0]))
-            found = compare_leaf(name, a, b, c, unit, max(relative_error(p[i], b, c) for p in perturbed))
+            found = compare_leaf(name, a, b, c, unit, own_error(i, b, c))
         return ResultCheck(name, tuple(getattr(b, "shape", ())), str(getattr(b, "dtype", type(b).__name__)).removeprefix("torch."), found)
 
     leaves = tree_flatten_with_path(expected)[0]

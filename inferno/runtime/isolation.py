@@ -1,10 +1,11 @@
-"""Run a model without leaving a trace, as it stands or in float64.
+"""Run a model without leaving a trace, as it stands, in float64, or with float32 in float64's place.
 
 Both are dispatch modes: they see every ATen operation.  What an operation would write to is copied first, the copy is written to
 and read from then on, and the tensor itself stays as it is: parameters, buffers, inputs, whatever a function closes over.
-In float64 every operation also reads its floating-point operands as float64, so that no copy of the model is needed.
+In another type every operation also reads its floating-point operands in that type, so that no copy of the model is needed.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +14,34 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+aten = torch.ops.aten
+
+# What is read in another type, by that type.
+_REPLACED = {torch.float64: (torch.float32, torch.float16, torch.bfloat16), torch.float32: (torch.float64,)}
 # Operations whose dtype argument says how bits are read, not how exact a result is.
 _BITS = ("aten::view.dtype",)
 
 # Operations that write to arguments of which their schema says that they are read.
 _WRITERS = dict.fromkeys(("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm"), ("running_mean", "running_var"))
+
+
+def _variance(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Tensor:
+    """In two passes: torch's running update loses a few digits, which is too much for a reference."""
+    dims = list(dim) if dim else list(range(x.dim()))
+    count = math.prod(x.shape[d] for d in dims)
+    squares = (x - x.mean(dims, keepdim=True)).square().sum(dims, keepdim=keepdim)
+    return squares / max(0, count - (1 if correction is None else correction))
+
+
+def _variance_and_mean(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    dims = list(dim) if dim else list(range(x.dim()))
+    return _variance(x, dim, correction=correction, keepdim=keepdim), x.mean(dims, keepdim=keepdim)
+
+
+_MORE_EXACT = {
+    aten.var.correction: _variance, aten.var_mean.correction: _variance_and_mean,
+    aten.std.correction: lambda *args, **kwargs: _variance(*args, **kwargs).sqrt(),
+}
 
 
 class Isolated(TorchDispatchMode):
@@ -28,9 +51,10 @@ class Isolated(TorchDispatchMode):
     random numbers were drawn.  The caller sees to the random number generators.
     """
 
-    def __init__(self, wide: bool = False) -> None:
+    def __init__(self, to: torch.dtype | None = None) -> None:
         super().__init__()
-        self._wide = wide
+        self._to = to
+        self._replaced = _REPLACED[to] if to is not None else ()
         self._copies: dict[int, tuple[Tensor, Tensor]] = {}  # by storage: a tensor that keeps it alive, and the copy of all of it
         self._own: set[int] = set()  # the copies' storages
         self.random = False
@@ -44,11 +68,11 @@ class Isolated(TorchDispatchMode):
         return _storage(tensor) in self._copies
 
     def read(self, value: Any) -> Any:
-        """A tensor as an operation reads it: from the copy where there is one, in float64 if that is asked for."""
+        """A tensor as an operation reads it: from the copy where there is one, in another type if that is asked for."""
         if not isinstance(value, Tensor):
             return value
         value = self._current(value)
-        return value.double() if self._wide and value.dtype in _NARROW else value
+        return value.to(self._to) if value.dtype in self._replaced else value
 
     def _current(self, value: Any) -> Any:
         held = self._copies.get(_storage(value)) if isinstance(value, Tensor) else None
@@ -61,8 +85,7 @@ class Isolated(TorchDispatchMode):
             return tensor
         if key not in self._copies:
             whole = torch.as_strided(tensor, (tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,), 0)
-            wide = self._wide and tensor.dtype in _NARROW
-            self._copies[key] = tensor, whole.double() if wide else whole.clone()
+            self._copies[key] = tensor, whole.to(self._to) if tensor.dtype in self._replaced else whole.clone()
             self._own.add(_storage(self._copies[key][1]))
         return self.read(tensor)
 
@@ -86,10 +109,12 @@ class Isolated(TorchDispatchMode):
                 value = tree_map(lambda v: self._copy(v) if isinstance(v, Tensor) else v, value)
             else:
                 value = tree_map(self._current if is_view else self.read, value)
-            if self._wide and value in _NARROW and schema.name not in _BITS and f"{schema.name}.{schema.overload_name}" not in _BITS:
-                value = torch.float64
+            if isinstance(value, torch.dtype) and value in self._replaced and schema.name not in _BITS and f"{schema.name}.{schema.overload_name}" not in _BITS:
+                value = self._to
             read[argument.name] = value
         positional = [read.pop(a.name) for a, _ in zip(schema.arguments, args)]
+        if self._to is not None:
+            function = _MORE_EXACT.get(function, function)
         result = function(*positional, **read)
         if not originals:
             return result
@@ -103,14 +128,14 @@ def _storage(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-def run_isolated(function: Callable[[], Any], devices: list[torch.device], wide: bool = False) -> tuple[Any, Isolated]:
+def run_isolated(function: Callable[[], Any], devices: list[torch.device], to: torch.dtype | None = None) -> tuple[Any, Isolated]:
     """The results of ``function()``, and the mode that it ran in.  Random numbers are those that it would draw now."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    mode = Isolated(wide)
+    mode = Isolated(to)
     indices = sorted({d.index or 0 for d in devices if d.type == "cuda"})
     with torch.no_grad(), torch.random.fork_rng(devices=indices):
-        if wide:  # the fused attentions have no float64
+        if to is torch.float64:  # the fused attentions have no float64
             with sdpa_kernel(SDPBackend.MATH), mode:
                 result = function()
         else:

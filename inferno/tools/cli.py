@@ -50,8 +50,13 @@ def _parser() -> argparse.ArgumentParser:
     compile_.add_argument("-v", "--verbose", action="store_true", help="print what each pass changed, as a unified diff, to stderr")
 
     run = command("run", _run, "run, check against float64, and with --bench time against eager and torch.compile")
-    subject(run)
+    subject(run, "file.py:Model, a Hugging Face model id or folder, a package, file.inferno, or file.mlir with the IR of a stage")
     run.add_argument("--bench", action="store_true", help="time against eager and torch.compile")
+
+    check = command("check", _check, "hold the results and every kernel against eager and float64; exit status 1 if something is off")
+    subject(check, "file.py:Model, or a Hugging Face model id or folder")
+    check.add_argument("--kernel", metavar="NAME", help="write this kernel's files: its IR, and the PyTorch program that it implements")
+    check.add_argument("--out", metavar="DIR", help="where the files of the kernel go, of the first that is off without --kernel (default: here)")
 
     explain = command("explain", _explain, "print the table of kernels")
     subject(explain)
@@ -165,6 +170,10 @@ def _run(options: argparse.Namespace) -> int:
 
     if names_package(options):
         return run_package(options)
+    if options.code is None and (options.expr or "").endswith(".mlir"):
+        from inferno.tools.ir_program import run_file
+
+        return run_file(options.expr, options.target)
     subject, compiled = _compiled(options)
     with torch.no_grad():
         ours = compiled(*subject.args, **subject.kwargs)
@@ -176,6 +185,13 @@ def _run(options: argparse.Namespace) -> int:
 
         print(render({subject.name: versus(subject.model, compiled, subject.args, subject.kwargs)}))
     return 0 if found.right else 1
+
+
+def _check(options: argparse.Namespace) -> int:
+    from inferno.tools.check_command import check
+
+    subject, compiled = _compiled(options)
+    return check(subject, compiled, options.kernel, options.out)
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -84,9 +84,9 @@ class Program:
         tensors = "\n".join(f"# {i.name}: {i.dtype} {list(i.shape)} {i.layout}" for i in self.inputs)
         return f"{tensors}\n# seed {self.seed}\n{self.source()}"
 
-    def function(self, exact: bool = False) -> Callable[..., tuple[Tensor, ...]]:
-        """The program as a function; ``exact``: with float64 in every floating-point dtype's place."""
-        names = {n: torch.float64 if exact and n in FLOATS else d for n, d in DTYPES.items()}
+    def function(self, dtype: torch.dtype | None = None) -> Callable[..., tuple[Tensor, ...]]:
+        """The program as a function, with ``dtype`` in every floating-point dtype's place."""
+        names = {n: dtype if dtype is not None and n in FLOATS else d for n, d in DTYPES.items()}
         scope = {"torch": torch, "F": F, "inf": float("inf"), **names}
         exec(compile(self.source(), "<program>", "exec"), scope)
         return scope["f"]

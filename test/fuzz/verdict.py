@@ -1,9 +1,10 @@
 """Is the compiled program right?  The project's rule, and what it says of programs whose results are few numbers.
 
 The rule holds a result's error against eager's own.  Where a result is a single number, eager's error is luck: by chance it is
-exact.  So a program that fails the rule on one draw of the inputs is asked again on many draws, whose squares are summed as if they were
-one larger result; and eager's own error is also taken of eager with its roundings perturbed by a unit in the last place,
-which is what eager would have been with sums in another order.  What is wrong stays wrong in that: its error is no rounding.
+exact.  So a program that fails the rule on one draw of the inputs is asked again on many draws, whose squares are summed as if they
+were one larger result; and eager's own error is also taken of eager with its roundings perturbed by half a unit in the last
+place, which is what eager would have been with sums in another order (for float64, which is its own reference, it is
+float32's error, scaled).  What is wrong stays wrong in that: its error is no rounding.
 """
 
 import math
@@ -14,7 +15,8 @@ import torch
 from torch import Tensor
 
 from fuzz.programs import DTYPES, Program
-from inferno.runtime.perturbation import Perturbed
+from inferno.runtime.isolation import Isolated
+from inferno.runtime.perturbation import FLOAT64_TO_FLOAT32, Perturbed
 
 DRAWS = 24
 
@@ -45,11 +47,12 @@ def run(function: Callable, inputs: tuple[Tensor, ...], device: str = "cpu") -> 
     return tuple(t.detach().cpu() for t in (*results, *given))
 
 
-def run_exactly(program: Program, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    wide = tuple(t.double() if t.is_floating_point() else t.clone() for t in copies(inputs))
-    with torch.no_grad():
-        results = program.function(exact=True)(*wide)
-    return (*results, *wide)
+def run_in(program: Program, inputs: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """The results in another floating-point type."""
+    given = tuple(t.to(dtype) if t.is_floating_point() else t.clone() for t in copies(inputs))
+    with torch.no_grad(), Isolated(dtype) as mode:
+        results = program.function(dtype)(*given)
+    return tuple(mode.read(t) for t in (*results, *given))
 
 
 @dataclass
@@ -100,7 +103,7 @@ def judge(program: Program, compile_: Callable, device: str = "cpu") -> Verdict:
         return Verdict("refused", f"{type(error).__name__}: {error}")
     except Exception as error:
         return Verdict("crash", f"{type(error).__name__}: {error}")
-    exact = run_exactly(program, inputs)
+    exact = run_in(program, inputs, torch.float64)
     names = (*program.outputs, *(i.name for i in program.inputs))
     doubtful = []
     for i, (name, a, b, c, d) in enumerate(zip(names, ours, again, eager, exact)):
@@ -126,15 +129,17 @@ def _ask_again(program: Program, compiled: Callable, names: tuple[str, ...], dou
     spread = {i: [0.0, 0.0, 0.0] for i in doubtful}
     for draw in range(DRAWS):
         inputs = program.make_inputs(draw)
-        ours, eager, exact = run(compiled, inputs, device), run(program.function(), inputs, device), run_exactly(program, inputs)
+        ours, eager, exact = run(compiled, inputs, device), run(program.function(), inputs, device), run_in(program, inputs, torch.float64)
+        half = run_in(program, inputs, torch.float32)
         perturbed = []
         for seed in range(3):
             with Perturbed(seed + 3 * draw):
                 perturbed.append(run(program.function(), inputs, device))
         for i in doubtful:
             sums[i].add(ours[i], eager[i], exact[i])
+            double = eager[i].dtype is torch.float64
             for n, one in enumerate(perturbed):
-                spread[i][n] += sums[i].add_eager(one[i], exact[i])
+                spread[i][n] += sums[i].add_eager(half[i], exact[i]) * FLOAT64_TO_FLOAT32**2 if double else sums[i].add_eager(one[i], exact[i])
     for i in doubtful:
         s, dtype = sums[i], eager[i].dtype
         own = math.sqrt(max(s.eager, *spread[i])) / s.scale

@@ -137,7 +137,7 @@ def test_isolated_runs_leave_everything_as_it_was():
 
     before = [t.clone() for t in (*model.state_dict().values(), cache, torch.random.get_rng_state())]
     eager, _ = run_isolated(call, [])
-    exact, _ = run_isolated(call, [], wide=True)
+    exact, _ = run_isolated(call, [], torch.float64)
     after = [*model.state_dict().values(), cache, torch.random.get_rng_state()]
     assert all(torch.equal(a, b) for a, b in zip(before, after))
     for a, b, c in zip(eager, exact, call()):
@@ -181,3 +181,22 @@ def test_graphs_of_torch_compile():
     expected = torch.relu(layer(x)).pow(2).sum()
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(layer.weight.grad, torch.autograd.grad(expected, layer.weight)[0])
+
+
+def test_float64_is_allowed_what_another_order_of_sums_costs():
+    x = torch.randn(3, 5000, dtype=torch.float64)
+    model = lambda x: (x.var(1), x.sum(), torch.softmax(x, -1))  # noqa: E731
+    compiled = inferno.compile(model, (x,), target="cpu")
+    assert check_call(compiled, model, (x,), {}).right
+    assert all(k.right for k in check_kernels(compiled, (x,), {}))
+    assert not check_call(lambda_of(compiled, 1 + 1e-12), model, (x,), {}).right
+
+
+class lambda_of:
+    """A compiled module whose results are off by a factor."""
+
+    def __init__(self, compiled, factor):
+        self.program, self.device, self._compiled, self._factor = compiled.program, compiled.device, compiled, factor
+
+    def __call__(self, *args):
+        return tuple(r * self._factor for r in self._compiled(*args))
