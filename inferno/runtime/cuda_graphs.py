@@ -1,4 +1,4 @@
-"""A launch plan as CUDA graphs: all of its kernels go to the GPU in one call, which costs the host 10 us instead of 1.5 us a kernel.
+"""A launch plan as CUDA graphs: all of its kernels go to the GPU in one call of the driver.
 
 Nothing is captured: a plan says what would be, so the graph is built of it, node by node, with the addresses of a call.  A
 call with other addresses changes the nodes that have them.  So inputs are not copied, results are new tensors each time, and

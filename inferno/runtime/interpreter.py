@@ -1,7 +1,7 @@
 """A launch plan run by Python: the same function of the same state as ``host``'s native code, where there is no compiler.
 
 The launches' configurations and parameters are laid out once (see ``parameters``), so a call writes the addresses and then calls
-the driver once a launch: 1 us each.
+the driver once a launch: 0.7 us each, the driver's own time apart (300 launches of 4 parameters, one EPYC core).
 """
 
 import ctypes
