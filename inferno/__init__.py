@@ -1,12 +1,12 @@
 """Inferno: an optimizing compiler for PyTorch, written in Python on MLIR."""
 
 from inferno.errors import (
-    CaptureError, CheckError, CompileError, InfernoError, InputError, LaunchError, OptionError, PackageError, PassError, PlanError,
+    CaptureError, CheckError, CompileError, InfernoError, InputError, LaunchError, ModelChanged, OptionError, PackageError, PassError, PlanError,
     UnsupportedOperation,
 )
 
 __all__ = [
-    "CaptureError", "CheckError", "CompileError", "CompiledModule", "InfernoError", "InputError", "LaunchError", "OptionError",
+    "CaptureError", "CheckError", "CompileError", "CompiledModule", "InfernoError", "InputError", "LaunchError", "ModelChanged", "OptionError",
     "PackageError", "PassError", "PlanError", "Stats", "UnsupportedOperation", "compile", "explain", "load", "stats",
 ]
 

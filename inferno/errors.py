@@ -24,6 +24,10 @@ class InputError(InfernoError, ValueError):
     """A call's arguments do not fit the compiled module.  Names the argument, what was expected and what came."""
 
 
+class ModelChanged(InputError):
+    """The model is not the one that was compiled: a module was replaced, or put into the other mode of train and eval."""
+
+
 class OptionError(InfernoError, ValueError):
     """An option, target or name that does not exist; lists the ones that do."""
 

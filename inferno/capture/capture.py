@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path
 
-from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
+from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state, without_hooks
 from inferno.capture.caches import met_a_cache, returning_leaves
 from inferno.capture.decompositions import table
 from inferno.capture.nodes import is_library, unsupported
@@ -140,7 +140,7 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
         with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
             args, kwargs = distinct_examples(module, args, kwargs)
-            program = torch.export.export(module, args, kwargs, dynamic_shapes=_of_parameters(module, args, kwargs, dynamic_shapes), strict=False)
+            program = torch.export.export(without_hooks(module), args, kwargs, dynamic_shapes=_of_parameters(module, args, kwargs, dynamic_shapes), strict=False)
             remove_idle_dropout(program)
             unite_state(program)
             name_outputs(program)

@@ -133,7 +133,7 @@ class Signature:
         for place, value in zip(self.input_places, values):
             out[place] = value
         for i, table, key in self.held:
-            out[i] = table[key]
+            out[i] = table.get(key)
         return out
 
     def add_views(self, results: list[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:

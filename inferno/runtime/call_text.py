@@ -48,9 +48,11 @@ def begin_call(
     names = [f"x{i}" for i in range(inputs)]
     lines = [f"def call({', '.join(names)}):"]
     values = dict(zip(signature.input_places, names))
+    refuse = f"        return slow({', '.join(names)})"
     for i, table, key in signature.held:
         values[i], scope[f"t{i}"] = f"p{i}", table
-        lines.append(f"    p{i} = t{i}[{key!r}]")
+    if signature.held:
+        lines += ["    try:", *(f"        p{i} = t{i}[{key!r}]" for i, _, key in signature.held), "    except KeyError:", refuse]
     conditions = list(first)
     for i, argument in enumerate(signature.arguments):
         name = values[i]
@@ -61,7 +63,6 @@ def begin_call(
         if argument.kind == "input":
             conditions.append(f"not {name}.requires_grad")
     addresses = [f"a{i}" for i in range(len(signature.arguments))]
-    refuse = f"        return slow({', '.join(names)})"
     lines += [f"    if not ({' and '.join(conditions)}):", refuse]
     lines += [f"    {a} = {values[i]}.data_ptr()" for i, a in enumerate(addresses)]
     lines += [f"    if ({' | '.join(addresses)}) & 15:", refuse]

@@ -11,12 +11,13 @@ import torch
 
 from inferno.capture import export_model
 from inferno.capture.refusal import refusals
-from inferno.errors import CaptureError, CompileError, InputError, UnsupportedOperation
+from inferno.errors import CaptureError, CompileError, InputError, ModelChanged, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache import open_cache
 from inferno.runtime.device import find_device, target_of
 from inferno.runtime.dynamo import DynamoModule
+from inferno.runtime.face import make_recipe
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.piecewise import PiecewiseModule
 from inferno.runtime.recall import capture_key, recall, remember
@@ -105,7 +106,14 @@ def _compiled_class(cls: type, examples: Any, kwargs: dict[str, Any] | None, req
         def __call__(self, *args: Any, **keywords: Any) -> Any:
             if self.__dict__.get("_inferno", self) is None:
                 return super().__call__(*args, **keywords)
+            try:
+                return compiled(self, *args, **keywords)(*args, **keywords)
+            except ModelChanged:
+                del self.__dict__["_inferno"]
             return compiled(self, *args, **keywords)(*args, **keywords)
+
+        def __getstate__(self) -> dict[str, Any]:
+            return {k: v for k, v in self.__dict__.items() if k != "_inferno"}  # a copy compiles at its own first call
 
         def ir(self, stage: str) -> str:
             """The IR at ``stage``; the instance must have been called, or the decorator must hold the inputs."""
@@ -124,6 +132,7 @@ def _compiled_class(cls: type, examples: Any, kwargs: dict[str, Any] | None, req
 
 def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request) -> CompiledModule:
     compiled = _compile_unchecked(model, args, kwargs, request)
+    compiled.attach(model, make_recipe(args, kwargs, request.dynamic_shapes, asdict(request.options)))
     if request.options.check and isinstance(compiled, CompiledModule):  # graphs that Dynamo captures are checked one by one
         from inferno.runtime.checking import check_first_call
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from inferno.options import Options
+from inferno.runtime.face import Face
 from inferno.runtime.piecewise import join_stages
 from inferno.runtime.program import Program
 from inferno.runtime.region import Fallback
@@ -13,7 +14,7 @@ from inferno.runtime.report import Report, report_of
 from inferno.target import Target
 
 
-class DynamoModule:
+class DynamoModule(Face):
     """Called like the model; compiles what each call meets for the first time.  ``ir`` and ``explain`` are about what has been
     compiled so far, and compile the example's call where that is nothing."""
 
@@ -27,10 +28,14 @@ class DynamoModule:
         self.reason = reason
         self.regions: list[tuple[str, Any]] = []
         self._example = args, kwargs
-        self._function = torch.compile(model, backend=functools.partial(compile_captured, options=options, regions=self.regions))
+        self._options = options
+        self.__dict__["_function"] = torch.compile(model, backend=functools.partial(compile_captured, options=options, regions=self.regions))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
+
+    def _copy_for(self, model: Any, memo: dict[int, Any]) -> "DynamoModule":
+        return DynamoModule(model, *self._example, self._options, self.target, self.device, self.reason).attach(model, self._recipe)
 
     @property
     def programs(self) -> tuple[Program, ...]:

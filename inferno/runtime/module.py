@@ -1,5 +1,6 @@
 """The compiled module: what a user calls, prints and asks."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,12 +9,13 @@ from inferno.capture import Argument
 from inferno.errors import InputError, LaunchError
 from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
+from inferno.runtime.face import Face, rebind
 from inferno.runtime.finish import Finish
 from inferno.runtime.program import Program
 from inferno.runtime.sizes import SizeCheck, expected_shape
 from inferno.target import Target
 
-class CompiledModule:
+class CompiledModule(Face):
     """A compiled model.  Call it like the model; ``ir(stage)`` prints it at any stage, ``explain()`` says what became of it.
 
     Inputs must have the shapes, dtypes and device of the examples, but for sizes that vary; any strides will do.  Safe to call from several threads.
@@ -41,9 +43,24 @@ class CompiledModule:
         self._fast = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._before is not None and self._before():
+            return self._hooked(args, kwargs)
         if self._fast is not None and not kwargs and len(args) == self._arity:
             return self._fast(*args)
         return self._call(args, kwargs)
+
+    def _run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        return self._call(args, kwargs)
+
+    def _copy_for(self, model: Any, memo: dict[int, Any]) -> "CompiledModule":
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update({k: v for k, v in self.__dict__.items() if k not in (*copied.__dict__, "_call")})
+        program = replace(self.program, signature=rebind(self.program.signature, self._model, model, memo))
+        copied._bind(program, self.device, self.compile_seconds, self._executable, self._constants)
+        if len(self.programs) == 1 and self.programs[0] is self.program:
+            copied.programs = (program,)
+            copied._fast = _fast_call(copied)
+        return copied.attach(model, self._recipe)
 
     def _call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The general way of a call: any nesting, any strides, and the errors."""
