@@ -150,7 +150,8 @@ def _row(result: dict[str, Any]) -> str:
 
 def table(results: list[dict[str, Any]]) -> str:
     """The results as a table in Markdown, and their counts."""
-    lines = ["| model | way | device | result | kernels | graphs | segments | in eager | seconds | error | eager's |", "|---|---|---|---|---|---|---|---|---|---|---|"]
+    columns = ("model", "way", "device", "result", "kernels", "graphs", "segments", "in eager", "seconds", "error", "eager's")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for r in results:
         numbers = [f"{r[k]:.1e}" if k in r else "" for k in ("error_found", "error_of_eager")]
         counts = [r.get(k, "") for k in ("kernels", "graphs", "segments", "eager", "seconds")]
