@@ -15,7 +15,10 @@ __all__ = ["Comparison", "compare", "reference", "to_float64"]
 def to_float64(value: Any) -> Any:
     """A copy of a module, tensor or nest of tensors in float64; what is not floating point stays."""
     if isinstance(value, torch.nn.Module):
-        return copy.deepcopy(value).double()
+        module = copy.deepcopy(value).double()
+        if hasattr(module, "set_experts_implementation"):
+            module.set_experts_implementation("eager")  # transformers' default, a grouped matmul, has no float64
+        return module
     def convert(leaf: Any) -> Any:
         return leaf.detach().double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
     return tree_map(convert, value)
