@@ -9,18 +9,18 @@ from functools import cache
 from typing import Any
 
 from inferno.capture.decompositions import (
-    arithmetic, attention, bessel, cumulative, embedding, errors, exponents, gamma, grouped, indexing, masks, ordering, padding, pooling,
-    precision, reductions, scalars, segments,
+    arithmetic, attention, bessel, cumulative, division, embedding, errors, exponents, extrema, gamma, grouped, indexing, masks, max_pooling,
+    ordering, padding, pooling, precision, reductions, scalars, scattering, segments, selections,
 )
 
 
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
-    parts = (
-        scalars.TABLE, precision.TABLE, arithmetic.TABLE, attention.TABLE, bessel.TABLE, cumulative.TABLE, embedding.TABLE, errors.TABLE,
-        exponents.TABLE, gamma.TABLE, indexing.TABLE, masks.TABLE, ordering.TABLE, padding.TABLE, pooling.TABLE, reductions.TABLE,
-        segments.TABLE, grouped.table(),
+    modules = (
+        scalars, precision, arithmetic, attention, bessel, cumulative, division, embedding, errors, exponents, extrema, gamma, indexing,
+        masks, ordering, padding, pooling, max_pooling, reductions, scattering, segments, selections,
     )
+    parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}
     for part in parts:
         found.update({op: _either(found[op], function) if op in found else function for op, function in part.items()})

@@ -43,6 +43,16 @@ def cosh(x: Tensor) -> Tensor:
     return (0.5 * (grown + 1 / grown)).to(dtype)
 
 
+def sinh(x: Tensor) -> Tensor:
+    """As cosh, and by its series where the exponentials cancel."""
+    if x.is_complex() or x.dtype == torch.float64:
+        return NotImplemented
+    dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+    wide = x.to(torch.float64)
+    grown = torch.exp(wide)
+    return torch.where(wide.abs() < 1e-3, wide + wide * wide * wide / 6, 0.5 * (grown - 1 / grown)).to(dtype)
+
+
 def elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
     """By expm1: near 0 an exponential less 1 would keep no digits."""
     wide = x if x.dtype == torch.float64 else x.to(torch.float32)
@@ -83,19 +93,18 @@ def hypot(x: Tensor, y: Tensor) -> Tensor:
     return torch.where((x == math.inf) | (y == math.inf), math.inf, found)
 
 
-def fmod_scalar(x: Tensor, y: float) -> Tensor:
-    """In the exact form of fmod.Tensor, whose own lowering is right."""
-    return torch.fmod(x, torch.full((), y, dtype=torch.result_type(x, y), device=x.device).expand_as(x)) if x.is_floating_point() else NotImplemented
-
-
-def fmax(x: Tensor, y: Tensor) -> Tensor:
-    x, y = torch.broadcast_tensors(x, y)
-    return torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, torch.maximum(x, y)))
-
-
-def fmin(x: Tensor, y: Tensor) -> Tensor:
-    x, y = torch.broadcast_tensors(x, y)
-    return torch.where(torch.isnan(x), y, torch.where(torch.isnan(y), x, torch.minimum(x, y)))
+def isclose(x: Tensor, y: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Equal, or finitely far from each other and no farther than allowed; a NaN is not, unless both are and ``equal_nan``."""
+    if x.is_complex():
+        return NotImplemented
+    close = x == y
+    if equal_nan and x.is_floating_point():
+        close = close | (torch.isnan(x) & torch.isnan(y))
+    if rtol == 0 and atol == 0:
+        return close
+    y = y if y.is_floating_point() else y.to(torch.get_default_dtype())
+    apart = (x - y).abs()
+    return close | ((apart < math.inf) & (apart <= atol + (rtol * y).abs()))
 
 
 def angle(x: Tensor) -> Tensor:
@@ -118,6 +127,7 @@ TABLE = {
     aten.addmm.default: addmm,
     aten.addmv.default: addmv,
     aten.cosh.default: cosh,
+    aten.sinh.default: sinh,
     aten.elu.default: elu,
     aten.isfinite.default: isfinite,
     aten.signbit.default: signbit,
@@ -126,7 +136,5 @@ TABLE = {
     aten.angle.default: angle,
     aten.polar.default: polar,
     aten.hypot.default: hypot,
-    aten.fmod.Scalar: fmod_scalar,
-    aten.fmax.default: fmax,
-    aten.fmin.default: fmin,
+    aten.isclose.default: isclose,
 }

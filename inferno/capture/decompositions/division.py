@@ -1,0 +1,65 @@
+"""Remainders and rounded quotients of floating-point numbers, as exact as torch's: a quotient that is rounded before its floor
+is taken is off by one where it should have been just below a whole number."""
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def fmod(x: Tensor, y: Tensor) -> Tensor:
+    """The remainder with the sign of ``x``; remainders of what is positive have that sign anyway."""
+    if not _is_float(x, y):
+        return NotImplemented
+    found = torch.remainder(x.abs(), y.abs())
+    return torch.copysign(found, x).to(found.dtype)
+
+
+def fmod_scalar(x: Tensor, y: float) -> Tensor:
+    return torch.fmod(x, _full(x, y)) if x.is_floating_point() else NotImplemented
+
+
+def floor_divide(x: Tensor, y: Tensor) -> Tensor:
+    """The whole number that x - fmod(x, y) is a multiple of y by, one less where the remainder points the other way."""
+    dtype = torch.result_type(x, y)
+    wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+    x, y = x.to(wide), y.to(wide)
+    rest = torch.fmod(x, y)
+    quotient = (x - rest) / y
+    quotient = torch.where((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)
+    whole = torch.floor(quotient)
+    whole = torch.where(quotient - whole > 0.5, whole + 1, whole)
+    plain = x / y
+    found = torch.where(quotient == 0, torch.copysign(torch.zeros_like(whole), plain), whole)
+    return torch.where(y == 0, plain, found).to(dtype)
+
+
+def divide(x: Tensor, y: Tensor, *, rounding_mode: str | None = None) -> Tensor:
+    if not isinstance(y, Tensor):
+        return divide_scalar(x, y, rounding_mode=rounding_mode)
+    return floor_divide(x, y) if rounding_mode == "floor" and _is_float(x, y) else NotImplemented
+
+
+def divide_scalar(x: Tensor, y: float, *, rounding_mode: str | None = None) -> Tensor:
+    if rounding_mode != "floor" or not (x.is_floating_point() or isinstance(y, float)) or x.is_complex():
+        return NotImplemented
+    return floor_divide(x if x.is_floating_point() else x.to(torch.get_default_dtype()), _full(x, y))
+
+
+def _full(x: Tensor, y: float) -> Tensor:
+    """The number as a tensor in the type that it is taken in: where 16 bits do not hold it, float32."""
+    dtype = torch.result_type(x, y)
+    return torch.full((), y, dtype=torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype, device=x.device)
+
+
+def _is_float(x: Tensor, y: Tensor) -> bool:
+    return (x.is_floating_point() or y.is_floating_point()) and not (x.is_complex() or y.is_complex())
+
+
+TABLE = {
+    aten.fmod.Tensor: fmod,
+    aten.fmod.Scalar: fmod_scalar,
+    aten.floor_divide.default: lambda x, y: divide(x, y, rounding_mode="floor"),
+    aten.div.Tensor_mode: divide,
+    aten.div.Scalar_mode: divide_scalar,
+}

@@ -1,0 +1,70 @@
+"""Where the maximum of a window is: always a place in the input, also of NaN and of nothing but negative infinities.
+
+The import finds the place by comparing with the maximum, and gives one that is outside where that is NaN, or the padding's.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def max_pool2d(
+    x: Tensor, kernel_size: list[int], stride: list[int] = (), padding: list[int] = (0, 0), dilation: list[int] = (1, 1), ceil_mode: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """The maxima as one layer of a pooling in three dimensions, which imports right, and the places from the windows themselves."""
+    if x.dim() != 4 or not x.is_floating_point():
+        return NotImplemented
+    kernel, step, pad, gap = (_pair(v) for v in (kernel_size, stride or kernel_size, padding, dilation))
+    values = aten.max_pool3d_with_indices.default(x.unsqueeze(2), [1, *kernel], [1, *step], [0, *pad], [1, *gap], ceil_mode)[0].squeeze(2)
+    rows, columns = (
+        (torch.arange(values.shape[d + 2], device=x.device) * step[d] - pad[d]).unsqueeze(-1) + torch.arange(kernel[d], device=x.device) * gap[d]
+        for d in (0, 1)
+    )
+    inside = (rows >= 0) & (rows < x.shape[2]), (columns >= 0) & (columns < x.shape[3])
+    return values, _windows(x, rows, columns, *inside)[1]
+
+
+def adaptive_max_pool2d(x: Tensor, output_size: list[int]) -> tuple[Tensor, Tensor]:
+    """Window i goes from floor(i * n / m) to where window i + 1 would begin at the latest."""
+    if x.dim() != 4 or not x.is_floating_point():
+        return NotImplemented
+    (rows, in_row), (columns, in_column) = (_adaptive(x.shape[d + 2], n, x.device) for d, n in enumerate(_pair(output_size)))
+    return _windows(x, rows, columns, in_row, in_column)
+
+
+def _adaptive(size: int, count: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    number = torch.arange(count, device=device)
+    begin, end = (number * size) // count, ((number + 1) * size + count - 1) // count
+    most = max(((i + 1) * size + count - 1) // count - i * size // count for i in range(count))
+    place = begin.unsqueeze(-1) + torch.arange(most, device=device)
+    return place, place < end.unsqueeze(-1)
+
+
+def _windows(x: Tensor, rows: Tensor, columns: Tensor, in_row: Tensor, in_column: Tensor) -> tuple[Tensor, Tensor]:
+    """Maxima and their places in the windows of ``rows`` [windows, size] and ``columns``, as far as they are inside of ``x``."""
+    height, width = x.shape[2:]
+    rows, columns = rows.clamp(0, height - 1), columns.clamp(0, width - 1)
+    apart = x[:, :, rows[:, :, None, None], columns]  # [batch, channels, rows, in a row, columns, in a column]
+    windows = apart.movedim(3, 4).flatten(4)
+    inside = (in_row[:, None, :, None] & in_column[None, :, None, :]).flatten(2)
+    place = (rows[:, None, :, None] * width + columns[None, :, None, :]).flatten(2)
+    windows = torch.where(inside, windows, torch.full((), -math.inf, dtype=x.dtype, device=x.device))
+    chosen = windows.argmax(-1)
+    number = torch.arange(inside.shape[-1], device=x.device)
+    first = torch.where(inside, number, inside.shape[-1] - 1).amin(-1)
+    chosen = torch.maximum(chosen, first)  # nothing but -inf: the first place that is inside, not what is before it
+    last = torch.where(torch.isnan(windows), number, -1).amax(-1)
+    chosen = torch.where(last >= 0, last, chosen)  # the last NaN, as torch has it
+    picked = number == chosen.unsqueeze(-1)
+    return windows.amax(-1), torch.where(picked, place, 0).sum(-1)
+
+
+def _pair(value: list[int] | int) -> list[int]:
+    value = [value] if isinstance(value, int) else list(value)
+    return value * 2 if len(value) == 1 else value
+
+
+TABLE = {aten.max_pool2d_with_indices.default: max_pool2d, aten.adaptive_max_pool2d.default: adaptive_max_pool2d}

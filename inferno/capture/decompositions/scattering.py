@@ -1,0 +1,47 @@
+"""Scatters of booleans and means of integers: what the import would add up as bits, or round another way."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def _of_numbers(operator: Any) -> Callable:
+    """A sum of booleans is true where any of them is: that of numbers which is not 0."""
+
+    def decomposition(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(x, Tensor) or x.dtype != torch.bool:
+            return NotImplemented
+        *front, source = args
+        return operator(x.to(torch.int32), *front, source.to(torch.int32), **kwargs) != 0
+
+    return decomposition
+
+
+def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    if x.dtype != torch.bool or not accumulate:
+        return NotImplemented
+    return aten.index_put.default(x.to(torch.int32), indices, values.to(torch.int32), True) != 0
+
+
+def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """The mean of integers is rounded down; every place counts itself with ``include_self`` or where nothing else does."""
+    if reduce != "mean" or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool or not x.dim():
+        return NotImplemented
+    dim = dim % x.dim()
+    count = torch.zeros_like(x).scatter_add(dim, index, torch.ones_like(src))
+    start = x if include_self else torch.where(count > 0, 0, x)
+    total = start.scatter_add(dim, index, src)
+    return torch.div(total, count + 1 if include_self else count.clamp(min=1), rounding_mode="floor")
+
+
+TABLE = {
+    aten.index_add.default: _of_numbers(aten.index_add.default),
+    aten.scatter_add.default: _of_numbers(aten.scatter_add.default),
+    aten.index_put.default: index_put,
+    aten._unsafe_index_put.default: index_put,
+    aten.scatter_reduce.two: scatter_reduce,
+}
