@@ -87,7 +87,7 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, as JSON has it; ``plan_data.plan_from_dict`` is the inverse."""
-        from inferno.runtime.plan_data import to_data
+        from inferno.runtime.plain_data import to_data
 
         return to_data(self)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from inferno.capture import Argument, Result, Signature, View
 from inferno.errors import PackageError
-from inferno.runtime.plan_data import reader, to_data
+from inferno.runtime.plain_data import reader, to_data
 from inferno.runtime.tree_data import decode_constant, decode_tree, encode_constant, encode_tree
 from inferno.symbolic import Size
 

@@ -7,7 +7,8 @@ import pytest
 
 from inferno.errors import PlanError
 from inferno.runtime.plan import Buffer, Launch, LibraryCall, Output, Plan, TensorMap
-from inferno.runtime.plan_data import check_plan, plan_from_dict, reader, to_data
+from inferno.runtime.plain_data import reader, to_data
+from inferno.runtime.plan_data import check_plan, plan_from_dict
 from inferno.symbolic import Size, Symbol, floordiv, maximum, size_of
 
 ARGUMENT, SCRATCH, RESULT = (
