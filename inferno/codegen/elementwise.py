@@ -1,20 +1,21 @@
 """Elementwise kernels on the gpu, vector, memref and arith dialects: a flat grid over the points of the destination."""
 
 from dataclasses import dataclass, field
-from math import prod
 
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, splat, store, store_vector
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.gpu_function import Buffer, gpu_function
+from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
-from inferno.codegen.launcher import launch, launcher, pointer
+from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.transposing import Transposing, shared_arrays
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, scf, walk
+from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.elementwise import Elementwise, transposed
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
+from inferno.symbolic import bounds, ceildiv
 from inferno.target import Target
 
 
@@ -24,35 +25,32 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
     if point is None:
         raise CompileError(f"@{kernel.name.value} is not an elementwise kernel")
     expand_math(point.generic)
-    shapes = [tuple(t.shape) for t in kernel.type.inputs]
-    written = {d.argument for d in point.destinations}
-    buffers = [
-        Buffer(t.element_type, prod(shape), i not in written) for i, (t, shape) in enumerate(zip(kernel.type.inputs, shapes))
-    ]
+    buffers = parameters_of(kernel, {d.argument for d in point.destinations})
     if schedule.tile:
         _generate_transposing(kernel, schedule, point, buffers)
         return
     block_points = schedule.threads * schedule.vector * schedule.unroll
-    blocks = -(-point.points // block_points)
-    width = 32 if max(blocks * block_points, *(b.count for b in buffers)) < 2**31 else 64
+    blocks = ceildiv(point.points, block_points)
+    width = 32 if max(bounds(blocks * block_points)[1], *(b.count for b in buffers if b is not None)) < 2**31 else 64
     name = kernel.name.value
     with gpu_function(kernel, buffers, schedule.threads) as function:
-        _Emitter(point, schedule, Integers(width), function.buffers).emit()
+        _Emitter(point, schedule, integers_for(kernel, width, function.buffers), function.buffers).emit()
     with launcher(kernel) as arguments:
-        launch(f"{name}_gpu", name, [pointer(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1))
+        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1))
 
 
-def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Pointwise, buffers: list[Buffer]) -> None:
+def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Pointwise, buffers: list[Buffer | None]) -> None:
     found = transposed(point)
     if found is None:
         raise CompileError(f"@{kernel.name.value} has no transposed input; its schedule must have tile = 0")
     across, numbers = found
-    ints, name = Integers(32 if max(b.count for b in buffers) < 2**30 else 64), kernel.name.value
+    width, name = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64, kernel.name.value
     with gpu_function(kernel, buffers, schedule.threads, shared_arrays(point, numbers, schedule.tile)) as function:
+        ints = integers_for(kernel, width, function.buffers)
         emitter = Transposing(point, schedule, across, numbers, ints, function.buffers, function.shared)
         emitter.emit()
     with launcher(kernel) as arguments:
-        launch(f"{name}_gpu", name, [pointer(a) for a in arguments], (emitter.blocks(), 1, 1), (schedule.threads, 1, 1))
+        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (emitter.blocks(), 1, 1), (schedule.threads, 1, 1))
 
 
 @dataclass
@@ -87,7 +85,7 @@ class _Emitter:
                     self.guarded(ints.add(first, u * s.threads), vectors)
                 scf.yield_([])
         left = self.point.points % s.vector
-        if left:
+        if left != 0:
             begin = self.point.points - left
             some = scf.IfOp(ints.less(ints.add(ints.mul(block, s.threads), thread), left))
             with ir.InsertionPoint(some.then_block):
@@ -176,7 +174,7 @@ class _Emitter:
     def body(self, start: Integer, lanes: int, values: list[ir.Value | None]) -> list[ir.Value]:
         return inline_body(
             self.point.block, [v if v is not None else _unused() for v in values], self.indices(start, lanes), lanes,
-            {"tensor.extract": self.extract},
+            {"tensor.extract": self.extract}, self.point.outside(self.buffers),
         )
 
     def indices(self, start: Integer, lanes: int) -> list[ir.Value]:
@@ -212,12 +210,13 @@ class _Emitter:
         """``tensor.extract`` from a table, which is a kernel argument; a whole vector of a row where the lanes are neighbours."""
         argument = dict((v, a) for v, a in self.point.tables)[op.operands[0]]
         table, buffer, where = ir.RankedTensorType(op.operands[0].type), self.buffers[argument], operands[1:]
-        strides, element = row_major(tuple(table.shape)), table.element_type
+        sizes = shape(op.operands[0])
+        strides, element = row_major(sizes), table.element_type
         vectors = [v for v in where if isinstance(v.type, ir.VectorType)]
         if not vectors:
             return load(self.ints, buffer, self.ints.dot([self.ints.narrow(v) for v in where], strides), element)
         lanes = ir.VectorType(vectors[0].type).shape[0]
-        if vectors == where[-1:] and vectors[0] in self.consecutive and table.shape[table.rank - 1] % lanes == 0:
+        if vectors == where[-1:] and vectors[0] in self.consecutive and sizes[-1] % lanes == 0:
             first = [self.ints.narrow(lanes_of(v)[0]) for v in where]
             return load_vector(self.ints, buffer, self.ints.dot(first, strides), element, lanes, lanes)
         each = [[lanes_of(v)[i] if v in vectors else v for v in where] for i in range(lanes)]

@@ -4,7 +4,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from inferno.codegen.integers import Integers
 from inferno.mlir import func, ir
+from inferno.passes.shapes import shape, symbol_arguments
+from inferno.symbolic import UNBOUNDED, bounds, product
 
 
 @dataclass(frozen=True)
@@ -35,24 +38,41 @@ def element_bytes(element: ir.Type) -> int:
 
 @dataclass(frozen=True)
 class Function:
-    """The new kernel's parameters (memrefs of address space 1) and its shared arrays."""
+    """The new kernel's parameters (memrefs of address space 1, and sizes) and its shared arrays."""
 
     buffers: list[ir.Value]
     shared: list[ir.Value]
 
 
+def parameters_of(kernel: func.FuncOp, written: set[int]) -> list[Buffer | None]:
+    """What the kernel function's arguments are as parameters; ``written`` are the numbers of those that are stored to."""
+    return [
+        None if isinstance(a.type, ir.IndexType) else Buffer(a.type.element_type, min(bounds(product(shape(a)))[1], UNBOUNDED >> 8), i not in written)
+        for i, a in enumerate(kernel.entry_block.arguments)
+    ]
+
+
+def integers_for(kernel: func.FuncOp, width: int, values: Sequence[ir.Value]) -> Integers:
+    """Arithmetic in the kernel whose parameters are ``values``, which knows its sizes."""
+    symbols = {s: Integers(width).narrow(values[v.arg_number]) for s, v in symbol_arguments(kernel.operation).items()}
+    return Integers(width, symbols)
+
+
 @contextmanager
 def gpu_function(
-    kernel: func.FuncOp, buffers: Sequence[Buffer], threads: int, shared: Sequence[tuple[int, ir.Type]] = (),
+    kernel: func.FuncOp, buffers: Sequence[Buffer | None], threads: int, shared: Sequence[tuple[int, ir.Type]] = (),
     minimum_blocks: int = 0,
 ) -> Iterator[Function]:
     """Add ``gpu.module @<name>_gpu`` in front of the kernel function ``name``, with one GPU kernel of that name in it, and
     yield its values; the insertion point is its body.  (The launcher keeps the symbol ``@<name>`` of the outer module.)
 
+    A buffer that is None is a size, which the kernel gets as an index.
+
     ``shared``: (count, element type) of arrays in shared memory, 16-byte aligned.  ``minimum_blocks`` a multiprocessor
     bounds the registers.
     """
     parameters = ", ".join(
+        f"%b{i}: index" if b is None else
         f"%b{i}: memref<{b.count}x{b.stored}, 1> {{llvm.noalias, llvm.align = 16 : i64{', llvm.readonly' if b.readonly else ''}}}"
         for i, b in enumerate(buffers)
     )

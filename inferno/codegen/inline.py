@@ -10,16 +10,17 @@ Custom = Callable[[ir.Operation, list[ir.Value]], ir.Value]
 
 def inline_body(
     block: ir.Block, arguments: Sequence[ir.Value], indices: Sequence[ir.Value] = (), lanes: int = 0,
-    custom: Mapping[str, Custom] | None = None,
+    custom: Mapping[str, Custom] | None = None, outside: Mapping[ir.Value, ir.Value] | None = None,
 ) -> list[ir.Value]:
     """Clone the operations of ``block`` at the insertion point and return what it yields.
 
     ``arguments`` stand for the block's arguments and ``indices`` for ``linalg.index``.  With ``lanes`` > 0 both may be
     vectors of that many lanes, mixed with scalars, which are broadcast where they meet vectors.  Operations in arith become
     operations on vectors; all others (libdevice functions, intrinsics, regions) are repeated for each lane.
-    ``custom`` maps names of operations to builders, for what cannot be cloned, such as ``tensor.extract``.
+    ``custom`` maps names of operations to builders, for what cannot be cloned, such as ``tensor.extract``; ``outside`` has what
+    stands for values from around the operation.
     """
-    known: dict[ir.Value, ir.Value] = dict(zip(block.arguments, arguments))
+    known: dict[ir.Value, ir.Value] = {**(outside or {}), **dict(zip(block.arguments, arguments))}
     custom = custom or {}
 
     def widen(type_: ir.Type) -> ir.Type:

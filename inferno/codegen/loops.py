@@ -158,7 +158,9 @@ class _Builder:
             read = {root_of(v) for v in op.opview.inputs} if op.name == "linalg.generic" else set()  # an input may be in a result's buffer
             for root in touched & set(pending):
                 unused = root not in nest.roots and self._dead(root, op)
-                replaced = root in own and root not in read and (not own[root].stored or (own[root].start is not None and self._covers(own[root].operand, nest)))
+                mine = own.get(root)
+                covers = mine is not None and mine.start is not None and self._covers(mine.operand, nest)
+                replaced = mine is not None and root not in read and (not mine.stored or covers)
                 if not unused and not replaced:
                     plan.append(pending[root])
                 del pending[root]

@@ -5,7 +5,6 @@ which the destination is.  Inputs that are not transposed are read directly.
 """
 
 from dataclasses import dataclass
-from math import ceil, prod
 
 from inferno.codegen.elements import load, store
 from inferno.codegen.gpu_function import element_bytes, stored_type
@@ -15,6 +14,7 @@ from inferno.mlir import arith, gpu, ir, scf, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.pointwise import Pointwise
+from inferno.symbolic import Int, ceildiv, product
 
 
 def pitch(tile: int, element: ir.Type) -> int:
@@ -34,13 +34,13 @@ class Transposing:
     buffers: list[ir.Value]
     shared: list[ir.Value]
 
-    def blocks(self) -> int:
-        return prod(self.grid())
+    def blocks(self) -> Int:
+        return product(self.grid())
 
-    def grid(self) -> list[int]:
+    def grid(self) -> list[Int]:
         """Tiles, or single coordinates, along every run."""
         sizes, last = self.point.run_sizes, len(self.point.runs) - 1
-        return [ceil(s / self.schedule.tile) if r in (self.across, last) else s for r, s in enumerate(sizes)]
+        return [ceildiv(s, self.schedule.tile) if r in (self.across, last) else s for r, s in enumerate(sizes)]
 
     def emit(self) -> None:
         ints, tile, threads = self.ints, self.schedule.tile, self.schedule.threads
@@ -57,7 +57,7 @@ class Transposing:
             found = list(first)
             for run, x in ((self.across, i), (last, j)):
                 found[run] = ints.add(found[run], x)
-                if sizes[run] % tile:
+                if sizes[run] % tile != 0:
                     found[run] = ints.min(found[run], sizes[run] - 1)
             return found
 
@@ -71,7 +71,7 @@ class Transposing:
         loaded = [[self.operand(n, s, i, j, at(i, j)) for n, s in enumerate(self.point.sources)] for i, j in places]
         for (i, j), values in zip(places, loaded):
             where = at(i, j)
-            results = inline_body(self.point.block, values, self.indices(where))
+            results = inline_body(self.point.block, values, self.indices(where), outside=self.point.outside(self.buffers))
             self.write(results, where, ints.add(first[self.across], i), ints.add(first[last], j))
 
     def read(self, source: Access, where: list[Integer]) -> ir.Value:
@@ -98,7 +98,7 @@ class Transposing:
     def write(self, results: list[ir.Value], where: list[Integer], i: Integer, j: Integer) -> None:
         """Store where the unclamped coordinates ``i`` and ``j`` lie inside the box."""
         ints, sizes, last = self.ints, self.point.run_sizes, len(self.point.runs) - 1
-        conditions = [ints.less(x, sizes[r]) for r, x in ((self.across, i), (last, j)) if sizes[r] % self.schedule.tile]
+        conditions = [ints.less(x, sizes[r]) for r, x in ((self.across, i), (last, j)) if sizes[r] % self.schedule.tile != 0]
         if not conditions:
             self.store(results, where)
             return

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from inferno.runtime.plan import Launch, LibraryCall
 from inferno.runtime.program import Program
+from inferno.symbolic import hint
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def report_of(
     """The report of programs that run one after the other, with ``fallbacks`` between them."""
     rows = [row for program in programs for row in _rows(program)]
     plans = [program.launch_plan() for program in programs]
-    workspace = max((p.workspace_bytes for p in plans), default=0)
+    workspace = max((hint(p.workspace_bytes) for p in plans), default=0)
     return Report(target, tuple(rows), sum(len(p.steps) for p in plans), workspace, seconds, len(plans), tuple(map(str, fallbacks)), notes)
 
 

@@ -3,11 +3,12 @@
 Every buffer is a contiguous row-major tensor, so an affine indexing map is an offset and a stride per loop dimension.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import func, ir, walk
+from inferno.mlir import func, ir, owner, walk
+from inferno.passes.shapes import UnknownSize, shape
+from inferno.symbolic import Int, product
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,9 @@ class Access:
 
     argument: int
     element: ir.Type
-    strides: tuple[int, ...]
-    offset: int = 0
-    shape: tuple[int, ...] = ()
+    strides: tuple[Int, ...]
+    offset: Int = 0
+    shape: tuple[Int, ...] = ()
 
 
 Linear = tuple[tuple[int, ...], int]
@@ -64,38 +65,40 @@ def outputs(op: ir.Operation) -> list[ir.Value]:
     return operands[len(operands) - len(op.results):]
 
 
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+def row_major(shape: Sequence[Int]) -> tuple[Int, ...]:
     """Strides of a contiguous tensor, in elements."""
-    return tuple(math.prod(shape[d + 1:]) for d in range(len(shape)))
+    return tuple(product(shape[d + 1:]) for d in range(len(shape)))
 
 
-def loop_sizes(op: ir.Operation) -> tuple[int, ...] | None:
-    """The size of each loop of a ``linalg.generic``; None if one is dynamic or appears in no map on its own."""
+def loop_sizes(op: ir.Operation) -> tuple[Int, ...] | None:
+    """The size of each loop of a ``linalg.generic``; None if one is not known or appears in no map on its own."""
     dims = len(iterators(op))
-    sizes: list[int | None] = [None] * dims
+    sizes: list[Int | None] = [None] * dims
     for value, map_ in zip(op.operands, maps(op)):
         if not isinstance(value.type, ir.RankedTensorType):
             continue
-        if not value.type.has_static_shape:
+        try:
+            known = shape(value)
+        except UnknownSize:
             return None
-        for size, expr in zip(value.type.shape, map_.results):
-            if isinstance(expr, ir.AffineDimExpr):
+        for size, expr in zip(known, map_.results):
+            if isinstance(expr, ir.AffineDimExpr) and not isinstance(sizes[ir.AffineDimExpr(expr).position], int):
                 sizes[ir.AffineDimExpr(expr).position] = size
     return None if any(s is None for s in sizes) else tuple(sizes)
 
 
 def access(value: ir.Value, map_: ir.AffineMap, argument: int) -> Access | None:
     """How ``map_`` walks over the buffer of kernel argument ``argument``, of ``value``'s type; None if not linear."""
-    type_ = ir.RankedTensorType(value.type)
-    shape = tuple(type_.shape)
-    strides, offset = [0] * map_.n_dims, 0
-    for stride, expr in zip(row_major(shape), map_.results):
+    type_, sizes = ir.RankedTensorType(value.type), shape(value)
+    strides: list[Int] = [0] * map_.n_dims
+    offset: Int = 0
+    for stride, expr in zip(row_major(sizes), map_.results):
         part = linear(expr, map_.n_dims)
         if part is None:
             return None
         strides = [s + stride * c for s, c in zip(strides, part[0])]
-        offset += stride * part[1]
-    return Access(argument, type_.element_type, tuple(strides), offset, shape)
+        offset = offset + stride * part[1]
+    return Access(argument, type_.element_type, tuple(strides), offset, sizes)
 
 
 def compose(inner: Access, outer: Sequence[Linear]) -> Access:
@@ -134,9 +137,10 @@ def merge(dims: Sequence[int], sizes: Sequence[int], accesses: Sequence[Access])
 
 
 def sink_constants(generic: ir.Operation, tables: bool = False) -> bool:
-    """Copy the constants that a body takes from outside into it; False if it takes any other value.
+    """Copy the constants that a body takes from outside into it, and numbers that are computed of sizes; False if it takes any other
+    value.
 
-    With ``tables`` the tensors that ``tensor.extract`` reads are let through.
+    With ``tables`` the tensors that ``tensor.extract`` reads are let through, and so are the sizes themselves.
     """
     block = generic.regions[0].blocks[0]
     copies: dict[ir.Value, ir.Value] = {}
@@ -147,12 +151,36 @@ def sink_constants(generic: ir.Operation, tables: bool = False) -> bool:
             if _defined_in(value, generic) or (tables and op.name == "tensor.extract" and i == 0):
                 continue
             if isinstance(value, ir.BlockArgument) or value.owner.operation.name != "arith.constant":
-                return False
-            if value not in copies:
-                with ir.InsertionPoint.at_block_begin(block):
-                    copies[value] = value.owner.operation.clone().results[0]
-            op.operands[i] = copies[value]
+                if not tables or not _of_sizes(value):
+                    return False
+            op.operands[i] = _copy(value, copies, block)
     return True
+
+
+def _of_sizes(value: ir.Value) -> bool:
+    """Whether a number is a size that the kernel is given, or is computed of such and of constants."""
+    if isinstance(value, ir.BlockArgument):
+        return isinstance(value.type, ir.IndexType)
+    op = value.owner.operation
+    return op.name.startswith("arith.") and not len(op.regions) and all(_of_sizes(v) for v in op.operands)
+
+
+def _copy(value: ir.Value, copies: dict[ir.Value, ir.Value], block: ir.Block) -> ir.Value:
+    """``value`` computed at the beginning of the block; a size itself stays."""
+    if isinstance(value, ir.BlockArgument):
+        return value
+    if value not in copies:
+        op = value.owner.operation
+        operands = [_copy(v, copies, block) for v in op.operands]
+        made = [owner(v) for v in operands if owner(v) is not None]
+        after = [o.operation for o in block.operations]
+        place = max((after.index(m) for m in made), default=-1) + 1
+        with ir.InsertionPoint(after[place]):
+            clone = op.clone()
+        for i, v in enumerate(operands):
+            clone.operands[i] = v
+        copies[value] = clone.results[0]
+    return copies[value]
 
 
 def filled(value: ir.Value) -> ir.Attribute | None:

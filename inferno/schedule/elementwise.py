@@ -6,6 +6,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir, walk
 from inferno.schedule.cost import bit_width
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
+from inferno.symbolic import hint, is_multiple
 from inferno.target import Target
 
 
@@ -40,10 +41,14 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     # multiply-add-sigmoid 100 to 104% of a copy, unrolling gained nothing).
     vector = max(1, min(8, 16 // _narrowest(point)))
     threads = 256
-    while threads > 64 and point.points < target.multiprocessors * threads * vector:
+    points = hint(point.points)
+    while threads > 64 and points < target.multiprocessors * threads * vector:
         threads //= 2
-    while vector > 1 and point.points < target.multiprocessors * threads * vector:
+    while vector > 1 and points < target.multiprocessors * threads * vector:
         vector //= 2
+    if not isinstance(point.points, int):
+        # Other calls may have many more points.  A vector whose lanes are known to be in one row costs the small ones nothing.
+        threads, vector = 256, max(vector, 4 if _in_rows(point, 4) else 1)
     return Elementwise(threads=threads, vector=vector)
 
 
@@ -53,16 +58,22 @@ def transposed(point: Pointwise) -> tuple[int, tuple[int, ...]] | None:
     None if there are none, if either run is too short for tiles, or if the body reads tables.
     """
     sizes, last = point.run_sizes, len(point.runs) - 1
-    if last < 1 or point.tables or sizes[last] < 16 or point.run_strides(point.destinations[0])[last] != 1:
+    if last < 1 or point.tables or hint(sizes[last]) < 16 or point.run_strides(point.destinations[0])[last] != 1:
         return None
     for across in range(last):
         numbers = tuple(
             n for n, s in enumerate(point.sources)
-            if s is not None and point.run_strides(s)[across] == 1 and point.run_strides(s)[last] > 1
+            if s is not None and point.run_strides(s)[across] == 1 and hint(point.run_strides(s)[last]) > 1
         )
-        if numbers and sizes[across] >= 16 and len(numbers) <= 4:
+        if numbers and hint(sizes[across]) >= 16 and len(numbers) <= 4:
             return across, numbers
     return None
+
+
+def _in_rows(point: Pointwise, lanes: int) -> bool:
+    """Whether the lanes of a vector lie in one row of every tensor for any size."""
+    sizes = point.run_sizes
+    return bool(sizes) and (len(sizes) == 1 or is_multiple(sizes[-1], lanes))
 
 
 def _narrowest(point: Pointwise) -> int:

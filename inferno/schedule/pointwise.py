@@ -4,13 +4,15 @@
 and types, broadcast, permuted or strided operands, and tables read by ``tensor.extract`` (embeddings, index_select).
 """
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, func, ir, run_upstream, walk
+from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.accesses import (
     Access, access, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, outputs, sink_constants,
 )
+from inferno.symbolic import Int, bounds, hint, product
 
 _NAMED = (
     "linalg.transpose", "linalg.broadcast", "linalg.copy", "linalg.map", "linalg.fill", "linalg.elementwise", "linalg.add",
@@ -29,7 +31,7 @@ class Pointwise:
     """
 
     generic: ir.Operation
-    sizes: tuple[int, ...]
+    sizes: tuple[Int, ...]
     runs: tuple[tuple[int, ...], ...]
     sources: tuple[Access | None, ...]
     destinations: tuple[Access, ...]
@@ -40,27 +42,35 @@ class Pointwise:
     def block(self) -> ir.Block:
         return self.generic.regions[0].blocks[0]
 
-    @property
-    def points(self) -> int:
-        return math.prod(self.sizes)
+    def outside(self, values: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
+        """What stands for the kernel's sizes, which the body may read, where ``values`` stand for its arguments."""
+        arguments = self.module.body.operations[0].regions[0].blocks[0].arguments
+        return {a: values[i] for i, a in enumerate(arguments) if isinstance(a.type, ir.IndexType)}
 
     @property
-    def run_sizes(self) -> tuple[int, ...]:
-        return tuple(math.prod(self.sizes[d] for d in run) for run in self.runs)
+    def points(self) -> Int:
+        return product(self.sizes)
 
-    def run_strides(self, at: Access) -> tuple[int, ...]:
+    @property
+    def run_sizes(self) -> tuple[Int, ...]:
+        return tuple(product(self.sizes[d] for d in run) for run in self.runs)
+
+    def run_strides(self, at: Access) -> tuple[Int, ...]:
         return tuple(at.strides[run[-1]] for run in self.runs)
 
     def flat(self, at: Access) -> bool:
         """Whether the tensor is walked in memory order: element ``offset + i`` belongs to point i."""
         sizes = self.run_sizes
-        return all(s == math.prod(sizes[i + 1:]) for i, s in enumerate(self.run_strides(at)))
+        return all(s == product(sizes[i + 1:]) for i, s in enumerate(self.run_strides(at)))
 
 
 def parse_pointwise(kernel: func.FuncOp) -> Pointwise | None:
     """The elementwise kernel that ``kernel`` is, or None."""
-    if any(not isinstance(t, ir.RankedTensorType) or not t.has_static_shape or 0 in t.shape for t in kernel.type.inputs):
-        return None
+    for value in kernel.entry_block.arguments:
+        if isinstance(value.type, ir.IndexType):
+            continue  # a size
+        if not isinstance(value.type, ir.RankedTensorType) or 0 in value.type.shape or not _is_known(value):
+            return None
     structured = [o.operation for o in kernel.entry_block.operations if o.operation.name.startswith("linalg.")]
     if len(structured) > 1:  # tensors full of one constant may be operands
         structured = [o for o in structured if o.name != "linalg.fill"]
@@ -76,8 +86,8 @@ def parse_pointwise(kernel: func.FuncOp) -> Pointwise | None:
 
 def _parse(module: ir.Module) -> Pointwise | None:
     kernel = module.body.operations[0]
-    others = ("arith.constant", "tensor.empty", "func.return")
-    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others]
+    others = ("tensor.empty", "func.return")
+    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
     if len(generics) > 1:
         generics = [o for o in generics if filled(o.results[0]) is None]
     if len(generics) != 1 or generics[0].name != "linalg.generic" or "reduction" in iterators(generics[0]):
@@ -122,7 +132,7 @@ def _parse(module: ir.Module) -> Pointwise | None:
         if argument is None or any(d.argument == argument for d in destinations):
             return None
         tables.append((op.operands[0], argument))
-    order = sorted((d for d, size in enumerate(sizes) if size > 1), key=lambda d: -destinations[0].strides[d])
+    order = sorted((d for d, size in enumerate(sizes) if size != 1), key=lambda d: -hint(destinations[0].strides[d]))
     runs = merge(order, sizes, [s for s in sources if s is not None] + destinations)
     return Pointwise(
         generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module,
@@ -138,11 +148,19 @@ def _constant(value: ir.Value) -> ir.Attribute | None:
     return value.owner.operation.attributes["value"] if value.owner.operation.name == "arith.constant" else None
 
 
-def _injective(place: Access, sizes: tuple[int, ...]) -> bool:
+def _is_known(value: ir.Value) -> bool:
+    try:
+        return bool(shape(value)) or value.type.rank == 0
+    except UnknownSize:
+        return False
+
+
+def _injective(place: Access, sizes: tuple[Int, ...]) -> bool:
     """Whether different points go to different elements: each stride is beyond the reach of all smaller ones."""
-    reach = 0
-    for stride, size in sorted((s, n) for s, n in zip(place.strides, sizes) if n > 1):
-        if stride <= reach:
+    reach: Int = 0
+    steps = [(s, n) for s, n in zip(place.strides, sizes) if n != 1]
+    for stride, size in sorted(steps, key=lambda step: (hint(step[0]), hint(step[1]))):
+        if bounds(stride - reach)[0] <= 0:
             return False
-        reach += stride * (size - 1)
+        reach = reach + stride * (size - 1)
     return True

@@ -279,6 +279,31 @@ class Simulation:
         view.memory.data[where] = value
         return []
 
+    # Vectors: one row of lanes a thread.
+
+    def vector_load(self, op, operands, mask):
+        lanes = ir.VectorType(op.results[0].type).shape[0]
+        found = [self.memref_load(op, [operands[0], *operands[1:-1], np.asarray(operands[-1]) + i], mask)[0] for i in range(lanes)]
+        return [np.stack(found, -1)]
+
+    def vector_store(self, op, operands, mask):
+        value, view, *where = operands
+        value = np.broadcast_to(value, (self.count, np.asarray(value).shape[-1]))
+        for i in range(value.shape[-1]):
+            self.memref_store(op, [value[:, i], view, *where[:-1], np.asarray(where[-1]) + i], mask)
+        return []
+
+    def vector_extract(self, op, operands, mask):
+        (place,) = ir.DenseI64ArrayAttr(op.attributes["static_position"])
+        return [np.asarray(operands[0])[..., place]]
+
+    def vector_from_elements(self, op, operands, mask):
+        return [np.stack([np.broadcast_to(v, mask.shape) for v in operands], -1)]
+
+    def vector_broadcast(self, op, operands, mask):
+        lanes = ir.VectorType(op.results[0].type).shape[0]
+        return [np.repeat(np.broadcast_to(operands[0], mask.shape)[:, None], lanes, 1)]
+
     def places(self, view: View, indices, mask: np.ndarray) -> np.ndarray:
         flat = np.full(self.count, view.offset, np.int64)
         for i, s in zip(indices, view.strides):
@@ -291,9 +316,12 @@ class Simulation:
 def _compute(op: ir.Operation, x: list) -> np.ndarray:
     """arith and math, one entry a thread."""
     result = op.results[0].type
+    result = result.element_type if isinstance(result, ir.VectorType) else result
     dtype = _register_dtype(result)
     if op.name == "arith.constant":
         value = op.attributes["value"]
+        if isinstance(value, ir.DenseElementsAttr):
+            value = value.get_splat_value()
         return np.asarray(value.value, np.int64).astype(dtype) if not isinstance(value, ir.FloatAttr) else _round(np.float64(value.value), result)
     x = [np.asarray(v) for v in x]
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Kernels of the universal generator for sizes that vary, on the simulated GPU: generated once, right for every size."""
+"""Kernels for sizes that vary, on the simulated GPU: generated once, right for every size."""
 
 import pytest
 import torch
@@ -8,8 +8,11 @@ from universal_program import SimulatedModel
 
 from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
+from inferno.schedule import elementwise
 from inferno.target import find_target
 from inferno.targets import nvptx
+
+TARGET = find_target("sm_90a")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -22,15 +25,32 @@ def test_right_for_every_size(name):
         assert found.right, f"{each}: {found}"
 
 
-@pytest.mark.parametrize("name", ["attention", "row sums", "cumulative sums"])
-def test_assembles(name):
+def of_choice(kernel):
+    """The schedule of the first generator that takes a kernel and whose code the simulator runs."""
+    return elementwise.choose(kernel, TARGET)
+
+
+ELEMENTWISE = ["elementwise", "broadcast", "transposed", "layer norm", "linear", "positions", "gather", "slices", "no rows", "attention", "multiples"]
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise_is_right_for_every_size(name):
+    torch.manual_seed(0)
     model, inputs, dynamic_shapes, sizes = CASES[name]()
-    simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes)
-    target = find_target("sm_90a")
+    simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, of_choice)
+    for each in sizes:
+        found = check(simulated, model, inputs(*each))
+        assert found.right, f"{each}: {found}"
+
+
+@pytest.mark.parametrize(("name", "choose"), [(n, None) for n in ("attention", "row sums", "cumulative sums")] + [(n, of_choice) for n in ELEMENTWISE[:5]])
+def test_assembles(name, choose):
+    model, inputs, dynamic_shapes, sizes = CASES[name]()
+    simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, choose)
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(simulated.program.gpu)
         run_pipeline(module, "inferno-lower")
         for device in [o for o in module.body.operations if o.operation.name == "gpu.module"]:
-            ptx = nvptx.to_ptx(nvptx.llvm_text(device.operation), target)
-            assembled = nvptx.assemble(ptx, target)
+            ptx = nvptx.to_ptx(nvptx.llvm_text(device.operation), TARGET)
+            assembled = nvptx.assemble(ptx, TARGET)
             assert ".entry" in ptx and (assembled is None or all(r.stack == r.spills == 0 for r in assembled[1].values()))

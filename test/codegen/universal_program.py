@@ -20,21 +20,21 @@ from inferno.schedule.universal import Universal
 from inferno.target import find_target
 
 
-def scheduled(text: str) -> ir.Module:
-    """A module at the ``fused`` stage with the universal schedule on every kernel."""
+def scheduled(text: str, choose: Callable | None = None) -> ir.Module:
+    """A module at the ``fused`` stage with the universal schedule on every kernel, or what ``choose(kernel)`` says."""
     module = ir.Module.parse(text)
     for kernel in kernels(module):
-        kernel.attributes[ATTRIBUTE] = to_attribute(Universal())
+        kernel.attributes[ATTRIBUTE] = to_attribute((choose and choose(kernel)) or Universal())
     return module
 
 
 class Simulated:
     """A module at the ``fused`` stage, generated, planned and run by the simulator.  ``gpu`` is its text after generation."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, choose: Callable | None = None) -> None:
         self._context = new_context()
         with self._context, ir.Location.unknown():
-            module = scheduled(text)
+            module = scheduled(text, choose)
             generate_kernels(module, "sm_90a")  # @main's calls do not fit the launchers until they are planned
             run_pipeline(module, "plan-launches,plan-memory")
             self._module, self.gpu = module, str(module)
@@ -56,12 +56,12 @@ def _name(op: ir.Operation) -> str:
 class SimulatedModel:
     """A model, called like it."""
 
-    def __init__(self, model: Callable, args: tuple, dynamic_shapes=None) -> None:
+    def __init__(self, model: Callable, args: tuple, dynamic_shapes=None, choose: Callable | None = None) -> None:
         captured = capture(model, args, {}, dynamic_shapes)
         self._signature = captured.signature
         text, constants = _fuse(captured)
         self._constants = [_tensor(*c) for c in constants]
-        self.program = Simulated(text)
+        self.program = Simulated(text, choose)
 
     def __call__(self, *args):
         results = self.program(*self._signature.arguments_of(args, {}), *self._constants)
