@@ -35,7 +35,8 @@ class PiecewiseModule(CompiledModule):
 
     def save(self, path: Any, ir: bool = True) -> None:
         """Packages hold whole programs: PackageError, which names what runs in eager."""
-        raise PackageError(f"a package runs without PyTorch's operators, but this model needs them: {self.fallbacks[0]}")
+        reason = self.fallbacks[0] if self.fallbacks else "it is compiled in pieces"
+        raise PackageError(f"a package runs without PyTorch's operators, but this model needs them: {reason}")
 
 
 def join_stages(programs: Sequence[Program], stage: str) -> str:
