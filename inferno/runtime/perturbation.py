@@ -6,15 +6,17 @@ which is what another order of the same operations does; the largest error of so
 
 Results in float64 are their own reference, so that eager's error shows as 0.  It is what float32 makes of the same operations,
 times the ratio of the two rounding units; and a result within 1.5 times that of the truth is within 2.5 times of such a reference.
+There a sum of n terms is also off by the square root of n units: for how it is off in float32 is luck too.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 # Eager's error in float64 as the rule is to see it, from its error in float32.
 FLOAT64_TO_FLOAT32 = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps * 2.5 / 1.5
@@ -26,6 +28,8 @@ _EXACT = (
     "new_", "neg", "abs", "split", "stack", "constant_pad_nd", "flip", "roll", "sort", "topk", "arange", "diagonal", "unfold", "triu", "tril",
     "scalar_tensor", "lift", "repeat", "masked_fill", "unbind",
 )
+# Operations that sum up rows of an operand without being smaller than it.
+_ROWS = ("softmax", "norm", "mm", "attention")
 
 
 class Perturbed(TorchDispatchMode):
@@ -40,12 +44,17 @@ class Perturbed(TorchDispatchMode):
         name = function._schema.name.split("::")[1]
         if function._schema.is_mutable or name == "t" or name.startswith(_EXACT):
             return result
-        return tree_map(self._off, result)
+        tensors = [a for a in tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
+        rows = max((a.shape[-1] for a in tensors if a.dim()), default=1) if any(n in name for n in _ROWS) else 1
+        read = max((a.numel() for a in tensors), default=0)
+        return tree_map(lambda value: self._off(value, read, rows), result)
 
-    def _off(self, value: Any) -> Any:
+    def _off(self, value: Any, read: int, rows: int) -> Any:
         if not isinstance(value, Tensor) or not value.is_floating_point():
             return value
         noise = torch.rand(value.shape, generator=self._generator, dtype=torch.float64).to(value.device) - 0.5
+        if value.dtype is torch.float64:
+            noise *= math.sqrt(max(rows, read / max(1, value.numel())))
         return (value.double() * (1 + torch.finfo(value.dtype).eps * noise)).to(value.dtype)
 
 

@@ -108,13 +108,14 @@ class Tracer:
 
     def _own_error(self, name: str, given: Sequence[Tensor], results: list[Tensor], i: int, eager: Tensor, exact: Tensor) -> float:
         """Eager's error beyond luck (see ``perturbation``)."""
+        runs = run_perturbed(lambda: self._call(self._own[python_name(name)], given, results))
+        found = max(relative_error(run[i], eager, exact) for run in runs)
         if eager.dtype is torch.float64:
             half = [t.float() if t.dtype is torch.float64 else t for t in given]
             scope = {**self._own, "f64": torch.float32}
             function = types.FunctionType(self._own[python_name(name)].__code__, scope)
-            return relative_error(self._call(function, half, results)[i], eager, exact) * FLOAT64_TO_FLOAT32
-        runs = run_perturbed(lambda: self._call(self._own[python_name(name)], given, results))
-        return max(relative_error(run[i], eager, exact) for run in runs)
+            found = max(found, relative_error(self._call(function, half, results)[i], eager, exact) * FLOAT64_TO_FLOAT32)
+        return found
 
     def _call(self, function: Callable, given: Sequence[Tensor], results: Sequence[Tensor]) -> list[Tensor]:
         with torch.no_grad(), torch.device(self._device):

@@ -138,8 +138,9 @@ def _ask_again(program: Program, compiled: Callable, names: tuple[str, ...], dou
         for i in doubtful:
             sums[i].add(ours[i], eager[i], exact[i])
             double = eager[i].dtype is torch.float64
+            least = sums[i].add_eager(half[i], exact[i]) * FLOAT64_TO_FLOAT32**2 if double else 0.0
             for n, one in enumerate(perturbed):
-                spread[i][n] += sums[i].add_eager(half[i], exact[i]) * FLOAT64_TO_FLOAT32**2 if double else sums[i].add_eager(one[i], exact[i])
+                spread[i][n] += max(least, sums[i].add_eager(one[i], exact[i]))
     for i in doubtful:
         s, dtype = sums[i], eager[i].dtype
         own = math.sqrt(max(s.eager, *spread[i])) / s.scale
