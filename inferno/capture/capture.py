@@ -17,7 +17,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state, without_hooks
-from inferno.capture.caches import met_a_cache, returning_leaves
+from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
 from inferno.capture.decompositions import table
 from inferno.capture.nodes import is_library, unsupported
 from inferno.capture.normalise import normalise
@@ -119,6 +119,7 @@ def export_model(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, 
             args, kwargs = model.example_inputs
         return Exported(model, model.call_spec.out_spec, model, None, args, kwargs, dynamic_shapes)
     module = _as_module(model)
+    learn_caches((args, kwargs))
     try:
         program = _export(model, module, args, kwargs, dynamic_shapes)
         return Exported(program, program.call_spec.out_spec, model, module, args, kwargs, dynamic_shapes)
