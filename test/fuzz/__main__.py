@@ -23,10 +23,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lines", type=int, default=10, help="most lines of a program")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--backend", action="store_true", help='through torch.compile(backend="inferno"), with gradients')
     parser.add_argument("--keep", action="store_true", help="do not cut down what fails")
     parser.add_argument("--known", default="", help="skip failures whose text holds this")
     options = parser.parse_args(argv)
-    compile_ = compiler(options.device)
+    compile_ = backend(options.device) if options.backend else compiler(options.device)
     counts: Counter[str] = Counter()
     seen: Counter[str] = Counter()
     shown: set[Program] = set()
@@ -38,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     @given(programs(options.lines))
     def examine(program: Program) -> None:
-        verdict = judge(program, compile_, options.device)
+        verdict = judge(program, compile_, options.device, options.backend)
         counts[verdict.kind] += 1
         total = sum(counts.values())
         if total % 100 == 0:
@@ -64,11 +65,21 @@ def compiler(device: str) -> Callable:
     return lambda function, inputs: inferno.compile(function, inputs, target=target, fallback=False)
 
 
+def backend(device: str) -> Callable:
+    """The same through torch.compile; what cannot be compiled falls back."""
+
+    def compile_(function: Callable, inputs: tuple) -> Callable:
+        torch._dynamo.reset()
+        return torch.compile(function, backend="inferno", dynamic=False, options={"target": "cpu"} if device == "cpu" else {})
+
+    return compile_
+
+
 def report(program: Program, verdict: Verdict, compile_: Callable, options: argparse.Namespace) -> None:
     small = program
     if not options.keep:
-        small = minimise(program, lambda p: judge(p, compile_, options.device).kind == verdict.kind)
-    found = judge(small, compile_, options.device)
+        small = minimise(program, lambda p: judge(p, compile_, options.device, options.backend).kind == verdict.kind)
+    found = judge(small, compile_, options.device, options.backend)
     print(f"\n### {verdict.kind}: {verdict.text[:600]}\n{small}# cut down: {found.kind}: {found.text[:600]}\n", flush=True)
 
 

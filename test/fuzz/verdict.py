@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fuzz.programs import DTYPES, Program
+from fuzz.programs import DTYPES, FLOATS, Program
 from inferno.runtime.isolation import Isolated
 from inferno.runtime.perturbation import FLOAT64_TO_FLOAT32, Perturbed
 
@@ -39,6 +39,22 @@ def copies(tensors: tuple[Tensor, ...], device: str = "cpu") -> tuple[Tensor, ..
     return tuple(made)
 
 
+def with_gradients(function: Callable) -> Callable:
+    """The function's results, followed by the gradients of a weighted sum of them by each floating-point input."""
+
+    def differentiated(*inputs: Tensor) -> tuple[Tensor, ...]:
+        with torch.enable_grad():
+            leaves = [t.detach().clone().requires_grad_() if t.is_floating_point() else t for t in inputs]
+            results = function(*(t.clone() if t.is_floating_point() else t for t in leaves))
+            ends = [r for r in results if r.requires_grad]
+            wanted = [t for t in leaves if t.requires_grad]
+            weights = [torch.arange(r.numel(), device=r.device).remainder(7).sub(3).reshape(r.shape).to(r.dtype) for r in ends]
+            found = torch.autograd.grad(ends, wanted, weights, allow_unused=True) if ends and wanted else [None] * len(wanted)
+        return (*(r.detach() for r in results), *(torch.zeros_like(t) if g is None else g for g, t in zip(found, wanted)))
+
+    return differentiated
+
+
 def run(function: Callable, inputs: tuple[Tensor, ...], device: str = "cpu") -> tuple[Tensor, ...]:
     """The results, and the inputs as the call leaves them."""
     given = copies(inputs, device)
@@ -47,11 +63,11 @@ def run(function: Callable, inputs: tuple[Tensor, ...], device: str = "cpu") -> 
     return tuple(t.detach().cpu() for t in (*results, *given))
 
 
-def run_in(program: Program, inputs: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+def run_in(program: Program, inputs: tuple[Tensor, ...], dtype: torch.dtype, wrap: Callable = lambda f: f) -> tuple[Tensor, ...]:
     """The results in another floating-point type."""
     given = tuple(t.to(dtype) if t.is_floating_point() else t.clone() for t in copies(inputs))
     with torch.no_grad(), Isolated(dtype) as mode:
-        results = program.function(dtype)(*given)
+        results = wrap(program.function(dtype))(*given)
     return tuple(mode.read(t) for t in (*results, *given))
 
 
@@ -86,25 +102,28 @@ def unit_of(program: Program, dtype: torch.dtype) -> float:
     return max([torch.finfo(dtype).eps, *(torch.finfo(DTYPES[n]).eps for n in floats_of(program))])
 
 
-def judge(program: Program, compile_: Callable, device: str = "cpu") -> Verdict:
-    """Compile the program by ``compile_(function, inputs)`` and hold its results, and what it leaves of its inputs, against eager's."""
+def judge(program: Program, compile_: Callable, device: str = "cpu", gradients: bool = False) -> Verdict:
+    """Compile the program by ``compile_(function, inputs)`` and hold its results, and what it leaves of its inputs, against eager's;
+    with ``gradients`` the results' gradients too."""
     from inferno.errors import CaptureError, UnsupportedOperation
 
-    function, inputs = program.function(), program.make_inputs()
+    wrap = with_gradients if gradients else lambda f: f
+    function, inputs = wrap(program.function()), program.make_inputs()
     try:
         eager = run(function, inputs, device)
     except (RuntimeError, NotImplementedError, TypeError) as error:
         return Verdict("right", f"eager refuses it: {error}")
     try:
-        compiled = compile_(program.function(), copies(inputs, device))
+        compiled = wrap(compile_(program.function(), copies(inputs, device)))
         ours = run(compiled, inputs, device)
         again = run(compiled, inputs, device)
     except (CaptureError, UnsupportedOperation) as error:
         return Verdict("refused", f"{type(error).__name__}: {error}")
     except Exception as error:
         return Verdict("crash", f"{type(error).__name__}: {error}")
-    exact = run_in(program, inputs, torch.float64)
-    names = (*program.outputs, *(i.name for i in program.inputs))
+    exact = run_in(program, inputs, torch.float64, wrap)
+    found = [f"gradient of {i.name}" for i in program.inputs if i.dtype in FLOATS] if gradients else []
+    names = (*program.outputs, *found, *(i.name for i in program.inputs))
     doubtful = []
     for i, (name, a, b, c, d) in enumerate(zip(names, ours, again, eager, exact)):
         if a.shape != c.shape or a.dtype != c.dtype:
@@ -121,20 +140,20 @@ def judge(program: Program, compile_: Callable, device: str = "cpu") -> Verdict:
         sums.add(a, c, d)
         if math.sqrt(sums.ours) > sums.scale * max(1.5 * math.sqrt(sums.eager) / sums.scale, unit_of(program, c.dtype)):
             doubtful.append(i)
-    return _ask_again(program, compiled, names, doubtful, device) if doubtful else Verdict("right")
+    return _ask_again(program, compiled, names, doubtful, device, wrap) if doubtful else Verdict("right")
 
 
-def _ask_again(program: Program, compiled: Callable, names: tuple[str, ...], doubtful: list[int], device: str) -> Verdict:
+def _ask_again(program: Program, compiled: Callable, names: tuple[str, ...], doubtful: list[int], device: str, wrap: Callable) -> Verdict:
     sums = {i: _Sums() for i in doubtful}
     spread = {i: [0.0, 0.0, 0.0] for i in doubtful}
     for draw in range(DRAWS):
         inputs = program.make_inputs(draw)
-        ours, eager, exact = run(compiled, inputs, device), run(program.function(), inputs, device), run_in(program, inputs, torch.float64)
-        half = run_in(program, inputs, torch.float32)
+        ours, eager = run(compiled, inputs, device), run(wrap(program.function()), inputs, device)
+        exact, half = run_in(program, inputs, torch.float64, wrap), run_in(program, inputs, torch.float32, wrap)
         perturbed = []
         for seed in range(3):
             with Perturbed(seed + 3 * draw):
-                perturbed.append(run(program.function(), inputs, device))
+                perturbed.append(run(wrap(program.function()), inputs, device))
         for i in doubtful:
             sums[i].add(ours[i], eager[i], exact[i])
             double = eager[i].dtype is torch.float64
