@@ -102,7 +102,7 @@ def dense_order(value: torch.Tensor) -> tuple[int, ...] | None:
 
 def _example(size: int | torch.SymInt) -> int:
     """What a size was in the example."""
-    return size if isinstance(size, int) else size.node.shape_env.guarding_hint_or_throw(size.node.expr)
+    return size if isinstance(size, int) else int(size.node.hint or 0)
 
 
 def _expression(size: int | torch.SymInt) -> Any:

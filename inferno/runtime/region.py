@@ -19,7 +19,7 @@ from inferno.capture import Argument
 from inferno.capture.capture import lower_graph
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
-from inferno.capture.refusal import refusals
+from inferno.capture.refusal import preferences, refusals
 from inferno.capture.take_sizes import Source, take_sizes
 from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
@@ -71,7 +71,9 @@ def build_region(
     """
     begin = time.perf_counter()
     refused = refusals(graph, device)
-    if not fallback:
+    if fallback:
+        refused.update(preferences(graph))
+    else:
         for node, reason in refused.items():
             if node.meta.get("val") is not None and not isinstance(node.meta["val"], (int, float, bool, torch.SymInt)):
                 raise unsupported(node, reason)

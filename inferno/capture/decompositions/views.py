@@ -1,0 +1,43 @@
+"""Views of tensors that lie in memory otherwise than in eager, where torch would refuse them.
+
+A decomposition may make its result in another order of dimensions than the operation that it stands for; a view that was possible
+of the one is not of the other.  In a graph of values it is a reshape all the same.
+"""
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+aten = torch.ops.aten
+
+
+def view(x: Tensor, size: list[int]) -> Tensor:
+    """A reshape where it is no view; a copy there costs nothing, since no tensor of the compiler's has strides."""
+    if _is_view(x, size):
+        return NotImplemented
+    return aten.view.default(aten.clone.default(x, memory_format=torch.contiguous_format), size)
+
+
+def _is_view(x: Tensor, size: list[int]) -> bool:
+    """Whether torch can give the view; of sizes that vary only a dense row-major tensor is sure to have it."""
+    numbers = (*x.shape, *x.stride(), *size)
+    if not all(type(n) is int for n in numbers):
+        step = 1
+        for n, stride in zip(reversed(x.shape), reversed(x.stride())):
+            if _expression(stride) != step and _expression(n) != 1:
+                return False
+            step = step * _expression(n)
+        return True
+    with _disable_current_modes():
+        try:
+            torch.empty_strided(x.shape, x.stride(), device="meta").view(size)
+        except RuntimeError:
+            return False
+    return True
+
+
+def _expression(number: int | torch.SymInt) -> object:
+    return number if isinstance(number, int) else number.node.expr
+
+
+TABLE = {aten.view.default: view}
