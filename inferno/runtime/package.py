@@ -19,15 +19,14 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from inferno.capture import Signature
 from inferno.errors import PackageError
 from inferno.runtime.kernel import Kernel
 from inferno.runtime.module import CompiledModule
+from inferno.runtime.package_weights import OURS, collect
 from inferno.runtime.signature_data import signature_to_data
 
 FORMAT = "inferno"
 VERSION = 1
-OURS = "__inferno__/"
 PROGRAM = f"{OURS}program"
 
 
@@ -44,8 +43,8 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
             "a program for the cpu target has no package: loading one would run the file's native code on the host; compile where it "
             "runs, or for a GPU by target="
         )
-    tensors, weights = _weights(program.signature)
-    strides = _strides(program.signature, weights)
+    weights = collect(program.signature, compiled._model)
+    tensors = dict(weights.tensors)
     blobs: dict[str, bytes] = {}
     kernels = [_kernel_to_data(k, i, blobs) for i, k in enumerate(program.kernels.values())]
     for i, (_, _, data) in enumerate(program.constants):
@@ -59,67 +58,19 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
     content = {
         "target": asdict(program.target),
         "plan": program.launch_plan().as_dict(),
-        "signature": signature_to_data(program.signature, weights),
+        "signature": signature_to_data(program.signature, weights.names),
         "kernels": kernels,
         "constants": [{"element": element, "shape": list(shape)} for element, shape, _ in program.constants],
         "stages": list(program.stages) if ir else [],
         "seconds": compiled.compile_seconds,
-        "strides": strides,
+        "strides": weights.strides,
+        "state": weights.state,
         "tensors": {name: digest(tensor) for name, tensor in tensors.items()},
     }
     text = json.dumps(content, allow_nan=False).encode()
     tensors[PROGRAM] = _bytes_tensor(text)
     metadata = {"format": FORMAT, "version": str(VERSION), "sha256": hashlib.sha256(text).hexdigest()}
     _write(path, tensors, metadata)
-
-
-def _weights(signature: Signature) -> tuple[dict[str, Tensor], dict[int, str]]:
-    """The tensors to store, on the CPU, and the name of each argument's; equal views of one memory are one tensor."""
-    tensors: dict[str, Tensor] = {}
-    names: dict[int, str] = {}
-    by_memory: dict[tuple, str] = {}
-    storages: dict[int, set[str]] = {}
-    for i, argument in enumerate(signature.arguments):
-        if argument.kind == "input":
-            continue
-        tensor = argument.table[argument.key].detach()
-        if tuple(tensor.shape) != tuple(argument.shape) or tensor.dtype is not argument.dtype:
-            raise PackageError(
-                f"{argument.kind} {argument.name}: compiled for {tuple(argument.shape)} {argument.dtype}, it is now {tuple(tensor.shape)} "
-                f"{tensor.dtype}; compile the model again"
-            )
-        memory = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.stride())
-        key = (*memory, tensor.shape, tensor.dtype) if tensor.numel() else ("empty", i)
-        if key not in by_memory:
-            name = argument.name
-            while name in tensors or name.startswith(OURS):
-                name += "_"
-            by_memory[key], tensors[name] = name, tensor.cpu().contiguous().clone()
-        names[i] = by_memory[key]
-        if tensor.numel():
-            storages.setdefault(memory[0], set()).add(names[i])
-    for result in signature.results:
-        if result.kind == "mutation" and result.target in names:
-            for held in storages.values():
-                if names[result.target] in held and len(held) > 1:
-                    raise PackageError(
-                        f"{names[result.target]} is written by the model and shares memory with {', '.join(sorted(held - {names[result.target]}))}; "
-                        f"a package keeps no tensors that overlap in part: clone one of them"
-                    )
-    return tensors, names
-
-
-def _strides(signature: Signature, names: dict[int, str]) -> dict[str, list[int]]:
-    """Strides of the tensors that an output is a view of, where they are not row-major: the view's are counted in them."""
-    found = {}
-    for i in sorted({v.argument for v in signature.views} & names.keys()):
-        argument = signature.arguments[i]
-        tensor = argument.table[argument.key]
-        if not tensor.is_contiguous():
-            if not torch.ops.aten.is_non_overlapping_and_dense(tensor):
-                raise PackageError(f"{names[i]}: an output is a view of it, and its memory has gaps or overlaps; make it contiguous")
-            found[names[i]] = list(tensor.stride())
-    return found
 
 
 def _kernel_to_data(kernel: Kernel, number: int, blobs: dict[str, bytes]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import safetensors
@@ -20,7 +21,8 @@ from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.kernel import Kernel
 from inferno.runtime.module import CompiledModule, runs
-from inferno.runtime.package import FORMAT, OURS, PROGRAM, VERSION, digest
+from inferno.runtime.package import FORMAT, PROGRAM, VERSION, digest
+from inferno.runtime.package_weights import OURS, held_by, hold
 from inferno.runtime.plan import Launch, Plan
 from inferno.runtime.plan_data import check_plan, plan_from_dict
 from inferno.runtime.program import Program
@@ -77,7 +79,9 @@ def _load(file: Any, device: torch.device, cuda_graphs: bool) -> CompiledModule:
         for name, strides in content["strides"].items():
             weights[name] = _strided(weights[name], strides)
         program = _build(content, target, weights, blobs)
-        return CompiledModule(program, device, float(content["seconds"]), interpret=True, cuda_graphs=cuda_graphs)
+        model, places = hold(content["state"], weights)
+        program = replace(program, signature=held_by(program.signature, places))
+        return CompiledModule(program, device, float(content["seconds"]), interpret=True, cuda_graphs=cuda_graphs).attach(model, None)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise PackageError(f"it is damaged: {type(error).__name__}: {error}") from error
 
@@ -99,7 +103,7 @@ def _content(file: Any) -> dict[str, Any]:
         content = json.loads(bytes(tensor.numpy()))
     except (ValueError, RecursionError) as error:
         raise PackageError(f"it is damaged: its program is not JSON: {error}") from error
-    needed = {"target", "plan", "signature", "kernels", "constants", "stages", "seconds", "strides", "tensors"}
+    needed = {"target", "plan", "signature", "kernels", "constants", "stages", "seconds", "state", "strides", "tensors"}
     if type(content) is not dict or needed - content.keys():
         raise PackageError("it is damaged: its program is not whole")
     return content

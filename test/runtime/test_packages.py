@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -117,10 +118,42 @@ def test_weights_are_those_of_now_and_tied_ones_are_stored_once(compiled, tmp_pa
     shapes = [tuple(t.shape) for n, t in stored.items() if not n.startswith("__inferno__/")]
     assert shapes.count((50, 32)) == 1
     arguments = inferno.load(tmp_path / "net.inferno", device="cpu").program.signature.arguments
-    assert {a.key for a in arguments if a.shape == (50, 32)} == {"embed.weight"}
+    assert len({id(a.table[a.key]) for a in arguments if a.shape == (50, 32)}) == 1
     net.mix.weight = nn.Parameter(torch.zeros(32, 31))
     with pytest.raises(PackageError, match="parameter mix.weight: compiled for"):
         changed.save(tmp_path / "other.inferno")
+
+
+def test_a_loaded_model_has_the_model_s_state(package, tmp_path):
+    loaded = inferno.load(package, device="cpu")
+    assert list(loaded.state_dict()) == list(Net().state_dict())
+    assert loaded.head.weight is loaded.embed.weight and len(list(loaded.parameters())) == 3
+    held = lambda m: [a.table[a.key] for a in m.program.signature.arguments if a.kind in ("parameter", "buffer")]  # noqa: E731
+    assert {id(t) for t in held(loaded)} == {id(t) for t in [*loaded.parameters(), loaded.calls]}
+    other = Net()
+    loaded.load_state_dict(other.state_dict())
+    assert torch.equal(held(loaded)[0], other.embed.weight)
+    loaded.save(tmp_path / "again.inferno")
+    again, copied = inferno.load(tmp_path / "again.inferno", device="cpu"), copy.deepcopy(loaded)
+    assert again.program.launch_plan() == loaded.program.launch_plan()
+    loaded.embed.weight.fill_(1)
+    for same in (again, copied):
+        assert list(same.state_dict()) == list(other.state_dict()) and same.head.weight is same.embed.weight
+        for name, tensor in same.state_dict().items():
+            assert torch.equal(tensor, other.state_dict()[name])
+    with pytest.raises(TypeError, match="it was read from a package"):
+        pickle.dumps(loaded)
+
+
+@pytest.mark.parametrize(("state", "says"), [
+    ([["calls", "hook", "calls"]], "its state has a 'hook' called 'calls'"),
+    ([["a..b", "buffer", "calls"]], "called 'a..b'"),
+    ([["a", "buffer", "calls"], ["a", "parameter", "calls"]], "its state has two of 'a'"),
+    ([["a", "buffer", "nothing"]], "KeyError: 'nothing'"),
+    ([["a", "buffer"]], "not enough values"),
+])
+def test_a_state_that_is_none_is_refused(package, tmp_path, state, says):
+    refused(rewrite(package, tmp_path / "net", lambda content, *_: content.update(state=state)), says)
 
 
 def test_ir_can_stay_at_home(compiled, tmp_path):
