@@ -5,19 +5,19 @@ to the other half of shared memory, so that a step costs one barrier.  Long sums
 """
 
 from dataclasses import dataclass
-from math import ceil, prod
 
 from inferno.codegen.elements import lanes_of, join, load_vector, splat, store_vector
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.gpu_function import Buffer, gpu_function
+from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers
-from inferno.codegen.launcher import launch, launcher, pointer
+from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Tiles
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, llvm, scf, vector
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.simt import VECTOR, Simt
+from inferno.schedule.simt import Simt, by_vectors
+from inferno.symbolic import bounds, ceildiv, hint
 from inferno.target import Target
 
 
@@ -30,21 +30,22 @@ def generate(kernel: func.FuncOp, schedule: Simt, target: Target) -> None:
         if map_ is not None:
             expand_math(map_.generic)
     written = {d.access.argument for d in c.destinations}
-    types = [ir.RankedTensorType(t) for t in kernel.type.inputs]
-    buffers = [Buffer(t.element_type, prod(t.shape), i not in written) for i, t in enumerate(types)]
-    blocks = c.B * ceil(c.M / schedule.tile_m) * ceil(c.N / schedule.tile_n)
-    emitter = _Emitter(c, schedule)
+    buffers = parameters_of(kernel, written)
+    blocks = c.B * ceildiv(c.M, schedule.tile_m) * ceildiv(c.N, schedule.tile_n)
+    width = 32 if max(bounds(blocks)[1], *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    emitter = _Emitter(c, schedule, Integers(width))
     name = kernel.name.value
     # Two blocks of 256 threads a multiprocessor, where there are so many; ptxas then keeps to 128 registers.
-    crowded = blocks > target.multiprocessors and c.accumulator.width <= 32
+    crowded = hint(blocks) > target.multiprocessors and c.accumulator.width <= 32
     minimum = 2 if schedule.thread_m * schedule.thread_n >= 64 and crowded else 0
     with gpu_function(kernel, buffers, schedule.threads, [(schedule.shared_elements, c.accumulator)], minimum) as function:
+        emitter.ints = integers_for(kernel, width, function.buffers)
         emitter.emit(function.buffers, function.shared[0])
     if emitter.dynamic:
         _declare_dynamic(kernel)
     with launcher(kernel) as arguments:
         launch(
-            f"{name}_gpu", name, [pointer(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1),
+            f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1),
             shared=emitter.dynamic,
         )
 
@@ -69,19 +70,19 @@ def _declare_dynamic(kernel: func.FuncOp) -> None:
 class _Emitter:
     contraction: Contraction
     schedule: Simt
+    ints: Integers
 
     def __post_init__(self) -> None:
         c, s = self.contraction, self.schedule
-        self.ints = Integers(32)
-        self.steps = ceil(c.K / s.tile_k)
+        self.steps = ceildiv(c.K, s.tile_k)
         terms = max(1, s.chunk * s.slices // s.tile_k)  # steps of one chunk
-        self.per_chunk = terms if self.steps > terms else self.steps
-        self.chunks = ceil(self.steps / self.per_chunk)
+        self.per_chunk = terms if bounds(self.steps)[1] > terms else self.steps
+        self.chunks = ceildiv(self.steps, self.per_chunk) if isinstance(self.per_chunk, int) else 1
         sums = s.thread_m * s.thread_n
-        in_memory = self.chunks > 1 and not s.totals_in_registers
+        in_memory = self.chunks != 1 and not s.totals_in_registers
         self.dynamic = s.threads * sums * c.accumulator.width // 8 if in_memory else 0
         self.wide_m, self.wide_n = min(4, s.thread_m), min(4, s.thread_n)
-        self.exact = min(c.M, c.N) <= VECTOR and s.totals_in_registers and isinstance(c.accumulator, ir.F32Type)
+        self.exact = by_vectors(c) and s.totals_in_registers and isinstance(c.accumulator, ir.F32Type)
 
     def emit(self, buffers: list[ir.Value], shared: ir.Value) -> None:
         c, s, ints = self.contraction, self.schedule, self.ints
@@ -100,7 +101,7 @@ class _Emitter:
         self.locate(thread)
         self.thread = thread
         sums = self.multiply(tiles)
-        epilogue = Epilogue(ints, c, buffers, batch, bool(c.M % s.tile_m), bool(c.N % s.tile_n))
+        epilogue = Epilogue(ints, c, buffers, batch, c.M % s.tile_m != 0, c.N % s.tile_n != 0)
         if s.slices == 1:
             for (row, column), value in zip(self.positions(), sums):
                 epilogue.emit(ints.add(m0, row), ints.add(n0, column), value)
@@ -110,9 +111,9 @@ class _Emitter:
     def tile(self, block: Integer) -> tuple[Integer, Integer, Integer]:
         """Which tile a block computes: down columns of 8 tiles, so that blocks which run together share operands in L2."""
         c, s, ints = self.contraction, self.schedule, self.ints
-        rows, columns = ceil(c.M / s.tile_m), ceil(c.N / s.tile_n)
-        batch, at = ints.div(block, rows * columns) if c.B > 1 else 0, ints.rem(block, rows * columns) if c.B > 1 else block
-        if rows % 8 or rows == 8:
+        rows, columns = ceildiv(c.M, s.tile_m), ceildiv(c.N, s.tile_n)
+        batch, at = ints.div(block, rows * columns) if c.B != 1 else 0, ints.rem(block, rows * columns) if c.B != 1 else block
+        if rows % 8 != 0 or rows == 8:
             return ints.rem(at, rows), ints.div(at, rows), batch
         group, inside = ints.div(at, 8 * columns), ints.rem(at, 8 * columns)
         return ints.add(ints.mul(group, 8), ints.rem(inside, 8)), ints.div(inside, 8), batch

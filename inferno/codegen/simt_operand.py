@@ -41,7 +41,7 @@ class Tiles:
     bases: list[list[Integer]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        main = max(self.operand.reads, key=lambda a: sum(1 for s in a.strides if s))
+        main = max(self.operand.reads, key=lambda a: sum(1 for s in a.strides if s != 0))
         best = 4 if self.element.width <= 32 else 2
         choices = []
         for name, group, extent in (("k", self.k, self.depth), ("mn", self.mn, self.rows)):
@@ -82,7 +82,7 @@ class Tiles:
                 row, term = ints.div(v, self.depth // self.lanes), ints.mul(ints.rem(v, self.depth // self.lanes), self.lanes)
             self.slots.append((row, term))
             at = ints.add(first_row, row)
-            if self.mn.size % self.rows:
+            if self.mn.size % self.rows != 0:
                 at = ints.min(at, self.mn.size - (self.lanes if self.along == "mn" else 1))
             self.bases.append([
                 ints.add(ints.add(group_offset(ints, self.batch, a, batch), group_offset(ints, self.mn, a, at)), a.offset)
@@ -94,7 +94,7 @@ class Tiles:
         ints, loaded = self.ints, []
         for (_, term), bases in zip(self.slots, self.bases):
             at = ints.add(first, term)
-            if self.k.size % self.depth:
+            if self.k.size % self.depth != 0:
                 at = ints.min(at, self.k.size - (self.lanes if self.along == "k" else 1))
             loaded.append([
                 self.read(a, ints.add(base, group_offset(ints, self.k, a, at))) for a, base in zip(self.operand.reads, bases)
@@ -116,7 +116,7 @@ class Tiles:
         ints = self.ints
         for (row, term), values in zip(self.slots, loaded):
             value = self.finish(values)
-            if self.k.size % self.depth:
+            if self.k.size % self.depth != 0:
                 inside = ints.less(ints.add(first, term), self.k.size)
                 value = arith.select(inside, value, splat(value.type, 0))
             where = ints.add(begin, ints.add(ints.mul(term, self.pitch), row))

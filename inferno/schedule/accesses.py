@@ -109,6 +109,19 @@ def compose(inner: Access, outer: Sequence[Linear]) -> Access:
     return Access(inner.argument, inner.element, tuple(strides), offset, inner.shape)
 
 
+def knows_arguments(kernel: func.FuncOp) -> bool:
+    """Whether the kernel's arguments are sizes, and tensors of known sizes of which none is always empty."""
+    for value in kernel.entry_block.arguments:
+        if isinstance(value.type, ir.IndexType):
+            continue
+        try:
+            if not isinstance(value.type, ir.RankedTensorType) or 0 in shape(value):
+                return False
+        except UnknownSize:
+            return False
+    return True
+
+
 def argument_index(kernel: func.FuncOp, value: ir.Value) -> int | None:
     """Which argument of the kernel function ``value`` is."""
     block = kernel.entry_block

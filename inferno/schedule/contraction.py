@@ -5,15 +5,15 @@
 the result; strides are in elements, one for each loop of the contraction, and 0 where a tensor is broadcast.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, func, ir, run_upstream, walk
 from inferno.schedule.accesses import (
     Access, Linear, access, argument_index, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
-    outputs, sink_constants,
+    knows_arguments, outputs, sink_constants,
 )
+from inferno.symbolic import Int, bounds, hint, product
 
 
 @dataclass(frozen=True)
@@ -57,27 +57,27 @@ class Group:
     with one stride, the stride of the run's last loop; with at most one run the group is ``flat``, one dimension."""
 
     dims: tuple[int, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[Int, ...]
     runs: tuple[tuple[int, ...], ...]
 
     @property
-    def size(self) -> int:
-        return math.prod(self.sizes)
+    def size(self) -> Int:
+        return product(self.sizes)
 
     @property
-    def run_sizes(self) -> tuple[int, ...]:
+    def run_sizes(self) -> tuple[Int, ...]:
         of = dict(zip(self.dims, self.sizes))
-        return tuple(math.prod(of[d] for d in run) for run in self.runs)
+        return tuple(product(of[d] for d in run) for run in self.runs)
 
     @property
     def flat(self) -> bool:
         return len(self.runs) <= 1
 
-    def strides(self, access: Access) -> tuple[int, ...]:
+    def strides(self, access: Access) -> tuple[Int, ...]:
         """The stride of ``access`` for each run."""
         return tuple(access.strides[run[-1]] for run in self.runs)
 
-    def stride(self, access: Access) -> int:
+    def stride(self, access: Access) -> Int:
         """The stride of ``access`` along a flat group (0 for an empty one)."""
         assert self.flat
         return sum(self.strides(access))
@@ -101,7 +101,7 @@ class Contraction:
     Operations refer to a copy of the kernel that this object keeps alive; constants are inside their bodies.
     """
 
-    sizes: tuple[int, ...]
+    sizes: tuple[Int, ...]
     batch: Group
     m: Group
     n: Group
@@ -115,20 +115,30 @@ class Contraction:
     module: ir.Module = field(repr=False)
 
     @property
-    def B(self) -> int:
+    def B(self) -> Int:
         return self.batch.size
 
     @property
-    def M(self) -> int:
+    def M(self) -> Int:
         return self.m.size
 
     @property
-    def N(self) -> int:
+    def N(self) -> Int:
         return self.n.size
 
     @property
-    def K(self) -> int:
+    def K(self) -> Int:
         return self.k.size
+
+    @property
+    def varies(self) -> bool:
+        """Whether any size is known only at the call."""
+        return any(not isinstance(s, int) for s in self.sizes)
+
+    @property
+    def hints(self) -> tuple[int, int, int, int]:
+        """B, M, N and K as they are in the example."""
+        return hint(self.B), hint(self.M), hint(self.N), hint(self.K)
 
     @property
     def is_reduction(self) -> bool:
@@ -142,9 +152,9 @@ class Contraction:
 
 
 def parse_contraction(kernel: func.FuncOp) -> Contraction | None:
-    """The contraction that ``kernel`` is, or None if it is anything else, has dynamic or empty dimensions, or reads by a
+    """The contraction that ``kernel`` is, or None if it is anything else, has empty dimensions, a sum that may be empty, or reads by a
     map that is not linear."""
-    if any(not isinstance(t, ir.RankedTensorType) or not t.has_static_shape or 0 in t.shape for t in kernel.type.inputs):
+    if not knows_arguments(kernel):
         return None
     if not any(op.name.startswith("linalg.") and _reduces(op) for op in kernel.entry_block.operations):
         return None
@@ -195,6 +205,8 @@ class _Parser:
         body = _multiply_add(self.op)
         initial = filled(outputs(self.op)[0]) if len(self.op.results) == 1 else None
         if self.sizes is None or body is None or initial is None or initial.value != 0 or str(initial).startswith("-"):
+            return None
+        if any(bounds(s)[0] < 1 for s, kind in zip(self.sizes, iterators(self.op)) if kind == "reduction"):
             return None
         lhs, rhs = self.operand(*body[0]), self.operand(*body[1])
         out = [linear(e, self.dims) for e in maps(self.op)[-1].results]
@@ -323,7 +335,7 @@ class _Parser:
             else:
                 roles["batch" if d in in_lhs and d in in_rhs else "m" if d in in_lhs else "n"].append(d)
         into = destinations[0].access
-        innermost = min((d for d in roles["batch"] + roles["m"] + roles["n"]), key=lambda d: into.strides[d], default=None)
+        innermost = min((d for d in roles["batch"] + roles["m"] + roles["n"]), key=lambda d: (into.strides[d] != 1, hint(into.strides[d])), default=None)
         if innermost in roles["m"]:
             lhs, rhs, roles["m"], roles["n"] = rhs, lhs, roles["n"], roles["m"]
         every = [*lhs.reads, *rhs.reads, *(s for s in (epilogue.sources if epilogue else ()) if s is not None),
@@ -331,7 +343,7 @@ class _Parser:
 
         def group(role: str) -> Group:
             by = lhs.reads[0] if role == "k" and lhs.reads else into
-            dims = sorted(roles[role], key=lambda d: -by.strides[d])
+            dims = sorted(roles[role], key=lambda d: -hint(by.strides[d]))
             runs = merge(dims, self.sizes, every)
             return Group(tuple(dims), tuple(self.sizes[d] for d in dims), tuple(tuple(r) for r in runs))
 
@@ -343,7 +355,7 @@ class _Parser:
         )
 
     def loops(self, accesses: Sequence[Access]) -> set[int]:
-        return {d for a in accesses for d in range(self.dims) if a.strides[d] and self.sizes[d] > 1}
+        return {d for a in accesses for d in range(self.dims) if a.strides[d] != 0 and self.sizes[d] != 1}
 
 
 def _single(part: Linear | None) -> int | None:

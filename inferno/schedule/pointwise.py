@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, func, ir, run_upstream, walk
-from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.accesses import (
-    Access, access, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, outputs, sink_constants,
+    Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
+    sink_constants,
 )
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -66,11 +66,8 @@ class Pointwise:
 
 def parse_pointwise(kernel: func.FuncOp) -> Pointwise | None:
     """The elementwise kernel that ``kernel`` is, or None."""
-    for value in kernel.entry_block.arguments:
-        if isinstance(value.type, ir.IndexType):
-            continue  # a size
-        if not isinstance(value.type, ir.RankedTensorType) or 0 in value.type.shape or not _is_known(value):
-            return None
+    if not knows_arguments(kernel):
+        return None
     structured = [o.operation for o in kernel.entry_block.operations if o.operation.name.startswith("linalg.")]
     if len(structured) > 1:  # tensors full of one constant may be operands
         structured = [o for o in structured if o.name != "linalg.fill"]
@@ -146,13 +143,6 @@ def _constant(value: ir.Value) -> ir.Attribute | None:
     if isinstance(value.type, ir.RankedTensorType):
         return filled(value)
     return value.owner.operation.attributes["value"] if value.owner.operation.name == "arith.constant" else None
-
-
-def _is_known(value: ir.Value) -> bool:
-    try:
-        return bool(shape(value)) or value.type.rank == 0
-    except UnknownSize:
-        return False
 
 
 def _injective(place: Access, sizes: tuple[Int, ...]) -> bool:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir, walk
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.elementwise import supported_body, supported_element
+from inferno.symbolic import bounds
 from inferno.target import Target
 
 
@@ -93,8 +94,13 @@ def choose_with_estimate(contraction: Contraction, target: Target) -> tuple[floa
     # Totals in registers are cheap: one addition in 64.  A product with a vector is bound by memory and can have more; with
     # 64 terms in a row it missed the bound by 5%, because eager adds in a tree there.
     if best.totals_in_registers:
-        best = replace(best, chunk=16 if min(contraction.M, contraction.N) <= VECTOR else 64)
+        best = replace(best, chunk=16 if by_vectors(contraction) else 64)
     return time, best
+
+
+def by_vectors(contraction: Contraction) -> bool:
+    """Whether it may be a product with few rows or columns."""
+    return min(bounds(contraction.M)[0], bounds(contraction.N)[0]) <= VECTOR
 
 
 def _totals(schedule: Simt, size: int) -> int:
@@ -108,9 +114,10 @@ def estimate(schedule: Simt, share: float, contraction: Contraction, target: Tar
     128 multiply-adds a clock and multiprocessor at 1.7 GHz; 0.6 us for each tile of operands that is waited for.
     """
     s, c = schedule, contraction
-    blocks = c.B * ceil(c.M / s.tile_m) * ceil(c.N / s.tile_n)
+    batch, m, n, k = c.hints
+    blocks = batch * ceil(m / s.tile_m) * ceil(n / s.tile_n)
     rounds = ceil(blocks / target.multiprocessors)
-    steps = ceil(c.K / s.tile_k)
+    steps = ceil(k / s.tile_k)
     slow = {"f32": 1, "f64": 2}.get(str(c.accumulator), 4)
     work = rounds * s.tile_m * s.tile_n * steps * s.tile_k * slow / (128 * 1.7e3 * share)
     # A lone block's loads are not hidden by another block's arithmetic.
@@ -124,9 +131,9 @@ def supported(contraction: Contraction) -> bool:
     if str(c.accumulator) not in ("f32", "f64", "i32", "i64"):
         return False
     places = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
-    if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
+    if any(not supported_element(p.element) or (not c.varies and prod(p.shape) >= 2**31) for p in places):
         return False
-    if any(stride < 0 for p in places for stride in p.strides):
+    if any(bounds(stride)[0] < 0 for p in places for stride in p.strides):
         return False
     # In place, an element may only be read by the thread that writes it.
     written = {d.access.argument: d.access for d in c.destinations}

@@ -180,18 +180,21 @@ class Simulation:
         results = []
         for region, wanted in zip(op.regions, (mask & condition, mask & ~condition)):
             results.append(self.block(region.blocks[0], wanted) if len(region.blocks) and (wanted.any() or len(op.results)) else [])
-        return [np.where(condition, a, b) for a, b in zip(*results)] if len(op.results) else []
+        return [_where(condition, a, b) for a, b in zip(*results)] if len(op.results) else []
 
     def scf_for(self, op, operands, mask):
         body = op.regions[0].blocks[0]
         at, end, step = (np.broadcast_to(v, mask.shape) for v in operands[:3])
-        carried = [np.broadcast_to(v, mask.shape) for v in operands[3:]]
+        carried = [
+            np.broadcast_to(v if np.ndim(v) == 2 else np.asarray(v)[..., None], (self.count, t.shape[0])) if isinstance(t, ir.VectorType)
+            else np.broadcast_to(v, mask.shape) for v, t in zip(operands[3:], [o.type for o in op.operands][3:])
+        ]
         while (active := mask & (at < end)).any():
             self.values[body.arguments[0]] = at
             for argument, value in zip(list(body.arguments)[1:], carried):
                 self.values[argument] = value
             new = self.block(body, active)
-            carried = [np.where(active, n, c) for n, c in zip(new, carried)]
+            carried = [_where(active, n, c) for n, c in zip(new, carried)]
             at = np.where(active, at + step, at)
         return carried
 
@@ -300,6 +303,10 @@ class Simulation:
     def vector_from_elements(self, op, operands, mask):
         return [np.stack([np.broadcast_to(v, mask.shape) for v in operands], -1)]
 
+    def vector_fma(self, op, operands, mask):
+        a, b, c = (np.asarray(v) for v in operands)
+        return [(a.astype(np.float64) * b + c).astype(c.dtype)]
+
     def vector_broadcast(self, op, operands, mask):
         lanes = ir.VectorType(op.results[0].type).shape[0]
         return [np.repeat(np.broadcast_to(operands[0], mask.shape)[:, None], lanes, 1)]
@@ -313,6 +320,14 @@ class Simulation:
         return np.where(mask, flat, 0)
 
 
+def _where(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """One or the other for each thread, all lanes of it."""
+    if 2 not in (np.ndim(a), np.ndim(b)):
+        return np.where(mask, a, b)
+    a, b = (v if np.ndim(v) == 2 else np.broadcast_to(v, mask.shape)[:, None] for v in (a, b))
+    return np.where(mask[:, None], a, b)
+
+
 def _compute(op: ir.Operation, x: list) -> np.ndarray:
     """arith and math, one entry a thread."""
     result = op.results[0].type
@@ -324,6 +339,8 @@ def _compute(op: ir.Operation, x: list) -> np.ndarray:
             value = value.get_splat_value()
         return np.asarray(value.value, np.int64).astype(dtype) if not isinstance(value, ir.FloatAttr) else _round(np.float64(value.value), result)
     x = [np.asarray(v) for v in x]
+    if any(v.ndim == 2 for v in x):  # a condition of the thread's for all lanes
+        x = [v[:, None] if v.ndim == 1 else v for v in x]
     with np.errstate(all="ignore"):
         name = op.name.split(".")[1]
         if name in ("cmpi", "cmpf"):

@@ -8,7 +8,7 @@ from universal_program import SimulatedModel
 
 from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
-from inferno.schedule import elementwise
+from inferno.schedule import elementwise, simt
 from inferno.target import find_target
 from inferno.targets import nvptx
 
@@ -27,14 +27,14 @@ def test_right_for_every_size(name):
 
 def of_choice(kernel):
     """The schedule of the first generator that takes a kernel and whose code the simulator runs."""
-    return elementwise.choose(kernel, TARGET)
+    return simt.choose(kernel, TARGET) or elementwise.choose(kernel, TARGET)
 
 
 ELEMENTWISE = ["elementwise", "broadcast", "transposed", "layer norm", "linear", "positions", "gather", "slices", "no rows", "attention", "multiples"]
 
 
-@pytest.mark.parametrize("name", ELEMENTWISE)
-def test_elementwise_is_right_for_every_size(name):
+@pytest.mark.parametrize("name", [*ELEMENTWISE, "matmul"])
+def test_the_generators_of_choice_are_right_for_every_size(name):
     torch.manual_seed(0)
     model, inputs, dynamic_shapes, sizes = CASES[name]()
     simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, of_choice)
@@ -43,7 +43,10 @@ def test_elementwise_is_right_for_every_size(name):
         assert found.right, f"{each}: {found}"
 
 
-@pytest.mark.parametrize(("name", "choose"), [(n, None) for n in ("attention", "row sums", "cumulative sums")] + [(n, of_choice) for n in ELEMENTWISE[:5]])
+ASSEMBLED = [*((n, None) for n in ("attention", "row sums", "cumulative sums")), *((n, of_choice) for n in (*ELEMENTWISE[:6], "matmul", "attention"))]
+
+
+@pytest.mark.parametrize(("name", "choose"), ASSEMBLED)
 def test_assembles(name, choose):
     model, inputs, dynamic_shapes, sizes = CASES[name]()
     simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, choose)
