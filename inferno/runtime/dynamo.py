@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from inferno.errors import PackageError
 from inferno.options import Options
 from inferno.runtime.face import Face
 from inferno.runtime.piecewise import join_stages
@@ -55,6 +56,10 @@ class DynamoModule(Face):
         """A report of what has been compiled so far."""
         seconds = sum(region.seconds for _, region in self.regions)
         return report_of(self.target.name, self.programs, self.fallbacks, seconds, notes=(f"captured by Dynamo: {self.reason}",))
+
+    def save(self, path: Any, ir: bool = True) -> None:
+        """Packages hold whole programs: PackageError, which says why this is none."""
+        raise PackageError(f"a package holds one graph, and this model is not one: {self.reason}")
 
     def __repr__(self) -> str:
         return f"DynamoModule({len(self.regions)} graphs for {self.target.name})"

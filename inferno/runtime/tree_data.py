@@ -66,6 +66,8 @@ def encode_tree(spec: TreeSpec, what: str) -> Any:
         if any(type(k) not in (str, int) for k in context):
             raise PackageError(f"{what}: a dictionary with keys {list(context)!r:.100}; a package keeps str and int keys alone")
         return {"kind": "dict" if type_ is dict else "ordered", "names": list(context), "parts": parts}
+    if type_ is Record:
+        return {"kind": "record", "names": list(context[0]), "absent": list(context[1]), "parts": parts}
     names = _field_names(type_, context, len(parts))
     if names is None:
         raise PackageError(

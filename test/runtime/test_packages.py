@@ -205,6 +205,16 @@ def test_the_cpu_target_has_no_package(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_models_of_several_graphs_or_with_eager_parts_have_no_package(tmp_path):
+    def branches(x):
+        return x + 1 if x.sum() > 0 else x - 1
+
+    for function, says in ((branches, "a package holds one graph"), (lambda x: torch.linalg.svdvals(x @ x) + 1, "needs them: aten.*svd")):
+        with pytest.raises(PackageError, match=says):
+            inferno.compile(function, (torch.randn(4, 4),), target="sm_90a").save(tmp_path / "net.inferno")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_is_written_whole_or_not_at_all(compiled, package, tmp_path, monkeypatch):
     path = tmp_path / "net.inferno"
     path.write_bytes(package.read_bytes())
