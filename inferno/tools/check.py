@@ -8,6 +8,9 @@ import torch
 from torch.utils._pytree import tree_map
 
 from inferno.runtime.comparison import Comparison, compare
+from inferno.runtime.isolation import run_isolated
+
+_LARGE = 1 << 30  # bytes of parameters; a copy in float64 has four times as many in bfloat16
 
 __all__ = ["Comparison", "compare", "reference", "to_float64"]
 
@@ -25,6 +28,9 @@ def to_float64(value: Any) -> Any:
 
 
 def reference(model: Callable, args: tuple, kwargs: dict[str, Any] | None = None) -> Any:
-    """The model's result computed in float64."""
+    """The model's result computed in float64; of a large model operation by operation, without a copy of it."""
+    if isinstance(model, torch.nn.Module) and sum(t.nbytes for t in model.parameters()) > _LARGE:
+        device = next(model.parameters()).device
+        return run_isolated(lambda: model(*args, **(kwargs or {})), [device], torch.float64)[0]
     with torch.no_grad():
         return to_float64(model)(*to_float64(args), **to_float64(kwargs or {}))

@@ -43,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("expr", nargs="?", metavar="EXPR", help=expr)
         sub.add_argument("-c", dest="code", metavar="TEXT", help="Python text; the last expression is compiled, torch, nn and F are in scope")
         sub.add_argument("--target", metavar="NAME", help=f"compile for this machine instead of the one at hand: {', '.join(TARGETS)}")
+        sub.add_argument("--dtype", metavar="NAME", help="floating-point type of weights and inputs: float32, bf16, f16 (default: the model's own)")
+        sub.add_argument("--batch", type=int, metavar="N", help="of a Hugging Face model's inputs (default: 1)")
+        sub.add_argument("--sequence", type=int, metavar="N", help="tokens of a Hugging Face model's inputs (default: 128)")
 
     compile_ = command("compile", _compile, "compile and print the IR at a stage")
     subject(compile_, "file.py:Model, a Hugging Face model id or folder, file.mlir with the IR of a stage, or a package, file.inferno")
@@ -83,13 +86,19 @@ def _device(target: str | None) -> str:
     return "cuda" if wants_gpu and torch.cuda.is_available() else "cpu"
 
 
-def _compiled(options: argparse.Namespace):
-    from inferno.runtime.compile import compile
+def _subject(options: argparse.Namespace):
     from inferno.tools.expression import read_subject
+    from inferno.tools.hugging_face import make_sizes
 
     if options.target:
         find_target(options.target)
-    subject = read_subject(options.expr, options.code, _device(options.target))
+    return read_subject(options.expr, options.code, _device(options.target), make_sizes(options.dtype, options.batch, options.sequence))
+
+
+def _compiled(options: argparse.Namespace):
+    from inferno.runtime.compile import compile
+
+    subject = _subject(options)
     return subject, compile(subject.model, subject.args, kwargs=subject.kwargs, target=options.target)
 
 
@@ -139,9 +148,8 @@ def _print_program(options: argparse.Namespace) -> None:
     from inferno.capture import capture
     from inferno.runtime.build import build_program
     from inferno.runtime.device import find_device, target_of
-    from inferno.tools.expression import read_subject
 
-    subject = read_subject(options.expr, options.code, _device(options.target))
+    subject = _subject(options)
     device = find_device(subject.model, subject.args, subject.kwargs)
     target = find_target(options.target) if options.target else target_of(device)
     captured = capture(subject.model, subject.args, subject.kwargs)
@@ -175,11 +183,16 @@ def _run(options: argparse.Namespace) -> int:
 
         return run_file(options.expr, options.target)
     subject, compiled = _compiled(options)
+    gpu = compiled.device.type == "cuda"
+    if gpu:
+        torch.cuda.reset_peak_memory_stats(compiled.device)
     with torch.no_grad():
         ours = compiled(*subject.args, **subject.kwargs)
+        memory = f", {torch.cuda.max_memory_allocated(compiled.device) / 2**30:.2f} GiB at the most" if gpu else ""
         eager = subject.model(*subject.args, **subject.kwargs)
     found = compare(ours, eager, reference(subject.model, subject.args, subject.kwargs))
-    print(f"{subject.name}: {len(compiled.program.kernels)} kernels on {compiled.program.target.name}, {found}")
+    report = compiled.explain()
+    print(f"{subject.name}: {len(report.rows)} kernels on {report.target}, compiled in {report.seconds:.1f} s{memory}, {found}")
     if options.bench:
         from inferno.tools.versus import render, versus
 

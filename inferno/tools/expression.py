@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-from inferno.errors import InputError
+from inferno.errors import InputError, OptionError
+from inferno.tools.hugging_face import Sizes, load_model
 
 # Methods that only change how a fresh tensor or module is held: the result is as fresh as what they are called on.
 _CONVERSIONS = {
@@ -35,24 +36,32 @@ class Subject:
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
-def read_subject(text: str | None, code: str | None = None, device: str = "cpu") -> Subject:
+def read_subject(text: str | None, code: str | None = None, device: str = "cpu", sizes: Sizes = Sizes()) -> Subject:  # noqa: B008
     """The subject of a command line: ``code`` is the text after ``-c``, else ``text`` names a file or a model."""
     torch.manual_seed(0)
+    if (sizes.batch or sizes.sequence) and (code is not None or (text or "").partition(":")[0].endswith(".py")):
+        raise OptionError("--batch and --sequence are for Hugging Face models; Python text says itself what its inputs are")
     if code is not None:
-        return _on(from_code(code), device)
+        return _on(from_code(code), device, sizes.dtype)
     if text is None:
         raise InputError('nothing to compile: give -c "python text", file.py:Model, or a Hugging Face model')
     if text.endswith(".mlir"):
         raise InputError(f"{text}: IR has no model to call; `inferno compile` takes it")
     if ".py:" in text or text.endswith(".py"):
-        return _on(_from_file(text), device)
-    return _on(_from_hub(text), device)
+        return _on(_from_file(text), device, sizes.dtype)
+    model, kwargs = load_model(text, sizes, device)
+    return Subject(text, model, (), kwargs)
 
 
-def _on(subject: Subject, device: str) -> Subject:
-    move = lambda t: t.to(device) if isinstance(t, torch.Tensor) else t  # noqa: E731
+def _on(subject: Subject, device: str, dtype: torch.dtype | None) -> Subject:
+    """The subject on a device, and its floating-point tensors in ``dtype``."""
+    def move(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.to(device, dtype if value.is_floating_point() else None)
+
     if isinstance(subject.model, torch.nn.Module):
-        subject.model.to(device)
+        subject.model.to(device, dtype)
     tree = torch.utils._pytree.tree_map
     return Subject(subject.name, subject.model, tree(move, subject.args), tree(move, subject.kwargs))
 
@@ -164,29 +173,3 @@ def _from_file(text: str) -> Subject:
         raise InputError(f"{path} does not say what to call {name} with: define example_inputs, a tuple of tensors or a function of none")
     inputs = inputs() if callable(inputs) else inputs
     return Subject(text, model, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
-
-
-def _from_hub(name: str) -> Subject:
-    """A Hugging Face model id or folder; a folder with a configuration alone gets random weights."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise InputError(f"{name!r} is no file; for Hugging Face models `pip install transformers`") from error
-    try:
-        config = transformers.AutoConfig.from_pretrained(name)
-        try:
-            model = transformers.AutoModel.from_pretrained(name)
-        except OSError:
-            model = transformers.AutoModel.from_config(config)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{name!r} is neither a Python file nor a Hugging Face model: {error}") from error
-    model.eval()
-    if getattr(model, "main_input_name", "input_ids") == "pixel_values":
-        size = getattr(config, "image_size", 224)
-        size = size if isinstance(size, (tuple, list)) else (size, size)
-        return Subject(name, model, (), {"pixel_values": torch.randn(1, getattr(config, "num_channels", 3), *size)})
-    tokens = torch.randint(0, config.vocab_size, (1, min(128, getattr(config, "max_position_embeddings", 128) or 128)))
-    kwargs = {"input_ids": tokens}
-    if hasattr(config, "use_cache"):
-        kwargs["use_cache"] = False
-    return Subject(name, model, (), kwargs)
