@@ -18,6 +18,9 @@ from inferno.errors import InfernoError, UnsupportedOperation
 UNBOUNDED = 2**62  # beyond any size: what a symbol without an upper bound is below
 
 
+LARGEST = 2**31 - 2**20  # elements that kernels with 32-bit offsets take, with room for the last block's
+
+
 class Undecided(InfernoError):
     """Whether sizes that vary are ordered in a certain way depends on the call."""
 
@@ -201,6 +204,18 @@ def _above_least(value: Size) -> tuple[int, list[int]]:
         for m, c in products.items():
             found[m] = found.get(m, 0) + c
     return found.pop((), 0), list(found.values())
+
+
+def reach(value: Int) -> int:
+    """The largest that a number of elements can be, for the width of offsets.  Where nobody gave a size an upper bound, it is what 31
+    bits count to: whoever runs the plan sees to it (``is_unbounded``)."""
+    high = bounds(value)[1]
+    return high if high < UNBOUNDED >> 8 else LARGEST
+
+
+def is_unbounded(value: Int) -> bool:
+    """Whether a size has no upper bound."""
+    return bounds(value)[1] >= UNBOUNDED >> 8
 
 
 def divisor(value: Int) -> int:

@@ -12,7 +12,7 @@ from inferno.codegen.integers import Integers
 from inferno.errors import CompileError
 from inferno.mlir import ir, memref, owner, walk
 from inferno.passes.shapes import is_dynamic, materialise, shape
-from inferno.symbolic import Int, Symbol, bounds, product
+from inferno.symbolic import Int, Symbol, product, reach
 
 _LIMIT = 2**31
 
@@ -113,7 +113,7 @@ def device_function(
     """Add an empty kernel to ``module`` (a ``gpu.module``).  ``work`` is the largest number that its threads count to, ``sizes`` the
     host's values of the symbols, which become parameters too."""
     sizes = sizes or {}
-    counts = [bounds(product(shape(b)))[1] for b in buffers]
+    counts = [reach(product(shape(b))) for b in buffers]
     buffers = [*sizes.values(), *buffers]
     parameters = ", ".join(_parameter(b, i, written) for i, b in enumerate(buffers))
     arrays = ", ".join(f"%s{i} : memref<{n}x{t}, #gpu.address_space<workgroup>>" for i, (n, t) in enumerate(shared))
@@ -124,7 +124,7 @@ def device_function(
     function.detach_from_parent()
     module.regions[0].blocks[0].append(function)
     block = function.regions[0].blocks[0]
-    width = 32 if max([bounds(work)[1], *counts]) < _LIMIT else 64
+    width = 32 if max([reach(work), *counts]) < _LIMIT else 64
     known: dict[ir.Value, ir.Value] = {}
     layouts: dict[ir.Value, tuple[ir.Value, tuple[Int, ...]]] = {}
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown(module.context):

@@ -15,7 +15,7 @@ from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.elementwise import Elementwise, transposed
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
-from inferno.symbolic import bounds, ceildiv
+from inferno.symbolic import ceildiv, reach
 from inferno.target import Target
 
 
@@ -31,7 +31,7 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
         return
     block_points = schedule.threads * schedule.vector * schedule.unroll
     blocks = ceildiv(point.points, block_points)
-    width = 32 if max(bounds(blocks * block_points)[1], *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = 32 if max(reach(blocks * block_points), *(b.count for b in buffers if b is not None)) < 2**31 else 64
     name = kernel.name.value
     with gpu_function(kernel, buffers, schedule.threads) as function:
         _Emitter(point, schedule, integers_for(kernel, width, function.buffers), function.buffers).emit()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inferno.codegen.integers import Integers
 from inferno.mlir import func, ir
 from inferno.passes.shapes import shape, symbol_arguments
-from inferno.symbolic import UNBOUNDED, bounds, product
+from inferno.symbolic import product, reach
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Function:
 def parameters_of(kernel: func.FuncOp, written: set[int]) -> list[Buffer | None]:
     """What the kernel function's arguments are as parameters; ``written`` are the numbers of those that are stored to."""
     return [
-        None if isinstance(a.type, ir.IndexType) else Buffer(a.type.element_type, min(bounds(product(shape(a)))[1], UNBOUNDED >> 8), i not in written)
+        None if isinstance(a.type, ir.IndexType) else Buffer(a.type.element_type, reach(product(shape(a))), i not in written)
         for i, a in enumerate(kernel.entry_block.arguments)
     ]
 

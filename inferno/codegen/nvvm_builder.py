@@ -4,12 +4,13 @@ The protocols of the hardware are in modules that build on this one: ``mbarriers
 ``tensor_core`` (wgmma).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from inferno.codegen.integers import Integer, Integers
 from inferno.mlir import arith, func, ir, llvm, nvvm, scf
+from inferno.symbolic import Symbol
 
 TENSOR_MAP = "!llvm.ptr {llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64, nvvm.grid_constant}"
 """A kernel parameter: 128 bytes, by value, in constant memory."""
@@ -36,8 +37,8 @@ def operation(name: str, results: Sequence[ir.Type], operands: Sequence[ir.Value
 class Words(Integers):
     """32-bit numbers, with the operations on bits that addresses need; constants fold."""
 
-    def __init__(self) -> None:
-        super().__init__(32)
+    def __init__(self, symbols: Mapping[Symbol, ir.Value] | None = None) -> None:
+        super().__init__(32, symbols or {})
 
     def shl(self, a: Integer, bits: int) -> Integer:
         if isinstance(a, int):

@@ -17,7 +17,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, llvm, scf, vector
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.simt import Simt, by_vectors
-from inferno.symbolic import bounds, ceildiv, hint
+from inferno.symbolic import bounds, ceildiv, hint, reach
 from inferno.target import Target
 
 
@@ -32,7 +32,7 @@ def generate(kernel: func.FuncOp, schedule: Simt, target: Target) -> None:
     written = {d.access.argument for d in c.destinations}
     buffers = parameters_of(kernel, written)
     blocks = c.B * ceildiv(c.M, schedule.tile_m) * ceildiv(c.N, schedule.tile_n)
-    width = 32 if max(bounds(blocks)[1], *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    width = 32 if max(reach(blocks), *(b.count for b in buffers if b is not None)) < 2**31 else 64
     emitter = _Emitter(c, schedule, Integers(width))
     name = kernel.name.value
     # Two blocks of 256 threads a multiprocessor, where there are so many; ptxas then keeps to 128 registers.

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.errors import CompileError, LaunchError
+from inferno.errors import CompileError, InputError, LaunchError
 from inferno.runtime import driver
 from inferno.runtime.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.interpreter import sized_interpreter
-from inferno.runtime.plan import Launch, Plan
+from inferno.runtime.plan import Buffer, Launch, Plan, TensorMap
 from inferno.runtime.sizes import size_reader
-from inferno.symbolic import as_python
+from inferno.symbolic import LARGEST, as_python, bounds, is_unbounded, product
 
 
 class SizedGpuExecutable:
@@ -32,6 +32,7 @@ class SizedGpuExecutable:
         count = len(plan.arguments)
         self._fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
         self._dtypes = [dtypes[i] for i in self._fresh]
+        self._types = tuple(dtypes)
         self._read = size_reader([a.shape for a in plan.arguments], plan.symbols)
         self._names = [s.name for s in plan.symbols]
         self._sizes = sizes_function(plan, self._fresh)
@@ -67,7 +68,12 @@ class SizedGpuExecutable:
 
     def _run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         values = self._read(arguments)
-        size, shapes, views = self._sizes(*values)
+        size, shapes, views, largest = self._sizes(*values)
+        if largest > LARGEST:
+            raise InputError(
+                f"sizes {dict(zip(self._names, values))}: a tensor of the program would have {largest} elements; without upper bounds of the "
+                f"sizes it is compiled for at most {LARGEST}: give them in dynamic_shapes"
+            )
         device = self.device
         fresh = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes, self._dtypes)]
         workspace = torch.empty(size, dtype=torch.uint8, device=device) if size else None
@@ -84,16 +90,27 @@ class SizedGpuExecutable:
         if self._new:
             return fresh
         owned = dict(zip(self._fresh, fresh))
-        return [(arguments[o.argument] if o.argument >= 0 else owned[o.result]).view(v) for o, v in zip(self._plan.outputs, views)]
+        given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self._plan.outputs]
+        return [t.view(shape).view(dtype) for t, shape, dtype in zip(given, views, self._types)]  # the plan knows bits, not types
 
 
-def sizes_function(plan: Plan, fresh: Sequence[int]) -> Callable[..., tuple[int, tuple, tuple]]:
-    """The function of the symbols' values that gives the workspace's bytes, the shapes of the fresh results, and of all outputs."""
+def sizes_function(plan: Plan, fresh: Sequence[int]) -> Callable[..., tuple[int, tuple, tuple, int]]:
+    """The function of the symbols' values that gives the workspace's bytes, the shapes of the fresh results, and of all outputs, and
+    the most elements that a tensor without upper bound has."""
     def shape(number: int) -> str:
         return f"({''.join(as_python(s) + ', ' for s in plan.outputs[number].shape)})"
 
     names = ", ".join(s.name for s in plan.symbols)
     shapes, views = ("".join(shape(i) + ", " for i in numbers) for numbers in (fresh, range(len(plan.outputs))))
     scope: dict[str, Any] = {}
-    exec(f"def sizes({names}):\n    return {as_python(plan.workspace_bytes)}, ({shapes}), ({views})", scope)
+    exec(f"def sizes({names}):\n    return {as_python(plan.workspace_bytes)}, ({shapes}), ({views}), {_largest(plan)}", scope)
     return scope["sizes"]
+
+
+def _largest(plan: Plan) -> str:
+    """The elements of the largest buffer whose size has no upper bound, as Python."""
+    parameters = [p.buffer if isinstance(p, TensorMap) else p for step in plan.steps for p in step.parameters]
+    counts = {product(p.shape) for p in parameters if isinstance(p, Buffer)}
+    open_ = [c for c in counts if is_unbounded(c)]
+    kept = [c for c in open_ if not any(c != d and bounds(d - c)[0] >= 0 for d in open_)]
+    return f"max({', '.join(map(as_python, kept))}, 0)" if kept else "0"
