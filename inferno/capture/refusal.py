@@ -26,6 +26,17 @@ _DTYPES = {
     torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128,
 }
 
+# What is right of uint8 whatever the sign of a byte is taken for: it moves bytes, makes the low 8 bits of a result, or minds the sign.
+_OF_BYTES = frozenset((
+    "view", "reshape", "_unsafe_view", "expand", "permute", "transpose", "t", "squeeze", "unsqueeze", "slice", "select", "alias", "detach",
+    "cat", "stack", "clone", "copy", "lift_fresh_copy", "_to_copy", "constant_pad_nd", "flip", "roll", "repeat", "unfold", "split",
+    "split_with_sizes", "unbind", "index", "index_select", "gather", "embedding", "where", "masked_fill", "scatter", "index_put",
+    "scatter_add", "slice_scatter", "select_scatter", "full_like", "zeros_like", "ones_like", "empty_like", "new_empty", "new_zeros",
+    "new_full", "new_ones", "new_empty_strided", "add", "sub", "mul", "rsub", "neg", "mm", "bmm", "matmul", "relu", "pow", "bitwise_and",
+    "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift", "logical_and", "logical_or", "logical_xor", "logical_not", "any", "all",
+    "amax", "amin", "max", "min", "argmax", "argmin",
+))
+
 
 def refusal(node: Node) -> str | None:
     """Why the operation cannot be compiled, as far as that is known before it is tried."""
@@ -38,6 +49,8 @@ def refusal(node: Node) -> str | None:
         i is not None and i.meta["val"].dtype in (torch.bool, torch.uint8) for i in node.args[1]
     ):
         return "how many elements its mask selects depends on the data"
+    if getattr(target, "namespace", "") == "aten" and target.overloadpacket.__name__ not in _OF_BYTES and _reads_bytes(node):
+        return "the import takes bytes for signed numbers there"
     if target in _RESIZES:
         return "it changes a tensor's size in place"
     for value in _tensors(node.meta.get("val")):
@@ -107,6 +120,10 @@ def _operands(node: Node, device: torch.device) -> str | None:
             if value.device != device and not (value.device.type == "cpu" and value.dim() == 0):
                 return f"its operand is on {value.device}"
     return None
+
+
+def _reads_bytes(node: Node) -> bool:
+    return any(v.dtype == torch.uint8 for n in node.all_input_nodes for v in _tensors(n.meta.get("val")))
 
 
 def _tensors(value: Any) -> Iterable[torch.Tensor]:

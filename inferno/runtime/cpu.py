@@ -43,6 +43,7 @@ class CpuExecutable:
     def __init__(self, plan: Plan, code: "Code", dtypes: Sequence[torch.dtype]) -> None:
         """``plan`` has numbers for all sizes; ``dtypes``: of the outputs, which tell signed from unsigned."""
         self._plan = plan
+        self._dtypes = tuple(dtypes)
         for step in plan.steps:
             if isinstance(step, LibraryCall) and step.function not in FUNCTIONS:
                 raise CompileError(f"the plan calls {step.function}, which is not among {', '.join(FUNCTIONS)}")
@@ -134,7 +135,9 @@ class CpuExecutable:
         if self._simple:
             return fresh
         owned = dict(zip(self._fresh, fresh))
-        return [(arguments[o.argument] if o.argument >= 0 else owned[o.result]).view(o.shape) for o in self._plan.outputs]
+        # The plan knows bits, not types: what is int8 for one output may be uint8 for another, or for the argument.
+        given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self._plan.outputs]
+        return [t.view(o.shape).view(dtype) for t, o, dtype in zip(given, self._plan.outputs, self._dtypes)]
 
 
 class _Context:

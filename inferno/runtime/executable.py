@@ -28,6 +28,7 @@ class GpuExecutable:
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self._plan = plan
+        self._dtypes = tuple(dtypes)
         self.workspace_bytes = plan.workspace_bytes
         self.index = torch.cuda.current_device() if device.index is None else device.index
         self.device = torch.device("cuda", self.index)
@@ -88,7 +89,9 @@ class GpuExecutable:
         if self.all_results_are_new:
             return fresh
         owned = dict(zip(self._fresh, fresh))
-        return [(arguments[o.argument] if o.argument >= 0 else owned[o.result]).view(o.shape) for o in self._plan.outputs]
+        # The plan knows bits, not types: what is int8 for one output may be uint8 for another, or for the argument.
+        given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self._plan.outputs]
+        return [t.view(o.shape).view(dtype) for t, o, dtype in zip(given, self._plan.outputs, self._dtypes)]
 
     def fail(self, state: ctypes.Array) -> None:
         """Raise the LaunchError that the native code left in ``state``."""

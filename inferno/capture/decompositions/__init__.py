@@ -9,16 +9,18 @@ from functools import cache
 from typing import Any
 
 from inferno.capture.decompositions import (
-    arithmetic, attention, bessel, cumulative, division, embedding, errors, exponents, extrema, gamma, grouped, indexing, masks, max_pooling,
-    ordering, padding, pooling, precision, reductions, scalars, scattering, segments, selections,
+    arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema, gamma, grouped, indexing,
+    masks, max_pooling,
+    ordering, padding, pooling, precision, reductions, scalars, scattering, segments, selections, views,
 )
 
 
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
-        scalars, precision, arithmetic, attention, bessel, cumulative, division, embedding, errors, exponents, extrema, gamma, indexing,
-        masks, ordering, padding, pooling, max_pooling, reductions, scattering, segments, selections,
+        scalars, precision, arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema,
+        gamma, indexing, masks, ordering, padding, pooling, max_pooling, reductions, scattering, segments, selections,
+        views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}

@@ -102,7 +102,7 @@ def isclose(x: Tensor, y: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_
         close = close | (torch.isnan(x) & torch.isnan(y))
     if rtol == 0 and atol == 0:
         return close
-    y = y if y.is_floating_point() else y.to(torch.get_default_dtype())
+    x, y = (t if t.is_floating_point() else t.to(torch.get_default_dtype()) for t in (x, y))
     apart = (x - y).abs()
     return close | ((apart < math.inf) & (apart <= atol + (rtol * y).abs()))
 

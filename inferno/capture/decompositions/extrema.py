@@ -9,12 +9,16 @@ aten = torch.ops.aten
 
 
 def maximum(x: Tensor, y: Tensor) -> Tensor:
+    if _is_unsigned(x, y):
+        return torch.maximum(x.to(torch.int32), y.to(torch.int32)).to(torch.result_type(x, y))
     if not _is_float(x, y):
         return NotImplemented
     return torch.where((x > y) | torch.isnan(x), x, y)
 
 
 def minimum(x: Tensor, y: Tensor) -> Tensor:
+    if _is_unsigned(x, y):
+        return torch.minimum(x.to(torch.int32), y.to(torch.int32)).to(torch.result_type(x, y))
     if not _is_float(x, y):
         return NotImplemented
     return torch.where((x < y) | torch.isnan(x), x, y)
@@ -22,6 +26,8 @@ def minimum(x: Tensor, y: Tensor) -> Tensor:
 
 def clamp(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
     """NaN stays, since it is neither below nor above."""
+    if _is_unsigned(x) and not any(isinstance(v, float) for v in (min, max)):
+        return torch.clamp(x.to(torch.int32), min, max).to(x.dtype)
     if not _is_float(x):
         return NotImplemented
     if any(isinstance(v, float) and math.isnan(v) for v in (min, max)):
@@ -43,7 +49,8 @@ def clamp_max(x: Tensor, max: float) -> Tensor:
 
 
 def clamp_tensor(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-    if not _is_float(x, *(t for t in (min, max) if t is not None)):
+    bounds = [t for t in (min, max) if t is not None]
+    if not _is_float(x, *bounds) and not _is_unsigned(x, *bounds):
         return NotImplemented
     found = x if min is None else torch.maximum(x, min)
     return found if max is None else torch.minimum(found, max)
@@ -86,6 +93,11 @@ def logaddexp2(x: Tensor, y: Tensor) -> Tensor:
         return NotImplemented
     more = torch.log1p(torch.exp2(-(x - y).abs())) * (1 / math.log(2))
     return torch.where((x == y) & (x.abs() == math.inf), x, torch.maximum(x, y) + more)
+
+
+def _is_unsigned(*tensors: Tensor) -> bool:
+    """Of bytes and booleans, which the import compares as if they had a sign."""
+    return all(t.dtype in (torch.uint8, torch.bool) for t in tensors)
 
 
 def _is_float(*tensors: Tensor) -> bool:

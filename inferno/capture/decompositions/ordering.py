@@ -70,7 +70,7 @@ def nanmedian(x: Tensor) -> Tensor:
 
 
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The most frequent value, the least of several such, and the last place where it is.  No NaN is equal to another."""
+    """The most frequent value, the least of several such, and the last place where it is.  torch leaves open what NaN does."""
     if not x.dim() or not x.numel():
         return NotImplemented
     values, indices = sort_by_number(x, dim, False)

@@ -29,6 +29,8 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
 
 def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """The mean of integers is rounded down; every place counts itself with ``include_self`` or where nothing else does."""
+    if x.dtype == torch.bool and reduce != "mean":
+        return aten.scatter_reduce.two(x.to(torch.int32), dim, index, src.to(torch.int32), reduce, include_self=include_self) != 0
     if reduce != "mean" or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool or not x.dim():
         return NotImplemented
     dim = dim % x.dim()

@@ -1,0 +1,64 @@
+"""Operations on uint8 in int32: the import would take the bytes from 128 on for negative numbers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+aten = torch.ops.aten
+
+
+def _in_int32(operator: Any) -> Callable:
+    """``operator`` on int32 in place of uint8; what it makes of that becomes uint8 again."""
+
+    def decomposition(*args: Any, **kwargs: Any) -> Any:
+        dtypes = {v.dtype for v in tree_leaves((args, kwargs)) if isinstance(v, Tensor)}
+        # With other types beside bytes and what indices have, the result is not bytes.
+        if torch.uint8 not in dtypes or dtypes - {torch.uint8, torch.bool, torch.int64} or any(isinstance(v, float) for v in args):
+            return NotImplemented
+        wide = tree_map(lambda v: v.to(torch.int32) if isinstance(v, Tensor) and v.dtype == torch.uint8 else v, (args, kwargs))
+        found = operator(*wide[0], **wide[1])
+        return tree_map(lambda t: t.to(torch.uint8) if isinstance(t, Tensor) and t.dtype == torch.int32 else t, found)
+
+    return decomposition
+
+
+def _added_up(operator: Any) -> Callable:
+    """A sum or product of bytes, which is int64 unless it is told otherwise."""
+
+    def decomposition(x: Tensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Tensor:
+        if x.dtype != torch.uint8:
+            return NotImplemented
+        return operator(x.to(torch.int64), *args, **kwargs).to(dtype or torch.int64)
+
+    return decomposition
+
+
+def _with_number(operator: Any) -> Callable:
+    """``operator`` of two tensors, for a tensor and a number."""
+
+    def decomposition(x: Tensor, number: int) -> Tensor:
+        return operator(x, torch.full((), number, dtype=torch.result_type(x, number), device=x.device))
+
+    return decomposition
+
+
+TABLE: dict[Any, Callable] = {
+    operator: _in_int32(operator) for operator in (
+        aten.eq.Scalar, aten.eq.Tensor, aten.ne.Scalar, aten.ne.Tensor, aten.lt.Scalar, aten.lt.Tensor, aten.le.Scalar, aten.le.Tensor,
+        aten.gt.Scalar, aten.gt.Tensor, aten.ge.Scalar, aten.ge.Tensor, aten.abs.default, aten.sign.default, aten.scatter_reduce.two,
+        aten.div.Tensor, aten.div.Scalar, aten.div.Tensor_mode, aten.div.Scalar_mode, aten.remainder.Tensor, aten.remainder.Scalar,
+        aten.fmod.Tensor, aten.fmod.Scalar, aten.bitwise_right_shift.Tensor, aten.cummax.default, aten.cummin.default,
+    )
+}
+TABLE.update({
+    operator: _added_up(operator) for operator in (
+        aten.sum.default, aten.sum.dim_IntList, aten.prod.default, aten.prod.dim_int, aten.cumsum.default, aten.cumprod.default,
+    )
+})
+TABLE.update({
+    aten.bitwise_or.Scalar: _with_number(aten.bitwise_or.Tensor), aten.bitwise_and.Scalar: _with_number(aten.bitwise_and.Tensor),
+    aten.bitwise_xor.Scalar: _with_number(aten.bitwise_xor.Tensor),
+})

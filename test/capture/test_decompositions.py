@@ -1,0 +1,324 @@
+"""The decompositions as functions: each against torch's operator and float64, also of NaN, infinities, ties and empty tensors."""
+
+import math
+
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves
+
+from inferno.capture.decompositions import own
+from inferno.tools.check import compare, to_float64
+
+aten = torch.ops.aten
+nan, inf = math.nan, math.inf
+EDGES = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.5, 3.5, 1e-4, -1e-4, 11.9, 12.1, -40.0, inf, -inf, nan])
+
+
+# Functions of numbers, whose results are floating-point for integers too.
+OF_NUMBERS = ("lgamma", "digamma", "i0", "special_i0e", "special_i1", "special_i1e", "erfc", "erfinv", "sinh", "cosh", "elu")
+
+
+def name_of(op):
+    return op.overloadpacket.__name__
+
+
+def normal(*shape, scale=1.0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1)) * scale
+
+
+def whole(*shape, low=0, high=5):
+    return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(2))
+
+
+def check(op, *args, unit=None, **kwargs):
+    """Ours is right by the project's rule, with dtypes and shapes of torch's."""
+    mine = own()[op](*args, **kwargs)
+    assert mine is not NotImplemented
+    exact = [a.double() if isinstance(a, torch.Tensor) and name_of(op) in OF_NUMBERS else a for a in to_float64(args)]
+    compared = compare(mine, op(*args, **kwargs), op(*exact, **to_float64(kwargs)), unit)
+    assert compared.right, f"{op}: {compared}"
+    return mine
+
+
+def same(op, *args, **kwargs):
+    """Ours is torch's, element for element; for what rounds nothing."""
+    mine, theirs = own()[op](*args, **kwargs), op(*args, **kwargs)
+    assert mine is not NotImplemented
+    for a, b in zip(tree_leaves(mine), tree_leaves(theirs), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        assert torch.equal(torch.nan_to_num(a, 7.25), torch.nan_to_num(b, 7.25)), f"{op}: {a} where torch has {b}"
+        if a.is_floating_point():
+            assert torch.equal(torch.isnan(a), torch.isnan(b))
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+def test_functions_of_one_number(name, dtype):
+    op = getattr(aten, name).default
+    if name == "elu" and dtype == torch.int64:
+        return
+    for x in (EDGES, normal(2000), normal(2000, scale=1e-4), normal(2000, scale=8), torch.rand(500) * 2 - 1, torch.empty(0, 3), torch.tensor(0.3)):
+        if not dtype.is_floating_point:
+            x = x[x.isfinite()]
+        check(op, x.to(dtype))
+
+
+@pytest.mark.parametrize("n", range(5))
+def test_polygamma(n):
+    check(aten.polygamma.default, n, torch.cat([normal(500, scale=3) + 0.01, torch.tensor([inf, nan, 1.0, 0.5, 20.0])]))
+
+
+def test_float64_is_left_to_torch():
+    for name in ("lgamma", "digamma", "i0", "erfc", "erfinv", "sinh", "cosh"):
+        assert own()[getattr(aten, name).default](normal(3).double()) is NotImplemented
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin", "hypot", "nextafter", "logaddexp", "logaddexp2"])
+def test_functions_of_two_numbers(name, dtype):
+    x = torch.cat([EDGES, normal(20, scale=3)]).to(dtype)
+    if name.startswith("logaddexp"):  # 1 + exp(-40) and the like are out of eager's digits, not of ours
+        check(getattr(aten, name).default, x[x.abs() != inf][:, None], x[x.abs() != inf][None])
+    elif name == "nextafter":
+        same(aten.nextafter.default, x[:, None].expand(-1, len(x)), x[None].expand(len(x), -1))
+    else:
+        check(getattr(aten, name).default, x[:, None].expand(-1, len(x)).contiguous(), x[None].expand(len(x), -1).contiguous())
+
+
+def test_maxima_of_infinities():
+    x = torch.tensor([inf, -inf, nan, 1.0])
+    for op in (aten.logaddexp.default, aten.logaddexp2.default, aten.maximum.default, aten.minimum.default):
+        same(op, x[:3, None], x[None, :3])
+
+
+def test_clamps_keep_nan():
+    low, high = torch.tensor(-1.0), torch.tensor([nan, 0.5])
+    for x in (EDGES[:, None], EDGES.to(torch.bfloat16)[:, None]):
+        same(aten.clamp.default, x, -1, 0.5)
+        same(aten.clamp.default, x, None, 0.5)
+        same(aten.clamp.default, x, nan, 1)
+        same(aten.clamp.default, x, 2, -2)
+        same(aten.clamp_min.default, x, 0.5)
+        same(aten.clamp_max.default, x, 0.5)
+        same(aten.hardtanh.default, x, -0.5, 3)
+        same(aten.clamp.Tensor, x, low, high)
+        same(aten.clamp_min.Tensor, x, high)
+        same(aten.clamp_max.Tensor, x, high)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_quotients_and_remainders(dtype):
+    edges = torch.cat([EDGES, torch.tensor([1e10, 0.1, -0.3, 7.0])]).to(dtype)
+    x, y = edges[:, None], edges[None]
+    same(aten.fmod.Tensor, x, y)
+    same(aten.fmod.Scalar, edges, 0.3)
+    if dtype in (torch.float32, torch.float64):
+        same(aten.div.Tensor_mode, x, y, rounding_mode="floor")
+        same(aten.div.Scalar_mode, edges, 0.1, rounding_mode="floor")
+    else:
+        check(aten.div.Tensor_mode, x, y, rounding_mode="floor")
+    assert own()[aten.div.Tensor_mode](torch.tensor(1.0), torch.tensor(0.1), rounding_mode="floor") == 9
+
+
+def test_isclose():
+    x = torch.cat([EDGES, EDGES + 1e-9, EDGES * (1 + 1e-6)])
+    for nans in (False, True):
+        same(aten.isclose.default, x[:, None], x[None], equal_nan=nans)
+    same(aten.isclose.default, x[:, None], x[None], 0.0, 0.0)
+    same(aten.isclose.default, x > 0, x > 1)
+    same(aten.isclose.default, whole(9)[:, None], whole(9)[None])
+
+
+def test_frexp():
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        x = torch.cat([EDGES, 2.0 ** torch.arange(-149, 128.0), normal(100)]).to(dtype)
+        same(aten.frexp.Tensor, x[x.isfinite()])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool, torch.uint8], ids=str)
+def test_running_products(dtype):
+    x = whole(4, 5, 3, high=4).to(dtype)
+    for dim in (0, 1, -1):
+        same(aten.cumprod.default, x, dim)
+    same(aten.cumprod.default, x[:, :0], 1)
+
+
+def test_running_products_of_another_type():
+    check(aten.cumprod.default, normal(4, 5), -1, dtype=torch.float64)
+    check(aten.cumprod.default, whole(4, 5), 0, dtype=torch.float32)
+
+
+def test_masks():
+    x, mask, values = normal(4, 5), whole(4, 5, high=2).bool(), normal(20)
+    same(aten.masked_scatter.default, x, mask, values)
+    same(aten.masked_scatter.default, x, mask[0], values)
+    same(aten.masked_scatter.default, x, ~mask & mask, values)
+    count = int(mask.sum())
+    same(aten.index_put.default, x, [mask], values[:count])
+    same(aten.index_put.default, x, [mask], values[:count], True)
+    same(aten.index_put.default, x, [mask], values[:1])
+    same(aten.index_put.default, x, [mask[:, 0]], normal(int(mask[:, 0].sum()), 5))
+    same(aten.index_put.default, x, [None, mask[0]], normal(4, int(mask[0].sum())))
+    same(aten.index_put.default, x, [None, mask[0]], torch.tensor(3.0))
+
+
+def test_nonzero_static():
+    x = whole(4, 5, high=2)
+    for size in (1, int(x.sum()), 30):
+        same(aten.nonzero_static.default, x, size=size)
+        same(aten.nonzero_static.default, x, size=size, fill_value=7)
+    same(aten.nonzero_static.default, x[:0], size=3)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+def test_segments(reduce):
+    data = normal(7, 3)
+    lengths = torch.tensor([2, 0, 4, 1])
+    for initial in (None, 1.5):
+        check(aten.segment_reduce.default, data, reduce, lengths=lengths, initial=initial)
+        check(aten.segment_reduce.default, data, reduce, offsets=torch.tensor([0, 2, 2, 6, 7]), initial=initial)
+    check(aten.segment_reduce.default, data.T.contiguous(), reduce, lengths=lengths.expand(3, -1).contiguous(), axis=1)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 2}, {"include_last_offset": True}], ids=str)
+def test_bags_of_embeddings(mode, options):
+    weight, indices = normal(6, 4), torch.tensor([1, 2, 4, 5, 0, 3, 2])
+    offsets = torch.tensor([0, 3, 3, 7] if options.get("include_last_offset") else [0, 3, 3])
+    weights = normal(7) if mode == 0 else None
+    args = (weight, indices, offsets, False, mode, False, weights, options.get("include_last_offset", False), options.get("padding_idx", -1))
+    mine, theirs = own()[aten._embedding_bag.default](*args), aten._embedding_bag(*args)
+    exact = aten._embedding_bag(*to_float64(args))
+    assert compare(mine[0], theirs[0], exact[0]).right
+    if mode:  # of sums torch does not fill the others in
+        assert torch.equal(mine[2], theirs[2]) and torch.equal(mine[3], theirs[3])
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, inf])
+def test_embedding_renorm(norm):
+    weight, indices = normal(6, 4), torch.tensor([[0, 2], [2, 5]])
+    mine = own()[aten.embedding_renorm.default](weight, indices, 1.0, norm)
+    theirs = torch.embedding_renorm_(weight.clone(), indices, 1.0, norm)
+    assert compare(mine, theirs, torch.embedding_renorm_(weight.double(), indices, 1.0, norm)).right
+
+
+@pytest.mark.parametrize("reduce", ["mean", "prod", "amin", "amax"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_index_reduce(reduce, include_self):
+    index = torch.tensor([3, 0, 3, 1])
+    for dim in (0, -2, 1):
+        source = normal(4, 5) if dim != 1 else normal(4, 4)
+        check(aten.index_reduce.default, normal(4, 5), dim, index, source, reduce, include_self=include_self)
+
+
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_put(accumulate):
+    index = torch.tensor([[0, -1], [7, 3]])
+    same(aten.put.default, normal(3, 4), index, normal(2, 2), accumulate)
+    same(aten.put.default, normal(3, 4), index[:0], normal(0, 2), accumulate)
+
+
+def test_sums_of_booleans():
+    x, index, src = whole(4, 5, high=2).bool(), whole(4, 5, high=4), whole(4, 5, high=2).bool()
+    same(aten.scatter_add.default, x, 0, index, src)
+    same(aten.index_add.default, x, 0, torch.tensor([1, 1, 0]), src[:3])
+    same(aten.index_put.default, x, [torch.tensor([1, 1, 0])], src[:3], True)
+    for reduce in ("sum", "prod", "amax", "amin"):
+        same(aten.scatter_reduce.two, x, 0, index, src, reduce)
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+def test_means_of_integers(include_self):
+    x, index, src = whole(4, 5, low=-9, high=9), whole(6, 5, high=3), whole(6, 5, low=-9, high=9)
+    same(aten.scatter_reduce.two, x, 0, index, src, "mean", include_self=include_self)
+    same(aten.scatter_reduce.two, x, -2, index, src, "mean", include_self=include_self)
+
+
+@pytest.mark.parametrize("keepdim", [True, False])
+def test_mode(keepdim):
+    for x in (whole(4, 9, high=3), whole(4, 9).float(), whole(3, 1)):
+        for dim in (0, -1):
+            mine, theirs = own()[aten.mode.default](x, dim, keepdim), torch.mode(x, dim, keepdim)
+            same_values = torch.equal(mine[0].nan_to_num(7), theirs[0].nan_to_num(7))
+            assert same_values and mine[1].shape == theirs[1].shape and mine[1].dtype == theirs[1].dtype
+            at = mine[1] if keepdim else mine[1].unsqueeze(dim)
+            assert torch.equal(x.gather(dim, at).nan_to_num(7), (mine[0] if keepdim else mine[0].unsqueeze(dim)).nan_to_num(7))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8], ids=str)
+@pytest.mark.parametrize("descending", [True, False])
+def test_sorts_of_what_has_no_sign(dtype, descending):
+    x = whole(4, 9, high=2 if dtype == torch.bool else 256).to(dtype)
+    same(aten.sort.stable, x, stable=True, dim=0, descending=descending)
+    same(aten.sort.stable, x, stable=True, dim=-1, descending=descending)
+    values, indices = own()[aten.topk.default](x, 3, 1, descending)
+    assert torch.equal(values, x.int().topk(3, 1, descending).values.to(dtype)) and torch.equal(x.gather(1, indices), values)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8], ids=str)
+def test_extrema_of_what_has_no_sign(dtype):
+    x, y = (whole(4, 9, high=2 if dtype == torch.bool else 256).to(dtype) for _ in range(2))
+    for op in (aten.maximum.default, aten.minimum.default, aten.clamp_min.Tensor, aten.clamp_max.Tensor):
+        same(op, x, y.flip(0))
+    if dtype == torch.uint8:
+        same(aten.clamp.default, x, 3, 200)
+
+
+@pytest.mark.parametrize("content", ["normal", "-inf", "nan"])
+def test_places_of_maxima(content):
+    x = {"normal": normal(2, 3, 9, 7), "-inf": torch.full((2, 3, 9, 7), -inf)}.get(content, normal(2, 3, 9, 7))
+    if content == "nan":
+        x = torch.where(normal(2, 3, 7, 9).transpose(2, 3) > 1.3, nan, x)
+    for args in (([2],), ([3, 2], [2, 1], [1, 1]), ([3], [1], [1], [2]), ([2], [2], [0], [1], True)):
+        same(aten.max_pool2d_with_indices.default, x, *args)
+    for size in ([1, 1], [2, 3], [4, 5]):
+        same(aten.adaptive_max_pool2d.default, x, size)
+
+
+SCALARS = {
+    "_softmax": (0, False), "_log_softmax": (-1, False), "cumsum": (0,), "cumprod": (0,), "sort": (), "topk": (1,), "kthvalue": (1,),
+    "logsumexp": ([0],), "amax": (), "argmax": (), "argmin": (0,), "flip": ([0],), "mode": (0,),
+}
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_scalars(name):
+    same(getattr(aten, name).default, torch.tensor(2.5), *SCALARS[name])
+
+
+def test_gathers_from_scalars():
+    x, zero = torch.tensor(2.5), torch.tensor(0)
+    same(aten.gather.default, x, 0, zero)
+    same(aten.index_select.default, x, 0, zero)
+    same(aten.index_fill.int_Scalar, x, 0, zero, 3.0)
+    same(aten.index_add.default, x, 0, zero, x)
+    same(aten.scatter.src, x, 0, zero, x * 2)
+
+
+def test_products_of_integers_added():
+    """torch takes beta and alpha as integers too."""
+    same(aten.addmv.default, whole(4), whole(4, 3), whole(3), beta=2, alpha=3)
+    assert own()[aten.addmv.default](whole(4), whole(4, 3), whole(3), beta=0.2, alpha=0.6).dtype == torch.int64
+
+
+def test_bytes_have_no_sign():
+    x = torch.tensor([0, 1, 127, 128, 200, 255], dtype=torch.uint8)
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        same(getattr(aten, name).Scalar, x, 200)
+        same(getattr(aten, name).Tensor, x, x.flip(0))
+        same(getattr(aten, name).Tensor, x, torch.tensor([-1, 300, 127, -128, 200, 0]))
+    same(aten.sum.default, x)
+    same(aten.sum.dim_IntList, x, [0], True)
+    same(aten.prod.default, x[2:4])
+    same(aten.cumsum.default, x, 0)
+    same(aten.abs.default, x)
+    same(aten.div.Tensor, x, x.flip(0))
+    same(aten.div.Scalar_mode, x, 3, rounding_mode="floor")
+    same(aten.remainder.Scalar, x, 7)
+    same(aten.bitwise_or.Scalar, x, 129)
+    same(aten.scatter_reduce.two, x, 0, torch.tensor([0, 0, 1, 1, 2, 2]), x.flip(0), "amax")
+    assert own()[aten.eq.Scalar](x.int(), 200) is NotImplemented
+
+
+def test_booleans_as_complex_numbers():
+    same(torch.ops.prims.convert_element_type.default, torch.tensor([True, False]), torch.complex64)
