@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pickle
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -491,3 +492,38 @@ def test_sizes_that_vary_come_back(tmp_path):
         change = lambda content, *_, a=before, b=after: content.update(plan=json.loads(text.replace(a, b)))  # noqa: E731
         refused(rewrite(path, tmp_path / "changed", change), says)
     refused(rewrite(path, tmp_path / "changed", lambda content, *_: content["plan"].pop("symbols") and None), "a size is of")
+
+
+_VALUES = (None, 0, -1, 2**31, 2**70, 1.5, True, "", "../..", "__class__", "s0", [], [[[]]], {}, {"is": "Buffer"}, {"kind": "leaf"}, {"float": "nan"})
+
+
+def _paths(node, path=()):
+    yield path
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield from _paths(value, (*path, key))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_changes_are_refused_or_do_no_harm(compiled, tmp_path, seed):
+    """Whatever is changed, with the checksums made right: PackageError, or a module that can be looked at."""
+    compiled.save(tmp_path / "small.inferno", ir=False)
+    generator = random.Random(seed)
+
+    def change(content, *_):
+        *way, last = generator.choice([p for p in _paths(content) if p and p[0] != "tensors"])
+        place = content
+        for part in way:
+            place = place[part]
+        if generator.random() < 0.2:
+            del place[last]
+        elif generator.random() < 0.3 and type(place[last]) is int:
+            place[last] += generator.choice((-1, 1, 16, 1000))
+        else:
+            place[last] = copy.deepcopy(generator.choice(_VALUES))
+
+    for _ in range(40):
+        try:
+            loaded = inferno.load(rewrite(tmp_path / "small.inferno", tmp_path / "changed.inferno", change), device="cpu")
+        except PackageError:
+            continue
+        str(loaded.explain())
