@@ -18,12 +18,13 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=0, help="how many of an operator's samples in each dtype; 0: all of them")
     parser.add_argument("--shard", default="0/1", help="i/n: every n-th operator, from i on")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--through", default="torch.compile", choices=["torch.compile", "inferno.compile"])
     parser.add_argument("--table", action="store_true", help="print what the file has, run nothing")
     parser.add_argument("--list", choices=["part", "crash", "wrong", "none"], help="print the operators with this verdict and why, run nothing")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        sweep.child(options.samples, options.device)
+        sweep.child(options.samples, options.device, options.through)
         return
     if options.results is None:
         parser.error("name a file for the results")
@@ -33,7 +34,8 @@ def main() -> None:
         print(table.by_family(sweep.read(options.results)))
     else:
         only = [getattr(torch, name) for name in options.dtypes.split(",")]
-        sweep.sweep(list(cases(_names(options), options.samples, only, options.device)), options.results, options.samples, options.device)
+        todo = list(cases(_names(options), only, options.device))
+        sweep.sweep(todo, options.results, options.samples, options.device, options.through)
         print(table.by_family(sweep.read(options.results)), file=sys.stderr)
 
 

@@ -35,7 +35,7 @@ class Outcome:
         return asdict(self)
 
 
-def judge(name: str, sample: Sample, device: str, seconds: int = 60) -> Outcome:
+def judge(name: str, sample: Sample, device: str, through: str = "torch.compile", seconds: int = 60) -> Outcome:
     """The outcome of one sample of operator ``name``; what takes longer than ``seconds`` is a crash."""
     warnings.simplefilter("ignore")
     try:
@@ -46,7 +46,7 @@ def judge(name: str, sample: Sample, device: str, seconds: int = 60) -> Outcome:
     try:
         with _limit(seconds):
             tensors = fresh(sample.tensors)
-            run, whole = compiled(sample.function, tensors, device)
+            run, whole = compiled(sample.function, tensors, device, through)
             ours = _call(run, tensors)
             whole = whole()
     except (UnsupportedOperation, CaptureError) as error:
@@ -83,10 +83,28 @@ def _call(function: Callable, tensors: list[Tensor]) -> tuple[Any, list[Tensor]]
         return function(*tensors), tensors
 
 
-def compiled(function: Callable, tensors: list[Tensor], device: str) -> tuple[Callable, Callable[[], str]]:
-    """The compiled function, and what tells after a call which of its pieces ran in eager ("" if none did)."""
-    module = inferno.compile(function, tuple(tensors), target="cpu" if device == "cpu" else None, fallback=False)
-    return module, lambda: ""
+def compiled(function: Callable, tensors: list[Tensor], device: str, through: str) -> tuple[Callable, Callable[[], str]]:
+    """The compiled function, and what tells after a call which of its pieces ran in eager ("" if none did).
+
+    ``through`` is "torch.compile", or "inferno.compile", which then refuses what it would run in eager.
+    """
+    if through == "inferno.compile":
+        module = inferno.compile(function, tuple(tensors), target="cpu" if device == "cpu" else None, fallback=False)
+        return module, lambda: ""
+    torch._dynamo.reset()
+    inferno.stats(reset=True)
+    breaks = torch._dynamo.utils.counters["graph_break"]
+    breaks.clear()
+
+    def eager_pieces() -> str:
+        found = inferno.stats()
+        if breaks:
+            return "graph break: " + next(iter(breaks)).splitlines()[0][:300]
+        if found.fallbacks:
+            return f"{found.fallbacks} operations in eager"
+        return "" if found.graphs else "no graph"
+
+    return torch.compile(function, backend="inferno", dynamic=False), eager_pieces
 
 
 def _difference(name: str, sample: Sample, ours: tuple, eager: tuple) -> str:

@@ -63,7 +63,7 @@ def samples(op: Any, dtype: torch.dtype, device: str = "cpu", count: int = 0) ->
     return [(i, _sample(op.op, s)) for i, s in found]
 
 
-def cases(names: list[str], count: int, only: list[torch.dtype], device: str = "cpu") -> Iterator[tuple[str, str]]:
+def cases(names: list[str], only: list[torch.dtype], device: str = "cpu") -> Iterator[tuple[str, str]]:
     """(operator, dtype) for each of ``names``."""
     known = operators()
     for name in names:

@@ -29,14 +29,14 @@ def read(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def sweep(todo: list[Case], path: Path, count: int, device: str, progress: TextIO = sys.stderr) -> None:
+def sweep(todo: list[Case], path: Path, count: int, device: str, through: str, progress: TextIO = sys.stderr) -> None:
     """Append a record for each sample of ``todo`` to ``path``: op, dtype, sample, verdict, ...; ``end`` closes a case."""
     done = {(r["op"], r["dtype"]) for r in read(path) if r["verdict"] == "end"}
     left = [c for c in todo if c not in done]
     with path.open("a") as out:
         while left:
             now, sample = None, 0
-            for record in _child(left, count, device):
+            for record in _child(left, count, device, through):
                 if record["verdict"] == "begin":
                     now, sample = (record["op"], record["dtype"]), record["sample"]
                     continue
@@ -56,9 +56,9 @@ def sweep(todo: list[Case], path: Path, count: int, device: str, progress: TextI
             left.remove(now)
 
 
-def _child(left: list[Case], count: int, device: str) -> Iterator[dict[str, Any]]:
+def _child(left: list[Case], count: int, device: str, through: str) -> Iterator[dict[str, Any]]:
     """The records that a child makes of ``left``, until it has done all or dies."""
-    arguments = [sys.executable, "-m", "benchmarks.opinfo", "--child", "--samples", str(count), "--device", device]
+    arguments = [sys.executable, "-m", "benchmarks.opinfo", "--child", "--samples", str(count), "--device", device, "--through", through]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         process.stdin.write(json.dumps(left))
         process.stdin.close()
@@ -71,7 +71,7 @@ def _child(left: list[Case], count: int, device: str) -> Iterator[dict[str, Any]
                 os.killpg(process.pid, signal.SIGKILL)  # its compiler processes too, one of which may be stuck
 
 
-def child(count: int, device: str) -> None:
+def child(count: int, device: str, through: str) -> None:
     """The cases on stdin, with records to stdout as they come."""
     known = operators()
     for name, dtype in json.loads(sys.stdin.read()):
@@ -83,7 +83,7 @@ def child(count: int, device: str) -> None:
             found = []
         for number, sample in found:
             _record(name, dtype, number, "begin")
-            outcome = judge(name, sample, device)
+            outcome = judge(name, sample, device, through)
             _record(name, dtype, number, **outcome.as_dict())
             if outcome.timed_out:
                 _record(name, dtype, -1, "end")

@@ -1,0 +1,111 @@
+"""A fixed slice of torch's OpInfo database; ``python -m benchmarks.opinfo`` runs all of it."""
+
+import pytest
+import torch
+
+from benchmarks.opinfo import sweep, table
+from benchmarks.opinfo.judge import fresh, judge
+from benchmarks.opinfo.samples import dtypes, family, operators, samples
+
+# Of each kind of operator some, in the dtypes where faults were found.
+WHOLE = {
+    "add": "float32 int64", "clamp": "float32", "maximum": "float32 bool", "floor_divide": "float32 int64", "fmod": "bfloat16",
+    "isclose": "bool", "erfc": "bfloat16", "lgamma": "float32", "polygamma:polygamma_n_1": "float32", "i0": "float16", "sinh": "float32",
+    "frexp": "float32", "sort": "bfloat16 bool", "topk": "float32", "mode": "int64", "median": "float32", "cummax": "float32",
+    "cumprod": "int64", "logcumsumexp": "float32", "searchsorted": "float32", "scatter_add": "bool float32", "scatter_reduce:mean": "int64",
+    "index_put": "float32", "index_reduce:amax": "float32", "masked_scatter": "float32", "nonzero_static": "float32", "histc": "float32",
+    "cdist": "float32", "softmax": "float32", "native_batch_norm": "float32", "nn.functional.embedding_bag": "float32",
+    "nn.functional.max_pool2d": "float32", "nn.functional.conv2d": "bfloat16", "nn.functional.layer_norm": "float16", "masked.mean": "float32",
+}
+IN_PART = {"linalg.inv": "float32", "as_strided": "float32"}
+
+
+def sample_of(name, dtype, number=-1):
+    return samples(operators()[name], getattr(torch, dtype), count=2)[number][1]
+
+
+@pytest.mark.parametrize("name,dtype", [(n, d) for n, all_ in WHOLE.items() for d in all_.split()])
+def test_whole(name, dtype):
+    outcome = judge(name, sample_of(name, dtype), "cpu", "inferno.compile")
+    assert outcome.verdict == "whole", outcome
+
+
+@pytest.mark.parametrize("name", ["add", "cumsum", "sort", "nn.functional.conv2d", "gather"])
+def test_whole_through_torch_compile(name):
+    outcome = judge(name, sample_of(name, "float32"), "cpu")
+    assert outcome.verdict == "whole" and outcome.strides, outcome
+
+
+@pytest.mark.parametrize("name", IN_PART)
+def test_in_part(name):
+    outcome = judge(name, sample_of(name, IN_PART[name]), "cpu")
+    assert outcome.verdict == "part" and outcome.detail, outcome
+
+
+def test_the_judge_sees_what_is_wrong(monkeypatch):
+    from benchmarks.opinfo import judge as module
+
+    off = {"by a digit": lambda x: x.sin() * (1 + 1e-5), "in type": lambda x: x.sin().double(), "in place": lambda x: x.sin_()}
+    for how, function in off.items():
+        monkeypatch.setattr(module, "compiled", lambda *_, function=function: (function, lambda: ""))
+        assert judge("sin", sample_of("sin", "float32"), "cpu").verdict == "wrong", how
+
+    def fails(*_):
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(module, "compiled", fails)
+    assert judge("sin", sample_of("sin", "float32"), "cpu").verdict == "crash"
+
+
+def test_any_of_equal_elements(monkeypatch):
+    from benchmarks.opinfo import judge as module
+
+    sample = sample_of("sort", "bool")
+    x = sample.tensors[0]
+    for flipped, verdict in ((True, "whole"), (False, "wrong")):
+        def ours(x, flipped=flipped):
+            values, indices = x.flip(0).sort(0, stable=True) if x.dim() == 1 else x.sort(stable=True)
+            return values, x.shape[0] - 1 - indices if flipped else indices * 0
+
+        if x.dim() == 1:
+            monkeypatch.setattr(module, "compiled", lambda *_, ours=ours: (ours, lambda: ""))
+            assert judge("sort", sample, "cpu").verdict == verdict
+
+
+def test_copies_alias_as_the_originals():
+    base = torch.arange(12.0).reshape(3, 4)
+    a, b, c = fresh([base, base[1], base.t()])
+    assert a.stride() == base.stride() and b.storage_offset() == 4 and c.stride() == (1, 4)
+    a[1, 0] = 50
+    assert b[0] == 50 and c[0, 1] == 50 and base[1, 0] == 4
+
+
+def test_families_and_dtypes():
+    assert family("linalg.inv") == "linalg" and family("add") == "tensor" and family("nn.functional.relu") == "nn.functional"
+    assert dtypes(operators()["bitwise_and"]) == [torch.int64, torch.bool]
+    assert sum(family(n) == "fft" for n in operators()) > 10
+
+
+def test_a_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    """A case that ends the process is recorded as a crash, and done cases are not run again."""
+    path, asked = tmp_path / "results.jsonl", []
+    lives = [
+        [("abs", "begin"), ("abs", "whole"), ("abs", "end"), ("cos", "begin")],  # and dies
+        [("sin", "begin"), ("sin", "part"), ("sin", "end")],
+    ]
+
+    def child(left, *_):
+        asked.append(list(left))
+        for name, verdict in lives[len(asked) - 1]:
+            yield {"op": name, "dtype": "float32", "sample": 0, "verdict": verdict, "detail": ""}
+
+    monkeypatch.setattr(sweep, "_child", child)
+    todo = [(n, "float32") for n in ("abs", "cos", "sin")]
+    for _ in range(2):
+        sweep.sweep(todo, path, 1, "cpu", "torch.compile")
+    assert asked == [todo, todo[2:]]
+    found = {k[0]: r["verdict"] for k, r in table.worst(sweep.read(path)).items()}
+    assert found == {"abs": "whole", "cos": "crash", "sin": "part"}
+    path.write_text(path.read_text() + '{"op": "tan", "dty')
+    assert len(sweep.read(path)) == 6
+    assert "| tensor | 3 | 1 (33%) | 1 (33%) | 3 | 1 | 1 | 1 | 0 |" in table.by_family(sweep.read(path))
