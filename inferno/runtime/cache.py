@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any
 
 from inferno.errors import CompileError, InfernoError, NoLowering, PassError, PlanError, UnsupportedOperation
+from inferno.runtime.garbage import collection_paused
 from inferno.runtime.kernel import Kernel, PassRecord
 from inferno.runtime.program import Program
 from inferno.runtime.plan_data import plan_from_dict
@@ -87,7 +88,7 @@ class Cache:
             return None
         if "failed" in found[0]:
             raise _read_failure(found[0])
-        with self._discarding(PROGRAM, key):
+        with self._discarding(PROGRAM, key), collection_paused():
             return _read_program(*found, target)
         return None
 

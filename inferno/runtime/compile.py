@@ -18,6 +18,7 @@ from inferno.runtime.cache import open_cache
 from inferno.runtime.device import find_device, target_of
 from inferno.runtime.dynamo import DynamoModule
 from inferno.runtime.face import make_recipe
+from inferno.runtime.garbage import collection_paused
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.piecewise import PiecewiseModule
 from inferno.runtime.recall import capture_key, recall, remember
@@ -131,7 +132,8 @@ def _compiled_class(cls: type, examples: Any, kwargs: dict[str, Any] | None, req
 
 
 def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request) -> CompiledModule:
-    compiled = _compile_unchecked(model, args, kwargs, request)
+    with collection_paused():
+        compiled = _compile_unchecked(model, args, kwargs, request)
     compiled.attach(model, make_recipe(args, kwargs, request.dynamic_shapes, asdict(request.options)))
     if request.options.check and isinstance(compiled, CompiledModule):  # graphs that Dynamo captures are checked one by one
         from inferno.runtime.checking import check_first_call
