@@ -11,23 +11,24 @@ _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
 @dataclass(frozen=True)
 class Step:
-    """A call of ``kernel`` on values, its destinations left out; or a value in another shape, where ``kernel`` is empty."""
+    """A call of ``kernel`` on values, its destinations left out; or, where ``kernel`` is empty, a value in another shape, or a tensor
+    of no elements of type ``element``."""
 
     kernel: str
     operands: tuple[int, ...]
     results: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
     source: tuple[str, ...] = ()
+    element: str = ""
 
 
 @dataclass(frozen=True)
 class Calls:
-    """Values are numbered, arguments first; ``returned`` are those of the results.  ``alone`` has for each kernel its text as a
-    program of its own, at the ``scheduled`` stage: ``@main`` takes the kernel's inputs, in their order, and returns its results."""
+    """Values are numbered, arguments first.  ``alone`` has for each kernel its text as a program of its own, at the ``scheduled`` stage:
+    ``@main`` takes the kernel's inputs, in their order, and returns its results."""
 
     arguments: int
     steps: tuple[Step, ...]
-    returned: tuple[int, ...]
     alone: dict[str, str]
 
 
@@ -44,7 +45,13 @@ def read_calls(module: ir.Module) -> Calls:
     called: dict[str, None] = {}
     for op in block.operations:
         op = op.operation
-        if op.name in ("tensor.empty", "func.return"):
+        if op.name == "func.return":
+            continue
+        if op.name == "tensor.empty":  # a destination, but for a tensor of no elements, which may be read
+            type_ = op.results[0].type
+            if 0 in type_.shape:
+                numbers[op.results[0]] = len(numbers)
+                steps.append(Step("", (), (numbers[op.results[0]],), (tuple(type_.shape),), element=str(type_.element_type)))
             continue
         if op.name == "func.call":
             kernel = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
@@ -61,9 +68,8 @@ def read_calls(module: ir.Module) -> Calls:
             numbers[result] = len(numbers)
         shapes = tuple(tuple(r.type.shape) for r in op.results)
         steps.append(Step(kernel, tuple(numbers[v] for v in operands), tuple(numbers[r] for r in op.results), shapes, source))
-    returned = tuple(numbers[v] for v in block.operations[len(block.operations) - 1].operands)
     kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp)}
-    return Calls(len(block.arguments), tuple(steps), returned, {name: str(alone(kernels[name])) for name in called})
+    return Calls(len(block.arguments), tuple(steps), {name: str(alone(kernels[name])) for name in called})
 
 
 def alone(kernel: func.FuncOp) -> ir.Module:

@@ -91,6 +91,8 @@ class Isolated(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: tuple, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = dict(kwargs or {})
+        if torch.Tag.inplace_view in function.tags:  # transpose_: changes what the tensor is to its memory, and not the memory
+            return function(*args, **kwargs)
         schema = function._schema
         self.random |= torch.Tag.nondeterministic_seeded in function.tags
         given = {a.name: v for a, v in zip(schema.arguments, args)} | kwargs
@@ -135,8 +137,8 @@ def run_isolated(function: Callable[[], Any], devices: list[torch.device], to: t
     mode = Isolated(to)
     indices = sorted({d.index or 0 for d in devices if d.type == "cuda"})
     with torch.no_grad(), torch.random.fork_rng(devices=indices):
-        if to is torch.float64:  # the fused attentions have no float64
-            with sdpa_kernel(SDPBackend.MATH), mode:
+        if to is torch.float64:  # the fused attentions and oneDNN have no float64
+            with sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False), mode:
                 result = function()
         else:
             with mode:

@@ -64,8 +64,10 @@ class Tracer:
             if step.kernel:
                 results = self.run_kernel(step.kernel, given)
                 yield self._check(step, given, results)
-            else:
+            elif given:
                 results = [given[0].view(step.shapes[0])]
+            else:
+                results = [torch.empty(step.shapes[0], dtype=DTYPES[step.element], device=self._device)]
             values.update(zip(step.results, results))
             for n in step.operands:
                 if last[n] == i:
