@@ -55,7 +55,10 @@ class Apply:
         return (min(a, b), min(c, d)) if self.kind == "min" else (max(a, b), max(c, d))
 
     def __str__(self) -> str:
-        return f"({self.a} // {self.b})" if self.kind == "floordiv" else f"{self.kind}({self.a}, {self.b})"
+        if self.kind != "floordiv":
+            return f"{self.kind}({self.a}, {self.b})"
+        a, b = (f"({v})" if isinstance(v, Size) and len(v.terms) > 1 else str(v) for v in (self.a, self.b))
+        return f"({a} // {b})"
 
 
 Atom = Symbol | Apply

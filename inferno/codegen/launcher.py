@@ -5,7 +5,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from inferno.dialect import AT_CALL, LaunchOp, ParameterType, PointerOp, ScalarOp, TensorMapOp
+from inferno.dialect import AT_CALL, LaunchOp, ParameterType, PointerOp, ScalarOp, SizedTensorMapOp, TensorMapOp
 from inferno.mlir import func, ir, memref
 from inferno.passes.shapes import function_of, materialise, static, symbol_arguments
 from inferno.symbolic import Int
@@ -70,10 +70,16 @@ def temporary(shape: Sequence[Int], element: ir.Type) -> ir.Value:
 
 
 def tensor_map(
-    buffer: ir.Value, *, sizes: Sequence[int], strides: Sequence[int], box: Sequence[int], element: str,
+    buffer: ir.Value, *, sizes: Sequence[Int], strides: Sequence[Int], box: Sequence[int], element: str,
     swizzle: int = 128, l2: int = 256,
 ) -> ir.Value:
     """The buffer as a TMA tensor, innermost dimension first; strides in bytes, the first the element's size."""
+    varying = [size(v) for v in (*sizes, *strides) if not isinstance(v, int)]
+    if varying:
+        fixed = ([v if isinstance(v, int) else AT_CALL for v in each] for each in (sizes, strides))
+        return SizedTensorMapOp(
+            buffer, varying, ParameterType.get(), *map(integers, fixed), integers(box), ir.StringAttr.get(element), integer(swizzle), integer(l2),
+        ).parameter
     return TensorMapOp(
         buffer, ParameterType.get(), integers(sizes), integers(strides), integers(box), ir.StringAttr.get(element),
         integer(swizzle), integer(l2),

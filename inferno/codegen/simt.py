@@ -37,7 +37,7 @@ def generate(kernel: func.FuncOp, schedule: Simt, target: Target) -> None:
     name = kernel.name.value
     # Two blocks of 256 threads a multiprocessor, where there are so many; ptxas then keeps to 128 registers.
     crowded = hint(blocks) > target.multiprocessors and c.accumulator.width <= 32
-    minimum = 2 if schedule.thread_m * schedule.thread_n >= 64 and crowded else 0
+    minimum = 2 if schedule.thread_m * schedule.thread_n >= 64 and crowded and not c.varies else 0
     with gpu_function(kernel, buffers, schedule.threads, [(schedule.shared_elements, c.accumulator)], minimum) as function:
         emitter.ints = integers_for(kernel, width, function.buffers)
         emitter.emit(function.buffers, function.shared[0])

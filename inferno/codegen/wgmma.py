@@ -17,7 +17,7 @@ from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.integers import Integer
-from inferno.codegen.launcher import launch, launcher, pointer, temporary, tensor_map
+from inferno.codegen.launcher import launch, launcher, pointer, scalar, temporary, tensor_map
 from inferno.codegen.mbarriers import Barriers, Position, Ring
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
@@ -30,10 +30,12 @@ from inferno.codegen.tensor_core import Multiplier, Tile, matrix_address
 from inferno.codegen.wgmma_epilogue import Epilogue, StoreMap, Warpgroup, columns_together, store_map
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Wgmma, precision, raw_bytes
+from inferno.symbolic import Symbol, ceildiv
 from inferno.target import Target
 
 # Registers of a thread by role: all 384 threads together have 65536.  (More threads would not do: ptxas wants 154 registers for
@@ -106,13 +108,18 @@ class Emitter:
     def prepare(self) -> None:
         """What follows from the depth of a step and from the raw tiles."""
         c, t, s = self.contraction, self.tiling, self.schedule
-        self.words = Words()
+        self.words = Words({})
         self.steps = t.k_steps(self.depth)
-        self.rows, self.columns = ceil(t.m.size / (s.tile_m * s.cluster)), ceil(t.n.size / s.tile_n)
+        self.rows, self.columns = ceildiv(t.m.size, s.tile_m * s.cluster), ceildiv(t.n.size, s.tile_n)
         self.tiles = t.positions * self.rows * self.columns
         if s.split > 1 and (s.cluster > 1 or (s.split - 1) * ceil(self.steps / s.split) >= self.steps):
             raise CompileError(f"@{self.name}: {s} cannot split {self.steps} steps")
-        self.workers = min(self.target.multiprocessors // s.cluster, self.tiles) if s.persistent and s.split == 1 else self.tiles
+        if not isinstance(self.tiles, int):  # how many tiles there are, the blocks find out
+            if not s.persistent or s.split > 1:
+                raise CompileError(f"@{self.name}: {s} needs to know the number of tiles")
+            self.workers = self.target.multiprocessors // s.cluster
+        else:
+            self.workers = min(self.target.multiprocessors // s.cluster, self.tiles) if s.persistent and s.split == 1 else self.tiles
         self.layout = s.shared(sum(self.raw_bytes))
         self.stores: dict[int, StoreMap] = {
             i: m for i, m in ((i, store_map(d, t)) for i, d in enumerate(c.destinations)) if m is not None
@@ -154,9 +161,14 @@ class Emitter:
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
             ))
         launch(
-            f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain)],
+            f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *map(scalar, self.sizes(arguments).values())],
             (self.workers * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
         )
+
+    def sizes(self, arguments: Sequence[ir.Value]) -> dict[Symbol, ir.Value]:
+        """The kernel's sizes, as ``arguments`` has them; they are its last parameters."""
+        function = self.contraction.module.body.operations[0].operation
+        return {s: arguments[v.arg_number] for s, v in symbol_arguments(function).items()}
 
     def operand_maps(self, lhs: ir.Value, rhs: ir.Value) -> list[ir.Value]:
         t = self.tiling
@@ -173,7 +185,11 @@ class Emitter:
             for _, readonly in self.plain.values()
         ]
         count = 2 + len(self.stores)
-        with device_kernel(module, self.name, [TENSOR_MAP] * count + pointers, s.threads, s.blocks, True) as device:
+        symbols = list(symbol_arguments(self.contraction.module.body.operations[0].operation))
+        parameters = [*[TENSOR_MAP] * count, *pointers, *["i64"] * len(symbols)]
+        with device_kernel(module, self.name, parameters, s.threads, s.blocks, True) as device:
+            for symbol, value in zip(symbols, device.parameters[count + len(pointers):]):
+                words.symbols[symbol] = arith.trunci(words.type, value)
             self.begin(device, count)
             role = scf.IfOp(words.less(self.warpgroup, self.helpers), has_else=True)
             with ir.InsertionPoint(role.then_block):
@@ -268,9 +284,9 @@ class Emitter:
         """Tile ``number``: its position in the grid's axes, its first row and column."""
         t, s, words = self.tiling, self.schedule, self.words
         each = self.rows * self.columns
-        outer = words.split(words.div(number, each), [a.size for a in t.grid]) if t.positions > 1 else [0] * len(t.grid)
-        number = words.rem(number, each) if t.positions > 1 else number
-        group = min(s.group, self.rows)
+        outer = words.split(words.div(number, each), [a.size for a in t.grid]) if t.positions != 1 else [0] * len(t.grid)
+        number = words.rem(number, each) if t.positions != 1 else number
+        group = min(s.group, self.rows) if isinstance(self.rows, int) else s.group
         first = words.mul(words.div(number, group * self.columns), group)
         inside = words.rem(number, group * self.columns)
         if self.rows % group == 0:
@@ -285,7 +301,7 @@ class Emitter:
 
     def each_tile(self, first: Integer, step: int, carried: Sequence[ir.Value], body: Callable) -> None:
         """``body(tile, *carried)`` for this worker's tiles."""
-        if self.workers >= self.tiles and not self.schedule.pingpong:
+        if isinstance(self.tiles, int) and self.workers >= self.tiles and not self.schedule.pingpong:
             body(first, *carried)
         else:
             loop(self.words, first, self.tiles, step, carried, body)

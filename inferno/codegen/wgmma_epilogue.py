@@ -20,6 +20,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Destination
 from inferno.schedule.tiling import Axis, Tiling
 from inferno.schedule.wgmma import ROW, Wgmma
+from inferno.symbolic import Int, ceildiv, is_multiple, reach
 
 
 @dataclass(frozen=True)
@@ -27,19 +28,19 @@ class StoreMap:
     """The tensor map of a destination: ``axes`` innermost first, ``strides`` in elements."""
 
     axes: tuple[Axis, ...]
-    strides: tuple[int, ...]
+    strides: tuple[Int, ...]
 
 
 def store_map(destination: Destination, tiling: Tiling) -> StoreMap | None:
     """How the copy engine writes a destination; None if it cannot."""
     access = destination.access
     size = element_bytes(access.element)
-    if str(access.element) not in ("bf16", "f16", "f32") or access.offset or (tiling.n.stride(access) != 1 and tiling.n.size > 1):
+    if str(access.element) not in ("bf16", "f16", "f32") or access.offset != 0 or (tiling.n.stride(access) != 1 and tiling.n.size != 1):
         return None
-    found = (tiling.n, tiling.m, *(a for a in tiling.grid if a.size > 1))
-    line = -(-tiling.n.size * size // 16) * 16 // size
-    strides = (1, *(a.stride(access) or line for a in found[1:]))
-    if len(found) > 5 or any(s * size % 16 or s * size >= 2**40 for s in strides[1:]):
+    found = (tiling.n, tiling.m, *(a for a in tiling.grid if a.size != 1))
+    line = ceildiv(tiling.n.size * size, 16) * 16 // size
+    strides = (1, *(a.stride(access) if a.stride(access) != 0 else line for a in found[1:]))
+    if len(found) > 5 or any(not is_multiple(s * size, 16) or reach(s) * size >= 2**40 for s in strides[1:]):
         return None
     return StoreMap(found, strides)
 
@@ -134,7 +135,7 @@ class Epilogue:
     def read(self, source: Access, block: int, half: int, j: int) -> ir.Value:
         """What an epilogue's argument is there: a pair, or a scalar where both are the same."""
         m, n = self.tiling.m.stride(source), self.tiling.n.stride(source)
-        key = (source, (block, half) if m else None, j if n else None)
+        key = (source, (block, half) if m != 0 else None, j if n != 0 else None)
         if key not in self._seen:
             tensor = self.tensors[source.argument]
             if n == 0:
@@ -156,10 +157,10 @@ class Epilogue:
     def place(self, access: Access, block: int, half: int, column: Integer | None) -> Integer:
         """The offset at this thread's row of a block and half, clamped to the tensor, and at ``column`` if there is one."""
         words, tiling = self.words, self.tiling
-        key = (access, block, half) if tiling.m.stride(access) else access
+        key = (access, block, half) if tiling.m.stride(access) != 0 else access
         if key not in self._seen:
             row = words.add(self.row, 64 * block + 8 * half)
-            if tiling.m.size % self.schedule.tile_m:
+            if tiling.m.size % self.schedule.tile_m != 0:
                 row = words.min(row, tiling.m.size - 1)
             strides = [a.stride(access) for a in (*tiling.grid, tiling.m)]
             self._seen[key] = words.dot([*self.grid, row], strides, access.offset)
@@ -170,10 +171,10 @@ class Epilogue:
     def at_column(self, access: Access, block: int, half: int, j: int, count: int, lane: int = 0) -> tuple[Integer, int]:
         """Offset and constant for ``count`` elements at column ``8 j + lane`` of this thread, clamped to the tensor."""
         words, n = self.words, self.tiling.n
-        if n.size % self.schedule.tile_n:
+        if n.size % self.schedule.tile_n != 0:
             column = words.min(words.add(self.column, 8 * j + lane), n.size - count)
             return self.place(access, block, half, column), 0
-        key = ("row", access, (block, half) if self.tiling.m.stride(access) else None)
+        key = ("row", access, (block, half) if self.tiling.m.stride(access) != 0 else None)
         if key not in self._seen:
             self._seen[key] = self.place(access, block, half, self.column)
         return self._seen[key], (8 * j + lane) * n.stride(access)
@@ -221,7 +222,7 @@ class Epilogue:
         self.barrier()
         with only_if(words.equal(group.thread, 0)):
             inner = [words.add(self.n0, begin), words.add(self.m0, 64 * block)]
-            outer = [at for axis, at in zip(self.tiling.grid, self.grid) if axis.size > 1]
+            outer = [at for axis, at in zip(self.tiling.grid, self.grid) if axis.size != 1]
             tma.store_box(words, self.maps[number], [*inner, *outer], base)
 
     def stage_matrices(self, base: Integer, span: int, pairs: Sequence[Sequence[ir.Value]]) -> None:
@@ -260,13 +261,13 @@ class Epilogue:
             offset = words.dot(
                 [*self.grid, row, self.column], [a.stride(access) for a in (*tiling.grid, tiling.m, tiling.n)], access.offset,
             )
-            inside = [words.less(row, tiling.m.size)] if tiling.m.size % schedule.tile_m else []
+            inside = [words.less(row, tiling.m.size)] if tiling.m.size % schedule.tile_m != 0 else []
             for j, each in enumerate(pairs):
                 column = begin + 8 * j
                 parts = [(each[half], 0)] if paired else [(x, i) for i, x in enumerate(lanes_of(each[half]))]
                 for value, lane in parts:
                     conditions = list(inside)
-                    if tiling.n.size % schedule.tile_n:
+                    if tiling.n.size % schedule.tile_n != 0:
                         conditions.append(words.less(words.add(self.column, column + lane), tiling.n.size))
                     self.write_if(conditions, tensor, value, offset, (column + lane) * step)
 

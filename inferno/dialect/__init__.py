@@ -6,6 +6,7 @@
 | ``inferno.pointer``    | gpu   | a buffer's address, as a parameter |
 | ``inferno.scalar``     | gpu   | a number, as a parameter |
 | ``inferno.tensor_map`` | gpu   | a buffer as the copy engine (TMA) sees it, as a parameter: boxes of a strided tensor of up to 5 dimensions |
+| ``inferno.sized_tensor_map`` | gpu | the same where sizes or strides depend on the call |
 | ``inferno.workspace``  | gpu   | a buffer inside the plan's workspace, at a byte offset |
 | ``inferno.sized_workspace`` | gpu | the same where its offset or its sizes depend on the call |
 | ``inferno.library``    | gpu   | call a library function (an ATen operator) on the operands |
@@ -18,11 +19,13 @@ import sys
 from torch_mlir.dialects import ext
 
 from inferno.dialect.ops import (
-    AT_CALL, Inferno, LaunchOp, LibraryOp, ParameterType, PointerOp, ScalarOp, SizedWorkspaceOp, TensorMapOp, WorkspaceOp,
+    AT_CALL, Inferno, LaunchOp, LibraryOp, ParameterType, PointerOp, ScalarOp, SizedTensorMapOp, SizedWorkspaceOp, TensorMapOp,
+    WorkspaceOp,
 )
 
 __all__ = [
-    "AT_CALL", "Inferno", "LaunchOp", "LibraryOp", "ParameterType", "PointerOp", "ScalarOp", "SizedWorkspaceOp", "TensorMapOp", "WorkspaceOp",
+    "AT_CALL", "Inferno", "LaunchOp", "LibraryOp", "ParameterType", "PointerOp", "ScalarOp", "SizedTensorMapOp",
+    "SizedWorkspaceOp", "TensorMapOp", "WorkspaceOp",
 ]
 
 # The bindings import a module of the dialect's name for each operation that they meet: where there is none, they look for it

@@ -106,6 +106,26 @@ class TensorMapOp(Inferno.Operation, name="tensor_map"):
             raise _Invalid(f"swizzle must be 0, 32, 64 or 128 bytes, got {swizzle}")
 
 
+class SizedTensorMapOp(Inferno.Operation, name="sized_tensor_map"):
+    """A tensor map with sizes or strides that are known at the call: those are -1, and ``values`` are they, sizes first."""
+
+    buffer: ext.Operand[ir.MemRefType]
+    values: Sequence[ext.Operand[ir.IndexType]]
+    parameter: ext.Result[ParameterType]
+    sizes: ir.ArrayAttr
+    strides: ir.ArrayAttr
+    box: ir.ArrayAttr
+    element: ir.StringAttr
+    swizzle: ir.IntegerAttr
+    l2: ir.IntegerAttr
+
+    @_verifier
+    def verify_invariants(op):
+        varying = [v for name in ("sizes", "strides") for v in _integers(op, name)].count(AT_CALL)
+        if varying != len(op.operation.operands) - 1:
+            raise _Invalid(f"{varying} sizes and strides are known at the call, got {len(op.operation.operands) - 1} values")
+
+
 class LaunchOp(Inferno.Operation, name="launch"):
     """Launch ``kernel`` (``@module::@function``) on ``grid`` blocks of ``block`` threads, in clusters of ``cluster``
     blocks, with ``shared`` bytes of dynamic shared memory.  A grid size of -1 is known at the call: the last operands, scalars,

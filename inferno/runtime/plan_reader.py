@@ -67,8 +67,11 @@ class _Reader:
             return Scalar(known_size(op.operands[0]))
         if op.name == "inferno.pointer":
             return self._buffer(op.operands[0])
-        if op.name == "inferno.tensor_map":
+        if op.name in ("inferno.tensor_map", "inferno.sized_tensor_map"):
             sizes, strides, box = (tuple(_plain(op.attributes[n])) for n in ("sizes", "strides", "box"))
+            if op.name == "inferno.sized_tensor_map":
+                values = iter([known_size(v) for v in list(op.operands)[1:]])
+                sizes, strides = (tuple(next(values) if v == AT_CALL else v for v in each) for each in (sizes, strides))
             return TensorMap(
                 self._buffer(op.operands[0]), sizes, strides, box, ir.StringAttr(op.attributes["element"]).value,
                 _integer(op.attributes["swizzle"]), _integer(op.attributes["l2"]),

@@ -20,7 +20,7 @@ _CHOOSERS = {
 
 
 # Those that read sizes as expressions; a kernel with sizes that vary is shown to no other.
-_OF_ANY_SIZE = {"inferno.schedule.simt", "inferno.schedule.elementwise", "inferno.schedule.universal", "inferno.schedule.loops"}
+_OF_ANY_SIZE = {"inferno.schedule.wgmma", "inferno.schedule.simt", "inferno.schedule.elementwise", "inferno.schedule.universal", "inferno.schedule.loops"}
 
 
 def assign_schedules(module: ir.Module, target: str) -> None:

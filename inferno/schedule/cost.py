@@ -4,7 +4,7 @@ import math
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.shapes import shape
-from inferno.symbolic import hint
+from inferno.symbolic import hint, product
 
 _FREE = {"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf", "arith.index_cast", "arith.select"}
 
@@ -30,7 +30,7 @@ def moved_bytes(contraction) -> int:
     """Bytes of all tensors that a ``Contraction`` reads or writes, each once."""
     c = contraction
     moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
-    return sum(math.prod(a.shape) * bit_width(a.element) // 8 for a in moved)
+    return sum(hint(product(a.shape)) * bit_width(a.element) // 8 for a in moved)
 
 
 def tensor_bytes(type_: ir.Type) -> int:

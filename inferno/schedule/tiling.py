@@ -15,6 +15,7 @@ from inferno.mlir import walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Group, Operand
 from inferno.schedule.elementwise import supported_body, supported_element
+from inferno.symbolic import Int, bounds, ceildiv, hint, is_multiple, product, reach
 
 _RANK = 5  # of a tensor map
 _ALIGNMENT = 16  # bytes, of every stride but the innermost
@@ -29,9 +30,9 @@ class Axis:
     """A run of loops that every tensor walks with one stride; without ``dims`` a loop of size 1."""
 
     dims: tuple[int, ...]
-    size: int
+    size: Int
 
-    def stride(self, access: Access) -> int:
+    def stride(self, access: Access) -> Int:
         """In elements; 0 for a broadcast or a loop of size 1."""
         return access.strides[self.dims[-1]] if self.dims else 0
 
@@ -50,7 +51,7 @@ class Source:
     """
 
     axes: tuple[Axis, ...]
-    strides: tuple[int, ...]
+    strides: tuple[Int, ...]
     along_k: bool
     copied: bool = False
     shape: tuple[int, ...] = ()
@@ -72,12 +73,12 @@ class Tiling:
     rhs: Source
 
     @property
-    def positions(self) -> int:
-        return prod(a.size for a in self.grid)
+    def positions(self) -> Int:
+        return product(a.size for a in self.grid)
 
-    def tiles(self, tile_m: int, tile_n: int) -> int:
+    def tiles(self, tile_m: int, tile_n: int) -> Int:
         """Tiles of so many results."""
-        return self.positions * ceil(self.m.size / tile_m) * ceil(self.n.size / tile_n)
+        return self.positions * ceildiv(self.m.size, tile_m) * ceildiv(self.n.size, tile_n)
 
     def k_steps(self, depth: int) -> int:
         """Tiles along k, each ``depth`` deep."""
@@ -90,26 +91,31 @@ def axes(group: Group) -> list[Axis]:
 
 
 def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bool = True) -> Tiling | None:
-    """The tiling of ``c`` for operands of ``width`` bytes an element; None where a temporary would be needed that cannot be.
+    """The tiling of ``c`` for operands of ``width`` bytes an element; None where a temporary would be needed that cannot be, or,
+    where sizes vary, at all: such operands come to shared memory as they are, and sums are of a known length.
 
     ``only_along_k``: the tensor core reads tiles of this type with k innermost only (TF32).  ``rewrite``: tiles are rewritten in
     shared memory where that is possible; otherwise there are temporaries.
     """
     accesses = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
-    if any(s < 0 for a in accesses for s in a.strides) or any(a.offset < 0 for a in accesses):
+    if any(bounds(s)[0] < 0 for a in accesses for s in (*a.strides, a.offset)):
+        return None
+    if c.varies and (not isinstance(c.K, int) or any(o.prologue is not None for o in (c.lhs, c.rhs))):
         return None
     k_axes, m_axes, n_axes = axes(c.k), axes(c.m), axes(c.n)
     direct = [o.access for o in (c.lhs, c.rhs) if o.prologue is None]
     k = _pick(k_axes, lambda a: (max((a.stride(x) == 1 for x in direct), default=False), k_axes.index(a)))
     n = _pick(n_axes, n_axes.index)
     lhs_rows = c.lhs.access if c.lhs.prologue is None and k.stride(c.lhs.access) != 1 and not only_along_k else None
-    m = _pick(m_axes, lambda a: (lhs_rows is not None and a.stride(lhs_rows) == 1, a.size, m_axes.index(a)))
+    m = _pick(m_axes, lambda a: (lhs_rows is not None and a.stride(lhs_rows) == 1, hint(a.size), m_axes.index(a)))
     steps = tuple(a for a in k_axes if a is not k)
     grid = (*axes(c.batch), *(a for a in m_axes if a is not m), *(a for a in n_axes if a is not n))
     others = (*grid, *steps)
     lhs = _source(c.lhs, m, k, others, width, only_along_k, rewrite)
     rhs = _source(c.rhs, n, k, others, width, only_along_k, rewrite)
-    return None if lhs is None or rhs is None else Tiling(grid, m, n, k, steps, lhs, rhs)
+    if lhs is None or rhs is None or (c.varies and not all(isinstance(n.stride(a), int) for a in accesses)):
+        return None
+    return Tiling(grid, m, n, k, steps, lhs, rhs)
 
 
 def _pick(candidates: list[Axis], key) -> Axis:
@@ -124,6 +130,8 @@ def _source(
             found = _direct(operand.access, (k, rows) if along_k else (rows, k), others, width)
             if found is not None:
                 return Source(*found, along_k)
+    if any(not isinstance(s, int) for a in operand.reads for s in (*a.shape, *a.strides)) or any(not isinstance(a.size, int) for a in (rows, k, *others)):
+        return None
     if not operand.reads or any(not supported_element(a.element) or prod(a.shape) >= 2**31 for a in operand.reads):
         return None
     if operand.prologue is not None:
@@ -138,12 +146,12 @@ def _source(
 def _direct(access: Access, tiled: tuple[Axis, Axis], others: tuple[Axis, ...], width: int):
     """Axes and strides of a map of the tensor itself; None if it breaks a rule of tensor maps."""
     inner, outer = tiled
-    if access.offset or (inner.stride(access) != 1 and inner.size > 1) or (not outer.stride(access) and outer.size > 1):
+    if access.offset != 0 or (inner.stride(access) != 1 and inner.size != 1) or (outer.stride(access) == 0 and outer.size != 1):
         return None
-    found = (inner, outer, *(a for a in others if a.stride(access)))
+    found = (inner, outer, *(a for a in others if a.stride(access) != 0))
     # A loop of size 1 has no stride; any allowed one will do.
-    strides = (1, *(a.stride(access) or _round_up(inner.size, width) for a in found[1:]))
-    if len(found) > _RANK or any(s * width % _ALIGNMENT or s * width >= 2**40 for s in strides[1:]):
+    strides = (1, *(a.stride(access) if a.stride(access) != 0 else _round_up(inner.size, width) for a in found[1:]))
+    if len(found) > _RANK or any(not is_multiple(s * width, _ALIGNMENT) or reach(s) * width >= 2**40 for s in strides[1:]):
         return None
     return found, strides
 
@@ -177,7 +185,7 @@ def main_read(operand: Operand) -> Access:
     return max(operand.reads, key=lambda a: prod(a.shape))
 
 
-def _round_up(count: int, width: int) -> int:
+def _round_up(count: Int, width: int) -> Int:
     """``count`` elements of ``width`` bytes, rounded up to an allowed stride."""
     step = _ALIGNMENT // width
-    return -(-count // step) * step
+    return ceildiv(count, step) * step

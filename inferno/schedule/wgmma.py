@@ -9,6 +9,7 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.symbolic import hint, product, reach
 from inferno.target import Target
 
 ROW = 128  # bytes of a tile's row in shared memory: the span of the swizzle, and the depth of a step along k
@@ -108,7 +109,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
-        for s, share in _CANDIDATES + _SPLIT:
+        for s, share in _CANDIDATES + (() if c.varies else _SPLIT):
             if s.split > 1 and not _splits(s, tiling, width, target):
                 continue
             s = _fit(replace(s, rewrite=rewrite), c, tiling, target)
@@ -157,7 +158,7 @@ def precision(kernel: func.FuncOp, c: Contraction) -> str | None:
 def supported(c: Contraction) -> bool:
     """Whether the epilogue's types and operations are ones that the generator can inline."""
     places = [*c.extras, *(d.access for d in c.destinations)]
-    if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
+    if any(not supported_element(p.element) or reach(product(p.shape)) >= 2**31 for p in places):
         return False
     written = {d.access.argument: d.access for d in c.destinations}
     if len(written) != len(c.destinations) or any(p.argument in written for p in (*c.lhs.reads, *c.rhs.reads)):
@@ -191,7 +192,7 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
     """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
     round's results, but no less than memory takes; and the temporaries of operands that are computed first."""
     width = bit_width(c.lhs.element) // 8
-    rounds = tiling.tiles(s.tile_m, s.tile_n) * s.split / target.multiprocessors
+    rounds = hint(tiling.tiles(s.tile_m, s.tile_n)) * s.split / target.multiprocessors
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.
     rounds = ceil(rounds) if rounds <= 4 else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
