@@ -5,21 +5,38 @@ Everything else says ``from inferno.mlir import ir, linalg``.  Today the binding
 and nothing else does.  Importing it does not import torch, so a process that only runs passes starts in 0.3 s.
 """
 
+import importlib
 from collections.abc import Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from torch_mlir import ir, rewrite
-from torch_mlir.dialects import (
-    affine, arith, bufferization, cf, complex, ext, func, gpu, linalg, llvm, math, memref, nvvm, scf, tensor, vector,
-)
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.execution_engine import ExecutionEngine
 from torch_mlir.passmanager import PassManager
+
+if TYPE_CHECKING:
+    from torch_mlir.dialects import (
+        affine, arith, bufferization, cf, complex, ext, func, gpu, linalg, llvm, math, memref, nvvm, scf, tensor, vector,
+    )
 
 __all__ = [
     "ExecutionEngine", "PassManager", "affine", "arith", "bufferization", "cf", "complex", "ext", "func", "gpu", "ir",
     "linalg", "llvm", "math", "memref", "new_context", "nvvm", "owner", "rewrite", "run_upstream", "scf", "tensor",
     "torch_dialect", "vector", "walk",
 ]
+
+_DIALECTS = frozenset({
+    "affine", "arith", "bufferization", "cf", "complex", "ext", "func", "gpu", "linalg", "llvm", "math", "memref", "nvvm", "scf", "tensor",
+    "vector",
+})
+
+
+def __getattr__(name: str) -> ModuleType:
+    # When it is first asked for: the dialects take 0.16 s together, and a process that only launches kernels needs none of them.
+    if name in _DIALECTS:
+        return importlib.import_module(f"torch_mlir.dialects.{name}")
+    raise AttributeError(f"module 'inferno.mlir' has no attribute {name!r}")
 
 
 def new_context() -> ir.Context:
