@@ -21,6 +21,7 @@ from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
 from inferno.capture.decompositions import table
 from inferno.capture.nodes import is_library, unsupported
 from inferno.capture.normalise import normalise
+from inferno.capture.restrides import replace_restrides
 from inferno.capture.signature import Argument, Result, Signature, View
 from inferno.capture.symbols import SymbolTable
 from inferno.capture.views import outputs_as_eager
@@ -79,6 +80,7 @@ class Exported:
         inputs = self._inputs(program, symbols)
         results, outputs = _results(program, inputs, symbols)
         graph = _stateless(program)
+        replace_restrides(graph)
         signature = self._signature(inputs, results, outputs, symbols.guards())
         return Captured(graph, outputs_as_eager(graph, signature, self.program, program))
 

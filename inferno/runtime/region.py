@@ -20,6 +20,7 @@ from inferno.capture.capture import lower_graph
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
 from inferno.capture.refusal import preferences, refusals
+from inferno.capture.restrides import replace_restrides
 from inferno.capture.take_sizes import Source, take_sizes
 from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
@@ -70,6 +71,7 @@ def build_region(
     Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
     """
     begin = time.perf_counter()
+    replace_restrides(graph)
     refused = refusals(graph, device)
     if fallback:
         refused.update(preferences(graph))

@@ -167,3 +167,14 @@ def test_what_cannot_be_traced_names_the_line():
 
     with pytest.raises(CaptureError, match=rf"f could not be captured as one graph \(at .*test_capture.py:{f.__code__.co_firstlineno + 1}\)"):
         capture(f, (torch.randn(3),))
+
+
+def test_strides_of_ones_are_no_views_by_memory():
+    def targets(model, *args):
+        return [str(n.target) for n in capture(model, args).graph.nodes]
+
+    pooled = torch.nn.AdaptiveAvgPool1d(1)
+    assert not any("as_strided" in t for t in targets(pooled, torch.randn(2, 5, 7).transpose(1, 2)))
+    assert not any("as_strided" in t for t in targets(torch.nn.GroupNorm(1, 8), torch.randn(1, 8, 3, 3)))
+    for model in (lambda x: x.as_strided((6,), (1,)) + 1, lambda x: (x + 1).as_strided((6,), (1,)), lambda x: (x + 1).as_strided((2, 2), (3, 1))):
+        assert any("as_strided" in t for t in targets(model, torch.randn(2, 3)))
