@@ -15,6 +15,7 @@ aten = torch.ops.aten
 # The weight's gradient is a reduction over batch and image: by the universal generator it takes seconds where cuDNN takes 0.1 ms.
 _FASTER = {aten.convolution_backward.default: "a convolution's gradients come from torch's library, which is faster"}
 
+COLLECTIVE = "it exchanges data with other processes"
 _NAMESPACES = ("aten", "prims", "quantized_decomposed")
 _RESIZES = {aten.resize.default, aten.resize_.default, aten.resize_as.default, aten.resize_as_.default}
 
@@ -77,6 +78,11 @@ def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
     return found
 
 
+def is_collective(node: Node) -> bool:
+    """Whether the operation exchanges data with other processes."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in ("_c10d_functional", "c10d_functional", "_dtensor", "c10d")
+
+
 def preferences(graph: Graph) -> dict[Node, str]:
     """The operations that would compile, but that torch's libraries run faster than any generator of ours."""
     return {n: _FASTER[n.target] for n in graph.nodes if n.op == "call_function" and n.target in _FASTER}
@@ -89,6 +95,8 @@ def _foreign(node: Node) -> str | None:
         return "it takes functions as arguments"
     if not isinstance(target, torch._ops.OpOverload):
         return "it computes with numbers of the host"
+    if is_collective(node):
+        return COLLECTIVE
     if target.namespace not in _NAMESPACES:
         return "it is a custom operation"
     if target._schema.is_mutable:

@@ -46,6 +46,11 @@ class CompiledGraph:
     regions: list[tuple[str, Region]]
     tensors: tuple[weakref.ref, ...]
 
+    def reads(self, module: torch.nn.Module) -> bool:
+        """Whether the graph was captured with a parameter or buffer of the module."""
+        own = {id(t) for t in (*module.parameters(), *module.buffers())}
+        return any(id(t) in own for reference in self.tensors if (t := reference()) is not None)
+
 
 def inferno(graph: GraphModule, inputs: Sequence[Any], *, mode: str | None = None, options: dict[str, Any] | None = None) -> Callable:
     """The backend: what Dynamo calls with each graph that it captures.

@@ -8,7 +8,6 @@ import torch
 
 from inferno.errors import InputError
 from inferno.runtime.backend import CompiledGraph
-from inferno.runtime.region import Region
 from inferno.runtime.report import Report, report_of
 
 
@@ -21,7 +20,11 @@ def explain(compiled: Any) -> Report:
     """
     if hasattr(compiled, "explain"):
         return compiled.explain()
-    regions = list(_regions(compiled))
+    graphs = list(_graphs(compiled))
+    module = getattr(compiled, "_orig_mod", None)
+    # Dynamo keeps the graphs of all modules behind one function of torch's: those that read this module's tensors are its own.
+    own = [g for g in graphs if module is None or g.reads(module)]
+    regions = [region for graph in own or graphs for region in graph.regions]
     if not regions:
         raise InputError(
             "compiled: expected a result of inferno.compile, or of torch.compile(..., backend=\"inferno\") that has been called, "
@@ -34,9 +37,8 @@ def explain(compiled: Any) -> Report:
     return report_of(target, programs, fallbacks, sum(r.seconds for _, r in regions), notes)
 
 
-def _regions(compiled: Any) -> Iterator[tuple[str, Region]]:
-    """The regions of each graph in Dynamo's caches of the function and of those that continue it."""
-    module = getattr(compiled, "_orig_mod", None)
+def _graphs(compiled: Any) -> Iterator[CompiledGraph]:
+    """The graphs in Dynamo's caches of the function and of those that continue it."""
     todo, seen, known = list(_functions(compiled)), set(), set()
     while todo:
         function = todo.pop(0)
@@ -48,30 +50,22 @@ def _regions(compiled: Any) -> Iterator[tuple[str, Region]]:
                 value = function.__globals__.get(name)
                 if name.startswith("__compiled_fn") and value is not None:
                     found = _found(value)
-                    if found is not None and id(found) not in known and _concerns(found, module):
+                    if found is not None and id(found) not in known:
                         known.add(id(found))
-                        yield from found.regions
+                        yield found
                 elif isinstance(value, types.FunctionType) and name.startswith("__resume"):
                     todo.append(value)
 
 
 def _functions(compiled: Any) -> Iterator[types.FunctionType]:
-    """The Python functions that Dynamo compiles for this object."""
-    if isinstance(getattr(compiled, "_orig_mod", None), torch.nn.Module):
-        compiled = compiled.forward
-    compiled = getattr(compiled, "_torchdynamo_orig_callable", compiled)
-    compiled = getattr(compiled, "__func__", compiled)
-    if isinstance(compiled, types.FunctionType):
-        yield compiled
-
-
-def _concerns(graph: CompiledGraph, module: torch.nn.Module | None) -> bool:
-    """Whether a graph is of this module: Dynamo keeps the graphs of all modules behind one function of torch's."""
-    if module is None:
-        return True
-    own = {id(t) for t in (*module.parameters(), *module.buffers())}
-    read = {id(t) for reference in graph.tensors if (t := reference()) is not None}
-    return bool(own & read) or not own
+    """The Python functions that Dynamo compiles for this object: a module's own, and those of modules in it."""
+    module = getattr(compiled, "_orig_mod", None)
+    found = [compiled.forward, *(m.forward for m in module.modules())] if isinstance(module, torch.nn.Module) else [compiled]
+    for function in found:
+        function = getattr(function, "_torchdynamo_orig_callable", function)
+        function = getattr(function, "__func__", function)
+        if isinstance(function, types.FunctionType):
+            yield function
 
 
 def _found(value: Any) -> CompiledGraph | None:

@@ -19,7 +19,7 @@ from inferno.capture import Argument
 from inferno.capture.capture import lower_graph
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
-from inferno.capture.refusal import preferences, refusals
+from inferno.capture.refusal import COLLECTIVE, preferences, refusals
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.take_sizes import Source, take_sizes
 from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
@@ -77,7 +77,8 @@ def build_region(
         refused.update(preferences(graph))
     else:
         for node, reason in refused.items():
-            if node.meta.get("val") is not None and not isinstance(node.meta["val"], (int, float, bool, torch.SymInt)):
+            number = node.meta.get("val") is None or isinstance(node.meta["val"], (int, float, bool, torch.SymInt))
+            if not number and reason != COLLECTIVE:
                 raise unsupported(node, reason)
     built: dict[str, Program] = {}
     while True:
@@ -96,7 +97,8 @@ def build_region(
     segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs) for i, low in lowered.items()}
     steps = [(parts[i], segments[i]) if i in segments else p.nodes for i, p in enumerate(pieces) if i in segments or not p.compiled]
     run, text = write_region(graph, steps, refused, attributes)
-    eager = [n for p in pieces if not p.compiled for n in p.nodes if n in refused and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
+    eager = [n for p in pieces if not p.compiled for n in p.nodes if refused.get(n, COLLECTIVE) != COLLECTIVE]
+    eager = [n for n in eager if isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
     return Region(run, text, tuple(s.program for s in segments.values()), tuple(_fallback(n, refused[n]) for n in eager), time.perf_counter() - begin)
 
 

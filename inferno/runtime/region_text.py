@@ -10,6 +10,7 @@ import torch
 from torch.fx import Graph, Node
 
 from inferno.capture.partition import Part, base_of, dense_order, is_free
+from inferno.runtime.collectives import synchronous
 from inferno.runtime.segment import Segment
 from inferno.runtime.sized_segment import SizedSegment
 
@@ -69,7 +70,12 @@ class _Writer:
                 text = f"{text}.contiguous()"
             arguments.append(text)
         results = [self.name(n) for n in part.outputs]
-        self._line(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {name}({', '.join(arguments)})", part.inputs)
+        given, reads = ", ".join(arguments), {self.name(n) for n in part.inputs if n.op != "get_attr"}
+        if segment.takes:  # the list alone holds what nobody else needs
+            taken = f"taken_{self.segments}"
+            self.lines.append(_Line(f"{taken} = [{given}]", reads))
+            given, reads = taken, {taken}
+        self.lines.append(_Line(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {name}({given})", reads))
         self.made.update(part.outputs)
         self.fresh.update(part.outputs)
 
@@ -80,8 +86,8 @@ class _Writer:
         if node.op == "call_method":
             self._line(f"{self.name(node)} = {arguments[0]}.{node.target}({', '.join(arguments[1:])})", node.all_input_nodes)
         else:
-            target = self.attributes(node.target) if node.op == "call_module" else node.target
-            function = self._global(_identifier(node.target), target)
+            target = self.attributes(node.target) if node.op == "call_module" else synchronous(node) or node.target
+            function = self._global(_identifier(node.target if node.op == "call_module" else target), target)
             self._line(f"{self.name(node)} = {function}({', '.join(arguments)})", node.all_input_nodes)
         self.made.add(node)
 
@@ -169,6 +175,6 @@ class _Writer:
 
 
 def _identifier(value: Any) -> str:
-    value = getattr(value, "__name__", value) if isinstance(value, types.BuiltinFunctionType) else value
+    value = getattr(value, "__name__", value) if isinstance(value, (types.BuiltinFunctionType, types.FunctionType)) else value
     text = "".join(c if c.isalnum() else "_" for c in str(value))
     return text if not text[:1].isdigit() else f"_{text}"
