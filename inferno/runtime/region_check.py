@@ -40,9 +40,10 @@ def record(regions: Sequence[Region], call: Callable[[], Any]) -> list[tuple[Pro
 
 
 def _recorder(found: list, program: Program, segment: Callable) -> Callable:
-    def recorded(*tensors: Tensor) -> Any:
+    def recorded(*given: Any) -> Any:
+        tensors = given[0] if given and isinstance(given[0], list) else given  # a segment that takes has them in a list
         found.append((program, tuple(_as_argument(t) for t in tensors)))
-        return segment(*tensors)
+        return segment(*given)
 
     return recorded
 

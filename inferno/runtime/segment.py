@@ -23,7 +23,7 @@ _ALIGNMENT = 15  # kernels read 16 bytes at once
 
 class Segment:
     """One program on one device.  ``call`` takes its tensors, dense in the orders of dimensions that it was compiled for, and
-    returns its results."""
+    returns its results.  Where ``takes``, it takes them as one list, out of which it lets go what is no longer needed."""
 
     def __init__(
         self, program: Program, device: torch.device, inputs: Sequence[Tensor], outputs: Sequence[Tensor], made: set[int],
@@ -37,7 +37,15 @@ class Segment:
         self._constants = constants_of(program, device)
         self._strides = {i: tuple(inputs[i].stride()) for i in sorted(made) if dense_order(inputs[i]) is not None}
         self._steps = [_step(o, e, i) for i, (o, e) in enumerate(zip(program.launch_plan().outputs, outputs))]
-        self.call = self._unrolled() or self._run
+        self.takes = isinstance(self._executable, GpuExecutable) and self._executable.takes
+        self.call = self._run_taking if self.takes else self._unrolled() or self._run
+
+    def _run_taking(self, tensors: list[Tensor]) -> list[Tensor]:
+        for i in range(len(tensors)):
+            tensors[i] = self._ready(i, tensors[i])
+        tensors += self._constants
+        results = self._executable.run_taking(tensors)
+        return [r if step is None else step(r) for step, r in zip(self._steps, results)]
 
     def _run(self, *tensors: Tensor) -> list[Tensor]:
         """The general way of a call."""
