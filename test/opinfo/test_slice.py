@@ -5,7 +5,7 @@ import torch
 
 from benchmarks.opinfo import sweep, table
 from benchmarks.opinfo.judge import fresh, judge
-from benchmarks.opinfo.samples import dtypes, family, operators, samples
+from benchmarks.opinfo.samples import Sample, dtypes, family, operators, samples
 
 # Of each kind of operator some, in the dtypes where faults were found.
 WHOLE = {
@@ -62,11 +62,41 @@ def test_any_of_equal_elements(monkeypatch, places, verdict):
     from benchmarks.opinfo import judge as module
 
     def ours(x):
-        values, indices = x.flip(0).sort(0, stable=True)
+        values, indices = x.flip(0).sort(dim=0, stable=True)
         return values, len(x) - 1 - indices if places == "flipped" else indices * 0
 
+    def sort(x):
+        return tuple(x.sort(stable=True))
+
     monkeypatch.setattr(module, "compiled", lambda *_: (ours, lambda: ""))
-    assert judge("sort", sample_of("sort", "bool", 0), "cpu").verdict == verdict
+    assert judge("sort", Sample([torch.tensor([1.0, 0.0, 1.0, 2.0, 0.0])], sort, sort, (), {}), "cpu").verdict == verdict
+
+
+def test_luck_is_no_error(monkeypatch):
+    """A single number may be further off than eager's, if that is not so over several inputs; a bias is wrong nevertheless."""
+    from benchmarks.opinfo import judge as module
+
+    def total(x):
+        return x.sum()
+
+    def biased(x):
+        return x.sum() * (1 + 1e-5)
+
+    x = torch.randn(20000, generator=torch.Generator().manual_seed(0))
+    for ours, verdict in ((biased, "wrong"), (lambda x: x.double().sum().float(), "whole")):
+        monkeypatch.setattr(module, "compiled", lambda *_, ours=ours: (ours, lambda: ""))
+        assert judge("sum", Sample([x], total, total, (), {}), "cpu").verdict == verdict
+
+
+def test_overflow_on_the_way_is_no_result(monkeypatch):
+    from benchmarks.opinfo import judge as module
+
+    def loss(x):
+        return torch.log1p(torch.exp(x))
+
+    for ours, verdict in ((lambda x: loss(x.float()).half(), "whole"), (lambda x: loss(x.float()).half() * 2, "wrong")):
+        monkeypatch.setattr(module, "compiled", lambda *_, ours=ours: (ours, lambda: ""))
+        assert judge("softplus", Sample([torch.tensor([1.0, 20.0]).half()], loss, loss, (), {}), "cpu").verdict == verdict
 
 
 def test_copies_alias_as_the_originals():
