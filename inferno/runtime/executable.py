@@ -23,11 +23,11 @@ class GpuExecutable:
 
     def __init__(
         self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype], early: bool, interpret: bool = False,
-        cuda_graphs: bool = False,
+        cuda_graphs: bool = False, takes: bool = False,
     ) -> None:
         """``binaries``: cubin or PTX by kernel (gpu.module) name; ``dtypes``: of the outputs; ``early``: as ``host_program`` has it;
         ``interpret``: the plan is walked in Python, which needs no compiler and takes 0.7 us a launch longer; ``cuda_graphs``: see
-        ``cuda_graphs.py``."""
+        ``cuda_graphs.py``; ``takes``: a plan of many bytes is for ``run_taking``."""
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self._plan = plan
@@ -57,7 +57,7 @@ class GpuExecutable:
                 return interpreter(part, functions[begin:end], *entry, words, early)
             return self._compile(host_program(part, functions[begin:end], *entry, words, early))
 
-        self._chunks = cut(plan) if not cuda_graphs else []
+        self._chunks = cut(plan) if takes and not cuda_graphs else []
         self._natives = [make(c.begin, c.end) for c in self._chunks] if len(self._chunks) > 1 else []
         self.native = self._run_natives if self._natives else make(0, len(functions))
         if cuda_graphs:

@@ -142,9 +142,10 @@ def constants_of(program: Program, device: torch.device) -> list[torch.Tensor]:
 
 
 def make_executable(
-    program: Program, device: torch.device, dtypes: list[torch.dtype], interpret: bool = False, cuda_graphs: bool = False,
+    program: Program, device: torch.device, dtypes: list[torch.dtype], interpret: bool = False, cuda_graphs: bool = False, takes: bool = False,
 ) -> Any:
-    """What runs the program on ``device``; None where the program is for another machine.  ``dtypes`` are the results'."""
+    """What runs the program on ``device``; None where the program is for another machine.  ``dtypes`` are the results'; ``takes``:
+    whoever calls it may give its arguments away."""
     if program.target.kind == "cpu":
         if device.type != "cpu":
             return None
@@ -161,8 +162,10 @@ def make_executable(
 
     binaries = {k.code: k.cubin or k.ptx.encode() for k in program.kernels.values() if k.ptx}
     plan = program.launch_plan()
-    executable = SizedGpuExecutable if plan.symbols else GpuExecutable
-    return executable(plan, binaries, device, dtypes, program.target.early_launch, interpret, cuda_graphs)
+    early = program.target.early_launch
+    if plan.symbols:
+        return SizedGpuExecutable(plan, binaries, device, dtypes, early, interpret, cuda_graphs)
+    return GpuExecutable(plan, binaries, device, dtypes, early, interpret, cuda_graphs, takes)
 
 
 def _fast_call(compiled: CompiledModule) -> Any:

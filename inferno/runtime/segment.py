@@ -33,7 +33,7 @@ class Segment:
         inputs that an eager operation made."""
         self.program = program
         self.device = device
-        self._executable = make_executable(program, device, [t.dtype for t in outputs], cuda_graphs=cuda_graphs)
+        self._executable = make_executable(program, device, [t.dtype for t in outputs], cuda_graphs=cuda_graphs, takes=True)
         self._constants = constants_of(program, device)
         self._strides = {i: tuple(inputs[i].stride()) for i in sorted(made) if dense_order(inputs[i]) is not None}
         self._steps = [_step(o, e, i) for i, (o, e) in enumerate(zip(program.launch_plan().outputs, outputs))]
