@@ -103,7 +103,7 @@ def _build_kernels(texts: dict[str, str], target: Target) -> list[Kernel]:
     keys = {name: kernel_key(text, target) for name, text in texts.items()} if kept else {}
     found = {name: kernel for name, key in keys.items() if (kernel := kept.load_kernel(key))}
     labels = {name: f"kernel @{name} for {target.name}" for name in texts}
-    futures = {name: pool().submit(labels[name], "build", text=text, target=target.name) for name, text in texts.items() if name not in found}
+    futures = {name: pool().share(labels[name], "build", text=text, target=target.name) for name, text in texts.items() if name not in found}
     for name, future in futures.items():
         try:
             found[name] = future.result()

@@ -21,6 +21,7 @@ from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
 from inferno.capture.refusal import COLLECTIVE, preferences, refusals
 from inferno.capture.restrides import replace_restrides
+from inferno.capture.split import split
 from inferno.capture.take_sizes import Source, take_sizes
 from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
@@ -61,12 +62,13 @@ class Region:
 
 def build_region(
     graph: Graph, device: torch.device, build: Callable[[str], Program], fallback: bool = True,
-    attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False,
+    attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False, frees: bool = False,
 ) -> Region:
     """Compile a graph for tensors on ``device``.
 
     ``build(text)`` makes a program of a ``torch`` module; ``attributes(name)`` gives what ``get_attr`` nodes name.  Without
-    ``fallback`` the first operation that does not compile raises UnsupportedOperation.  ``cuda_graphs``: of each segment's kernels.
+    ``fallback`` the first operation that does not compile raises UnsupportedOperation.  ``cuda_graphs``: of each segment's kernels.  ``frees``: the caller
+    holds none of the inputs, so that memory is saved by running the graph in parts.
 
     Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
     """
@@ -83,6 +85,8 @@ def build_region(
     built: dict[str, Program] = {}
     while True:
         pieces = partition(graph, refused)
+        if frees:
+            pieces = [part for piece in pieces for part in split(piece, graph, refused)]
         parts = {i: extract(p, graph, refused) for i, p in enumerate(pieces) if p.compiled}
         lowered, failed = _lower_all({i: part for i, part in parts.items() if part.outputs})
         failed.update(_build(lowered, build, built))
@@ -125,7 +129,8 @@ def _lower(part: Part) -> _Lowered:
         arguments, sources = take_sizes(part.graph)
         return _Lowered(lower_graph(part.graph, arguments), sources)
     inputs = [n for n in part.graph.nodes if n.op == "placeholder"]
-    arguments = tuple(Argument(n.name, "input", tuple(n.meta["val"].shape), n.meta["val"].dtype) for n in inputs)
+    # Names that say nothing, so that equal layers have equal texts.
+    arguments = tuple(Argument(f"x{i}", "input", tuple(n.meta["val"].shape), n.meta["val"].dtype) for i, n in enumerate(inputs))
     return _Lowered(lower_graph(part.graph, arguments), None)
 
 

@@ -80,6 +80,7 @@ class Pool:
         self._size = size or settings().workers
         self._threads = ThreadPoolExecutor(self._size, thread_name_prefix="inferno-worker")
         self._idle: list[Worker] = []
+        self._shared: dict[tuple, Future] = {}
         self._started = 0
         self._lock = threading.Lock()
         self.bar = Bar()
@@ -88,6 +89,19 @@ class Pool:
         self.bar.add(label)
         future = self._threads.submit(self._run, label, name, arguments)
         future.add_done_callback(lambda _: self.bar.finish())
+        return future
+
+    def share(self, label: str, name: str, **arguments: Any) -> Future:
+        """The same, where a job that is under way already serves for all who ask for it."""
+        key = (name, tuple(sorted(arguments.items())))
+        with self._lock:
+            found = self._shared.get(key)
+        if found is not None:
+            return found
+        future = self.submit(label, name, **arguments)
+        with self._lock:
+            self._shared[key] = future
+        future.add_done_callback(lambda _: self._shared.pop(key, None))
         return future
 
     def warm(self, count: int) -> None:

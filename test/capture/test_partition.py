@@ -1,0 +1,89 @@
+"""Graphs in pieces: where they are cut, what a part takes and gives."""
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from inferno.capture import split as splitting
+from inferno.capture.partition import Piece, dense_order, extract, partition
+from inferno.capture.refusal import refusals
+from inferno.capture.split import split
+
+CPU = torch.device("cpu")
+
+
+def graph_of(function, *shapes):
+    return make_fx(function, tracing_mode="fake")(*(torch.randn(s) for s in shapes)).graph
+
+
+def pieces_of(graph):
+    return partition(graph, refusals(graph, CPU))
+
+
+def test_what_compiles_is_one_piece():
+    graph = graph_of(lambda x: torch.relu(x @ x).t() + 1, (4, 4))
+    (piece,) = pieces_of(graph)
+    assert piece.compiled and [str(n.target) for n in piece.nodes] == ["aten.mm.default", "aten.relu.default", "aten.add.Tensor"]
+
+
+def test_random_numbers_keep_their_order_and_cut_as_seldom_as_they_can():
+    def f(x):
+        a = torch.rand(4) + x
+        b = torch.rand(4) * (x * 2).exp()
+        return (a * b).sin().cos()
+
+    pieces = pieces_of(graph_of(f, (4,)))
+    assert [p.compiled for p in pieces].count(True) <= 2
+    eager = [n.name for p in pieces if not p.compiled for n in p.nodes if "rand" in n.name]
+    assert eager == sorted(eager)
+
+
+def test_a_lone_operation_between_eager_ones_stays_eager():
+    pieces = pieces_of(graph_of(lambda x: torch.rand_like(torch.rand_like(x) + 1), (4,)))
+    assert [p.compiled for p in pieces] == [False]
+
+
+def test_views_are_made_by_their_readers():
+    graph = graph_of(lambda x: (torch.rand(6, 4) + (x + 1).t().exp()).view(-1), (4, 6))
+    refused = refusals(graph, CPU)
+    for piece in partition(graph, refused):
+        assert not any(str(n.target) in ("aten.t.default", "aten.view.default") for n in piece.nodes)
+        if piece.compiled:
+            part = extract(piece, graph, refused)
+            assert all(not str(n.target).startswith("aten.view") for n in part.outputs)
+
+
+def test_other_orders_of_dimensions_are_permuted_at_the_borders():
+    graph = make_fx(lambda x: x + 1, tracing_mode="fake")(torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)).graph
+    part = extract(Piece(True, tuple(n for n in graph.nodes if n.op == "call_function")), graph, {})
+    place = next(n for n in part.graph.nodes if n.op == "placeholder")
+    assert tuple(place.meta["val"].shape) == (2, 4, 5, 3)
+    assert [str(n.target) for n in part.graph.nodes if n.op == "call_function"] == ["aten.permute.default", "aten.add.Tensor", "aten.permute.default"]
+
+
+@pytest.mark.parametrize("tensor, order", [
+    (torch.empty(2, 3), (0, 1)), (torch.empty(2, 3).t(), (1, 0)), (torch.empty(2, 1, 3).transpose(0, 2), (2, 1, 0)), (torch.empty(4, 4)[:, :2], None),
+    (torch.empty(3).expand(2, 3), None), (torch.empty(()), ()), (torch.empty(0, 3).t(), (0, 1)),
+])
+def test_dense_order(tensor, order):
+    assert dense_order(tensor) == order or tensor.permute(dense_order(tensor)).is_contiguous() and order is not None
+
+
+def test_long_pieces_are_cut_where_little_crosses(monkeypatch):
+    def f(x, *weights):
+        for w in weights:
+            wide = torch.tanh(x @ w)  # 16 times as wide as what a layer hands on
+            for _ in range(6):
+                wide = torch.sin(wide) * 2
+            x = wide.view(8, 16, 8).sum(1)
+        return x
+
+    graph = graph_of(f, (8, 8), *[(8, 128)] * 4)
+    monkeypatch.setattr(splitting, "OPERATIONS", 15)
+    monkeypatch.setattr(splitting, "BYTES", 0)
+    (piece,) = pieces_of(graph)
+    parts = split(piece, graph, {})
+    assert [n for p in parts for n in p.nodes] == list(piece.nodes) and len(parts) == 4
+    assert all(str(p.nodes[-1].target) == "aten.sum.dim_IntList" for p in parts)
+    monkeypatch.setattr(splitting, "BYTES", 1 << 40)
+    assert split(piece, graph, {}) == [piece]
