@@ -119,6 +119,8 @@ class _Writer:
     def __init__(self, result_words: dict[int, int], symbol_words: dict[str, int]) -> None:
         self._result_words, self._symbol_words = result_words, symbol_words
         self._numbers: dict[Int, str] = {}
+        self._known: dict[str, str] = {}
+        self._held: dict[int, str] = {}
         self._lines: list[str] = []
         self._globals: list[str] = []
         self._count = 0
@@ -144,15 +146,17 @@ class _Writer:
         maps = 0
         for i, parameter in enumerate(step.parameters):
             if isinstance(parameter, TensorMap):
-                slot = self._new(f"llvm.getelementptr %maps[{maps}] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<16 x i64>")
+                slot = self._once(f"llvm.getelementptr %maps[{maps}] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<16 x i64>")
                 self._encode(number, slot, parameter)
                 maps += 1
             else:
-                slot = self._new(f"llvm.getelementptr %values[{i}] : (!llvm.ptr) -> !llvm.ptr, i64")
+                slot = self._once(f"llvm.getelementptr %values[{i}] : (!llvm.ptr) -> !llvm.ptr, i64")
                 value = self._number(parameter.value) if isinstance(parameter, Scalar) else self._address(parameter)
                 self._lines.append(f"llvm.store {value}, {slot} : i64, !llvm.ptr")
-            place = self._new(f"llvm.getelementptr %parameters[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr")
-            self._lines.append(f"llvm.store {slot}, {place} : !llvm.ptr, !llvm.ptr")
+            if self._held.get(i) != slot:  # else the launch before left it there
+                self._held[i] = slot
+                place = self._once(f"llvm.getelementptr %parameters[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr")
+                self._lines.append(f"llvm.store {slot}, {place} : !llvm.ptr, !llvm.ptr")
         self._maps = max(self._maps, maps)
         sizes = [self._constant(v, "i32") if isinstance(v, int) else self._narrow(v) for v in (*step.grid, *step.block, step.shared)]
         handle, position = self._constant(function, "i64"), self._constant(number, "i64")
@@ -218,11 +222,17 @@ class _Writer:
         return self._word(ARGUMENTS + buffer.index if buffer.place == "argument" else self._result_words[buffer.index])
 
     def _word(self, index: int) -> str:
-        place = self._new(f"llvm.getelementptr %state[{index}] : (!llvm.ptr) -> !llvm.ptr, i64")
-        return self._new(f"llvm.load {place} : !llvm.ptr -> i64")
+        place = self._once(f"llvm.getelementptr %state[{index}] : (!llvm.ptr) -> !llvm.ptr, i64")
+        return self._once(f"llvm.load {place} : !llvm.ptr -> i64")
 
     def _constant(self, value: int, type_: str) -> str:
-        return self._new(f"llvm.mlir.constant({value} : {type_}) : {type_}")
+        return self._once(f"llvm.mlir.constant({value} : {type_}) : {type_}")
+
+    def _once(self, text: str) -> str:
+        """The value of an operation that gives the same wherever it stands; compiling takes as long as there are operations."""
+        if text not in self._known:
+            self._known[text] = self._new(text)
+        return self._known[text]
 
     def _new(self, text: str) -> str:
         name = f"%v{self._count}"
