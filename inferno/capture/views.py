@@ -33,22 +33,22 @@ def outputs_as_eager(graph: Graph, signature: Signature, exported: ExportedProgr
     output = next(n for n in reversed(graph.nodes) if n.op == "output")
     results = list(zip(output.args[0], signature.results))
     eager = [n for n in _outputs(exported) if isinstance(n.meta.get("val"), Tensor)]
-    if len(eager) != sum(r.kind == "output" for _, r in results) or not all(_is_plain(n) for n in eager):
+    if len(eager) != sum(r.kind == "output" for _, r in results) or any(n.meta["val"].layout is not torch.strided for n in eager):
         return signature  # of another maker than torch.export: all that is known is that the outputs are right
     arguments = _arguments(program)
     mutations = [(n, r) for n, r in results if r.kind != "output"]
-    rest = _Results([n for n, r in results if r.kind == "output"], eager)
+    rest = _Results([(n, r) for n, r in results if r.kind == "output"], eager)
     outputs = []  # for each output a number of ``rest.kept`` or a View
     for i, node in enumerate(eager):
         origin = _origin(node)
-        if origin.name in arguments:
+        if origin.name in arguments and (_is_plain(node) or _is_same(node.meta["val"], origin.meta["val"])):
             outputs.append(_view(node.meta["val"], origin.meta["val"], argument=arguments[origin.name]))
         else:
             outputs.append(rest.place(i))
     views = [v for v in outputs if isinstance(v, View)]
     numbers = iter(range(len(rest.kept), len(rest.kept) + len(views)))
     numbered = [next(numbers) if isinstance(v, View) else v for v in outputs]
-    kept = [_in_order(graph, output, node, value) for node, value in rest.kept]
+    kept = [_in_order(graph, output, *one) for one in rest.kept]
     output.args = (tuple(n for n, _ in (*mutations, *kept)),)
     graph.eliminate_dead_code()
     return dataclasses.replace(
@@ -60,22 +60,23 @@ def outputs_as_eager(graph: Graph, signature: Signature, exported: ExportedProgr
 class _Results:
     """Which of the outputs that are new in eager are results of the graph, ``kept``, and what the others are views of."""
 
-    def __init__(self, nodes: Sequence[Node], eager: Sequence[Node]) -> None:
-        """``nodes``: the functional graph's outputs, ``eager``: the same ones of the graph whose memory is eager's."""
-        self.kept: list[tuple[Node, Tensor]] = []  # and a fake tensor with eager's strides
-        self._nodes, self._values = nodes, [n.meta["val"] for n in eager]
+    def __init__(self, outputs: Sequence[tuple[Node, Result]], eager: Sequence[Node]) -> None:
+        """``outputs``: the functional graph's, ``eager``: the same ones of the graph whose memory is eager's."""
+        self.kept: list[tuple[Node, Tensor, Result | None]] = []  # a fake tensor with eager's strides, and the result where sizes vary
+        self._nodes, self._values = [n for n, _ in outputs], [n.meta["val"] for n in eager]
+        self._known = [None if _is_plain(n) else r for n, (_, r) in zip(eager, outputs)]
         self._groups: dict[int, list[int]] = {}
         for i, node in enumerate(eager):
-            if _origin(node).op != "placeholder":
+            if _origin(node).op != "placeholder" and _is_plain(node):
                 self._groups.setdefault(_storage(self._values[i]), []).append(i)
         self._owners: dict[int, tuple[int, Tensor] | None] = {}  # by storage: a number of ``kept``, and how it lies in memory
 
     def place(self, i: int) -> "int | View":
         value = self._values[i]
         storage = _storage(value)
-        group = self._groups[storage]
-        if len(group) == 1:
-            return self._keep(self._nodes[i], value)
+        group = self._groups.get(storage, [i])
+        if len(group) == 1 or i not in group:
+            return self._keep(self._nodes[i], value, self._known[i])
         if storage not in self._owners:
             self._owners[storage] = self._owner(group)
         owner = self._owners[storage]
@@ -99,8 +100,8 @@ class _Results:
             raise CaptureError("outputs of the model share memory of which no single tensor holds all; return copies (.clone()) of them")
         return None
 
-    def _keep(self, node: Node, value: Tensor) -> int:
-        self.kept.append((node, value))
+    def _keep(self, node: Node, value: Tensor, known: Result | None = None) -> int:
+        self.kept.append((node, value, known))
         return len(self.kept) - 1
 
 
@@ -138,9 +139,18 @@ def _storage(value: Tensor) -> int:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether the value is strided and all of its numbers are known."""
-    value = node.meta["val"]
-    return value.layout is torch.strided and all(isinstance(s, int) for s in (*value.shape, *value.stride(), value.storage_offset()))
+    """Whether all numbers that say how the value lies in memory are known.  A value whose size varies is a result of its own."""
+    return all(isinstance(n, int) for n in _numbers(node.meta["val"]))
+
+
+def _is_same(value: Tensor, base: Tensor) -> bool:
+    """Whether both are one tensor, also where sizes vary; comparing these themselves would be a guard."""
+    numbers = [[n if isinstance(n, int) else n.node.expr for n in _numbers(t)] for t in (value, base)]
+    return numbers[0] == numbers[1] and value.dtype == base.dtype
+
+
+def _numbers(value: Tensor) -> tuple:
+    return *value.shape, *value.stride(), value.storage_offset()
 
 
 def _is_whole(value: Tensor) -> bool:
@@ -171,16 +181,18 @@ def _span(value: Tensor) -> tuple[int, int]:
 
 
 def _view(value: Tensor, base: Tensor, argument: int = -1, result: int = -1) -> View:
-    same = value.shape == base.shape and value.stride() == base.stride() and value.dtype == base.dtype
+    if _is_same(value, base):
+        return View(argument, result, True, (), (), 0, value.dtype, ())
     offset = value.storage_offset() * value.element_size() - base.storage_offset() * base.element_size()
-    return View(argument, result, same and not offset, tuple(value.shape), value.stride(), offset, value.dtype, base.stride())
+    return View(argument, result, False, tuple(value.shape), value.stride(), offset, value.dtype, base.stride())
 
 
-def _in_order(graph: Graph, output: Node, node: Node, value: Tensor) -> tuple[Node, Result]:
-    """The node in the memory order of eager's value, without repetitions; what is not all of its memory is made compact."""
+def _in_order(graph: Graph, output: Node, node: Node, value: Tensor, known: Result | None) -> tuple[Node, Result]:
+    """The node in the memory order of eager's value, without repetitions; what is not all of its memory is made compact.  A result
+    that is ``known``, since its sizes vary, is left as it is."""
     shape, dtype = tuple(value.shape), value.dtype
-    if value.is_contiguous() or not value.numel():
-        return node, Result("output", -1, shape, dtype)
+    if known is not None or value.is_contiguous() or not value.numel():
+        return node, known or Result("output", -1, shape, dtype)
     order = _order(value)
     repeated = [d for d in range(value.dim()) if value.stride(d) == 0 and value.shape[d] > 1]
     with graph.inserting_before(output):

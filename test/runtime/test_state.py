@@ -384,3 +384,19 @@ def test_parts_that_run_in_eager_share_and_write_too():
     copied = copy.deepcopy(compiled)
     copied(x, y)
     assert not torch.equal(copied.seen, torch.zeros(4, 4)) and copied.seen is not model.seen
+
+
+def test_sizes_that_vary():
+    def model(x, y):
+        x.add_(1)
+        return x, x[1:], y.t() * 2, y, (y * 3).t()
+
+    batch = torch.export.Dim("batch", min=2, max=64)
+    compiled = inferno.compile(model, (torch.randn(4, 3), torch.randn(4, 3)), dynamic_shapes=({0: batch}, {0: batch}))
+    for size in (4, 9):
+        x, y = torch.randn(size, 3), torch.randn(size, 3)
+        a, b = x.clone(), y.clone()
+        ours, eager = compiled(x, y), model(a, b)
+        assert ours[0] is x and ours[3] is y
+        assert_same(ours, eager)
+        assert_same((x, y), (a, b))
