@@ -100,7 +100,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     device = _device(graph)
     target = find_target(options.target) if options.target else target_of(device)
     build = functools.partial(build_text, target=target, tf32=torch.get_float32_matmul_precision() != "highest")
-    region = build_region(graph.graph, device, build, options.fallback, lambda name: _attribute(graph, name), options.cuda_graphs, kind == "backward")
+    region = build_region(graph.graph, device, build, options.fallback, lambda name: _attribute(graph, name), options.cuda_graphs)
     if options.check:
         region = check_region(region, graph, device)
     regions.append((kind, region))

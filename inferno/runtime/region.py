@@ -21,7 +21,6 @@ from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
 from inferno.capture.refusal import COLLECTIVE, preferences, refusals
 from inferno.capture.restrides import replace_restrides
-from inferno.capture.split import split
 from inferno.capture.take_sizes import Source, take_sizes
 from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
@@ -62,13 +61,12 @@ class Region:
 
 def build_region(
     graph: Graph, device: torch.device, build: Callable[[str], Program], fallback: bool = True,
-    attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False, frees: bool = False,
+    attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False,
 ) -> Region:
     """Compile a graph for tensors on ``device``.
 
     ``build(text)`` makes a program of a ``torch`` module; ``attributes(name)`` gives what ``get_attr`` nodes name.  Without
-    ``fallback`` the first operation that does not compile raises UnsupportedOperation.  ``cuda_graphs``: of each segment's kernels.  ``frees``: the caller
-    holds none of the inputs, so that memory is saved by running the graph in parts.
+    ``fallback`` the first operation that does not compile raises UnsupportedOperation.  ``cuda_graphs``: of each segment's kernels.
 
     Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
     """
@@ -85,8 +83,6 @@ def build_region(
     built: dict[str, Program] = {}
     while True:
         pieces = partition(graph, refused)
-        if frees:
-            pieces = [part for piece in pieces for part in split(piece, graph, refused)]
         parts = {i: extract(p, graph, refused) for i, p in enumerate(pieces) if p.compiled}
         lowered, failed = _lower_all({i: part for i, part in parts.items() if part.outputs})
         failed.update(_build(lowered, build, built))

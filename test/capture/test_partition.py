@@ -4,10 +4,8 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from inferno.capture import split as splitting
 from inferno.capture.partition import Piece, dense_order, extract, partition
 from inferno.capture.refusal import refusals
-from inferno.capture.split import split
 
 CPU = torch.device("cpu")
 
@@ -67,23 +65,3 @@ def test_other_orders_of_dimensions_are_permuted_at_the_borders():
 ])
 def test_dense_order(tensor, order):
     assert dense_order(tensor) == order or tensor.permute(dense_order(tensor)).is_contiguous() and order is not None
-
-
-def test_long_pieces_are_cut_where_little_crosses(monkeypatch):
-    def f(x, *weights):
-        for w in weights:
-            wide = torch.tanh(x @ w)  # 16 times as wide as what a layer hands on
-            for _ in range(6):
-                wide = torch.sin(wide) * 2
-            x = wide.view(8, 16, 8).sum(1)
-        return x
-
-    graph = graph_of(f, (8, 8), *[(8, 128)] * 4)
-    monkeypatch.setattr(splitting, "OPERATIONS", 15)
-    monkeypatch.setattr(splitting, "BYTES", 0)
-    (piece,) = pieces_of(graph)
-    parts = split(piece, graph, {})
-    assert [n for p in parts for n in p.nodes] == list(piece.nodes) and len(parts) == 4
-    assert all(str(p.nodes[-1].target) == "aten.sum.dim_IntList" for p in parts)
-    monkeypatch.setattr(splitting, "BYTES", 1 << 40)
-    assert split(piece, graph, {}) == [piece]
