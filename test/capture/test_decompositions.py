@@ -322,3 +322,45 @@ def test_bytes_have_no_sign():
 
 def test_booleans_as_complex_numbers():
     same(torch.ops.prims.convert_element_type.default, torch.tensor([True, False]), torch.complex64)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8], ids=str)
+def test_integers_of_two(dtype):
+    top = torch.iinfo(dtype).max
+    x = torch.tensor([0, 1, -1, 2, 12, -18, 100, 55, 34, top, top - 1]).to(dtype)
+    same(aten.gcd.default, x[:, None], x[None])
+    same(aten.lcm.default, x[:9, None], x[None, :9])
+    same(aten.pow.Tensor_Tensor, x[:, None], x[None].abs())
+    assert own()[aten.pow.Tensor_Tensor](torch.tensor([1, -1, -1, 2]), torch.tensor([-3, -3, -2, -1])).tolist() == [1, -1, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"])
+@pytest.mark.parametrize("align", [True, False])
+def test_antialiased_resizing(name, align):
+    op = getattr(aten, name).default
+    for size in ([4, 5], [20, 11], [1, 9], [9, 7]):
+        check(op, normal(2, 3, 9, 7), size, align)
+    if not align:
+        check(op, normal(2, 3, 9, 7), [4, 14], align, 0.5, 2.0)
+
+
+def test_sums_of_products():
+    for dtype in (torch.float32, torch.float16):
+        check(aten.addbmm.default, normal(30, 40).to(dtype), normal(3, 30, 5).to(dtype), normal(3, 5, 40).to(dtype), beta=0.5, alpha=2)
+    same(aten.addbmm.default, whole(4, 6), whole(3, 4, 5), whole(3, 5, 6), beta=2, alpha=3)
+
+
+def test_distances_of_pairs():
+    for p in (1.0, 2.0, inf, 3.0):
+        check(aten._pdist_forward.default, normal(7, 4), p)
+    check(aten._pdist_forward.default, normal(2, 1), 2.0)
+
+
+def test_integer_maxima_of_windows():
+    x = whole(2, 3, 9, 7, low=-50, high=50)
+    for args in (([2],), ([3, 2], [2, 1], [1, 1]), ([2], [2], [0], [1], True), ([3], [2], [1], [1], True)):
+        same(aten.max_pool2d_with_indices.default, x, *args)
+
+
+def test_rolls_of_scalars():
+    same(aten.roll.default, torch.tensor(2.5), [3], [])

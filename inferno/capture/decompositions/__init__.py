@@ -10,8 +10,8 @@ from typing import Any
 
 from inferno.capture.decompositions import (
     arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema, gamma, grouped, indexing,
-    masks, max_pooling,
-    ordering, padding, pooling, precision, reductions, scalars, scattering, segments, selections, views,
+    integers, masks, max_pooling, ordering, padding, pooling, precision, reductions, registered, resampling, scalars, scattering, segments,
+    selections, views,
 )
 
 
@@ -19,8 +19,8 @@ def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
         scalars, precision, arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema,
-        gamma, indexing, masks, ordering, padding, pooling, max_pooling, reductions, scattering, segments, selections,
-        views,
+        gamma, indexing, integers, masks, ordering, padding, pooling, max_pooling, reductions, registered, resampling, scattering, segments,
+        selections, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}

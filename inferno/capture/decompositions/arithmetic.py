@@ -26,6 +26,12 @@ def addmv(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1)
     return _add_product(c, torch.mv(a, b), beta, alpha)
 
 
+def addbmm(c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """The products' sum as one product: the batch is part of what is added up."""
+    rows, columns = a.transpose(0, 1).flatten(1), b.flatten(0, 1)
+    return _add_product(c, torch.mm(rows, columns), beta, alpha)
+
+
 def _add_product(c: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     if not c.is_floating_point() and not c.is_complex():
         beta, alpha = int(beta), int(alpha)  # as torch converts them
@@ -126,6 +132,7 @@ TABLE = {
     aten.gelu.default: gelu,
     aten.addmm.default: addmm,
     aten.addmv.default: addmv,
+    aten.addbmm.default: addbmm,
     aten.cosh.default: cosh,
     aten.sinh.default: sinh,
     aten.elu.default: elu,

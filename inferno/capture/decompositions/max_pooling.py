@@ -15,21 +15,34 @@ def max_pool2d(
     x: Tensor, kernel_size: list[int], stride: list[int] = (), padding: list[int] = (0, 0), dilation: list[int] = (1, 1), ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The maxima as one layer of a pooling in three dimensions, which imports right, and the places from the windows themselves."""
-    if x.dim() != 4 or not x.is_floating_point():
+    if x.dim() != 4 or x.dtype in (torch.uint8, torch.bool):
         return NotImplemented
     kernel, step, pad, gap = (_pair(v) for v in (kernel_size, stride or kernel_size, padding, dilation))
-    values = aten.max_pool3d_with_indices.default(x.unsqueeze(2), [1, *kernel], [1, *step], [0, *pad], [1, *gap], ceil_mode)[0].squeeze(2)
+    values = None
+    if x.is_floating_point():
+        values = aten.max_pool3d_with_indices.default(x.unsqueeze(2), [1, *kernel], [1, *step], [0, *pad], [1, *gap], ceil_mode)[0].squeeze(2)
+        counts = values.shape[2:]
+    else:
+        counts = [_count(x.shape[d + 2], kernel[d], step[d], pad[d], gap[d], ceil_mode) for d in (0, 1)]
     rows, columns = (
-        (torch.arange(values.shape[d + 2], device=x.device) * step[d] - pad[d]).unsqueeze(-1) + torch.arange(kernel[d], device=x.device) * gap[d]
+        (torch.arange(counts[d], device=x.device) * step[d] - pad[d]).unsqueeze(-1) + torch.arange(kernel[d], device=x.device) * gap[d]
         for d in (0, 1)
     )
     inside = (rows >= 0) & (rows < x.shape[2]), (columns >= 0) & (columns < x.shape[3])
-    return values, _windows(x, rows, columns, *inside)[1]
+    found, places = _windows(x, rows, columns, *inside)
+    return (found if values is None else values), places
+
+
+def _count(size: int, kernel: int, step: int, pad: int, gap: int, ceil_mode: bool) -> int:
+    """How many windows there are; with ``ceil_mode`` also one that begins inside and ends outside."""
+    room = size + 2 * pad - gap * (kernel - 1) - 1
+    count = (-(-room // step) if ceil_mode else room // step) + 1
+    return count - 1 if ceil_mode and (count - 1) * step >= size + pad else count
 
 
 def adaptive_max_pool2d(x: Tensor, output_size: list[int]) -> tuple[Tensor, Tensor]:
     """Window i goes from floor(i * n / m) to where window i + 1 would begin at the latest."""
-    if x.dim() != 4 or not x.is_floating_point():
+    if x.dim() != 4 or x.dtype in (torch.uint8, torch.bool):
         return NotImplemented
     (rows, in_row), (columns, in_column) = (_adaptive(x.shape[d + 2], n, x.device) for d, n in enumerate(_pair(output_size)))
     return _windows(x, rows, columns, in_row, in_column)
@@ -51,13 +64,15 @@ def _windows(x: Tensor, rows: Tensor, columns: Tensor, in_row: Tensor, in_column
     windows = apart.movedim(3, 4).flatten(4)
     inside = (in_row[:, None, :, None] & in_column[None, :, None, :]).flatten(2)
     place = (rows[:, None, :, None] * width + columns[None, :, None, :]).flatten(2)
-    windows = torch.where(inside, windows, torch.full((), -math.inf, dtype=x.dtype, device=x.device))
+    least = -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
+    windows = torch.where(inside, windows, torch.full((), least, dtype=x.dtype, device=x.device))
     chosen = windows.argmax(-1)
     number = torch.arange(inside.shape[-1], device=x.device)
     first = torch.where(inside, number, inside.shape[-1] - 1).amin(-1)
     chosen = torch.maximum(chosen, first)  # nothing but -inf: the first place that is inside, not what is before it
-    last = torch.where(torch.isnan(windows), number, -1).amax(-1)
-    chosen = torch.where(last >= 0, last, chosen)  # the last NaN, as torch has it
+    if x.is_floating_point():
+        last = torch.where(torch.isnan(windows), number, -1).amax(-1)
+        chosen = torch.where(last >= 0, last, chosen)  # the last NaN, as torch has it
     picked = number == chosen.unsqueeze(-1)
     return windows.amax(-1), torch.where(picked, place, 0).sum(-1)
 

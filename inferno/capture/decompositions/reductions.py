@@ -8,6 +8,8 @@ from torch import Tensor
 
 aten = torch.ops.aten
 
+_MOST_ROWS = 64  # of pdist, whose pieces are one for each row
+
 
 def var_mean(x: Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """Variance and mean in two passes, in float32 at least; torch-mlir's own lowering goes through float64."""
@@ -92,6 +94,14 @@ def cdist(a: Tensor, b: Tensor, p: float, mode: int | None = None) -> Tensor:
     return apart.pow(p).sum(-1).pow(1 / p)
 
 
+def pdist(x: Tensor, p: float = 2) -> Tensor:
+    """The distances of the pairs of different rows, those of the first row first; by pieces of the table of all pairs."""
+    if x.shape[0] > _MOST_ROWS or x.shape[0] < 2:
+        return NotImplemented
+    apart = cdist(x, x, p)
+    return torch.cat([apart[i, i + 1 :] for i in range(x.shape[0] - 1)])
+
+
 def all_dims(x: Tensor, dim: list[int] | None = None, keepdim: bool = False) -> Tensor:
     """Whether all are true over several dimensions."""
     return _over(torch.all, x, dim, keepdim)
@@ -134,6 +144,7 @@ TABLE = {
     aten.linalg_norm.ord_str: norm_by_name,
     aten.histc.default: histc,
     aten._cdist_forward.default: cdist,
+    aten._pdist_forward.default: pdist,
     aten.all.dims: all_dims,
     aten.any.dims: any_dims,
     aten.dist.default: dist,

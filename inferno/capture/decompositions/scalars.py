@@ -26,12 +26,17 @@ def _as_row(operator: Any) -> Callable:
     return decomposition
 
 
+def roll(x: Tensor, shifts: list[int], dims: list[int] = ()) -> Tensor:
+    return NotImplemented if x.dim() else x.clone()
+
+
 TABLE = {
     operator: _as_row(operator) for operator in (
         aten._softmax.default, aten._log_softmax.default, aten.cumsum.default, aten.cumprod.default, aten.sort.default, aten.topk.default,
         aten.kthvalue.default, aten.logsumexp.default, aten.max.dim, aten.min.dim, aten.amax.default, aten.amin.default,
         aten.argmax.default, aten.argmin.default, aten.gather.default, aten.scatter.src, aten.scatter.value, aten.scatter_add.default,
         aten.scatter_reduce.two, aten.index_select.default, aten.index_add.default, aten.index_copy.default, aten.index_fill.int_Scalar,
-        aten.flip.default, aten.roll.default, aten.mode.default, aten.prod.dim_int, aten.sum.dim_IntList, aten.mean.dim, aten.all.dim, aten.any.dim,
+        aten.flip.default, aten.mode.default, aten.prod.dim_int, aten.sum.dim_IntList, aten.mean.dim, aten.all.dim, aten.any.dim,
     )
 }
+TABLE[aten.roll.default] = roll

@@ -1,0 +1,50 @@
+"""Common divisors and powers of integers, in as many steps as the largest number of the type can need."""
+
+import math
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def gcd(x: Tensor, y: Tensor) -> Tensor:
+    """Euclid's algorithm; numbers of b bits are done after b / log2 of the golden ratio steps (Lamé)."""
+    dtype = torch.result_type(x, y)
+    if dtype == torch.uint8 or dtype.is_floating_point:
+        return NotImplemented
+    a, b = (t.to(dtype).abs() for t in torch.broadcast_tensors(x, y))
+    for _ in range(math.ceil((torch.iinfo(dtype).bits - 1) / math.log2((1 + math.sqrt(5)) / 2)) + 1):
+        done = b == 0
+        rest = torch.remainder(a, torch.where(done, 1, b))
+        a, b = torch.where(done, a, b), torch.where(done, 0, rest)
+    return a
+
+
+def lcm(x: Tensor, y: Tensor) -> Tensor:
+    common = gcd(x, y)
+    if common is NotImplemented:
+        return NotImplemented
+    # torch multiplies in int at least, and wraps around only where the product is stored.
+    wide = common.dtype if torch.iinfo(common.dtype).bits >= 32 else torch.int32
+    x = torch.div(x.to(wide), torch.where(common == 0, 1, common).to(wide), rounding_mode="trunc")
+    return (x * y.to(wide)).abs().to(common.dtype)
+
+
+def power(x: Tensor, exponent: Tensor) -> Tensor:
+    """By squaring, wrapping around as torch's does; with a negative exponent what is not 1 or -1 is 0."""
+    dtype = torch.result_type(x, exponent)
+    if dtype.is_floating_point or dtype.is_complex or dtype in (torch.uint8, torch.bool):
+        return NotImplemented
+    base, left = (t.to(dtype) for t in torch.broadcast_tensors(x, exponent))
+    found, square = torch.ones_like(base), base
+    for i in range(torch.iinfo(dtype).bits - 1):
+        odd = torch.bitwise_and(torch.bitwise_right_shift(left, torch.full((), i, dtype=dtype, device=x.device)), torch.ones_like(left)) != 0
+        found = torch.where(odd, found * square, found)
+        square = square * square
+    odd = torch.bitwise_and(left, torch.ones_like(left)) != 0
+    below = torch.where(base == 1, 1, torch.where(base == -1, torch.where(odd, -1, 1), 0))
+    return torch.where(left < 0, below, found).to(dtype)
+
+
+TABLE = {aten.gcd.default: gcd, aten.lcm.default: lcm, aten.pow.Tensor_Tensor: power}
