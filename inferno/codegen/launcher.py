@@ -2,13 +2,13 @@
 ``memref.alloc`` for its temporaries and ``inferno.launch`` for its kernels.  ``inferno-plan`` inlines it into ``@main``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from inferno.dialect import AT_CALL, LaunchOp, ParameterType, PointerOp, ScalarOp, SizedTensorMapOp, TensorMapOp
+from inferno.dialect import AT_CALL, LaunchOp, LibraryOp, ParameterType, PointerOp, ScalarOp, SizedTensorMapOp, TensorMapOp
 from inferno.mlir import func, ir, memref
 from inferno.passes.shapes import function_of, materialise, static, symbol_arguments
-from inferno.symbolic import Int
+from inferno.symbolic import Int, Size
 
 
 def buffer_type(tensor: ir.Type) -> ir.Type:
@@ -96,6 +96,18 @@ def launch(
     LaunchOp(
         [*parameters, *varying], ir.SymbolRefAttr.get([module, kernel]), integers(fixed), integers(block), integers(cluster), integer(shared),
     )
+
+
+def library(parameters: Sequence[ir.Value], function: str, options: Mapping[str, Int | Sequence[Int]]) -> None:
+    """Call a library's function; numbers among the options that vary are operands behind the others, in the order of names."""
+    varying, fixed = [], {}
+    for name in sorted(options):
+        value = options[name]
+        numbers = [value] if isinstance(value, (int, Size)) else list(value)
+        varying += [scalar(size(v)) for v in numbers if not isinstance(v, int)]
+        known = [v if isinstance(v, int) else AT_CALL for v in numbers]
+        fixed[name] = integer(known[0]) if isinstance(value, (int, Size)) else integers(known)
+    LibraryOp([*parameters, *varying], ir.StringAttr.get(function), ir.DictAttr.get(fixed))
 
 
 def integer(value: int) -> ir.IntegerAttr:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 from inferno.codegen import launcher as host
 from inferno.codegen.loops import build, code_module, emit_launches
-from inferno.dialect import LibraryOp
+from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import arith, func, ir, linalg, owner, walk
+from inferno.passes.shapes import shape, symbol_arguments
 from inferno.schedule.accesses import Access, access, iterators, maps, merge
 from inferno.schedule.contraction import Contraction, Map, parse_contraction
 from inferno.schedule.convolution import parse_convolution
 from inferno.schedule.library import Library
+from inferno.symbolic import Int, hint, product
 from inferno.target import Target
 
 
@@ -22,7 +24,7 @@ from inferno.target import Target
 class _Temporary:
     """A buffer between the parts of the kernel."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Int, ...]
     element: ir.Type
 
 
@@ -70,10 +72,10 @@ def _generate_convolution(kernel: func.FuncOp) -> None:
     with kernel.context, ir.Location.unknown(), host.launcher(kernel) as arguments:
         operands = [found.image, found.weight, *([found.start] if found.start is not None else []), len(arguments) - 1]
         options = {
-            "image": host.integers(found.image_shape), "weight": host.integers(found.weight_shape), "groups": host.integer(found.groups),
-            "strides": host.integers(found.strides), "dilations": host.integers(found.dilations),
+            "image": found.image_shape, "weight": found.weight_shape, "groups": found.groups, "strides": found.strides,
+            "dilations": found.dilations,
         }
-        LibraryOp([host.pointer(arguments[i]) for i in operands], ir.StringAttr.get("convolution"), ir.DictAttr.get(options))
+        host.library([host.pointer(arguments[i]) for i in operands], "convolution", options)
 
 
 class _Splitter:
@@ -83,6 +85,7 @@ class _Splitter:
         self._c = c
         self._function = c.module.body.operations[0]
         self._arguments = list(self._function.entry_block.arguments)
+        self._symbols = symbol_arguments(self._function.operation)
         self._op = next(o for o in walk(self._function, "linalg.generic") if "reduction" in iterators(o))
         self.before: list[_Part] = []
         self.after: list[_Part] = []
@@ -103,7 +106,7 @@ class _Splitter:
         if isinstance(value, ir.BlockArgument):
             argument = value.arg_number
             return argument, access(value, map_, argument)
-        temporary = _Temporary(tuple(value.type.shape), value.type.element_type)
+        temporary = _Temporary(shape(value), value.type.element_type)
         generic = owner(value)
         self.before.append(self._part(generic, {}, [temporary]))
         return temporary, access(value, map_, -1)
@@ -118,7 +121,7 @@ class _Splitter:
         destinations: list[int | _Temporary] = self._destinations(epilogue)
         place = self._in_place(epilogue, element, destinations)
         if place is None:
-            temporary = _Temporary(tuple(total.type.shape), element)
+            temporary = _Temporary(shape(total), element)
             self.after.append(self._part(epilogue.generic, {"read": temporary}, destinations))
             return temporary, access(total, maps(self._op)[-1], -1)
         self.after.append(self._part(epilogue.generic, {"in place": place}, destinations))
@@ -130,8 +133,8 @@ class _Splitter:
     def _destinations(self, epilogue: Map) -> list[int | _Temporary]:
         """The buffer of each of the epilogue's results; one that is not returned has a temporary."""
         found = {d.source: d.access.argument for d in self._c.destinations}
-        types = [r.type for r in epilogue.generic.results]
-        return [found[i] if i in found else _Temporary(tuple(t.shape), t.element_type) for i, t in enumerate(types)]
+        results = list(epilogue.generic.results)
+        return [found[i] if i in found else _Temporary(shape(r), r.type.element_type) for i, r in enumerate(results)]
 
     def _in_place(self, epilogue: Map, element: ir.Type, destinations: list) -> int | None:
         """The result of the epilogue that can take the contraction's: it has its shape and type, and element for element."""
@@ -144,7 +147,7 @@ class _Splitter:
             return None
         for i, result in enumerate(generic.results):
             out = every[len(every) - len(generic.results) + i]
-            if out in reads and list(result.type.shape) == list(total.type.shape) and result.type.element_type == element:
+            if out in reads and shape(result) == shape(total) and result.type.element_type == element:
                 return i if isinstance(destinations[i], int) else None
         return None
 
@@ -161,17 +164,28 @@ class _Splitter:
                 inputs.append((value, value.arg_number))
         element = self._factor() if isinstance(self._c.accumulator, ir.FloatType) else self._c.accumulator
         types = [ir.RankedTensorType.get(list(v.type.shape), element) if v == total else v.type for v, _ in inputs]
-        results = [r.type for r in generic.results]
+        results, first = [r.type for r in generic.results], len(self._symbols)
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            function = func.FuncOp("part", ([*types, *results], results), visibility="private")
+            function = func.FuncOp("part", ([*[ir.IndexType.get()] * first, *types, *results], results), visibility="private")
+        if self._symbols:
+            self._describe(function, [*(v for v, _ in inputs), *generic.results])
         block = function.add_entry_block()
-        known = dict(zip((v for v, _ in inputs), block.arguments))
-        outs = list(block.arguments)[len(inputs):]
+        known = dict(zip((v for v, _ in inputs), list(block.arguments)[first:]))
+        known.update(zip(self._symbols.values(), block.arguments))
+        outs = list(block.arguments)[first + len(inputs):]
         with ir.InsertionPoint(block):
             new = self._rebuilt(generic, known, outs, accumulator.get("in place"))
             func.ReturnOp(list(new.results))
-        return _Part(module, function, (*(b for _, b in inputs), *destinations))
+        sizes = [v.arg_number for v in self._symbols.values()]
+        return _Part(module, function, (*sizes, *(b for _, b in inputs), *destinations))
+
+    def _describe(self, function: func.FuncOp, tensors: list[ir.Value]) -> None:
+        """Say what the part's sizes are: those of the kernel."""
+        symbols = list(self._symbols)
+        entries = [symbol_attributes(s) for s in symbols]
+        entries += [{SIZES: sizes_attribute(shape(v), symbols)} for v in tensors]
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
 
     def _rebuilt(self, generic: ir.Operation, known: dict, outs: list[ir.Value], in_place: int | None) -> ir.Operation:
         """A copy of ``generic`` on other tensors.  The contraction's result may be narrower than the body takes it, or be in
@@ -179,7 +193,7 @@ class _Splitter:
         total, count = self._op.results[0], len(generic.operands) - len(generic.results)
         every, old = maps(generic), generic.regions[0].blocks[0]
         kept = [i for i in range(count) if not (in_place is not None and generic.operands[i] == total)]
-        operands = [known[v] if v in known else self._clone(v) for v in (generic.operands[i] for i in kept)]
+        operands = [known[v] if v in known else self._clone(v, known) for v in (generic.operands[i] for i in kept)]
         indexing = [every[i] for i in (*kept, *range(count, len(every)))]
         new = linalg.GenericOp(
             [o.type for o in outs], operands, outs, ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in indexing]), generic.attributes["iterator_types"],
@@ -204,10 +218,12 @@ class _Splitter:
     def _widened(self, value: ir.Value, type_: ir.Type) -> ir.Value:
         return value if value.type == type_ else arith.extf(type_, value)
 
-    def _clone(self, value: ir.Value) -> ir.Value:
+    def _clone(self, value: ir.Value, known: dict) -> ir.Value:
         """A filled or empty tensor, made anew."""
+        if isinstance(value, ir.BlockArgument):
+            return known[value]
         op = owner(value)
-        operands = [self._clone(v) for v in op.operands]
+        operands = [self._clone(v, known) for v in op.operands]
         new = op.clone()
         for i, v in enumerate(operands):
             new.operands[i] = v
@@ -217,27 +233,20 @@ class _Splitter:
         """The library's call, at the insertion point."""
         c, places = self._c, [*self._sides, self._result]
         walked = [a for _, a in places]
-        groups = {}
+        groups: dict[str, list[tuple[int, Int]]] = {}
         for role in ("batch", "m", "n", "k"):
             dims = getattr(c, role).dims
             by = walked[0] if role == "k" else walked[2]
-            dims = sorted(dims, key=lambda d, by=by: -by.strides[d])
-            groups[role] = [(run[-1], _product(c.sizes[d] for d in run)) for run in merge(dims, c.sizes, walked)]
+            dims = sorted(dims, key=lambda d, by=by: -hint(by.strides[d]))
+            groups[role] = [(run[-1], product(c.sizes[d] for d in run)) for run in merge(dims, c.sizes, walked)]
 
-        def strides(at: Access, *roles: str) -> ir.ArrayAttr:
-            return host.integers([at.strides[d] for role in roles for d, _ in groups[role]])
+        def strides(at: Access, *roles: str) -> list[Int]:
+            return [at.strides[d] for role in roles for d, _ in groups[role]]
 
         options = {
-            **{role: host.integers([size for _, size in runs]) for role, runs in groups.items()},
+            **{role: [size for _, size in runs] for role, runs in groups.items()},
             "lhs": strides(walked[0], "batch", "m", "k"), "rhs": strides(walked[1], "batch", "k", "n"),
-            "out": strides(walked[2], "batch", "m", "n"), "offsets": host.integers([a.offset for a in walked]),
+            "out": strides(walked[2], "batch", "m", "n"), "offsets": [a.offset for a in walked],
         }
-        parameters = [host.pointer(buffer(b)) for b, _ in places]
-        LibraryOp(parameters, ir.StringAttr.get(function), ir.DictAttr.get(options))
+        host.library([host.pointer(buffer(b)) for b, _ in places], function, options)
 
-
-def _product(sizes) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total

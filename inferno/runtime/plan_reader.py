@@ -1,5 +1,6 @@
 """Read a launch plan from the text of the ``gpu`` stage."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from inferno.errors import CompileError
@@ -52,7 +53,10 @@ class _Reader:
         source = tuple(ir.StringAttr(s).value for s in op.attributes["inferno.source"]) if "inferno.source" in op.attributes else ()
         if op.name == "inferno.library":
             kernel = ir.StringAttr(op.attributes["inferno.kernel"]).value if "inferno.kernel" in op.attributes else ""
-            return LibraryCall(ir.StringAttr(op.attributes["function"]).value, _plain(op.attributes["options"]), parameters, source, kernel)
+            values = iter([p.value for p in parameters if isinstance(p, Scalar)])
+            options = {n: _filled(v, values) for n, v in sorted(_plain(op.attributes["options"]).items())}
+            buffers = tuple(p for p in parameters if not isinstance(p, Scalar))
+            return LibraryCall(ir.StringAttr(op.attributes["function"]).value, options, buffers, source, kernel)
         grid, block, cluster = (tuple(_plain(op.attributes[n])) for n in ("grid", "block", "cluster"))
         varying = grid.count(AT_CALL)
         if varying:
@@ -104,6 +108,13 @@ def _output(entry: ir.DictAttr, symbols: list) -> Output:
 
 def _element(type_: ir.Type) -> str:
     return str(ir.ShapedType(type_).element_type)
+
+
+def _filled(option: Any, values: Iterator[Int]) -> Any:
+    """An option with the numbers that are known at the call in their places."""
+    if isinstance(option, list):
+        return [_filled(v, values) for v in option]
+    return next(values) if isinstance(option, int) and not isinstance(option, bool) and option == AT_CALL else option
 
 
 def _integer(attribute: ir.Attribute) -> int:

@@ -20,7 +20,9 @@ _CHOOSERS = {
 
 
 # Those that read sizes as expressions; a kernel with sizes that vary is shown to no other.
-_OF_ANY_SIZE = {"inferno.schedule.wgmma", "inferno.schedule.simt", "inferno.schedule.elementwise", "inferno.schedule.universal", "inferno.schedule.loops"}
+_OF_ANY_SIZE = {
+    f"inferno.schedule.{name}" for name in ("wgmma", "simt", "elementwise", "universal", "library", "loops")
+}
 
 
 def assign_schedules(module: ir.Module, target: str) -> None:

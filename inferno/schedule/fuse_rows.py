@@ -77,7 +77,7 @@ def _read(kernel: func.FuncOp, target: str) -> _Kernel | None:
     if len(generics) != 1 or any(o.name not in _BESIDES for o in operations if o != generics[0]) or "inferno.schedule" in kernel.attributes:
         return None
     generic, kinds, sizes = generics[0], iterators(generics[0]), loop_sizes(generics[0])
-    if sizes is None or 0 in sizes or choose_library(kernel, find_target(target)) is not None:
+    if sizes is None or any(not isinstance(s, int) for s in sizes) or 0 in sizes or choose_library(kernel, find_target(target)) is not None:
         return None
     if any(isinstance(v.type, ir.RankedTensorType) for o in walk(generic) if o != generic for v in o.operands):
         return None

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from inferno.mlir import func, ir
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.convolution import parse_convolution
 from inferno.target import Target
@@ -28,12 +29,15 @@ def choose(kernel: func.FuncOp, target: Target) -> Library | None:
     found = parse_contraction(kernel)
     if found is not None:
         return Library("matmul") if is_matmul(found) else None
+    if symbol_arguments(kernel.operation):
+        return None  # a convolution whose sizes vary is loops
     return Library("convolution") if parse_convolution(kernel) is not None else None
 
 
 def is_matmul(c: Contraction) -> bool:
     """Whether the contraction is a matmul that torch computes as the kernel does, and is worth a call."""
-    if c.B * c.M * c.N * c.K < SMALL or c.K < SHORT or min(c.M, c.N) == 1:
+    batch, m, n, k = c.hints
+    if batch * m * n * k < SMALL or k < SHORT or min(m, n) == 1:
         return False
     if any(o.extend == "arith.extui" for o in (c.lhs, c.rhs)):
         return False  # torch would take the bytes as signed
