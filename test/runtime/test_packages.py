@@ -464,7 +464,7 @@ def test_outputs_that_are_views_come_back(tmp_path):
     for change, says in (
         (lambda c: c["signature"]["views"][0].update(argument=9, result=-1), "number 9 of"),
         (lambda c: c["signature"]["views"][0].update(argument=0, result=0), "of an argument and of a result, or of neither"),
-        (lambda c: c["signature"]["views"][0].update(strides=[-1] * len(c["signature"]["views"][0]["shape"])), "strides (-1"),
+        (lambda c: c["signature"]["views"][2].update(strides=[-1] * len(c["signature"]["views"][2]["shape"])), "strides (-1"),
         (lambda c: c["signature"]["views"][0].update(whole=1), "expected bool"),
         (lambda c: c["signature"]["output_leaves"][-1].update(result=55), "number 55 of"),
         (lambda c: c["strides"].update(table=[1, 1]), "has strides"),
