@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from inferno.errors import PlanError
+from inferno.symbolic import Size
 from inferno.symbolic import Apply, Size, Symbol
 
 KIND = "is"
@@ -155,6 +156,8 @@ def _read_options(data: Any, where: str) -> dict[str, Any]:
 def _plain(data: Any, where: str, depth: int) -> Any:
     if depth == 0:
         raise PlanError(f"{where}: it is nested too deeply")
+    if type(data) is dict and data.get(KIND) == Size.__name__:  # a number that varies
+        return reader(Size)(data, where)
     if type(data) is dict and all(type(k) is str for k in data):
         return {k: _plain(v, where, depth - 1) for k, v in data.items()}
     if type(data) is list:

@@ -98,6 +98,18 @@ def test_memory_is_that_of_the_sizes():
     assert at[2] < separate
 
 
+def test_the_plan_is_plain_data():
+    import json
+
+    from inferno.runtime.plan_data import check_plan, plan_from_dict
+
+    for name in ("linear", "attention", "multiples"):
+        plan = compiled(name)[0].program.launch_plan()
+        assert plan.symbols
+        check_plan(plan, gpu=False)
+        assert plan_from_dict(json.loads(json.dumps(plan.as_dict()))) == plan
+
+
 def _bytes(plan, batch: int, length: int) -> int:
     from inferno.runtime.plan import at_sizes
 
