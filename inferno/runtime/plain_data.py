@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any
 
 from inferno.errors import PlanError
-from inferno.symbolic import Size
 from inferno.symbolic import Apply, Size, Symbol
 
 KIND = "is"
