@@ -26,6 +26,7 @@ from inferno.options import Options, make_options
 from inferno.runtime import stats
 from inferno.runtime.build import build_text
 from inferno.runtime.device import target_of
+from inferno.runtime.garbage import collection_paused
 from inferno.runtime.region import Region, build_region
 from inferno.runtime.region_check import check_region
 from inferno.target import find_target
@@ -62,6 +63,7 @@ def inferno(graph: GraphModule, inputs: Sequence[Any], *, mode: str | None = Non
     return compile_captured(graph, inputs, options=make_options({**MODES[mode or "default"], **(options or {})}), regions=[])
 
 
+@collection_paused()
 def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Options, regions: list[tuple[str, Region]]) -> Callable:
     """A graph that Dynamo captured, compiled; its regions are added to ``regions``, the backward's when it is first needed."""
     held = [n.meta["grapharg"].example for n in graph.graph.nodes if n.op == "placeholder" and n.meta.get("grapharg") is not None]
