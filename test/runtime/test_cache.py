@@ -252,6 +252,17 @@ def test_torch_compile_starts_from_the_cache(cache_folder, monkeypatch):
     torch.testing.assert_close(torch.compile(function, backend="inferno")(x, y), expected)
 
 
+def test_programs_whose_sizes_vary_come_back(cache_folder, monkeypatch):
+    batch = torch.export.Dim("batch", min=2, max=64)
+    for again in (False, True):
+        if again:
+            monkeypatch.setattr(workers.Pool, "submit", lambda *args, **kwargs: pytest.fail("a worker was asked"))
+        compiled = inferno.compile(lambda x: torch.relu(x).sum(-1) + 1, (torch.randn(4, 8),), dynamic_shapes=({0: batch},), fallback=False)
+        for size in (2, 5, 64):
+            x = torch.randn(size, 8)
+            torch.testing.assert_close(compiled(x), torch.relu(x).sum(-1) + 1)
+
+
 def test_graphs_with_custom_operations_are_not_recalled(cache_folder):
     """What a custom operation decomposes to is somebody's Python, which no key holds."""
     from inferno.capture import export_model
