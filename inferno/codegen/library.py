@@ -114,7 +114,7 @@ class _Splitter:
     def _place_result(self) -> tuple[int | _Temporary, Access]:
         """Where the contraction's result goes; with an epilogue, the part that goes over it comes after."""
         total, epilogue = self._op.results[0], self._c.epilogue
-        element = self._factor() if isinstance(self._c.accumulator, ir.FloatType) else self._c.accumulator
+        element = self._sum_type()
         if epilogue is None:
             argument = self._c.destinations[0].access.argument
             return argument, access(total, maps(self._op)[-1], argument)
@@ -127,8 +127,11 @@ class _Splitter:
         self.after.append(self._part(epilogue.generic, {"in place": place}, destinations))
         return destinations[place], access(total, maps(self._op)[-1], -1)
 
-    def _factor(self) -> ir.Type:
-        return ir.RankedTensorType(self._op.operands[0].type).element_type
+    def _sum_type(self) -> ir.Type:
+        """The type that the library multiplies in and rounds sums to: the factors', where all results are rounded to it anyway."""
+        factor = ir.RankedTensorType(self._op.operands[0].type).element_type
+        results = [t.element_type for t in self._function.type.results]
+        return factor if all(t == factor for t in results) else self._c.accumulator
 
     def _destinations(self, epilogue: Map) -> list[int | _Temporary]:
         """The buffer of each of the epilogue's results; one that is not returned has a temporary."""
@@ -162,7 +165,7 @@ class _Splitter:
                     inputs.append((value, accumulator["read"]))
             elif isinstance(value, ir.BlockArgument) and value not in [v for v, _ in inputs]:
                 inputs.append((value, value.arg_number))
-        element = self._factor() if isinstance(self._c.accumulator, ir.FloatType) else self._c.accumulator
+        element = self._sum_type()
         types = [ir.RankedTensorType.get(list(v.type.shape), element) if v == total else v.type for v, _ in inputs]
         results, first = [r.type for r in generic.results], len(self._symbols)
         module = ir.Module.create()

@@ -19,7 +19,7 @@ def matmul(options: dict[str, Any]) -> Call:
 
     ``batch``, ``m``, ``n``, ``k`` are lists of sizes: each index may be made of several.  ``lhs``, ``rhs`` and ``out`` are the
     strides, in elements, for (batch, m, k), (batch, k, n) and (batch, m, n), ``offsets`` where each of the three begins.
-    The product is computed in the operands' type, as eager does.
+    The product is computed in the destination's type.
     """
     batch, m, n, k = (list(options[name]) for name in ("batch", "m", "n", "k"))
     lead = [math.prod(batch)] if batch else []
@@ -33,9 +33,9 @@ def matmul(options: dict[str, Any]) -> Call:
 
     def call(a: Tensor, b: Tensor, out: Tensor) -> None:
         a, b = left(a), right(b)
-        if a.dtype != b.dtype or not (a.dtype == out.dtype or a.dtype.is_floating_point):
+        if a.dtype != out.dtype or b.dtype != out.dtype:
             a, b = a.to(out.dtype), b.to(out.dtype)
-        if flat and a.dtype == out.dtype:
+        if flat:
             multiply(a, b, out=target(out))
         else:
             _strided(out, sizes, strides, offsets[2]).copy_(multiply(a, b).view(sizes))

@@ -54,7 +54,7 @@ class Perturbed(TorchDispatchMode):
             return value
         noise = torch.rand(value.shape, generator=self._generator, dtype=torch.float64).to(value.device) - 0.5
         if value.dtype is torch.float64:
-            noise *= math.sqrt(max(rows, read / max(1, value.numel())))
+            noise *= 2 * math.sqrt(max(rows, read / max(1, value.numel())))  # functions are good to a unit, not half of one
         return (value.double() * (1 + torch.finfo(value.dtype).eps * noise)).to(value.dtype)
 
 

@@ -24,6 +24,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--lines", type=int, default=10, help="most lines of a program")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--backend", action="store_true", help='through torch.compile(backend="inferno"), with gradients')
+    parser.add_argument("--kernels", action="store_true", help="hold every kernel against its PyTorch program too (see inferno check)")
     parser.add_argument("--keep", action="store_true", help="do not cut down what fails")
     parser.add_argument("--known", default="", help="skip failures whose text holds this")
     options = parser.parse_args(argv)
@@ -40,6 +41,8 @@ def main(argv: list[str] | None = None) -> int:
     @given(programs(options.lines))
     def examine(program: Program) -> None:
         verdict = judge(program, compile_, options.device, options.backend)
+        if options.kernels and verdict.kind == "right":
+            verdict = judge_kernels(program, compile_, options.device)
         counts[verdict.kind] += 1
         total = sum(counts.values())
         if total % 100 == 0:
@@ -75,11 +78,28 @@ def backend(device: str) -> Callable:
     return compile_
 
 
+def judge_kernels(program: Program, compile_: Callable, device: str) -> Verdict:
+    """Every kernel of the program against the PyTorch program that it implements."""
+    from fuzz.verdict import copies
+    from inferno.runtime.checking import check_kernels
+
+    inputs = program.make_inputs()
+    compiled = compile_(program.function(), copies(inputs, device))
+    for one in check_kernels(compiled, copies(inputs, device), {}):
+        if one.comparison is None:
+            return Verdict("refused", f"@{one.kernel}: {one.note}")
+        if not one.right:
+            return Verdict("wrong", f"@{one.kernel}: {one.comparison}")
+    return Verdict("right")
+
+
 def report(program: Program, verdict: Verdict, compile_: Callable, options: argparse.Namespace) -> None:
-    small = program
-    if not options.keep:
-        small = minimise(program, lambda p: judge(p, compile_, options.device, options.backend).kind == verdict.kind)
-    found = judge(small, compile_, options.device, options.backend)
+    def ask(p: Program) -> Verdict:
+        whole = judge(p, compile_, options.device, options.backend)
+        return judge_kernels(p, compile_, options.device) if options.kernels and whole.kind == "right" else whole
+
+    small = program if options.keep else minimise(program, lambda p: ask(p).kind == verdict.kind)
+    found = ask(small)
     print(f"\n### {verdict.kind}: {verdict.text[:600]}\n{small}# cut down: {found.kind}: {found.text[:600]}\n", flush=True)
 
 

@@ -18,6 +18,7 @@ from fuzz.programs import DTYPES, FLOATS, LAYOUTS, Input, Line, Program
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 64, 67)
 MOST_ELEMENTS = 20_000
+MOST_OUTPUTS = 8
 LARGEST = 200.0  # numbers stay below, so that float16 does not overflow in one implementation and not in another
 
 
@@ -121,7 +122,7 @@ def add_input(state: State) -> None:
 
 @st.composite
 def programs(draw, most_lines: int = 10) -> Program:
-    """A program of up to ``most_lines`` lines, its inputs, and one to four of its values as outputs."""
+    """A program of up to ``most_lines`` lines; its outputs are what no line reads, and now and then something else, or an input."""
     from fuzz.operations import OPERATIONS
 
     sizes = draw(st.lists(st.sampled_from(SIZES), min_size=1, max_size=3))
@@ -133,7 +134,7 @@ def programs(draw, most_lines: int = 10) -> Program:
     program = Program(tuple(state.inputs), (), (), state.seed)
     for one, value in zip(state.inputs, program.make_inputs()):
         state.values[one.name], state.exact[one.name] = value, True
-    for _ in range(draw(st.integers(2, most_lines))):
+    for _ in range(draw(st.integers(max(2, most_lines // 3), most_lines))):
         for _ in range(6):  # most operations do not fit most values
             before = len(state.lines)
             draw(st.sampled_from(OPERATIONS))(state)
@@ -141,7 +142,7 @@ def programs(draw, most_lines: int = 10) -> Program:
                 break
     made = [n for line in state.lines for n in line.made] or list(state.values)
     last = [n for n in made if not any(n in line.used for line in state.lines)] or made[-1:]
-    outputs = last[-3:]
+    outputs = last[-MOST_OUTPUTS:]
     if draw(st.integers(0, 2)) == 0:
         outputs.append(draw(st.sampled_from(sorted(state.values))))
     return Program(tuple(state.inputs), tuple(state.lines), tuple(outputs), state.seed).cut()

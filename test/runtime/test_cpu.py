@@ -138,3 +138,18 @@ def test_convolutions(arguments):
     made = assert_right(nn.Conv2d(4, 8, 3, **arguments).eval(), (torch.randn(2, 4, 11, 12),), target="cpu")
     assert groups == 4 or 'function = "convolution"' in made.ir("gpu")
     assert_right(nn.Conv1d(4, 8, 3, groups=groups).eval(), (torch.randn(2, 4, 11),), target="cpu")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_products_of_16_bit_numbers_in_float32(dtype):
+    """Sums are rounded to 16 bits only where the kernel's results are."""
+    from checks import assert_right
+
+    class Wide(nn.Module):
+        def forward(self, x, y):
+            a, b = x.float(), y.float()
+            return a @ b.t(), (a @ b.t()) * 0.2, torch.relu(a @ a.t() + 1).sum(1), torch.cat([(x @ y.t()) * 0.2, a], 0), (x @ y.t()) + 1
+
+    x, y = torch.randn(31, 33).to(dtype), torch.randn(33, 33).to(dtype)
+    made = assert_right(Wide(), (x, y), target="cpu")
+    assert 'function = "matmul"' in made.ir("gpu")
