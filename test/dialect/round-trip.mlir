@@ -36,3 +36,16 @@ func.func @limits(%b: memref<4096xf32>) {
   %1 = "inferno.tensor_map"(%b) {sizes = [4, 4, 4, 4, 16], strides = [4, 16, 64, 256, 1024], box = [4, 1, 1, 1, 1], element = "f32", swizzle = 32 : i64, l2 = 64 : i64} : (memref<4096xf32>) -> !inferno.parameter
   return
 }
+
+// What is known at the call: a size of the grid, sizes and strides of a tensor map, a place in the workspace.
+// CHECK-LABEL: func.func @sized
+// CHECK: "inferno.sized_tensor_map"(%{{.*}}, %{{.*}}, %{{.*}}) {box = [64, 64], {{.*}}sizes = [64, -1], strides = [2, -1]
+// CHECK: "inferno.sized_workspace"(%{{.*}}, %{{.*}})
+// CHECK: "inferno.launch"(%{{.*}}, %{{.*}}) {{{.*}}grid = [-1, 1, 1]
+func.func @sized(%b: memref<?x64xbf16>, %n: index, %m: index) {
+  %s = "inferno.scalar"(%n) : (index) -> !inferno.parameter
+  %t = "inferno.sized_tensor_map"(%b, %n, %m) {sizes = [64, -1], strides = [2, -1], box = [64, 64], element = "bf16", swizzle = 128 : i64, l2 = 256 : i64, operandSegmentSizes = array<i32: 1, 2>} : (memref<?x64xbf16>, index, index) -> !inferno.parameter
+  %w = "inferno.sized_workspace"(%n, %m) {operandSegmentSizes = array<i32: 2>} : (index, index) -> memref<?xf32>
+  "inferno.launch"(%t, %s) {kernel = @m::@k, grid = [-1, 1, 1], block = [128, 1, 1], cluster = [1, 1, 1], shared = 0 : i64, operandSegmentSizes = array<i32: 2>} : (!inferno.parameter, !inferno.parameter) -> ()
+  return
+}

@@ -218,3 +218,11 @@ func.func @types() {
   "inferno.lunch"() : () -> ()
   return
 }
+
+// -----
+
+func.func @too_few_values(%b: memref<?x64xbf16>, %n: index) {
+  // expected-error@below {{inferno.sized_tensor_map: 2 sizes and strides are known at the call, got 1 values}}
+  %t = "inferno.sized_tensor_map"(%b, %n) {sizes = [64, -1], strides = [2, -1], box = [64, 64], element = "bf16", swizzle = 128 : i64, l2 = 256 : i64, operandSegmentSizes = array<i32: 1, 1>} : (memref<?x64xbf16>, index) -> !inferno.parameter
+  return
+}
