@@ -10,14 +10,6 @@
 // CHECK-DAG: "inferno.sized_workspace"(
 // CHECK: "inferno.launch"({{.*}}) {{{.*}}grid = [-1, 1, 1]
 // CHECK: gpu.func {{.*}}: index
-func.func @main
-// CHECK-SAME: memref<?x64xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 64)>}, %[[N:[^ ]*]]: index
-// CHECK-SAME: inferno.result = 0 : i64, inferno.sizes = affine_map<()[s0] -> (s0, 64)>
-// CHECK-SAME: inferno.workspace_bytes = affine_map<()[s0] -> (
-// CHECK-DAG: %[[S:.*]] = "inferno.scalar"(%[[N]])
-// CHECK-DAG: "inferno.sized_workspace"(
-// CHECK: "inferno.launch"({{.*}}) {{{.*}}grid = [-1, 1, 1]
-// CHECK: gpu.func {{.*}}%{{.*}}: index
 func.func @main(%x: tensor<?x64xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 64)>},
                 %n: index {inferno.symbol = "s0", inferno.range = [1, 4096], inferno.divisor = 1, inferno.hint = 100}) -> tensor<?x64xf32> {
   %zero = arith.constant 0.0 : f32
