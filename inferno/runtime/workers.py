@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -19,6 +20,7 @@ from inferno.runtime.progress import Bar
 from inferno.runtime.worker import read_frame, write_frame
 from inferno.settings import settings
 
+IDLE = 60.0  # seconds after which a worker without work ends: it holds 40 to 300 MB
 TIMEOUT = 600.0  # seconds for one job; the longest seen is a model's fusion, under 20 s
 
 _KILLED = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # by somebody, and not by what it compiled
@@ -28,6 +30,7 @@ class Worker:
     """One process.  Not thread-safe: the pool hands it to one job at a time."""
 
     def __init__(self) -> None:
+        self.idle_since = 0.0
         self._log = tempfile.TemporaryFile()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._process = subprocess.Popen(
@@ -82,6 +85,7 @@ class Pool:
         self._idle: list[Worker] = []
         self._shared: dict[tuple, Future] = {}
         self._started = 0
+        self._timer: threading.Timer | None = None
         self._lock = threading.Lock()
         self.bar = Bar()
 
@@ -118,6 +122,8 @@ class Pool:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
             for worker in self._idle:
                 worker.close()
             self._idle.clear()
@@ -141,7 +147,28 @@ class Pool:
 
     def _put_back(self, worker: Worker) -> None:
         with self._lock:
+            worker.idle_since = time.monotonic()
             self._idle.append(worker)
+            if self._timer is None:
+                self._watch()
+
+    def _watch(self) -> None:
+        self._timer = threading.Timer(IDLE, self._retire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _retire(self) -> None:
+        """End the workers that have had nothing to do for a while."""
+        with self._lock:
+            last = time.monotonic() - IDLE
+            old = [w for w in self._idle if w.idle_since <= last]
+            self._idle = [w for w in self._idle if w.idle_since > last]
+            self._started -= len(old)
+            self._timer = None
+            if self._idle:
+                self._watch()
+        for worker in old:
+            worker.close()
 
 
 _pool: Pool | None = None

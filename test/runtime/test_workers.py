@@ -1,8 +1,11 @@
 """Worker processes: results, errors by class, death, and no torch."""
 
+import time
+
 import pytest
 
 from inferno.errors import CompileError, PassError
+from inferno.runtime import workers
 from inferno.runtime.workers import Pool, WorkerDied
 
 MODULE = "func.func @main(%a: i32) -> i32 { %c = arith.constant 0 : i32 %r = arith.addi %a, %c : i32 return %r : i32 }"
@@ -51,5 +54,23 @@ def test_workers_can_be_started_before_their_work():
             pool.run("test", "run", text=MODULE, pipeline="cse")
         pool.warm(2)
         assert len(pool._idle) == 2
+    finally:
+        pool.close()
+
+
+def test_workers_without_work_end(monkeypatch):
+    monkeypatch.setattr(workers, "IDLE", 0.3)
+    pool = Pool(2)
+    try:
+        pool.warm(2)
+        processes = [w._process for w in pool._idle]
+        pool.run("test", "run", text=MODULE, pipeline="cse")
+        for process in processes:
+            process.wait(timeout=30)
+        deadline = time.monotonic() + 30
+        while pool._idle and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not pool._idle and pool._started == 0
+        assert pool.run("test", "run", text=MODULE, pipeline="cse")
     finally:
         pool.close()
