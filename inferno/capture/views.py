@@ -119,8 +119,8 @@ def _arguments(program: ExportedProgram) -> dict[str, int]:
 
 def _origin(node: Node) -> Node:
     """The node that made the memory of a node's value."""
+    memory = set(_storages(node))  # an operation on several tensors may hand out views of each
     while node.op == "call_function":
-        memory = set(_storages(node))
         source = next((n for n in node.all_input_nodes if memory & set(_storages(n))), None)
         if source is None:
             return node

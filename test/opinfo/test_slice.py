@@ -14,7 +14,8 @@ WHOLE = {
     "frexp": "float32", "sort": "bfloat16 bool", "topk": "float32", "mode": "int64", "median": "float32", "cummax": "float32",
     "cumprod": "int64", "logcumsumexp": "float32", "searchsorted": "float32", "scatter_add": "bool float32", "scatter_reduce:mean": "int64",
     "index_put": "float32", "index_reduce:amax": "float32", "masked_scatter": "float32", "nonzero_static": "float32", "histc": "float32",
-    "cdist": "float32", "softmax": "float32", "native_batch_norm": "float32", "nn.functional.embedding_bag": "float32",
+    "broadcast_tensors": "float32", "meshgrid:list_of_tensors": "float32", "cdist": "float32", "softmax": "float32",
+    "native_batch_norm": "float32", "nn.functional.embedding_bag": "float32",
     "nn.functional.max_pool2d": "float32", "nn.functional.conv2d": "bfloat16", "nn.functional.layer_norm": "float16", "masked.mean": "float32",
 }
 IN_PART = {"linalg.inv": "float32", "as_strided": "float32"}
