@@ -7,6 +7,8 @@ from torch import Tensor
 
 aten = torch.ops.aten
 
+_MATH, _FLASH, _EFFICIENT, _CUDNN = 0, 1, 2, 3  # torch's numbers of its kernels
+
 
 def attention(
     q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *,
@@ -14,7 +16,7 @@ def attention(
 ) -> Tensor:
     """softmax(q k^T * scale + mask) v, with the softmax in float32 at least.
 
-    The result has the memory layout of torch's fused kernels, [batch, length, heads, size], which later views rely on.
+    The result has the memory layout of the kernel that torch would take, which later views rely on.
     A row that the mask forbids altogether is 0, as torch has it.
     """
     if dropout_p:
@@ -38,7 +40,27 @@ def attention(
         highest = scores.amax(-1, keepdim=True)
         weights = torch.where(highest == -math.inf, torch.zeros((), dtype=wide, device=q.device), weights)
     out = torch.matmul(weights.to(q.dtype), v)
-    return out.transpose(1, 2).contiguous().transpose(1, 2) if out.dim() == 4 else out
+    if out.dim() != 4:
+        return out
+    order = _order(q, k, v, attn_mask, is_causal, scale, enable_gqa)
+    return out.permute(order).contiguous().permute([order.index(i) for i in range(4)])
+
+
+def _order(
+    q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float | None, enable_gqa: bool,
+) -> list[int]:
+    """The order of dimensions in which torch's kernel makes its result: flash attention and cuDNN's as the query lies in memory,
+    the others by [batch, length, heads, size], plain matmuls row-major."""
+    try:
+        choice = torch._fused_sdp_choice(q, k, v, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
+    except RuntimeError:
+        choice = _EFFICIENT
+    if choice == _MATH:
+        return [0, 1, 2, 3]
+    if choice in (_FLASH, _CUDNN) and q.device.type == "cuda":
+        strides = [s if isinstance(s, int) else int(s.node.hint or 0) for s in q.stride()]
+        return sorted(range(4), key=lambda i: (-strides[i], i))
+    return [0, 2, 1, 3]
 
 
 def _repeat_heads(t: Tensor, times: int) -> Tensor:
