@@ -6,7 +6,8 @@ In another type every operation also reads its floating-point operands in that t
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -130,6 +131,16 @@ def _storage(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    held = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(held)
+
+
 def run_isolated(function: Callable[[], Any], devices: list[torch.device], to: torch.dtype | None = None) -> tuple[Any, Isolated]:
     """The results of ``function()``, and the mode that it ran in.  Random numbers are those that it would draw now."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -138,7 +149,7 @@ def run_isolated(function: Callable[[], Any], devices: list[torch.device], to: t
     indices = sorted({d.index or 0 for d in devices if d.type == "cuda"})
     with torch.no_grad(), torch.random.fork_rng(devices=indices):
         if to is torch.float64:  # the fused attentions and oneDNN have no float64
-            with sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False), mode:
+            with sdpa_kernel(SDPBackend.MATH), _without_onednn(), mode:
                 result = function()
         else:
             with mode:
