@@ -8,6 +8,7 @@ replaced, or put into the other mode of ``train`` and ``eval``, is noticed at th
 import copy
 import dataclasses
 import functools
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -167,24 +168,22 @@ def _compile_again(model: Any, recipe: Recipe) -> Any:
 def make_guard(model: torch.nn.Module) -> Callable[[], Any]:
     """A function that says whether the model has forward hooks now; ModelChanged if it is not the model that was compiled.
 
-    Text without a loop: it runs at every call, and takes 40 ns and 35 ns a module.
+    It runs at every call, so it is text without a loop of Python's: 40 ns, and 40 ns a module.
     """
-    scope: dict[str, Any] = {"hooks": model._forward_hooks, "early": model._forward_pre_hooks}
-    conditions = []
-    for i, module in enumerate(model.modules()):
-        scope[f"d{i}"], scope[f"p{i}"] = module.__dict__, module._modules
-        conditions.append(f"d{i}['training'] is {bool(module.training)}")
-        for j, (name, child) in enumerate(module._modules.items()):
-            scope[f"c{i}_{j}"] = child
-            conditions.append(f"p{i}[{name!r}] is c{i}_{j}")
+    modules = list(model.modules())
+    parents = [m._modules for m in modules if m._modules]
     tied = _tied(model)
-    for i, ((table, key, _), (other, other_key, _)) in enumerate(tied):
-        scope[f"s{i}"], scope[f"o{i}"] = table, other
-        conditions.append(f"s{i}[{key!r}] is o{i}[{other_key!r}]")
-    modes = [(name, m, m.training) for name, m in model.named_modules()]
-    scope["fail"] = functools.partial(_explain_change, model, modes, tied)
+    scope = {f"p{i}": table for i, table in enumerate(parents)}
+    scope |= {f"t{i}": table for i, pair in enumerate(tied) for table in (pair[0][0],)} | {f"o{i}": pair[1][0] for i, pair in enumerate(tied)}
+    same = [f"t{i}[{pair[0][1]!r}] is o{i}[{pair[1][1]!r}]" for i, pair in enumerate(tied)]
+    scope.update({
+        "hooks": model._forward_hooks, "early": model._forward_pre_hooks, "mode": operator.itemgetter("training"),
+        "tables": [m.__dict__ for m in modules], "modes": [m.training for m in modules], "children": [c for t in parents for c in t.values()],
+        "fail": functools.partial(_explain_change, model, [(n, m, m.training) for n, m in model.named_modules()], tied),
+    })
+    now = ", ".join(f"*p{i}.values()" for i in range(len(parents)))
     text = [
-        "def before():", "    try:", "        same = (", *(f"            {c} and" for c in conditions), "            True)",
+        "def before():", "    try:", f"        same = {' and '.join(['list(map(mode, tables)) == modes', f'[{now}] == children', *same])}",
         "    except KeyError:", "        same = False", "    if not same:", "        fail()", "    return hooks or early",
     ]
     exec(compile("\n".join(text), "<inferno guard>", "exec"), scope)
@@ -220,4 +219,8 @@ def _explain_change(model: torch.nn.Module, modes: list[tuple[str, torch.nn.Modu
     for (table, key, name), (other, other_key, other_name) in tied:
         if table.get(key) is not other.get(other_key):
             raise ModelChanged(f"{name} and {other_name} were one tensor when the model was compiled and are two now; compile it again")
+    known = {name for name, _, _ in modes}
+    for name in now:
+        if name not in known:
+            raise ModelChanged(f"module {name} was not there when the model was compiled; compile the model again")
     raise ModelChanged("the model is not the one that was compiled; compile it again")

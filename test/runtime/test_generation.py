@@ -50,3 +50,16 @@ def test_a_cache_in_buffers(model):
         expected = generate(model, model, new_cache(model, 24), torch.tensor([[3]]), 16)
     assert tokens[1:] == expected
     assert held.static_cache.layers[1].cumulative_length == 16
+
+
+@pytest.mark.parametrize("shape, dim, slices", [((1, 2, 8, 4), 2, 1), ((2, 8, 3), -2, 3), ((5,), 0, 7)])
+def test_copies_of_slices_are_choices(shape, dim, slices):
+    torch.manual_seed(0)
+    part = list(shape)
+    part[dim] = slices
+    x, source = torch.randn(shape), torch.randn(part)
+    index = torch.randint(shape[dim], (slices,))  # with repetitions in the last case: the last one stays
+    compiled = inferno.compile(lambda x, i, s: x.index_copy(dim, i, s), (x, index, source), fallback=False)
+    assert "tm_tensor" not in compiled.ir("linalg")
+    assert torch.equal(compiled(x, index, source), x.index_copy(dim, index, source))
+    assert torch.equal(compiled(x, torch.full((slices,), 1 << 20), source), x)  # eager refuses; nothing is written to

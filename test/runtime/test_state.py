@@ -262,8 +262,13 @@ def test_modes_and_replaced_modules_are_noticed():
     with pytest.raises(inferno.ModelChanged, match="module 2 was compiled in eval mode"):
         compiled(x)
     model.eval()
-    model[0] = nn.Linear(4, 4)
+    kept, model[0] = model[0], nn.Linear(4, 4)
     with pytest.raises(inferno.ModelChanged, match="module 0 is not the one that was compiled"):
+        compiled(x)
+    model[0] = kept
+    assert_same(compiled(x), model(x))
+    model.append(nn.ReLU())
+    with pytest.raises(inferno.ModelChanged, match="module 3 was not there"):
         compiled(x)
 
 

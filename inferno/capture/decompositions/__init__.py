@@ -11,7 +11,7 @@ from typing import Any
 from inferno.capture.decompositions import (
     arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema, gamma, grouped, indexing,
     integers, masks, max_pooling, ordering, padding, pooling, precision, reductions, registered, resampling, scalars, scattering, segments,
-    selections, views,
+    selections, slices, views,
 )
 
 
@@ -20,7 +20,7 @@ def own() -> dict[Any, Callable]:
     modules = (
         scalars, precision, arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema,
         gamma, indexing, integers, masks, ordering, padding, pooling, max_pooling, reductions, registered, resampling, scattering, segments,
-        selections, views,
+        selections, slices, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}
