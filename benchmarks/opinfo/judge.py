@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 import inferno
 from benchmarks.opinfo.samples import UNDEFINED, Sample
@@ -86,7 +86,12 @@ def _call(function: Callable, tensors: list[Tensor]) -> tuple[Any, list[Tensor]]
     """The results, from the same random state each time, and what the inputs hold afterwards."""
     torch.manual_seed(0)
     with torch.no_grad():
-        return function(*tensors), tensors
+        return tree_map(_dense, (function(*tensors), tensors))
+
+
+def _dense(value: Any) -> Any:
+    """Sparse results are compared by their elements."""
+    return value.to_dense() if isinstance(value, Tensor) and value.layout != torch.strided else value
 
 
 def compiled(function: Callable, tensors: list[Tensor], device: str, through: str) -> tuple[Callable, Callable[[], str]]:

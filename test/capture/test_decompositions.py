@@ -364,3 +364,12 @@ def test_integer_maxima_of_windows():
 
 def test_rolls_of_scalars():
     same(aten.roll.default, torch.tensor(2.5), [3], [])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_group_norm(dtype):
+    for shape, offset in (((2, 6, 5, 4), 0), ((1, 6, 3), 100), ((3, 6), 0)):
+        x = (normal(*shape) + offset).to(dtype)
+        size = x[0, 0].numel()
+        for weight, bias in ((None, None), (normal(6).to(dtype), normal(6).to(dtype))):
+            check(aten.native_group_norm.default, x, weight, bias, shape[0], 6, size, 3, 1e-5)

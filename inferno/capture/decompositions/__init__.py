@@ -10,8 +10,8 @@ from typing import Any
 
 from inferno.capture.decompositions import (
     arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema, gamma, grouped, indexing,
-    integers, masks, max_pooling, ordering, padding, pooling, precision, reductions, registered, resampling, scalars, scattering, segments,
-    selections, slices, views,
+    integers, masks, max_pooling, normalisation, ordering, padding, pooling, precision, reductions, registered, resampling, scalars,
+    scattering, segments, selections, views,
 )
 
 
@@ -19,8 +19,8 @@ def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
         scalars, precision, arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema,
-        gamma, indexing, integers, masks, ordering, padding, pooling, max_pooling, reductions, registered, resampling, scattering, segments,
-        selections, slices, views,
+        gamma, indexing, integers, masks, normalisation, ordering, padding, pooling, max_pooling, reductions, registered, resampling,
+        scattering, segments, selections, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}
