@@ -7,6 +7,7 @@ understood the answer is an error, ``UnknownSize``, never a guess.
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from inferno.dialect.sizes import SIZES, SYMBOL, read_sizes, read_symbol
 from inferno.errors import PassError
@@ -30,8 +31,25 @@ def argument_attributes(function: ir.Operation) -> list[ir.DictAttr]:
 
 def symbol_arguments(function: ir.Operation) -> dict[Symbol, ir.Value]:
     """The symbols of a function with the ``index`` arguments that they are."""
-    arguments = function.regions[0].blocks[0].arguments
-    return {read_symbol(a): v for a, v in zip(argument_attributes(function), arguments) if SYMBOL in a}
+    if "arg_attrs" not in function.attributes:
+        return {}
+    found = _symbols(function.attributes["arg_attrs"])
+    arguments = function.regions[0].blocks[0].arguments if found else ()
+    return {symbol: arguments[i] for i, symbol in found.items()}
+
+
+@lru_cache(64)  # reading them takes longer than all else where a function has hundreds of arguments
+def _symbols(attributes: ir.ArrayAttr) -> dict[int, Symbol]:
+    """The symbols among a function's arguments, by their places."""
+    entries = [ir.DictAttr(a) for a in attributes]
+    return {i: read_symbol(a) for i, a in enumerate(entries) if SYMBOL in a}
+
+
+def _entry(function: ir.Operation, number: int) -> ir.DictAttr | dict:
+    """The attributes of one argument."""
+    attributes = function.attributes
+    entries = attributes["arg_attrs"] if "arg_attrs" in attributes else ()
+    return ir.DictAttr(entries[number]) if number < len(entries) else {}
 
 
 def is_dynamic(value: ir.Value) -> bool:
@@ -64,8 +82,8 @@ def _shape(value: ir.Value) -> Sequence[Int] | None:
         if function is None or function.operation.name != "func.func":
             return None
         function = function.operation
-        entry = argument_attributes(function)[value.arg_number]
-        return read_sizes(entry[SIZES], list(symbol_arguments(function))) if SIZES in entry else None
+        entry = _entry(function, value.arg_number)
+        return read_sizes(entry[SIZES], list(_symbols(function.attributes["arg_attrs"]).values())) if SIZES in entry else None
     op = value.owner.operation
     name, type_ = op.name, value.type
     if name == "inferno.sized_workspace":
@@ -186,8 +204,10 @@ def number(value: ir.Value) -> Int | None:
         function = value.owner.owner
         if function is None or function.operation.name != "func.func":
             return None
-        entry = argument_attributes(function.operation)[value.arg_number]
-        return size_of(read_symbol(entry)) if SYMBOL in entry else None
+        if not isinstance(value.type, ir.IndexType) or "arg_attrs" not in function.operation.attributes:
+            return None
+        symbol = _symbols(function.operation.attributes["arg_attrs"]).get(value.arg_number)
+        return None if symbol is None else size_of(symbol)
     op = value.owner.operation
     name, operands = op.name, list(op.operands)
     if name == "arith.constant":
