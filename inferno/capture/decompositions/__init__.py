@@ -9,7 +9,8 @@ from functools import cache
 from typing import Any
 
 from inferno.capture.decompositions import (
-    arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema, gamma, grouped, indexing,
+    arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema, fast_paths, gamma, grouped,
+    indexing,
     integers, masks, max_pooling, normalisation, ordering, padding, pooling, precision, reductions, registered, resampling, scalars,
     scattering, segments, selections, views,
 )
@@ -19,7 +20,7 @@ def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
         scalars, precision, arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema,
-        gamma, indexing, integers, masks, normalisation, ordering, padding, pooling, max_pooling, reductions, registered, resampling,
+        fast_paths, gamma, indexing, integers, masks, normalisation, ordering, padding, pooling, max_pooling, reductions, registered, resampling,
         scattering, segments, selections, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
