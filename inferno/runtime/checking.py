@@ -6,14 +6,14 @@ the compiled call draws.  Only when a result is off is the program run again ker
 
 import copy
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves, tree_map
 
 from inferno.errors import CheckError, InputError
 from inferno.runtime.comparison import Comparison, compare_leaf, relative_error
@@ -68,15 +68,21 @@ def check_call(compiled: Any, model: Callable, args: tuple, kwargs: dict[str, An
     """Call ``compiled``, for real, and hold what it gives and writes against the model's eager call on the same tensors."""
     tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
     with _original(model):
-        eager = lambda: _plain(model)(*_fresh(args, tensors), **_fresh(kwargs, tensors))  # noqa: E731
-        return check_against(lambda: compiled(*args, **kwargs), eager, _held(compiled, args, kwargs), compiled.device)
+        eager = lambda given: _plain(model)(*_fresh(args, tensors, given), **_fresh(kwargs, tensors, given))  # noqa: E731
+        return check_against(lambda: compiled(*args, **kwargs), eager, _held(compiled, args, kwargs), compiled.device, _tables(compiled, model))
 
 
-def check_against(ours: Callable[[], Any], eager: Callable[[], Any], held: list[tuple[str, Tensor]], device: torch.device) -> CallCheck:
-    """Call ``ours`` and hold its results, and what it writes to the tensors of ``held``, against ``eager`` and float64."""
+def check_against(
+    ours: Callable[[], Any], eager: Callable[[Callable], Any], held: list[tuple[str, Tensor]], device: torch.device,
+    tables: Sequence[tuple[dict[str, Any], str]] = (),
+) -> CallCheck:
+    """Call ``ours`` and hold its results, and what it writes to the tensors of ``held``, against ``eager`` and float64.
+
+    ``eager`` and ``tables`` are as ``run_isolated`` takes them.
+    """
     devices = list({device, *(t.device for _, t in held)})
-    expected, own = run_isolated(eager, devices)
-    exact, wide = run_isolated(eager, devices, torch.float64)
+    expected, own = run_isolated(eager, devices, held=tables)
+    exact, wide = run_isolated(eager, devices, torch.float64, tables)
     written = [(name, t) for name, t in held if own.wrote(t)]
     before = tuple((t, t.detach().clone()) for _, t in written)
     state = [torch.random.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
@@ -89,10 +95,12 @@ def check_against(ours: Callable[[], Any], eager: Callable[[], Any], held: list[
         """Eager's error by other runs of eager, on the same tensors and random numbers."""
         with _random_state(state, device):
             if not perturbed:
-                perturbed.extend(tree_leaves(run_isolated(lambda n=n: run_perturbed(eager, [n])[0], devices)[0]) for n in range(3))
+                for n in range(3):
+                    run, _ = run_isolated(lambda given, n=n: run_perturbed(lambda: eager(given), [n])[0], devices, held=tables)
+                    perturbed.append(tree_leaves(run))
             found = max(relative_error(p[i], b, c) for p in perturbed)
             if b.dtype is torch.float64:
-                halved.extend([] if halved else tree_leaves(run_isolated(eager, devices, torch.float32)[0]))
+                halved.extend([] if halved else tree_leaves(run_isolated(eager, devices, torch.float32, tables)[0]))
                 found = max(found, relative_error(halved[i], b, c) * FLOAT64_TO_FLOAT32)
         return found
 
@@ -231,12 +239,21 @@ def _held(compiled: Any, args: tuple, kwargs: dict[str, Any]) -> list[tuple[str,
     return [(keystr(path), t) for path, t in tree_flatten_with_path((args, kwargs))[0] if isinstance(t, Tensor)]
 
 
-def _fresh(value: Any, tensors: list[Tensor]) -> Any:
-    """Containers anew (a cache object that the model appends to), the tensors in them the same."""
+def _tables(compiled: Any, model: Any) -> list[tuple[dict[str, Any], str]]:
+    """Where the model's tensors are held: tables and keys."""
+    program = getattr(compiled, "program", None)
+    if program is not None and program.signature is not None:
+        return [(a.table, a.key) for a in program.signature.arguments if a.table is not None]
+    modules = model.modules() if isinstance(model, torch.nn.Module) else ()
+    return [(table, key) for m in modules for table in (m._parameters, m._buffers) for key, value in table.items() if value is not None]
+
+
+def _fresh(value: Any, tensors: list[Tensor], given: Callable[[Any], Any]) -> Any:
+    """Containers anew (a cache object that the model appends to), with what is given for each tensor in them."""
     try:
-        return copy.deepcopy(value, {id(t): t for t in tensors})
+        return copy.deepcopy(value, {id(t): given(t) for t in tensors})
     except Exception:  # an object that cannot be copied is passed as it is
-        return value
+        return tree_map(given, value)
 
 
 def _plain(model: Callable) -> Callable:

@@ -2,12 +2,13 @@
 
 Both are dispatch modes: they see every ATen operation.  What an operation would write to is copied first, the copy is written to
 and read from then on, and the tensor itself stays as it is: parameters, buffers, inputs, whatever a function closes over.
-In another type every operation also reads its floating-point operands in that type, so that no copy of the model is needed.
+In another type every operation also reads its floating-point operands in that type.  What checks types before it comes to
+operations (convolutions, recurrent layers) is content because inputs, parameters and buffers are in that type from the beginning.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -79,6 +80,12 @@ class Isolated(TorchDispatchMode):
         held = self._copies.get(_storage(value)) if isinstance(value, Tensor) else None
         return value if held is None else torch.as_strided(held[1], value.shape, value.stride(), value.storage_offset())
 
+    def adopt(self, tensor: Any) -> Any:
+        """What stands for a tensor from the beginning: its copy in the other type; what is not of a replaced type stays."""
+        if not isinstance(tensor, Tensor) or tensor.dtype not in self._replaced:
+            return tensor
+        return self._copy(tensor.detach())
+
     def _copy(self, tensor: Tensor) -> Tensor:
         """The copy of a tensor's memory, seen as the tensor; what is a view of a copy is written to itself."""
         key = _storage(tensor)
@@ -141,17 +148,30 @@ def _without_onednn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(held)
 
 
-def run_isolated(function: Callable[[], Any], devices: list[torch.device], to: torch.dtype | None = None) -> tuple[Any, Isolated]:
-    """The results of ``function()``, and the mode that it ran in.  Random numbers are those that it would draw now."""
+def run_isolated(
+    function: Callable[[Callable[[Any], Any]], Any], devices: list[torch.device], to: torch.dtype | None = None,
+    held: Sequence[tuple[dict[str, Any], str]] = (),
+) -> tuple[Any, Isolated]:
+    """The results of ``function(given)``, and the mode that it ran in.  ``given`` is to be applied to each tensor that the function
+    passes on; ``held`` says in which tables, under which keys, modules have theirs.  Random numbers are those that would be drawn now.
+    """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     mode = Isolated(to)
     indices = sorted({d.index or 0 for d in devices if d.type == "cuda"})
-    with torch.no_grad(), torch.random.fork_rng(devices=indices):
+    before = [(table, key, table[key]) for table, key in held if key in table]
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.random.fork_rng(devices=indices))
         if to is torch.float64:  # the fused attentions and oneDNN have no float64
-            with sdpa_kernel(SDPBackend.MATH), _without_onednn(), mode:
-                result = function()
-        else:
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+            stack.enter_context(_without_onednn())
+        try:
+            for table, key, value in before:
+                table[key] = mode.adopt(value)
             with mode:
-                result = function()
+                result = function(mode.adopt)
+        finally:
+            for table, key, value in before:
+                table[key] = value
     return tree_map(mode.read, result), mode

@@ -65,7 +65,7 @@ def check_region(region: Region, graph: GraphModule, device: torch.device) -> Re
 
         given = list(inputs)
         held = [(n.name, t) for n, t in zip((n for n in graph.graph.nodes if n.op == "placeholder"), given) if isinstance(t, Tensor)]
-        found = check_against(lambda: plain(inputs), lambda: list(graph(*given)), held, device)
+        found = check_against(lambda: plain(inputs), lambda stand: list(graph(*(stand(v) for v in given))), held, device)
         if not found.right:
             raise CheckError(explain_wrong(found, lambda: record([region], lambda: plain(list(given))), device))
         done[0] = True

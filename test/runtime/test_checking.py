@@ -127,7 +127,7 @@ def test_isolated_runs_leave_everything_as_it_was():
     model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.5)).train()
     x, cache = torch.randn(16, 8), torch.zeros(4, 8)
 
-    def call():
+    def call(given=lambda t: t):
         row = cache[1]
         row.copy_(x[0])
         cache[2].add_(1)
@@ -200,3 +200,11 @@ class lambda_of:
 
     def __call__(self, *args):
         return tuple(r * self._factor for r in self._compiled(*args))
+
+
+@pytest.mark.parametrize("layer", [nn.Conv2d(3, 4, 3), nn.LSTM(6, 5), nn.GRU(6, 5, batch_first=True)], ids=lambda layer: type(layer).__name__)
+def test_layers_that_look_at_types_themselves(layer):
+    x = torch.randn(2, 3, 6, 6) if isinstance(layer, nn.Conv2d) else torch.randn(4, 2, 6)
+    compiled = inferno.compile(layer, (x,), target="cpu", check=True)
+    compiled(x)
+    assert all(p.dtype is torch.float32 for p in layer.parameters())
