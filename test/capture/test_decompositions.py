@@ -334,6 +334,11 @@ def test_integers_of_two(dtype):
     assert own()[aten.pow.Tensor_Tensor](torch.tensor([1, -1, -1, 2]), torch.tensor([-3, -3, -2, -1])).tolist() == [1, -1, 1, 0]
 
 
+def test_powers_of_booleans():
+    for exponent in (0, 1, 3):
+        same(aten.pow.Tensor_Scalar, whole(5, high=2).bool(), exponent)
+
+
 @pytest.mark.parametrize("name", ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"])
 @pytest.mark.parametrize("align", [True, False])
 def test_antialiased_resizing(name, align):

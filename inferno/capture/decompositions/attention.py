@@ -7,8 +7,6 @@ from torch import Tensor
 
 aten = torch.ops.aten
 
-_MATH, _FLASH, _EFFICIENT, _CUDNN = 0, 1, 2, 3  # torch's numbers of its kernels
-
 
 def attention(
     q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *,
@@ -42,22 +40,14 @@ def attention(
     out = torch.matmul(weights.to(q.dtype), v)
     if out.dim() != 4:
         return out
-    order = _order(q, k, v, attn_mask, is_causal, scale, enable_gqa)
+    order = _order(q)
     return out.permute(order).contiguous().permute([order.index(i) for i in range(4)])
 
 
-def _order(
-    q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None, is_causal: bool, scale: float | None, enable_gqa: bool,
-) -> list[int]:
-    """The order of dimensions in which torch's kernel makes its result: flash attention and cuDNN's as the query lies in memory,
-    the others by [batch, length, heads, size], plain matmuls row-major."""
-    try:
-        choice = torch._fused_sdp_choice(q, k, v, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
-    except RuntimeError:
-        choice = _EFFICIENT
-    if choice == _MATH:
-        return [0, 1, 2, 3]
-    if choice in (_FLASH, _CUDNN) and q.device.type == "cuda":
+def _order(q: Tensor) -> list[int]:
+    """The order of dimensions in which torch's kernel makes its result: on a GPU flash attention and cuDNN's, for 16-bit floats, as
+    the query lies in memory; the others by [batch, length, heads, size]."""
+    if q.device.type == "cuda" and q.dtype in (torch.float16, torch.bfloat16):
         strides = [s if isinstance(s, int) else int(s.node.hint or 0) for s in q.stride()]
         return sorted(range(4), key=lambda i: (-strides[i], i))
     return [0, 2, 1, 3]

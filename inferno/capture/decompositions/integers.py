@@ -47,4 +47,11 @@ def power(x: Tensor, exponent: Tensor) -> Tensor:
     return torch.where(left < 0, below, found).to(dtype)
 
 
-TABLE = {aten.gcd.default: gcd, aten.lcm.default: lcm, aten.pow.Tensor_Tensor: power}
+def power_of_boolean(x: Tensor, exponent: float) -> Tensor:
+    """Which is a number, and the boolean's own unless the exponent is 0."""
+    if x.dtype != torch.bool or not isinstance(exponent, int) or isinstance(exponent, bool) or exponent < 0:
+        return NotImplemented
+    return x.to(torch.int64) if exponent else torch.ones_like(x, dtype=torch.int64)
+
+
+TABLE = {aten.gcd.default: gcd, aten.lcm.default: lcm, aten.pow.Tensor_Tensor: power, aten.pow.Tensor_Scalar: power_of_boolean}
