@@ -91,7 +91,7 @@ def order_map(runs: list[Run], output: int, widths: Sequence[int]) -> Order:
         items = (*(r.size for r in rest), ceildiv(tile.size, block))
         return Order(items, (*rest,), (), inner, blocked=tile, block=block, tile=inner)
     total = math.prod(hint(r.size) for r in others)
-    if total >= FEW * 4 or hint(inner.size) < 2 * BLOCK:
+    if total >= FEW * 4 or (isinstance(inner.size, int) and inner.size < 2 * BLOCK):
         return _shared(others, inner)
     block = max(BLOCK, -(-hint(inner.size) * total // RANGE // 256) * 256)
     return Order((*(r.size for r in others), ceildiv(inner.size, block)), (*others,), (), None, blocked=inner, block=block)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from inferno.capture import Signature
+from inferno.symbolic import as_python, read_off
 
 _MOST_ARGUMENTS = 2000  # compiling the text takes 20 us an argument
 
@@ -37,7 +38,8 @@ def begin_call(
     """The function up to the arguments' addresses; None for a program that is called in another way.
 
     It takes programs whose inputs are tensors by position and whose results are all new.  ``placed`` is the condition that the
-    tensor ``{}`` is where it should be, ``first`` are conditions of no tensor; ``slow(*inputs)`` is the general way.
+    tensor ``{}`` is where it should be, ``first`` are conditions of no tensor; ``slow(*inputs)`` is the general way.  Sizes that vary
+    are variables of the function, called as their symbols are.
     """
     inputs = signature.simple_arity
     if inputs < 1 or len(signature.arguments) > _MOST_ARGUMENTS or any(r.kind != "output" or r.strides for r in signature.results):
@@ -49,16 +51,26 @@ def begin_call(
     lines = [f"def call({', '.join(names)}):"]
     values = dict(zip(signature.input_places, names))
     refuse = f"        return slow({', '.join(names)})"
-    for i, table, key in signature.held:
+    for i, table, _ in signature.held:
         values[i], scope[f"t{i}"] = f"p{i}", table
     if signature.held:
         lines += ["    try:", *(f"        p{i} = t{i}[{key!r}]" for i, _, key in signature.held), "    except KeyError:", refuse]
     conditions = list(first)
+    places = read_off([a.shape for a in signature.arguments])
+    if places:
+        read = [f"        {p.symbol.name} = ({values[p.argument]}.shape[{p.dim}] - {p.constant}) // {p.coefficient}" for p in places]
+        lines += ["    try:", *read, "    except (AttributeError, IndexError, TypeError):", refuse]
+        conditions += [f"{p.symbol.low} <= {p.symbol.name} <= {p.symbol.high}" for p in places]
+        conditions += [f"({guard})" for guard in signature.guards]
     for i, argument in enumerate(signature.arguments):
-        name = values[i]
-        scope[f"s{i}"], scope[f"d{i}"] = torch.Size(argument.shape), argument.dtype
+        name, shape = values[i], f"shape{i}"
+        if all(isinstance(s, int) for s in argument.shape):
+            scope[shape] = torch.Size(argument.shape)
+        else:
+            shape = f"({''.join(as_python(s) + ', ' for s in argument.shape)})"
+        scope[f"d{i}"] = argument.dtype
         conditions += [
-            f"isinstance({name}, Tensor)", f"{name}.shape == s{i}", f"{name}.dtype is d{i}", placed.format(name), f"{name}.is_contiguous()",
+            f"isinstance({name}, Tensor)", f"{name}.shape == {shape}", f"{name}.dtype is d{i}", placed.format(name), f"{name}.is_contiguous()",
         ]
         if argument.kind == "input":
             conditions.append(f"not {name}.requires_grad")

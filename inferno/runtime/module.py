@@ -170,9 +170,11 @@ def make_executable(
 
 def _fast_call(compiled: CompiledModule) -> Any:
     """The function that calls of the usual kind go to; None where there is none."""
-    if compiled._executable is None or compiled._check_sizes is not None:
+    if compiled._executable is None:
         return None
-    if compiled.program.target.kind == "cpu":
+    if compiled._check_sizes is not None:
+        from inferno.runtime.sized_call import make_sized_call as make
+    elif compiled.program.target.kind == "cpu":
         from inferno.runtime.fast_cpu_call import make_fast_cpu_call as make
     else:
         from inferno.runtime.fast_call import make_fast_call as make

@@ -23,9 +23,22 @@ class SizedCpuExecutable:
         self._read = size_reader([a.shape for a in plan.arguments], plan.symbols)
         self._kept: OrderedDict[tuple[int, ...], CpuExecutable] = OrderedDict()
 
+    @property
+    def names(self) -> list[str]:
+        """The symbols' names, in the order in which ``run_at`` takes their values."""
+        return self._names
+
+    @property
+    def all_results_are_new(self) -> bool:
+        """Whether no result is an argument, or another result in another shape."""
+        return all(o.result == i for i, o in enumerate(self._plan.outputs))
+
     def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these arguments, which must be contiguous, of sizes that the program takes."""
-        sizes = self._read(arguments)
+        return self.run_at(self._read(arguments), arguments)
+
+    def run_at(self, sizes: tuple[int, ...], arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The same where the symbols' values are known."""
         found = self._kept.pop(sizes, None)
         if found is None:
             found = CpuExecutable(at_sizes(self._plan, dict(zip(self._names, sizes))), self._code, self._dtypes)

@@ -61,13 +61,26 @@ class SizedGpuExecutable:
 
     def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these arguments, which must be on the device, contiguous, 16-byte aligned, of sizes that the program takes."""
+        return self.run_at(self._read(arguments), arguments)
+
+    def run_at(self, values: tuple[int, ...], arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The same where the symbols' values are known."""
         if torch._C._cuda_getDevice() != self.index:
             with torch.cuda.device(self.device):
-                return self._run(arguments)
-        return self._run(arguments)
+                return self._run(values, arguments)
+        return self._run(values, arguments)
 
-    def _run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
-        values = self._read(arguments)
+    @property
+    def names(self) -> list[str]:
+        """The symbols' names, in the order in which ``run_at`` takes their values."""
+        return self._names
+
+    @property
+    def all_results_are_new(self) -> bool:
+        """Whether no result is an argument, or another result in another shape."""
+        return self._new
+
+    def _run(self, values: tuple[int, ...], arguments: Sequence[Tensor]) -> list[Tensor]:
         size, shapes, views, largest = self._sizes(*values)
         if largest > LARGEST:
             raise InputError(
