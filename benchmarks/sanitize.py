@@ -48,6 +48,7 @@ CASES = (
     Case("universal", "sum of everything", lambda x: x.sum(), ((300, 1000),)),
     Case("universal", "cumsum", lambda x: x.cumsum(1), ((9, 300),)),
     Case("universal", "sort", lambda x: torch.sort(x, 1).values, ((7, 90),)),
+    Case("universal", "sums that meet in memory", lambda x: x[:9].index_add(0, torch.arange(300, device=x.device) % 9, x), ((300, 40),)),
     Case("universal", "convolution", lambda x, w: F.conv2d(x, w, padding=1), ((2, 3, 17, 17), (4, 3, 3, 3))),
     Case("universal", "maximum pooling", lambda x: F.max_pool2d(x, 2), ((2, 3, 16, 16),)),
 )

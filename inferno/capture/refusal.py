@@ -16,7 +16,14 @@ aten = torch.ops.aten
 _FASTER = {aten.convolution_backward.default: "a convolution's gradients come from torch's library, which is faster"}
 
 COLLECTIVE = "it exchanges data with other processes"
+# Sums whose terms meet in memory, in whatever order they come.
+_IN_ANY_ORDER = {
+    aten.index_add.default, aten.index_reduce.default, aten.scatter_add.default, aten.scatter_reduce.two, aten.scatter.reduce,
+    aten.scatter.value_reduce, aten.embedding_dense_backward.default, aten.max_pool2d_with_indices_backward.default,
+}
+
 _NAMESPACES = ("aten", "prims", "quantized_decomposed")
+_PUTS = {aten.index_put.default, aten._unsafe_index_put.default}
 _RESIZES = {aten.resize.default, aten.resize_.default, aten.resize_as.default, aten.resize_as_.default}
 
 # Checks of what tracing has found out already; they are left out of what is compiled.
@@ -46,12 +53,14 @@ def refusal(node: Node) -> str | None:
         return "repeating zero times ends torch-mlir's process"
     if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
         return "it draws random numbers, which would not be torch's; call eval() on a model with dropout"
-    if target in (aten.index_put.default, aten._unsafe_index_put.default) and any(
+    if target in _PUTS and any(
         i is not None and i.meta["val"].dtype in (torch.bool, torch.uint8) for i in node.args[1]
     ):
         return "how many elements its mask selects depends on the data"
     if getattr(target, "namespace", "") == "aten" and target.overloadpacket.__name__ not in _OF_BYTES and _reads_bytes(node):
         return "the import takes bytes for signed numbers there"
+    if torch.are_deterministic_algorithms_enabled() and (target in _IN_ANY_ORDER or (target in _PUTS and node.args[3:4] == (True,))):
+        return "its sums are made in any order, and torch is asked for deterministic algorithms"
     if target in _RESIZES:
         return "it changes a tensor's size in place"
     for value in _tensors(node.meta.get("val")):

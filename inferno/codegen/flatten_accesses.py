@@ -16,9 +16,9 @@ _OFFSETS_OUT_OF_TYPE = ir.ShapedType.get_dynamic_stride_or_offset
 
 
 def flatten_accesses(function: ir.Operation, ints: Integers, layouts: Mapping[ir.Value, tuple[ir.Value, tuple[Int, ...]]] | None = None) -> None:
-    """Rewrite the loads and stores below ``function`` that reach one of its parameters with known strides.  ``layouts`` has the
+    """Rewrite the loads, stores and atomic operations below ``function`` that reach one of its parameters with known strides.  ``layouts`` has the
     parameter and the strides of buffers whose sizes vary."""
-    for op in walk(function, "memref.load", "memref.store"):
+    for op in walk(function, "memref.load", "memref.store", "memref.atomic_rmw"):
         number = 0 if op.name == "memref.load" else 1
         known = (layouts or {}).get(op.operands[number])
         base, layout = _resolve(op.operands[number]) if known is None else (known[0], (known[1], 0))
@@ -30,6 +30,9 @@ def flatten_accesses(function: ir.Operation, ints: Integers, layouts: Mapping[ir
             at = ints.index(ints.dot(coordinates, strides, offset))
             if number == 0:
                 op.results[0].replace_all_uses_with(memref.load(base, [at]))
+            elif op.name == "memref.atomic_rmw":
+                done = memref.AtomicRMWOp(op.attributes["kind"], op.operands[0], base, [at])
+                op.results[0].replace_all_uses_with(done.result)
             else:
                 memref.store(op.operands[0], base, [at])
         op.erase()

@@ -1,8 +1,9 @@
 """``tm_tensor.scatter``: ``n`` updates, each a window of elements, into places that a table of indices tells.
 
-Where indices are unique every updated element has a thread.  Where they may repeat, the updates of one element must be made in
-order, so that the results are the same run after run: either one thread goes over all updates for each element of a
-window, or one for each element of the destination that looks for updates of it, whichever is estimated to be faster.
+Where indices are unique every updated element has a thread.  Where they may repeat and updates add up, or the largest or the
+smallest stays, so it has, and the memory combines them; of floats the order then is another in every run.  Other updates of one
+element must be made in order: either one thread goes over all updates for each element of a window, or one for each
+element of the destination that looks for updates of it, whichever is estimated to be faster.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,14 @@ _THREADS = 256
 # A step of a lone chain of dependent updates waits for memory; one of a search hits the cache, but is taken by each element
 # of the destination, of which the machine handles this many at a time.
 _UPDATE_NS, _SEARCH_NS, _RESIDENT = 500, 20, 132 * 2048
+# So few updates are made in order at once: as fast, and the same run after run.
+_FEW = 64
+
+# What the memory can combine, by the operation: MLIR's number of the atomic operation, and the types that it is for.
+_ATOMIC = {
+    "arith.addf": (0, ("f32", "f64")), "arith.addi": (1, ("i32", "i64")), "arith.maxsi": (6, ("i32", "i64")),
+    "arith.maxui": (7, ("i32", "i64")), "arith.minsi": (10, ("i32", "i64")), "arith.minui": (11, ("i32", "i64")),
+}
 
 
 @dataclass(frozen=True)
@@ -36,15 +45,23 @@ class Scatter:
     combiner: Combiner | None
 
     @property
+    def atomic(self) -> int | None:
+        """The kind of atomic operation that makes the updates, if they are many and there is one."""
+        if self.unique or self.combiner is None or hint(self.count) <= _FEW:
+            return None
+        kind, types = _ATOMIC.get(self.combiner.name, (None, ()))
+        return kind if str(self.combiner.narrow) in types else None
+
+    @property
     def searching(self) -> bool:
-        return not self.unique and _SEARCH_NS * max(1, hint(product(self.shape)) / _RESIDENT) < _UPDATE_NS
+        return not self.unique and self.atomic is None and _SEARCH_NS * max(1, hint(product(self.shape)) / _RESIDENT) < _UPDATE_NS
 
     @property
     def points(self) -> Int:
         """Threads that have something to do."""
         if self.searching:
             return product(self.shape)
-        return product(self.window) * (self.count if self.unique else 1)
+        return product(self.window) * (self.count if self.unique or self.atomic is not None else 1)
 
     @property
     def launch(self) -> tuple[Int, int]:
@@ -76,7 +93,7 @@ def emit_scatter(scatter: Scatter, function: DeviceFunction) -> None:
         emitter = _Emitter(scatter, function)
         if scatter.searching:
             emitter.search(point)
-        elif scatter.unique:
+        elif scatter.unique or scatter.atomic is not None:
             number, *where = ints.split(point, [scatter.count, *scatter.window])
             emitter.update(number, where)
         else:
@@ -120,6 +137,12 @@ class _Emitter:
             at[dim] = self.ints.add(at[dim], self.row(number, column))
         place = [self.ints.index(x) for x in at]
         update = self.load_update(number, where)
+        if self.scatter.atomic is not None:
+            # A term is what the combination with what changes nothing gives.
+            term = self.combine(update, self.scatter.combiner.identity(self.scatter.combiner.narrow))
+            kind = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), self.scatter.atomic)
+            memref.AtomicRMWOp(kind, term, self.target, place)
+            return
         memref.store(self.combine(update, memref.load(self.target, place)), self.target, place)
 
     def search(self, point: Integer) -> None:

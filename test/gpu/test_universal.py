@@ -6,6 +6,7 @@ from checks import check, poison_memory
 from universal_cases import CASES
 from universal_program import compile_universal
 
+import inferno
 from inferno.runtime.device import target_of
 
 
@@ -24,3 +25,45 @@ def test_right(name):
     found = check(compiled, model, args)
     assert found.right, str(found)
     assert all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(args, before)), "an input was written to"
+
+
+def _places(count, *shape):
+    return torch.randint(count, shape, device="cuda")
+
+
+@pytest.mark.parametrize("name", ["add", "largest integer", "put", "put f64", "embedding bf16", "pooling"])
+def test_updates_that_meet(name):
+    """Thousands of updates of some places; sums of whole numbers, which are exact in any order."""
+    whole = lambda *shape, dtype=torch.float32: torch.randint(-9, 9, shape, device="cuda").to(dtype)  # noqa: E731
+    grid = torch.randn(4, 8, 33, 31, device="cuda")
+    pooled, where = torch.ops.aten.max_pool2d_with_indices(grid, [3, 3], [2, 2], [1, 1])
+    function, args = {
+        "add": (lambda x, i, v: x.scatter_add(0, i, v), (whole(50, 70), _places(50, 3000, 70), whole(3000, 70))),
+        "largest integer": (lambda x, i, v: x.scatter_reduce(0, i, v, "amax"), (_places(9, 50), _places(50, 3000), _places(99, 3000))),
+        "put": (lambda x, i, v: x.index_put((i,), v, accumulate=True), (whole(50, 7), _places(50, 3000), whole(3000, 7))),
+        "put f64": (
+            lambda x, i, v: x.index_put((i,), v, accumulate=True),
+            (whole(50, dtype=torch.float64), _places(50, 3000), whole(3000, dtype=torch.float64)),
+        ),
+        "embedding bf16": (
+            lambda g, i: torch.ops.aten.embedding_dense_backward(g, i, 100, -1, False), (whole(8, 128, 64, dtype=torch.bfloat16), _places(100, 8, 128)),
+        ),
+        "pooling": (
+            lambda g, x, i: torch.ops.aten.max_pool2d_with_indices_backward(g, x, [3, 3], [2, 2], [1, 1], [1, 1], False, i),
+            (whole(*pooled.shape), grid, where),
+        ),
+    }[name]
+    compiled = inferno.compile(function, args, fallback=False)
+    for _ in range(3):
+        assert torch.equal(compiled(*args), function(*args))
+
+
+def test_deterministic_algorithms_are_torchs():
+    args = torch.zeros(50, device="cuda"), _places(50, 3000), torch.randn(3000, device="cuda")
+    torch.use_deterministic_algorithms(True)
+    try:
+        compiled = inferno.compile(lambda x, i, v: x.index_add(0, i, v) * 2, args)
+        first = compiled(*args)
+        assert compiled.fallbacks and all(torch.equal(first, compiled(*args)) for _ in range(5))
+    finally:
+        torch.use_deterministic_algorithms(False)
