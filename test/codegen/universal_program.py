@@ -11,6 +11,7 @@ from inferno.mlir import ir, new_context, walk
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.runtime import jobs
+from inferno.runtime.finish import Finish
 from inferno.runtime.module import CompiledModule, _tensor
 from inferno.runtime.program import Program
 from inferno.runtime.plan import read_plan
@@ -62,11 +63,12 @@ class SimulatedModel:
         text, constants = _fuse(captured)
         self._constants = [_tensor(*c) for c in constants]
         self.program = Simulated(text, choose)
+        self._finish = Finish(self._signature, self.program)
 
     def __call__(self, *args):
-        results = self.program(*self._signature.arguments_of(args, {}), *self._constants)
-        outputs = [x.view(r.dtype) for x, r in zip(results, self._signature.results) if r.kind == "output"]
-        return self._signature.build_output(outputs)
+        tensors = self._signature.arguments_of(args, {})
+        results = self.program(*tensors, *self._constants)
+        return self._finish(tensors, [x.view(r.dtype) for x, r in zip(results, self._signature.results)])
 
 
 def _fuse(captured) -> tuple[str, list]:
