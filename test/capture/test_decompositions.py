@@ -15,7 +15,8 @@ EDGES = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.5, 3.5, 1e-4, -1e
 
 
 # Functions of numbers, whose results are floating-point for integers too.
-OF_NUMBERS = ("lgamma", "digamma", "i0", "special_i0e", "special_i1", "special_i1e", "erfc", "erfinv", "sinh", "cosh", "elu")
+OF_NUMBERS = ("lgamma", "digamma", "i0", "special_i0e", "special_i1", "special_i1e", "erfc", "erfinv", "special_erfcx",
+              "special_log_ndtr", "special_modified_bessel_i0", "special_modified_bessel_i1", "sinh", "cosh", "elu")
 
 
 def name_of(op):
@@ -55,8 +56,9 @@ def same(op, *args, **kwargs):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
 def test_functions_of_one_number(name, dtype):
     op = getattr(aten, name).default
-    if name == "elu" and dtype == torch.int64:
-        return
+    unknown = {torch.int64: ("elu",), torch.bfloat16: ("special_erfcx", "special_log_ndtr", "special_modified_bessel_i0", "special_modified_bessel_i1")}
+    if name in unknown.get(dtype, ()):
+        pytest.skip("torch has no such operator on the CPU")
     for x in (EDGES, normal(2000), normal(2000, scale=1e-4), normal(2000, scale=8), torch.rand(500) * 2 - 1, torch.empty(0, 3), torch.tensor(0.3)):
         if not dtype.is_floating_point:
             x = x[x.isfinite()]

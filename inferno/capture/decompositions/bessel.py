@@ -68,4 +68,5 @@ def _polynomial(coefficients: list[float], x: Tensor) -> Tensor:
 
 TABLE = {
     aten.i0.default: i0, aten.special_i0e.default: i0e, aten.special_i1.default: i1, aten.special_i1e.default: i1e,
+    aten.special_modified_bessel_i0.default: i0, aten.special_modified_bessel_i1.default: i1,
 }

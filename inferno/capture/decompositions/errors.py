@@ -16,11 +16,36 @@ def erfc(x: Tensor) -> Tensor:
         return NotImplemented
     wide = x.to(torch.float64)
     far = torch.where(wide > 2, wide, 2.0)
-    fraction = far
+    return torch.where(wide > 2, torch.exp(-far * far) * _scaled_tail(far), 1 - torch.erf(wide)).to(_float(x))
+
+
+def erfcx(x: Tensor) -> Tensor:
+    """erfc(x) exp(x**2), which falls like 1/x."""
+    return NotImplemented if x.dtype == torch.float64 else _erfcx(x.to(torch.float64)).to(_float(x))
+
+
+def log_ndtr(x: Tensor) -> Tensor:
+    """The log of the normal distribution's integral up to ``x``; below 1 by what is left of it beside the exponential."""
+    if x.dtype == torch.float64:
+        return NotImplemented
+    t = x.to(torch.float64) / math.sqrt(2)
+    below = torch.log(_erfcx(-t) / 2) - t * t
+    above = torch.log1p((torch.erf(torch.where(t < 0.5, 0.5, t)) - 1) / 2)
+    found = torch.where(x < 1, below, above)
+    return torch.where(x == -math.inf, -math.inf, found).to(_float(x))
+
+
+def _erfcx(x: Tensor) -> Tensor:
+    near = torch.where(x > 2, 2.0, x)
+    return torch.where(x > 2, _scaled_tail(torch.where(x > 2, x, 2.0)), torch.exp(near * near) * (1 - torch.erf(near)))
+
+
+def _scaled_tail(x: Tensor) -> Tensor:
+    """erfcx from 2 on."""
+    fraction = x
     for k in range(_FRACTION, 0, -1):
-        fraction = far + (k / 2) / fraction
-    tail = torch.exp(-far * far) / (fraction * math.sqrt(math.pi))
-    return torch.where(wide > 2, tail, 1 - torch.erf(wide)).to(_float(x))
+        fraction = x + (k / 2) / fraction
+    return 1 / (fraction * math.sqrt(math.pi))
 
 
 def erfinv(x: Tensor) -> Tensor:
@@ -46,4 +71,6 @@ def _float(x: Tensor) -> torch.dtype:
     return x.dtype if x.is_floating_point() else torch.get_default_dtype()
 
 
-TABLE = {aten.erfc.default: erfc, aten.erfinv.default: erfinv}
+TABLE = {
+    aten.erfc.default: erfc, aten.erfinv.default: erfinv, aten.special_erfcx.default: erfcx, aten.special_log_ndtr.default: log_ndtr,
+}
