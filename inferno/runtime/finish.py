@@ -43,9 +43,8 @@ class Finish:
             copied = _copied(self._signature, [("argument", places[m]) if (m := _memory(r)) in places else ("result", m) for r in results])
         if copied:
             results = [r.clone() if i in copied else r for i, r in enumerate(results)]
-        for i, target in self._mutations:
-            with torch.no_grad():
-                tensors[target].copy_(results[i])
+        if self._mutations:
+            _write([tensors[target] for _, target in self._mutations], [results[i] for i, _ in self._mutations])
         made = [r.as_eager(results[i]) for i, r in self._outputs]
         return self._signature.build_output(self._signature.add_views(made, tensors) if self._signature.views else made)
 
@@ -74,25 +73,39 @@ def _memory(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
+def _write(targets: list[Tensor], values: list[Tensor]) -> None:
+    """Copy each value to its target: on a GPU in a few launches for all of them."""
+    with torch.no_grad():
+        if len(targets) > 1 and all(t.is_cuda for t in targets):
+            torch._foreach_copy_(targets, values)
+            return
+        for target, value in zip(targets, values):
+            target.copy_(value)
+
+
 def overlapping(tensors: Sequence[Tensor], written: frozenset[int]) -> tuple[int, int] | None:
-    """The numbers of a written tensor and another one that share an element; None if there are none."""
-    spans = sorted((*_span(t), i) for i, t in enumerate(tensors) if t.numel())
-    for place, (_, end, i) in enumerate(spans):
-        for start, _, j in spans[place + 1 :]:
-            if start >= end:
-                break
-            if (i in written or j in written) and np.shares_memory(_array(tensors[i]), _array(tensors[j])):
+    """The numbers of a written tensor and another one that share an element; None if there are none.
+
+    Of hundreds of tensors, as a model with a key-value cache has, most share no memory at all: that is told by numpy, from where
+    they begin and end.
+    """
+    starts = np.fromiter((t.data_ptr() for t in tensors), np.int64, len(tensors))
+    ends = starts + np.fromiter((t.nbytes if t.is_contiguous() else _extent(t) for t in tensors), np.int64, len(tensors))
+    order = np.argsort(starts, kind="stable")
+    first, last = starts[order], np.maximum.accumulate(ends[order])
+    for place in np.flatnonzero(last[:-1] > first[1:]):
+        j = int(order[place + 1])
+        for i in np.flatnonzero((starts < ends[j]) & (ends > starts[j])).tolist():
+            if i != j and (i in written or j in written) and np.shares_memory(_array(tensors[i]), _array(tensors[j])):
                 return (i, j) if i in written else (j, i)
     return None
 
 
-def _span(tensor: Tensor) -> tuple[int, int]:
-    """Where the tensor's first byte is, and the end of its last one."""
-    start = tensor.data_ptr()
-    if tensor.is_contiguous():
-        return start, start + tensor.numel() * tensor.element_size()
-    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
-    return start, start + (last + 1) * tensor.element_size()
+def _extent(tensor: Tensor) -> int:
+    """Bytes from the tensor's first element to the end of its last one."""
+    if not tensor.numel():
+        return 0
+    return (sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride())) + 1) * tensor.element_size()
 
 
 def _array(tensor: Tensor) -> np.ndarray:
