@@ -35,7 +35,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Wgmma, precision, raw_bytes
-from inferno.symbolic import Symbol, ceildiv
+from inferno.symbolic import Symbol, ceildiv, minimum
 from inferno.target import Target
 
 # Registers of a thread by role: all 384 threads together have 65536.  (More threads would not do: ptxas wants 154 registers for
@@ -162,7 +162,7 @@ class Emitter:
             ))
         launch(
             f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *map(scalar, self.sizes(arguments).values())],
-            (self.workers * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
+            (minimum(self.tiles, self.workers) * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
         )
 
     def sizes(self, arguments: Sequence[ir.Value]) -> dict[Symbol, ir.Value]:

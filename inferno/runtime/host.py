@@ -71,6 +71,10 @@ _DECLARATIONS = """
     %strides = llvm.getelementptr %table[5] : (!llvm.ptr) -> !llvm.ptr, i64
     %box = llvm.getelementptr %table[10] : (!llvm.ptr) -> !llvm.ptr, i64
     %ones = llvm.getelementptr %table[13] : (!llvm.ptr) -> !llvm.ptr, i64
+    %nowhere = llvm.mlir.zero : !llvm.ptr
+    %empty = llvm.icmp "eq" %address, %nowhere : !llvm.ptr
+    llvm.cond_br %empty, ^out, ^go
+  ^go:
     %target = llvm.mlir.constant({encode} : i64) : i64
     %driver = llvm.inttoptr %target : i64 to !llvm.ptr
     %code = llvm.call %driver(%map, %element, %rank, %address, %table, %strides, %box, %ones, %zero, %swizzle, %l2, %zero) : !llvm.ptr, (!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i32, i32, i32) -> i32

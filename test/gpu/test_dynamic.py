@@ -55,3 +55,19 @@ def test_calls_are_captured_in_a_graph():
             result = made(x)
         graph.replay()
     assert torch.equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_rows_and_many(dtype):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.GELU(), torch.nn.Linear(512, 256)).cuda().to(dtype).eval()
+    inputs = lambda n: (torch.randn(n, 256, device="cuda", dtype=dtype),)  # noqa: E731
+    made = inferno.compile(model, inputs(1000), dynamic_shapes=({0: Dim("n", min=0, max=20000)},), fallback=False)
+    if dtype is torch.bfloat16 and torch.cuda.get_device_capability() == (9, 0):
+        assert "wgmma" in made.ir("scheduled")
+    for n in (1000, 1, 9, 127, 128, 129, 20000):
+        found = check(made, model, inputs(n))
+        assert found.right, f"{n}: {found}"
+    assert made(*inputs(0)).shape == (0, 256)
+    with pytest.raises(inferno.InputError, match="expected a size from 0 to 20000, got 20001"):
+        made(*inputs(20001))

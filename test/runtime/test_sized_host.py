@@ -28,12 +28,12 @@ STEPS = (
 PLAN = Plan(STEPS, (X,), (Output(OUT.shape, "f32", -1, 0),), SCRATCH.index + 10000, (B, S))
 
 
-def record(plan: Plan, values: tuple[int, ...]) -> tuple[list, list]:
+def record(plan: Plan, values: tuple[int, ...], result: int = 0x30000) -> tuple[list, list]:
     launches, encoded = [], []
 
     def launch(config, function, parameters, extra):
         c = config.contents
-        kinds = [isinstance(p, TensorMap) for p in STEPS[function - 1].parameters]
+        kinds = [isinstance(p, TensorMap) for p in plan.steps[function - 1].parameters]
         found = [None if is_map else ctypes.c_int64.from_address(parameters[i]).value for i, is_map in enumerate(kinds)]
         launches.append((function, c.gx, c.gy, c.gz, c.bx, c.shared, found))
         return 0
@@ -49,7 +49,7 @@ def record(plan: Plan, values: tuple[int, ...]) -> tuple[list, list]:
         engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
         engine.initialize()
     state = (ctypes.c_int64 * (ARGUMENTS + 4))()
-    state[STREAM], state[WORKSPACE], state[ARGUMENTS], state[ARGUMENTS + 1] = 0x57, 0x10000, 0x20000, 0x30000
+    state[STREAM], state[WORKSPACE], state[ARGUMENTS], state[ARGUMENTS + 1] = 0x57, 0x10000, 0x20000, result
     state[ARGUMENTS + 2], state[ARGUMENTS + 3] = values
     base = ctypes.addressof(state)
     state[0], state[1] = base + 8, base
@@ -60,6 +60,13 @@ def record(plan: Plan, values: tuple[int, ...]) -> tuple[list, list]:
 @pytest.mark.parametrize("values", [(4, 100), (1, 1), (64, 4096), (3, 5)])
 def test_as_a_plan_of_numbers(values):
     assert record(PLAN, values) == record(at_sizes(PLAN, dict(zip(("s0", "s1"), values))), (0, 0))
+
+
+def test_a_tensor_without_elements_has_no_map():
+    map_ = TensorMap(OUT, (32, b * s), (4, 128), (32, 64), "f32", 128, 256)
+    empty = Plan((Launch("k::k", (b, 1, 1), (128, 1, 1), (1, 1, 1), 0, (map_,)),), (X,), PLAN.outputs, 0, (B, S))
+    launches, encoded = record(empty, (0, 5), result=0)
+    assert not launches and not encoded
 
 
 def test_an_empty_grid_is_no_launch():
