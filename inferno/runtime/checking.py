@@ -82,7 +82,12 @@ def check_against(
     """
     devices = list({device, *(t.device for _, t in held)})
     expected, own = run_isolated(eager, devices, held=tables)
-    exact, wide = run_isolated(eager, devices, torch.float64, tables)
+    try:
+        exact, wide = run_isolated(eager, devices, torch.float64, tables)
+    except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+        raise CheckError(
+            f"it could not be checked, because the model does not run in float64: {type(error).__name__}: {error}; without check=True it is run unchecked"
+        ) from error
     written = [(name, t) for name, t in held if own.wrote(t)]
     before = tuple((t, t.detach().clone()) for _, t in written)
     state = [torch.random.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]

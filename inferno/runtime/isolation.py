@@ -125,13 +125,31 @@ class Isolated(TorchDispatchMode):
         positional = [read.pop(a.name) for a, _ in zip(schema.arguments, args)]
         if self._to is not None:
             function = _MORE_EXACT.get(function, function)
-        result = function(*positional, **read)
+        result = self._run(function, positional, read)
         if not originals:
             return result
         # An operation in place returns what it wrote to: the caller gets the tensor that it gave.
         tensors = [v for v in originals if isinstance(v, Tensor)]
         by_memory = {(_storage(self.read(t)), self.read(t).storage_offset(), tuple(t.shape)): t for t in tensors}
         return tree_map(lambda r: by_memory.get((_storage(r), r.storage_offset(), tuple(r.shape)), r) if isinstance(r, Tensor) else r, result)
+
+    def _run(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except RuntimeError:
+            if self._to is not torch.float64:
+                raise
+            from inferno.capture.decompositions import own
+
+            # An operation without float64, taken apart as it is for the compiler.
+            decomposition = own().get(function)
+            if decomposition is None:
+                raise
+            with self:
+                result = decomposition(*args, **kwargs)
+            if result is NotImplemented:
+                raise
+            return tree_map(self.read, result)
 
 
 def _storage(tensor: Tensor) -> int:

@@ -79,7 +79,10 @@ class State:
         return True
 
     def emit_change(self, text: str, changed: str, used: tuple[str, ...], exact: bool) -> bool:
-        """Add a statement that changes ``changed`` in place, if it runs on copies and the values stay moderate."""
+        """Add a statement that changes ``changed`` in place, if it runs and the values stay moderate; not what is one element in
+        several places, of which eager refuses most changes."""
+        if any(n > 1 and step == 0 for n, step in zip(self.values[changed].shape, self.values[changed].stride())):
+            return False
         before = {n: v.clone() for n, v in self.values.items()}
         scope = {"torch": torch, "F": F, "inf": math.inf, **DTYPES, **self.values}
         try:
