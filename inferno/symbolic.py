@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from inferno.errors import InfernoError, UnsupportedOperation
+from inferno.errors import UnsupportedOperation
 
 UNBOUNDED = 2**62  # beyond any size: what a symbol without an upper bound is below
 
@@ -21,7 +21,7 @@ UNBOUNDED = 2**62  # beyond any size: what a symbol without an upper bound is be
 LARGEST = 2**31 - 2**20  # elements that kernels with 32-bit offsets take, with room for the last block's
 
 
-class Undecided(InfernoError):
+class Undecided(UnsupportedOperation):
     """Whether sizes that vary are ordered in a certain way depends on the call."""
 
 

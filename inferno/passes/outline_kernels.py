@@ -72,7 +72,7 @@ def _check_sizes(main: func.FuncOp) -> None:
         except UnknownSize:
             known = False
         if not known:
-            raise PassError(f"outline-kernels: a tensor's sizes are no expressions of symbols: {value.type}")
+            raise UnknownSize(f"outline-kernels: a tensor's sizes are no expressions of symbols: {value.type}")
 
 
 def _is_size(op: ir.Operation) -> bool:

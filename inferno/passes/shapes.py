@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from inferno.dialect.sizes import SIZES, SYMBOL, read_sizes, read_symbol
-from inferno.errors import PassError
+from inferno.errors import PassError, UnsupportedOperation
 from inferno.mlir import arith, ir, owner
 from inferno.symbolic import Int, Symbol, bounds, build, ceildiv, floordiv, maximum, minimum, product, size_of
 
@@ -18,7 +18,7 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _CASTS = {"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast_ui"}
 
 
-class UnknownSize(PassError):
+class UnknownSize(PassError, UnsupportedOperation):
     """A size that varies cannot be expressed by the symbols."""
 
 
