@@ -11,7 +11,7 @@ import torch
 
 from inferno.capture import export_model
 from inferno.capture.refusal import refusals
-from inferno.errors import CaptureError, CompileError, InputError, ModelChanged, UnsupportedOperation
+from inferno.errors import CaptureError, CompileError, InputError, ModelChanged, PassError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache import open_cache
@@ -171,7 +171,7 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
             compiled = CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
             if key:
                 remember(key, exported, captured, text_key(captured.text, target, tf32), target)
-        except (CompileError, UnsupportedOperation) as error:
+        except (CompileError, PassError, UnsupportedOperation) as error:
             if not options.fallback:
                 raise
             log.info("not whole: %s", error)
