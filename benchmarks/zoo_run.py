@@ -102,6 +102,10 @@ def run_model(name: str, way: str, device: str) -> dict[str, Any]:
         model, args, kwargs = ZOO[name]()
     except ImportError as error:
         return {"status": "missing", "error": str(error)}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.any():  # zeros would hide what they multiply
+                parameter.normal_(std=0.1)
     model = model.to(device)
     args, kwargs = torch.utils._pytree.tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, (args, kwargs))
     result: dict[str, Any] = {}
