@@ -1,8 +1,10 @@
-"""Integer powers by products, and a selection between a tensor and itself.
+"""Integer powers by products, a selection between a tensor and itself, and booleans compared with numbers.
 
-torch-mlir has powers of floating-point numbers alone; ``where(c, x, x)`` it folds to ``x``, which has another shape if ``c`` is larger.
+torch-mlir has powers of floating-point numbers alone; ``where(c, x, x)`` it folds to ``x``, which has another shape if ``c`` is larger;
+and a number that a boolean is compared with it takes as one bit.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,4 +34,14 @@ def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return x.expand(torch.broadcast_shapes(condition.shape, x.shape)).clone()
 
 
-TABLE = {aten.pow.Tensor_Scalar: power, aten.where.self: where}
+def _compare(operator: Any) -> Callable:
+    def compare(x: Tensor, other: Any) -> Tensor:
+        if x.dtype is not torch.bool or isinstance(other, (bool, float)):
+            return NotImplemented
+        return operator(x.to(torch.int64), other)
+
+    return compare
+
+
+_COMPARISONS = (aten.gt.Scalar, aten.ge.Scalar, aten.lt.Scalar, aten.le.Scalar, aten.eq.Scalar, aten.ne.Scalar)
+TABLE = {aten.pow.Tensor_Scalar: power, aten.where.self: where, **{op: _compare(op) for op in _COMPARISONS}}
