@@ -143,7 +143,8 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
         with torch.no_grad(), warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
             args, kwargs = distinct_examples(module, args, kwargs)
-            program = torch.export.export(without_hooks(module), args, kwargs, dynamic_shapes=_of_parameters(module, args, kwargs, dynamic_shapes), strict=False)
+            varying = _of_parameters(module, args, kwargs, dynamic_shapes)
+            program = torch.export.export(without_hooks(module), args, kwargs, dynamic_shapes=varying, strict=False)
             remove_idle_dropout(program)
             unite_state(program)
             name_outputs(program)

@@ -117,6 +117,11 @@ class _Emitter:
     def combine(self, update: ir.Value, old: ir.Value) -> ir.Value:
         return inline_body(self.scatter.operation.regions[0].blocks[0], [update, old])[0]
 
+    def term(self, update: ir.Value) -> ir.Value:
+        """What an update adds, which need not be the update itself: a count adds 1.  It is what the combination with what changes
+        nothing gives."""
+        return self.combine(update, self.scatter.combiner.identity(self.scatter.combiner.narrow))
+
     def row(self, number: Integer, column: int) -> Integer:
         """An entry of the table of indices."""
         ints = self.ints
@@ -138,8 +143,7 @@ class _Emitter:
         place = [self.ints.index(x) for x in at]
         update = self.load_update(number, where)
         if self.scatter.atomic is not None:
-            # A term is what the combination with what changes nothing gives.
-            term = self.combine(update, self.scatter.combiner.identity(self.scatter.combiner.narrow))
+            term = self.term(update)
             kind = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), self.scatter.atomic)
             memref.AtomicRMWOp(kind, term, self.target, place)
             return
@@ -165,7 +169,7 @@ class _Emitter:
             found = scf.IfOp(hit, [old.type], has_else=True)
             with ir.InsertionPoint(found.then_block):
                 update = self.load_update(number, where)
-                scf.yield_([wide.combine(old, wide.widen(update)) if wide is not None else self.combine(update, old)])
+                scf.yield_([wide.combine(old, wide.widen(self.term(update))) if wide is not None else self.combine(update, old)])
             with ir.InsertionPoint(found.else_block):
                 scf.yield_([old])
             scf.YieldOp([found.results[0]])

@@ -150,15 +150,15 @@ def test_a_big_model_is_not_copied():
 
 def test_random_numbers_are_refused_by_name():
     with pytest.raises(UnsupportedOperation, match=r"dropout.* at .*test_capture.py:\d+ on \(float32\[3, 4\]\).*random numbers.*eval"):
-        capture(lambda x: nn.functional.dropout(x), (torch.randn(3, 4),)).text
+        _ = capture(lambda x: nn.functional.dropout(x), (torch.randn(3, 4),)).text
     with pytest.raises(UnsupportedOperation, match="aten.rand.*random numbers"):
-        capture(lambda x: x + torch.rand(4), (torch.randn(3, 4),)).text
+        _ = capture(lambda x: x + torch.rand(4), (torch.randn(3, 4),)).text
 
 
 def test_shapes_that_depend_on_data_are_refused():
     for f in (torch.nonzero, lambda x: x[x > 0], torch.unique):
         with pytest.raises(UnsupportedOperation, match="depends on the data"):
-            capture(f, (torch.tensor([1.0, -1.0, 2.0]),)).text
+            _ = capture(f, (torch.tensor([1.0, -1.0, 2.0]),)).text
 
 
 def test_what_cannot_be_traced_names_the_line():

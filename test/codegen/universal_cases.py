@@ -113,6 +113,7 @@ CASES: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
         lambda x, i, v: (x.scatter(1, i, v), x.scatter_add(0, i, v)),
         randn(6, 8), torch.stack([torch.randperm(6)[:3] for _ in range(6)]), randn(6, 3),
     ),
+    "scatter mean": _f(lambda x, i, v: x.scatter_reduce(0, i, v, "mean"), randn(5, 4), _ints(7, 4, below=5), randn(7, 4)),
     "scatter reduce": _f(lambda x, i, v: x.scatter_reduce(0, i, v, "amax"), randn(5, 4), _ints(7, 4, below=5), randn(7, 4)),
     "index put": _f(
         lambda x, i, v: (x.index_put((i,), v, accumulate=True), x.index_put((torch.arange(4),), v)), randn(10, 4), torch.tensor([1, 3, 3, 7]), randn(4, 4),

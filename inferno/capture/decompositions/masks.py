@@ -17,7 +17,7 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
     before, behind = x.shape[:first], x.shape[last:]
     flat = x.reshape(*before, mask.numel(), *behind)
     chosen = mask.reshape(*(1,) * first, -1, *(1,) * len(behind))
-    values = values.to(x.dtype)
+    values = values.to(device=x.device, dtype=x.dtype)  # a single value may be on the CPU
     values = values.reshape(*(1,) * (flat.dim() - values.dim()), *values.shape)  # aligned at the back, like every broadcast
     if values.dim() != flat.dim():
         return NotImplemented
