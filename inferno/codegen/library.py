@@ -219,7 +219,9 @@ class _Splitter:
         return new.operation
 
     def _widened(self, value: ir.Value, type_: ir.Type) -> ir.Value:
-        return value if value.type == type_ else arith.extf(type_, value)
+        if value.type == type_:
+            return value
+        return arith.extsi(type_, value) if isinstance(type_, ir.IntegerType) else arith.extf(type_, value)
 
     def _clone(self, value: ir.Value, known: dict) -> ir.Value:
         """A filled or empty tensor, made anew."""

@@ -31,6 +31,6 @@ def reference(model: Callable, args: tuple, kwargs: dict[str, Any] | None = None
     """The model's result computed in float64; of a large model operation by operation, without a copy of it."""
     if isinstance(model, torch.nn.Module) and sum(t.nbytes for t in model.parameters()) > _LARGE:
         device = next(model.parameters()).device
-        return run_isolated(lambda: model(*args, **(kwargs or {})), [device], torch.float64)[0]
+        return run_isolated(lambda given: model(*tree_map(given, args), **tree_map(given, kwargs or {})), [device], torch.float64)[0]
     with torch.no_grad():
         return to_float64(model)(*to_float64(args), **to_float64(kwargs or {}))

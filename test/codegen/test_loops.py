@@ -12,7 +12,7 @@ from universal_cases import CASES
 import inferno
 from inferno.mlir import func, ir, new_context
 from inferno.runtime.build import build_from
-from inferno.runtime.cpu import CpuExecutable
+from inferno.runtime.cpu import Code, CpuExecutable
 from inferno.runtime.plan import read_plan
 from inferno.target import TARGETS
 from inferno.tools.check import compare, reference
@@ -246,7 +246,8 @@ def test_scalars_computed_from_buffers():
     program = build_from("linalg", text, TARGETS["cpu"])
     code = {name: kernel.llvm for name, kernel in program.kernels.items()}
     s, x = torch.tensor(0.5), torch.arange(32.0).reshape(8, 4)
-    scaled, filled, sums = CpuExecutable(read_plan(program.stages["gpu"]), code, [torch.float32] * 3).run([s, x])
+    plan = read_plan(program.stages["gpu"])
+    scaled, filled, sums = CpuExecutable(plan, Code(plan, code), [torch.float32] * 3).run([s, x])
     assert torch.equal(scaled, x * 1.5) and torch.equal(filled, torch.full((8,), 1.5)) and torch.equal(sums, x.sum(1) + 1.5)
 
 

@@ -67,7 +67,7 @@ def test_a_file_whose_sizes_vary_is_refused(capsys, tmp_path):
     path = tmp_path / "program.mlir"
     path.write_text("func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n  return %x : tensor<?xf32>\n}\n")
     assert main(["compile", str(path), "--target", "cpu"]) == 1
-    assert "PassError: outline-kernels: dynamic sizes" in capsys.readouterr().err
+    assert "outline-kernels: a tensor's sizes are no expressions of symbols" in capsys.readouterr().err
 
 
 def test_verbose_prints_the_passes_of_a_file(capsys, tmp_path):
@@ -91,7 +91,7 @@ def test_bad_files_are_input_errors(capsys, tmp_path, text, message):
     captured = capsys.readouterr()
     assert message in captured.err and "InputError" in captured.err and not captured.out
     assert main(["run", str(path)]) == 1
-    assert "`inferno compile` takes it" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments, code, message", [
@@ -99,7 +99,6 @@ def test_bad_files_are_input_errors(capsys, tmp_path, text, message):
     (["compile", "-c", MATMUL, "--target", "sm_99"], 2, "unknown target 'sm_99'"),
     (["compile", "-c", "x = ("], 1, "InputError: -c: not Python"),
     (["compile"], 1, "InputError: nothing to compile"),
-    (["run", "-c", "torch.lgamma(torch.randn(3))", "--target", "cpu"], 1, "UnsupportedOperation: aten.lgamma at <-c>:1"),
     (["bench", "nope"], 2, "the suites are matmul-relu"),
 ])
 def test_errors(capsys, arguments, code, message):

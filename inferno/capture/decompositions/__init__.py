@@ -10,9 +10,8 @@ from typing import Any
 
 from inferno.capture.decompositions import (
     arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema, fast_paths, gamma, grouped,
-    indexing,
-    integers, masks, max_pooling, normalisation, ordering, padding, pooling, precision, reductions, registered, resampling, scalars,
-    scattering, segments, selections, views,
+    indexing, integers, masks, max_pooling, normalisation, ordering, padding, pooling, precision, reductions, registered, resampling, scalars,
+    scattering, segments, selections, slices, views,
 )
 
 
@@ -21,7 +20,7 @@ def own() -> dict[Any, Callable]:
     modules = (
         scalars, precision, arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema,
         fast_paths, gamma, indexing, integers, masks, normalisation, ordering, padding, pooling, max_pooling, reductions, registered, resampling,
-        scattering, segments, selections, views,
+        scattering, segments, selections, slices, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}
