@@ -109,6 +109,7 @@ def run_model(name: str, way: str, device: str) -> dict[str, Any]:
     model = model.to(device)
     args, kwargs = torch.utils._pytree.tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, (args, kwargs))
     result: dict[str, Any] = {}
+    inferno.stats(reset=True)
     try:
         with torch.no_grad():
             eager, exact = model(*args, **kwargs), reference(model, args, kwargs)
