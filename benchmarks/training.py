@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from inferno.runtime.backend import inferno as backend
+from inferno.runtime.region.backend import inferno as backend
 
 F = nn.functional
 

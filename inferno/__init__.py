@@ -17,7 +17,7 @@ def __getattr__(name: str):
         from inferno.runtime.compile import compile
         return compile
     if name == "load":
-        from inferno.runtime.package_load import load
+        from inferno.runtime.package.load import load
         return load
     if name == "explain":
         from inferno.runtime.explain import explain

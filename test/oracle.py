@@ -11,7 +11,7 @@ from torch import Tensor
 
 from inferno.mlir import ExecutionEngine, func, ir, new_context, run_upstream, walk
 from inferno.passes.remove_asserts import remove_asserts
-from inferno.runtime.cpu import DTYPES
+from inferno.runtime.launch.cpu import DTYPES
 
 _BUFFERS = (
     "one-shot-bufferize{bufferize-function-boundaries allow-return-allocs-from-loops function-boundary-type-conversion=identity-layout-map},"

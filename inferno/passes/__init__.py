@@ -31,8 +31,8 @@ _PASSES = {
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
     # scheduled -> gpu
     "generate-kernels": "inferno.codegen.generate:generate_kernels",
-    "plan-launches": "inferno.runtime.plan_launches:plan_launches",
-    "plan-memory": "inferno.runtime.plan_memory:plan_memory",
+    "plan-launches": "inferno.runtime.plan.launches:plan_launches",
+    "plan-memory": "inferno.runtime.plan.memory:plan_memory",
     # llvm
     "await-kernels": "inferno.passes.await_kernels:await_kernels",
 }

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from inferno.capture import Captured, Signature
 from inferno.errors import InfernoError, NoLowering, PassError
-from inferno.runtime.cache import Cache, kernel_key, open_cache, program_key
-from inferno.runtime.kernel import Kernel, PassRecord
+from inferno.runtime.cache.cache import Cache, kernel_key, open_cache, program_key
+from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.program import STAGES, Program
-from inferno.runtime.workers import WorkerDied, pool
+from inferno.runtime.workers.pool import WorkerDied, pool
 from inferno.target import Target
 
 log = logging.getLogger(__name__)

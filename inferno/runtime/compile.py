@@ -14,16 +14,16 @@ from inferno.capture.refusal import refusals
 from inferno.errors import CaptureError, CompileError, InputError, ModelChanged, PassError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
-from inferno.runtime.cache import open_cache
+from inferno.runtime.cache.cache import open_cache
 from inferno.runtime.device import find_device, target_of
-from inferno.runtime.dynamo import DynamoModule
+from inferno.runtime.region.dynamo import DynamoModule
 from inferno.runtime.face import make_recipe
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.module import CompiledModule
-from inferno.runtime.piecewise import PiecewiseModule
-from inferno.runtime.recall import capture_key, recall, remember
-from inferno.runtime.region import build_region
-from inferno.runtime.workers import pool
+from inferno.runtime.region.piecewise import PiecewiseModule
+from inferno.runtime.cache.recall import capture_key, recall, remember
+from inferno.runtime.region.region import build_region
+from inferno.runtime.workers.pool import pool
 from inferno.target import find_target
 
 log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ def _compile(model: Any, args: tuple, kwargs: dict[str, Any], request: _Request)
         compiled = _compile_unchecked(model, args, kwargs, request)
     compiled.attach(model, make_recipe(args, kwargs, request.dynamic_shapes, asdict(request.options)))
     if request.options.check and isinstance(compiled, CompiledModule):  # graphs that Dynamo captures are checked one by one
-        from inferno.runtime.checking import check_first_call
+        from inferno.runtime.check.checking import check_first_call
 
         return check_first_call(compiled, model)
     return compiled

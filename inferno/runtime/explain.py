@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from inferno.errors import InputError
-from inferno.runtime.backend import CompiledGraph
+from inferno.runtime.region.backend import CompiledGraph
 from inferno.runtime.report import Report, report_of
 
 

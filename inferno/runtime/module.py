@@ -10,9 +10,9 @@ from inferno.errors import InputError, LaunchError
 from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.face import Face, rebind
-from inferno.runtime.finish import Finish
+from inferno.runtime.call.finish import Finish
 from inferno.runtime.program import Program
-from inferno.runtime.sizes import SizeCheck, expected_shape
+from inferno.runtime.call.sizes import SizeCheck, expected_shape
 from inferno.target import Target
 
 class CompiledModule(Face):
@@ -123,7 +123,7 @@ class CompiledModule(Face):
 
     def save(self, path: Any, ir: bool = True) -> None:
         """Write the program and its weights, as they are now, to one file that ``inferno.load`` reads; see ``package.save``."""
-        from inferno.runtime.package import save
+        from inferno.runtime.package.save import save
 
         save(self, path, ir)
 
@@ -149,16 +149,16 @@ def make_executable(
     if program.target.kind == "cpu":
         if device.type != "cpu":
             return None
-        from inferno.runtime.cpu import Code, CpuExecutable
-        from inferno.runtime.sized_cpu import SizedCpuExecutable
+        from inferno.runtime.launch.cpu import Code, CpuExecutable
+        from inferno.runtime.launch.sized_cpu import SizedCpuExecutable
 
         plan = program.launch_plan()
         code = Code(plan, {n: k.llvm for n, k in program.kernels.items()})
         return SizedCpuExecutable(plan, code, dtypes) if plan.symbols else CpuExecutable(plan, code, dtypes)
     if device.type != "cuda" or not runs(program.target, target_of(device)):
         return None
-    from inferno.runtime.executable import GpuExecutable
-    from inferno.runtime.sized_executable import SizedGpuExecutable
+    from inferno.runtime.launch.executable import GpuExecutable
+    from inferno.runtime.launch.sized_executable import SizedGpuExecutable
 
     binaries = {k.code: k.cubin or k.ptx.encode() for k in program.kernels.values() if k.ptx}
     plan = program.launch_plan()
@@ -173,11 +173,11 @@ def _fast_call(compiled: CompiledModule) -> Any:
     if compiled._executable is None:
         return None
     if compiled._check_sizes is not None:
-        from inferno.runtime.sized_call import make_sized_call as make
+        from inferno.runtime.call.sized import make_sized_call as make
     elif compiled.program.target.kind == "cpu":
-        from inferno.runtime.fast_cpu_call import make_fast_cpu_call as make
+        from inferno.runtime.call.cpu import make_fast_cpu_call as make
     else:
-        from inferno.runtime.fast_call import make_fast_call as make
+        from inferno.runtime.call.gpu import make_fast_call as make
     return make(
         compiled.program.signature, compiled._executable, compiled._constants, lambda *args: compiled._call(args, {}),
     )

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from inferno.capture.signature import Signature
 from inferno.errors import OptionError
-from inferno.runtime.kernel import Kernel, PassRecord
-from inferno.runtime.plan import Plan, read_plan
+from inferno.runtime.plan.kernel import Kernel, PassRecord
+from inferno.runtime.plan.plan import Plan, read_plan
 from inferno.target import Target
 
 STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")

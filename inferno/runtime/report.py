@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from inferno.runtime.plan import Launch, LibraryCall
+from inferno.runtime.plan.plan import Launch, LibraryCall
 from inferno.runtime.program import Program
 from inferno.symbolic import hint
 

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from inferno.runtime.report import human
-from inferno.runtime.store import Entry, Store, read_header
+from inferno.runtime.cache.store import Entry, Store, read_header
 from inferno.settings import settings
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from inferno.runtime.comparison import Comparison, compare
-from inferno.runtime.isolation import run_isolated
+from inferno.runtime.check.comparison import Comparison, compare
+from inferno.runtime.check.isolation import run_isolated
 
 _LARGE = 1 << 30  # bytes of parameters; a copy in float64 has four times as many in bfloat16
 

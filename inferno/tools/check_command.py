@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.table import Table
 
 from inferno.errors import CheckError, InputError, OptionError
-from inferno.runtime.checking import CallCheck, check_call, programs_of, trace
-from inferno.runtime.comparison import Comparison
-from inferno.runtime.trace import KernelCheck, Tracer
+from inferno.runtime.check.checking import CallCheck, check_call, programs_of, trace
+from inferno.runtime.check.comparison import Comparison
+from inferno.runtime.check.trace import KernelCheck, Tracer
 from inferno.tools.expression import Subject
 from inferno.tools.reproducer import write_reproducer
 

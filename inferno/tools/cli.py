@@ -126,7 +126,7 @@ def _compile_file(options: argparse.Namespace):
 
     from inferno.runtime.build import build_from
     from inferno.runtime.device import target_of
-    from inferno.runtime.workers import pool
+    from inferno.runtime.workers.pool import pool
 
     target = find_target(options.target) if options.target else target_of(torch.device(_device(None)))
     try:

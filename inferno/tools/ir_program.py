@@ -10,14 +10,14 @@ from torch import Tensor
 
 from inferno.errors import InputError, LaunchError
 from inferno.runtime.build import build_from
-from inferno.runtime.comparison import Comparison, compare
+from inferno.runtime.check.comparison import Comparison, compare
 from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.module import constants_of, make_executable
-from inferno.runtime.plan import Buffer
+from inferno.runtime.plan.plan import Buffer
 from inferno.runtime.program import Program
-from inferno.runtime.trace import evaluate
-from inferno.runtime.workers import pool
+from inferno.runtime.check.trace import evaluate
+from inferno.runtime.workers.pool import pool
 from inferno.target import find_target
 
 # Integers may be indices: they stay below the smallest size that there is, and this.

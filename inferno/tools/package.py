@@ -17,7 +17,7 @@ def names_package(options: argparse.Namespace) -> bool:
 
 
 def _load(options: argparse.Namespace, device: str | None):
-    from inferno.runtime.package_load import load
+    from inferno.runtime.package.load import load
 
     if options.target:
         raise InputError(f"{options.expr} is compiled already; --target is for what is still to be compiled")

@@ -4,7 +4,7 @@ implements, which runs and compares the two."""
 import re
 from pathlib import Path
 
-from inferno.runtime.workers import pool
+from inferno.runtime.workers.pool import pool
 
 _CHECK = '''
 
@@ -17,7 +17,7 @@ def inputs(seed: int = 0) -> list[Tensor]:
 
 def check() -> bool:
     """Compile the IR beside this file, and hold its results against main's and against main's in float64."""
-    from inferno.runtime.comparison import compare
+    from inferno.runtime.check.comparison import compare
     from inferno.tools.ir_program import IrProgram
 
     given = inputs()
@@ -40,7 +40,7 @@ if __name__ == "__main__":
 
 def write_reproducer(text: str, kernel: str, source: tuple[str, ...], folder: Path) -> tuple[Path, Path]:
     """Write ``<kernel>.mlir`` and ``<kernel>.py`` to ``folder``; ``text`` is the kernel as a program of its own at the ``scheduled``
-    stage (see ``inferno.runtime.calls``), ``source`` the operations of the model that it was made of.  The files' paths."""
+    stage (see ``inferno.runtime.check.calls``), ``source`` the operations of the model that it was made of.  The files' paths."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = re.sub(r"[^\w.-]", "_", kernel)
     ir, python = folder / f"{stem}.mlir", folder / f"{stem}.py"

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from inferno.mlir import arith, ir
-from inferno.runtime.plan import Buffer, Launch, Plan, Scalar, at_sizes
-from inferno.runtime.sizes import size_reader
+from inferno.runtime.plan.plan import Buffer, Launch, Plan, Scalar, at_sizes
+from inferno.runtime.call.sizes import size_reader
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _INTEGERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}

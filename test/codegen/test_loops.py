@@ -12,8 +12,8 @@ from universal_cases import CASES
 import inferno
 from inferno.mlir import func, ir, new_context
 from inferno.runtime.build import build_from
-from inferno.runtime.cpu import Code, CpuExecutable
-from inferno.runtime.plan import read_plan
+from inferno.runtime.launch.cpu import Code, CpuExecutable
+from inferno.runtime.plan.plan import read_plan
 from inferno.target import TARGETS
 from inferno.tools.check import compare, reference
 

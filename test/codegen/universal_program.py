@@ -10,11 +10,11 @@ from inferno.codegen.generate import generate_kernels
 from inferno.mlir import ir, new_context, walk
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
-from inferno.runtime import jobs
-from inferno.runtime.finish import Finish
+from inferno.runtime.workers import jobs
+from inferno.runtime.call.finish import Finish
 from inferno.runtime.module import CompiledModule, _tensor
 from inferno.runtime.program import Program
-from inferno.runtime.plan import read_plan
+from inferno.runtime.plan.plan import read_plan
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.universal import Universal

@@ -81,7 +81,7 @@ def backend(device: str) -> Callable:
 def judge_kernels(program: Program, compile_: Callable, device: str) -> Verdict:
     """Every kernel of the program against the PyTorch program that it implements."""
     from fuzz.verdict import copies
-    from inferno.runtime.checking import check_kernels
+    from inferno.runtime.check.checking import check_kernels
 
     inputs = program.make_inputs()
     compiled = compile_(program.function(), copies(inputs, device))

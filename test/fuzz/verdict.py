@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from fuzz.programs import DTYPES, FLOATS, Program
-from inferno.runtime.isolation import Isolated
-from inferno.runtime.perturbation import FLOAT64_TO_FLOAT32, Perturbed
+from inferno.runtime.check.isolation import Isolated
+from inferno.runtime.check.perturbation import FLOAT64_TO_FLOAT32, Perturbed
 
 DRAWS = 24
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import inferno
-from inferno.runtime.backend import inferno as backend  # by function: a checkout need not be installed
+from inferno.runtime.region.backend import inferno as backend  # by function: a checkout need not be installed
 
 F = nn.functional
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import inferno
-from inferno.runtime import workers
+from inferno.runtime.workers import pool as workers
 
 
 class Block(torch.nn.Module):

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import inferno
-from inferno.runtime import chunks
+from inferno.runtime.launch import chunks
 
 
 class Net(nn.Module):

@@ -12,7 +12,7 @@ from torch import nn
 
 import inferno
 from inferno.errors import InputError, LaunchError, PackageError
-from inferno.runtime.package import PROGRAM, digest
+from inferno.runtime.package.save import PROGRAM, digest
 
 
 class Counter(nn.Module):

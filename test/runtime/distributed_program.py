@@ -25,7 +25,7 @@ class Block(nn.Module):
 
 def work(rank: int, world: int, port: int, kind: str) -> None:
     import inferno
-    from inferno.runtime.backend import inferno as backend
+    from inferno.runtime.region.backend import inferno as backend
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 

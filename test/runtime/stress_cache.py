@@ -76,7 +76,7 @@ def start(number: int, target: str | None) -> int:
         traceback.print_exc()
     finally:
         sys.stderr.flush()
-        from inferno.runtime import workers
+        from inferno.runtime.workers import pool as workers
 
         if workers._pool is not None:
             workers._pool.close()
@@ -90,7 +90,7 @@ def wait(child: int) -> int:
 
 def check_entries(folder: Path) -> tuple[int, int]:
     """(entries, damaged ones)."""
-    from inferno.runtime.store import Damaged, Store, unpack
+    from inferno.runtime.cache.store import Damaged, Store, unpack
 
     found, damaged = Store(folder, 1 << 40).entries(), 0
     for entry in found:

@@ -12,11 +12,13 @@ import torch
 import inferno
 from inferno.capture import capture
 from inferno.errors import CompileError, UnsupportedOperation
-from inferno.runtime import cache, recall, workers
+from inferno.runtime.cache import cache
+from inferno.runtime.cache import recall
+from inferno.runtime.workers import pool as workers
 from inferno.runtime.build import build_program, build_text
-from inferno.runtime.kernel import Kernel
-from inferno.runtime.store import Store
-from inferno.runtime.versions import versions
+from inferno.runtime.plan.kernel import Kernel
+from inferno.runtime.cache.store import Store
+from inferno.runtime.cache.versions import versions
 from inferno.target import find_target
 from inferno.targets.resources import Resources
 
@@ -279,7 +281,7 @@ def test_graphs_with_custom_operations_are_not_recalled(cache_folder):
 
 SECOND = """
 import sys, torch, inferno
-from inferno.runtime import workers
+from inferno.runtime.workers import pool as workers
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval()
 x = torch.randn(4, 8)

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import inferno
-from inferno.runtime.checking import check_call, check_first_call, check_kernels
-from inferno.runtime.isolation import run_isolated
+from inferno.runtime.check.checking import check_call, check_first_call, check_kernels
+from inferno.runtime.check.isolation import run_isolated
 from inferno.runtime.module import CompiledModule
 
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from fake_driver import FakeDriver
 
-from inferno.runtime import chunks
-from inferno.runtime.chunks import cut, run_chunks
-from inferno.runtime.host import ARGUMENTS, ERROR
-from inferno.runtime.interpreter import interpreter
-from inferno.runtime.plan import Buffer, Launch, Output, Plan
+from inferno.runtime.launch import chunks
+from inferno.runtime.launch.chunks import cut, run_chunks
+from inferno.runtime.launch.host import ARGUMENTS, ERROR
+from inferno.runtime.launch.interpreter import interpreter
+from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan
 
 MB = 1 << 20
 
@@ -121,7 +121,7 @@ def test_nothing_runs_behind_a_failure(monkeypatch):
 
 def test_regions_give_their_tensors_away(monkeypatch):
     """Segments that take are called with a list that alone holds what is not needed later."""
-    from inferno.runtime import segment
+    from inferno.runtime.region import segment
 
     before, left = segment.Segment.__init__, []
 

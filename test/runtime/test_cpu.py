@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 import inferno
-from inferno.runtime.cpu import BYTES_PER_THREAD
-from inferno.runtime.library import convolution, matmul
-from inferno.runtime.native import openmp_library
+from inferno.runtime.launch.cpu import BYTES_PER_THREAD
+from inferno.runtime.launch.library import convolution, matmul
+from inferno.runtime.launch.native import openmp_library
 
 
 @pytest.fixture

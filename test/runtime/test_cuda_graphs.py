@@ -7,10 +7,10 @@ import threading
 import pytest
 from fake_driver import FakeDriver
 
-from inferno.runtime.cuda_graphs import GraphLauncher, Node
-from inferno.runtime.host import ARGUMENTS, ERROR, STREAM, WORKSPACE
-from inferno.runtime.interpreter import interpreter
-from inferno.runtime.plan import Buffer, Launch, Output, Plan, TensorMap
+from inferno.runtime.launch.cuda_graphs import GraphLauncher, Node
+from inferno.runtime.launch.host import ARGUMENTS, ERROR, STREAM, WORKSPACE
+from inferno.runtime.launch.interpreter import interpreter
+from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan, TensorMap
 
 ARGUMENT, OTHER, SCRATCH, RESULT = (
     Buffer("argument", 0, (64, 64), "bf16"), Buffer("argument", 1, (8,), "f32"), Buffer("workspace", 512, (64,), "f32"),
@@ -47,7 +47,7 @@ class FakeGraphs:
             return self._next
 
     def encode(self, *arguments):
-        from inferno.runtime.parameters import ENCODE
+        from inferno.runtime.launch.parameters import ENCODE
 
         return 1 if "encode" in self.refuses else ENCODE(self._driver.encode)(*arguments)
 

@@ -101,7 +101,7 @@ def test_memory_is_that_of_the_sizes():
 def test_the_plan_is_plain_data():
     import json
 
-    from inferno.runtime.plan_data import check_plan, plan_from_dict
+    from inferno.runtime.plan.data import check_plan, plan_from_dict
 
     for name in ("linear", "attention", "multiples"):
         plan = compiled(name)[0].program.launch_plan()
@@ -111,13 +111,13 @@ def test_the_plan_is_plain_data():
 
 
 def _bytes(plan, batch: int, length: int) -> int:
-    from inferno.runtime.plan import at_sizes
+    from inferno.runtime.plan.plan import at_sizes
 
     return at_sizes(plan, {"s0": batch, "s1": length}).workspace_bytes
 
 
 def _temporaries(plan, batch: int, length: int) -> list[int]:
-    from inferno.runtime.plan import Buffer, Launch, at_sizes
+    from inferno.runtime.plan.plan import Buffer, Launch, at_sizes
 
     made = at_sizes(plan, {"s0": batch, "s1": length})
     written = {}

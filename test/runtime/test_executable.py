@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from inferno.errors import CompileError, LaunchError
-from inferno.runtime import chunks, executable
-from inferno.runtime.plan import Buffer, Launch, LibraryCall, Output, Plan
+from inferno.runtime.launch import chunks
+from inferno.runtime.launch import executable
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, Plan
 
 N = 64
 A, B = Buffer("argument", 0, (N,), "f32"), Buffer("argument", 1, (N,), "f32")

@@ -5,8 +5,8 @@ import ctypes
 import pytest
 
 from inferno.mlir import ExecutionEngine, ir, new_context
-from inferno.runtime.host import ARGUMENTS, ERROR, STEP, STREAM, WORKSPACE, host_program
-from inferno.runtime.plan import Buffer, Launch, Output, Plan, TensorMap
+from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, STREAM, WORKSPACE, host_program
+from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan, TensorMap
 
 
 class Config(ctypes.Structure):

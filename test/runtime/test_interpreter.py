@@ -9,9 +9,9 @@ from fake_driver import FakeDriver
 
 from inferno.errors import PlanError
 from inferno.mlir import ExecutionEngine, ir, new_context
-from inferno.runtime.host import ARGUMENTS, ERROR, STEP, STREAM, WORKSPACE, host_program
-from inferno.runtime.interpreter import interpreter, sized_interpreter
-from inferno.runtime.plan import Buffer, Launch, Output, Plan, Scalar, TensorMap
+from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, STREAM, WORKSPACE, host_program
+from inferno.runtime.launch.interpreter import interpreter, sized_interpreter
+from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan, Scalar, TensorMap
 from inferno.symbolic import Symbol, ceildiv, size_of
 
 ARGUMENT, OTHER, SCRATCH, RESULT = (

@@ -20,9 +20,9 @@ from torch import nn
 import inferno
 from inferno.errors import InputError, LaunchError, OptionError, PackageError
 from inferno.runtime.module import CompiledModule
-from inferno.runtime.package import PROGRAM, digest
-from inferno.runtime.plan import Buffer
-from inferno.runtime.tree_data import Record
+from inferno.runtime.package.save import PROGRAM, digest
+from inferno.runtime.plan.plan import Buffer
+from inferno.runtime.package.tree_data import Record
 
 Pair = collections.namedtuple("Pair", "first second")
 
@@ -185,7 +185,7 @@ def hook(event, arguments):
 sys.addaudithook(hook)
 loaded = inferno.load(sys.argv[1], device="cpu")
 assert "inferno.launch" in loaded.ir("gpu") and "sm_90a" in str(loaded.explain())
-import inferno.runtime.executable, inferno.runtime.fast_call, inferno.runtime.interpreter
+import inferno.runtime.launch.executable, inferno.runtime.call.gpu, inferno.runtime.launch.interpreter
 try:
     loaded(torch.zeros(3))
 except inferno.LaunchError:
@@ -321,7 +321,7 @@ def test_another_gpu_is_refused(package, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "NVIDIA A100")
-    monkeypatch.setattr("inferno.runtime.package_load.target_of", lambda device: TARGETS["sm_80"])
+    monkeypatch.setattr("inferno.runtime.package.load.target_of", lambda device: TARGETS["sm_80"])
     with pytest.raises(PackageError, match=r"it was compiled for sm_90a, and cuda:0 \(NVIDIA A100\) is sm_80; compile the model for this one"):
         inferno.load(package)
 
@@ -392,7 +392,7 @@ def test_numbers_and_names_that_do_not_fit_are_refused(package, tmp_path, path, 
 
 
 def test_arithmetic_is_a_guard():
-    from inferno.runtime.signature_data import check_guard
+    from inferno.runtime.package.signature_data import check_guard
 
     for text in ("s0 == s1", "s0 % 8 == 0 and not s1 > 2 * s0 - 3", "max(s0, 4) // 2 != -1"):
         assert check_guard(text) == text

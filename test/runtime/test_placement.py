@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from inferno.runtime.placement import Lifetime, most_alive, place
+from inferno.runtime.plan.placement import Lifetime, most_alive, place
 
 
 def check(buffers):

@@ -6,9 +6,9 @@ import json
 import pytest
 
 from inferno.errors import PlanError
-from inferno.runtime.plan import Buffer, Launch, LibraryCall, Output, Plan, TensorMap
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, Plan, TensorMap
 from inferno.runtime.plain_data import reader, to_data
-from inferno.runtime.plan_data import check_plan, plan_from_dict
+from inferno.runtime.plan.data import check_plan, plan_from_dict
 from inferno.symbolic import Size, Symbol, floordiv, maximum, size_of
 
 ARGUMENT, SCRATCH, RESULT = (
@@ -34,7 +34,7 @@ def test_real_plans_survive_json_and_the_checks():
     net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.LayerNorm(128), torch.nn.Linear(128, 32))
     for target in ("sm_90a", "cpu"):
         compiled = inferno.compile(net, (torch.randn(64, 64),), target=target)
-        from inferno.runtime.plan import read_plan
+        from inferno.runtime.plan.plan import read_plan
 
         plan = read_plan(compiled.program.stages["gpu"])
         assert len(plan.steps) > 1 and plan_from_dict(json.loads(json.dumps(plan.as_dict()))) == plan

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from inferno.runtime import progress
-from inferno.runtime.progress import Bar
+from inferno.runtime.workers import progress
+from inferno.runtime.workers.progress import Bar
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from inferno.mlir import ExecutionEngine, ir, new_context
-from inferno.runtime.host import ARGUMENTS, STREAM, WORKSPACE, host_program
-from inferno.runtime.plan import Buffer, Launch, Output, Plan, Scalar, TensorMap, at_sizes
+from inferno.runtime.launch.host import ARGUMENTS, STREAM, WORKSPACE, host_program
+from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan, Scalar, TensorMap, at_sizes
 from inferno.symbolic import Symbol, ceildiv, maximum, minimum, size_of
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from inferno.runtime.store import Damaged, Store, pack, read_header, unpack
+from inferno.runtime.cache.store import Damaged, Store, pack, read_header, unpack
 
 KEY, OTHER = "0a" * 20, "0b" * 20
 PARTS = {"text": b"a long text " * 100, "code": bytes(range(256)), "nothing": b""}

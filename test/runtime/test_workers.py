@@ -5,8 +5,8 @@ import time
 import pytest
 
 from inferno.errors import CompileError, PassError
-from inferno.runtime import workers
-from inferno.runtime.workers import Pool, WorkerDied
+from inferno.runtime.workers import pool as workers
+from inferno.runtime.workers.pool import Pool, WorkerDied
 
 MODULE = "func.func @main(%a: i32) -> i32 { %c = arith.constant 0 : i32 %r = arith.addi %a, %c : i32 return %r : i32 }"
 

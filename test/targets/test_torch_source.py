@@ -6,7 +6,7 @@ from oracle import run_module
 from universal_cases import CASES
 
 from inferno.capture import capture
-from inferno.runtime import jobs
+from inferno.runtime.workers import jobs
 from inferno.runtime.elements import DTYPES
 from inferno.targets.torch_source import to_torch
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from inferno.runtime.store import Store
+from inferno.runtime.cache.store import Store
 from inferno.tools.cli import main
 
 

@@ -1,0 +1,64 @@
+"""A Python function made for one program's calls: the checks and the launch of ``CompiledModule.__call__``, unrolled.
+
+A small kernel runs in 2 us, and a loop over the arguments with its tuples and lists costs more than that.
+"""
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable
+
+import torch
+
+from inferno.capture import Signature
+from inferno.runtime.call.text import CallText, begin_call
+from inferno.runtime.launch.executable import GpuExecutable
+from inferno.runtime.launch.host import ERROR
+
+
+def make_fast_call(signature: Signature, executable: GpuExecutable, constants: list[torch.Tensor], slow: Callable) -> Callable | None:
+    """The function ``call(*inputs)``, or None for a program that is called in another way (see ``begin_call``)."""
+    text = begin_call(signature, slow, executable.all_results_are_new, "{}.device == device", ["current() == index"])
+    if text is None:
+        return None
+    results = add_native_call(text, executable, constants)
+    text.lines.append(f"    return {results[0]}" if signature.single_output else f"    return build(({', '.join(results)},))")
+    return text.compile()
+
+
+def add_native_call(text: CallText, executable: GpuExecutable, constants: list[torch.Tensor]) -> list[str]:
+    """Add the lines that make the results and launch the kernels; the names of the results."""
+    lines, scope, addresses = text.lines, text.scope, text.addresses
+    scope.update({
+        "empty_like": torch.empty_like, "empty": torch.empty, "uint8": torch.uint8, "stream": torch._C._cuda_getCurrentRawStream,
+        "current": torch._C._cuda_getDevice, "index": executable.index, "device": executable.device, "fail": executable.fail,
+        "native": executable.native, "local": threading.local(), "size": executable.workspace_bytes, "addressof": ctypes.addressof,
+    })
+    for i, tensor in enumerate(constants):
+        scope[f"c{i}"] = tensor.data_ptr()
+    scope["constants"] = constants  # kept alive
+    results = [f"y{i}" for i in range(len(executable.templates))]
+    for i, template in enumerate(executable.templates):
+        scope[f"like{i}"] = template
+        lines.append(f"    y{i} = empty_like(like{i})")
+    if executable.workspace_bytes:
+        lines.append("    workspace = empty(size, dtype=uint8, device=device)")
+    words = [
+        "base + 8", "base", "0", "0", "stream(index)", "workspace.data_ptr()" if executable.workspace_bytes else "0", *addresses,
+        *(f"c{i}" for i in range(len(constants))), *(f"{y}.data_ptr()" for y in results),
+    ]
+    layout = struct.Struct(f"{len(words)}q")
+    scope["pack"], scope["Words"] = layout.pack_into, ctypes.c_int64 * len(words)
+    lines += [
+        "    try:",
+        "        state, base = local.state",
+        "    except AttributeError:",
+        "        state = Words()",
+        "        local.state = state, addressof(state)",
+        "        base = addressof(state)",
+        f"    pack(state, 0, {', '.join(words)})",
+        "    native(base)",
+        f"    if state[{ERROR}]:",
+        "        fail(state)",
+    ]
+    return results

@@ -1,0 +1,25 @@
+"""A Python function made for the calls of one program whose sizes vary: the checks of ``CompiledModule.__call__``, unrolled."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from inferno.capture import Signature
+from inferno.runtime.call.text import begin_call
+
+
+def make_sized_call(signature: Signature, executable: Any, constants: list[torch.Tensor], slow: Callable) -> Callable | None:
+    """The function ``call(*inputs)``, or None for a program that is called in another way (see ``begin_call``).
+
+    ``executable`` is a SizedCpuExecutable or a SizedGpuExecutable.
+    """
+    on_gpu = hasattr(executable, "device")
+    text = begin_call(signature, slow, executable.all_results_are_new, "{}.device == device" if on_gpu else "{}.is_cpu")
+    if text is None:
+        return None
+    tensors = ", ".join([*text.values, *(f"constants[{i}]" for i in range(len(constants)))])
+    text.scope.update({"run": executable.run_at, "constants": constants, "device": getattr(executable, "device", None)})
+    text.lines.append(f"    results = run(({''.join(name + ', ' for name in executable.names)}), [{tensors}])")
+    text.lines.append(f"    return {'results[0]' if signature.single_output else 'build(results)'}")
+    return text.compile()

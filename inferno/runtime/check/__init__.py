@@ -1,0 +1,1 @@
+"""Is a result right, and if not, where does it go wrong?"""

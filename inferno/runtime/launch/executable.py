@@ -1,0 +1,156 @@
+"""Run a plan on a GPU: one native call launches all of its kernels on the caller's stream."""
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from inferno.errors import CompileError, LaunchError
+from inferno.runtime.launch import driver
+from inferno.runtime.launch.chunks import cut, run_chunks
+from inferno.runtime.launch.cuda_graphs import graphs
+from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
+from inferno.runtime.launch.interpreter import interpreter
+from inferno.runtime.plan.plan import Launch, Plan
+
+
+class GpuExecutable:
+    """A plan with its kernels loaded on one device.  Never synchronises; safe from several threads; can be captured in a
+    CUDA graph.  Results and workspace come from torch's caching allocator."""
+
+    def __init__(
+        self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype], early: bool, interpret: bool = False,
+        cuda_graphs: bool = False, takes: bool = False,
+    ) -> None:
+        """``binaries``: cubin or PTX by kernel (gpu.module) name; ``dtypes``: of the outputs; ``early``: as ``host_program`` has it;
+        ``interpret``: the plan is walked in Python, which needs no compiler and takes 0.7 us a launch longer; ``cuda_graphs``: see
+        ``cuda_graphs.py``; ``takes``: a plan of many bytes is for ``run_taking``."""
+        if any(not isinstance(s, Launch) for s in plan.steps):
+            raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
+        self._plan = plan
+        self._dtypes = tuple(dtypes)
+        self.workspace_bytes = plan.workspace_bytes
+        self.index = torch.cuda.current_device() if device.index is None else device.index
+        self.device = torch.device("cuda", self.index)
+        count = len(plan.arguments)
+        self._fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
+        # A fresh result is made like a template, one element expanded: half the time of a call that names shape, type and device.
+        self.templates = [
+            torch.empty((), dtype=dtypes[i], device=self.device).expand(plan.outputs[i].shape) for i in self._fresh
+        ]
+        self._result_words = words = {i: ARGUMENTS + count + n for n, i in enumerate(self._fresh)}
+        self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self._fresh))
+        self.all_results_are_new = [o.result for o in plan.outputs] == self._fresh
+        with torch.cuda.device(self.device):
+            torch.cuda.current_stream().synchronize()  # makes torch's context current
+            self._modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
+            functions = [self._function(s) for s in plan.steps]
+        entry = driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")
+        self._engines: list = []
+
+        def make(begin: int, end: int) -> Callable[[int], None]:
+            part = replace(plan, steps=plan.steps[begin:end])
+            if interpret:
+                return interpreter(part, functions[begin:end], *entry, words, early)
+            return self._compile(host_program(part, functions[begin:end], *entry, words, early))
+
+        self._chunks = cut(plan) if takes and not cuda_graphs else []
+        self._natives = [make(c.begin, c.end) for c in self._chunks] if len(self._chunks) > 1 else []
+        self.native = self._run_natives if self._natives else make(0, len(functions))
+        if cuda_graphs:
+            self.native = graphs(plan, functions, words, early, self.native)
+
+    @property
+    def takes(self) -> bool:
+        """Whether the plan is one of many bytes, which ``run_taking`` runs with less memory."""
+        return bool(self._natives)
+
+    def _run_natives(self, base: int) -> None:
+        """All chunks, on a state that has all results."""
+        state = self._words.from_address(base)
+        for chunk, native in zip(self._chunks, self._natives):
+            native(base)
+            if self._failed(state, chunk.begin):
+                return
+
+    @staticmethod
+    def _failed(state: ctypes.Array, begin: int) -> bool:
+        if state[ERROR]:
+            state[STEP] += begin  # a chunk counts from its own first step
+        return state[ERROR] != 0
+
+    def _compile(self, text: str) -> Callable[[int], None]:
+        from inferno.mlir import ExecutionEngine, ir, new_context  # which a package does without
+
+        with new_context(), ir.Location.unknown():
+            engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
+            engine.initialize()
+        self._engines.append(engine)
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("run"))
+
+    def _function(self, step: Launch) -> int:
+        module, name = step.kernel.split("::")
+        return driver.function(self._modules[module], name, step.shared)
+
+    def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs for these arguments, which must be on the device, contiguous and 16-byte aligned."""
+        if torch._C._cuda_getDevice() != self.index:
+            with torch.cuda.device(self.device):
+                return self._run(arguments)
+        return self._run(arguments)
+
+    def _run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        fresh = [torch.empty_like(template) for template in self.templates]
+        size = self.workspace_bytes
+        workspace = torch.empty(size, dtype=torch.uint8, device=self.device) if size else None
+        state = self._words(
+            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr() if size else 0,
+            *[t.data_ptr() for t in arguments], *[t.data_ptr() for t in fresh],
+        )
+        # The engine's entry wants a pointer to a pointer to the argument: the first two words are those.
+        base = ctypes.addressof(state)
+        state[0], state[1] = base + 8, base
+        self.native(base)
+        if state[ERROR]:
+            self.fail(state)
+        return fresh if self.all_results_are_new else self._outputs(arguments, dict(zip(self._fresh, fresh)))
+
+    def run_taking(self, arguments: list[Tensor]) -> list[Tensor]:
+        """As ``run``; takes the arguments out of the list as soon as no kernel needs them, and makes results when the first does."""
+        if torch._C._cuda_getDevice() != self.index:
+            with torch.cuda.device(self.device):
+                return self._run_taking(arguments)
+        return self._run_taking(arguments)
+
+    def _run_taking(self, arguments: list[Tensor]) -> list[Tensor]:
+        size = self.workspace_bytes
+        workspace = torch.empty(size, dtype=torch.uint8, device=self.device) if size else None
+        state = self._words(
+            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr() if size else 0,
+            *[t.data_ptr() for t in arguments],
+        )
+        base = ctypes.addressof(state)
+        state[0], state[1] = base + 8, base
+        owned: dict[int, Tensor] = {}
+
+        def make(index: int) -> None:
+            owned[index] = torch.empty_like(self.templates[self._fresh.index(index)])
+            state[self._result_words[index]] = owned[index].data_ptr()
+
+        run_chunks(self._chunks, self._natives, base, make, functools.partial(self._failed, state), arguments)
+        if state[ERROR]:
+            self.fail(state)
+        return [owned[i] for i in self._fresh] if self.all_results_are_new else self._outputs(arguments, owned)
+
+    def _outputs(self, arguments: Sequence[Tensor], owned: dict[int, Tensor]) -> list[Tensor]:
+        # The plan knows bits, not types: what is int8 for one output may be uint8 for another, or for the argument.
+        given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self._plan.outputs]
+        return [t.view(o.shape).view(dtype) for t, o, dtype in zip(given, self._plan.outputs, self._dtypes)]
+
+    def fail(self, state: ctypes.Array) -> None:
+        """Raise the LaunchError that the native code left in ``state``."""
+        step = self._plan.steps[state[STEP]]
+        raise LaunchError(f"launching {step.kernel}: {driver.describe(state[ERROR])}")

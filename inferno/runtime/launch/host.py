@@ -1,0 +1,255 @@
+"""A launch plan as native code: one function that launches every kernel of the plan.
+
+The function's text is the LLVM dialect, straight-line, compiled by MLIR's execution engine in 1 ms a launch.  Its one
+argument points to 64-bit words: [unused, own address, error, step, stream, workspace, arguments..., results..., symbols...].  The
+first call of the driver that fails leaves its code and the step's number there, and nothing after it is launched.
+The parameters of kernels, tensor maps too, are on the caller's stack, so that any number of threads can be in it.
+"""
+
+from collections.abc import Sequence
+
+from inferno.runtime.plan.plan import Buffer, Launch, Plan, Scalar, TensorMap
+from inferno.symbolic import Int, build
+
+ERROR, STEP, STREAM, WORKSPACE, ARGUMENTS = 2, 3, 4, 5, 6
+
+# Values of the driver's enumerations, from cuda.h.
+ELEMENTS = {"i8": 0, "ui8": 0, "ui16": 1, "ui32": 2, "i32": 3, "ui64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9, "f32_ftz": 10, "tf32": 11}
+SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
+
+# CUlaunchConfig, and CUlaunchAttribute as 64-bit words: its kind, and the value from the second one on.
+_CONFIG = ("gx", "gy", "gz", "bx", "by", "bz", "shared", "stream", "attribute", "attributes")
+_CONFIG_TYPES = ("i32",) * 7 + ("!llvm.ptr",) * 2 + ("i32",)
+EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+_DECLARATIONS = """
+  llvm.func internal @launch(%function: i64, %gx: i32, %gy: i32, %gz: i32, %bx: i32, %by: i32, %bz: i32, %shared: i32, %state: !llvm.ptr, %parameters: !llvm.ptr, %step: i64) {{
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %one = llvm.mlir.constant(1 : i32) : i32
+    %null = llvm.mlir.zero : !llvm.ptr
+    %attribute = llvm.alloca %one x !llvm.array<9 x i64> {{alignment = 8 : i64}} : (i32) -> !llvm.ptr
+    %config = llvm.alloca %one x {config} {{alignment = 8 : i64}} : (i32) -> !llvm.ptr
+    %e = llvm.getelementptr %state[{error}] : (!llvm.ptr) -> !llvm.ptr, i64
+    %old = llvm.load %e : !llvm.ptr -> i64
+    %zero64 = llvm.mlir.constant(0 : i64) : i64
+    %bad = llvm.icmp "ne" %old, %zero64 : i64
+    %no_x = llvm.icmp "eq" %gx, %zero : i32
+    %no_y = llvm.icmp "eq" %gy, %zero : i32
+    %no_z = llvm.icmp "eq" %gz, %zero : i32
+    %no_xy = llvm.or %no_x, %no_y : i1
+    %empty = llvm.or %no_xy, %no_z : i1
+    %skip = llvm.or %bad, %empty : i1
+    llvm.cond_br %skip, ^out, ^go
+  ^go:
+    %s = llvm.getelementptr %state[{stream}] : (!llvm.ptr) -> !llvm.ptr, i64
+    %stream = llvm.load %s : !llvm.ptr -> !llvm.ptr
+    %f = llvm.inttoptr %function : i64 to !llvm.ptr
+    %target = llvm.mlir.constant({launch} : i64) : i64
+    %driver = llvm.inttoptr %target : i64 to !llvm.ptr
+    %kind = llvm.mlir.constant({early} : i64) : i64
+    %one64 = llvm.mlir.constant(1 : i64) : i64
+    %allowed = llvm.getelementptr %attribute[1] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %kind, %attribute : i64, !llvm.ptr
+    llvm.store %one64, %allowed : i64, !llvm.ptr
+    %attributes = llvm.mlir.constant({attributes} : i32) : i32
+{fields}
+    %code = llvm.call %driver(%config, %f, %parameters, %null) : !llvm.ptr, (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+    %failed = llvm.icmp "ne" %code, %zero : i32
+    llvm.cond_br %failed, ^fail, ^out
+  ^fail:
+    %wide = llvm.sext %code : i32 to i64
+    llvm.store %wide, %e : i64, !llvm.ptr
+    %p = llvm.getelementptr %state[{step}] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %step, %p : i64, !llvm.ptr
+    llvm.br ^out
+  ^out:
+    llvm.return
+  }}
+  llvm.func internal @encode(%map: !llvm.ptr, %element: i32, %rank: i32, %address: !llvm.ptr, %table: !llvm.ptr, %swizzle: i32, %l2: i32, %state: !llvm.ptr, %step: i64) {{
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    %strides = llvm.getelementptr %table[5] : (!llvm.ptr) -> !llvm.ptr, i64
+    %box = llvm.getelementptr %table[10] : (!llvm.ptr) -> !llvm.ptr, i64
+    %ones = llvm.getelementptr %table[13] : (!llvm.ptr) -> !llvm.ptr, i64
+    %nowhere = llvm.mlir.zero : !llvm.ptr
+    %empty = llvm.icmp "eq" %address, %nowhere : !llvm.ptr
+    llvm.cond_br %empty, ^out, ^go
+  ^go:
+    %target = llvm.mlir.constant({encode} : i64) : i64
+    %driver = llvm.inttoptr %target : i64 to !llvm.ptr
+    %code = llvm.call %driver(%map, %element, %rank, %address, %table, %strides, %box, %ones, %zero, %swizzle, %l2, %zero) : !llvm.ptr, (!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i32, i32, i32) -> i32
+    %failed = llvm.icmp "ne" %code, %zero : i32
+    llvm.cond_br %failed, ^fail, ^out
+  ^fail:
+    %wide = llvm.sext %code : i32 to i64
+    %e = llvm.getelementptr %state[{error}] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %wide, %e : i64, !llvm.ptr
+    %p = llvm.getelementptr %state[{step}] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %step, %p : i64, !llvm.ptr
+    llvm.br ^out
+  ^out:
+    llvm.return
+  }}
+"""
+
+
+def host_program(
+    plan: Plan, functions: Sequence[int], launch: int, encode: int, result_words: dict[int, int], early: bool,
+) -> str:
+    """The text of a module with ``@run``.
+
+    ``functions`` are the kernels' handles, one for each step; ``launch`` and ``encode`` the addresses of cuLaunchKernelEx and
+    cuTensorMapEncodeTiled; ``result_words`` gives the word of each fresh result's address.  ``early``: kernels wait for those
+    before them themselves (``await-kernels``).  The values of the plan's symbols are behind the last result.
+    """
+    first = 1 + max([ARGUMENTS + len(plan.arguments) - 1, *result_words.values()])
+    writer = _Writer(result_words, {s.name: first + i for i, s in enumerate(plan.symbols)})
+    for number, (step, function) in enumerate(zip(plan.steps, functions)):
+        writer.launch(number, step, function)
+    config = f"!llvm.struct<({', '.join(_CONFIG_TYPES)})>"
+    fields = "\n".join(
+        f"    %at_{name} = llvm.getelementptr %config[0, {i}] : (!llvm.ptr) -> !llvm.ptr, {config}\n"
+        f"    llvm.store %{name}, %at_{name} : {type_}, !llvm.ptr"
+        for i, (name, type_) in enumerate(zip(_CONFIG, _CONFIG_TYPES))
+    )
+    declarations = _DECLARATIONS.format(
+        error=ERROR, step=STEP, stream=STREAM, launch=launch, encode=encode, config=config, fields=fields, early=EARLY,
+        attributes=int(early),
+    )
+    return f"module {{\n{declarations}{writer.module()}}}\n"
+
+
+class _Writer:
+    def __init__(self, result_words: dict[int, int], symbol_words: dict[str, int]) -> None:
+        self._result_words, self._symbol_words = result_words, symbol_words
+        self._numbers: dict[Int, str] = {}
+        self._known: dict[str, str] = {}
+        self._held: dict[int, str] = {}
+        self._lines: list[str] = []
+        self._globals: list[str] = []
+        self._count = 0
+        self._most = 1
+        self._maps = 1
+
+    def module(self) -> str:
+        """The globals and ``@run``."""
+        head = [
+            f"%most = llvm.mlir.constant({self._most} : i32) : i32", "%values = llvm.alloca %most x i64 : (i32) -> !llvm.ptr",
+            "%parameters = llvm.alloca %most x !llvm.ptr : (i32) -> !llvm.ptr",
+            f"%count = llvm.mlir.constant({self._maps} : i32) : i32",
+            "%maps = llvm.alloca %count x !llvm.array<16 x i64> {alignment = 64 : i64} : (i32) -> !llvm.ptr",
+            "%single = llvm.mlir.constant(1 : i32) : i32",
+            "%table = llvm.alloca %single x !llvm.array<16 x i64> {alignment = 64 : i64} : (i32) -> !llvm.ptr",
+        ]
+        body = "\n    ".join([*head, *self._lines, "llvm.return"])
+        return "\n".join(self._globals) + f"\n  llvm.func @run(%state: !llvm.ptr) {{\n    {body}\n  }}\n"
+
+    def launch(self, number: int, step: Launch, function: int) -> None:
+        """Fill the parameters of one kernel and launch it."""
+        self._most = max(self._most, len(step.parameters))
+        maps = 0
+        for i, parameter in enumerate(step.parameters):
+            if isinstance(parameter, TensorMap):
+                slot = self._once(f"llvm.getelementptr %maps[{maps}] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<16 x i64>")
+                self._encode(number, slot, parameter)
+                maps += 1
+            else:
+                slot = self._once(f"llvm.getelementptr %values[{i}] : (!llvm.ptr) -> !llvm.ptr, i64")
+                value = self._number(parameter.value) if isinstance(parameter, Scalar) else self._address(parameter)
+                self._lines.append(f"llvm.store {value}, {slot} : i64, !llvm.ptr")
+            if self._held.get(i) != slot:  # else the launch before left it there
+                self._held[i] = slot
+                place = self._once(f"llvm.getelementptr %parameters[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr")
+                self._lines.append(f"llvm.store {slot}, {place} : !llvm.ptr, !llvm.ptr")
+        self._maps = max(self._maps, maps)
+        sizes = [self._constant(v, "i32") if isinstance(v, int) else self._narrow(v) for v in (*step.grid, *step.block, step.shared)]
+        handle, position = self._constant(function, "i64"), self._constant(number, "i64")
+        self._lines.append(
+            f"llvm.call @launch({handle}, {', '.join(sizes)}, %state, %parameters, {position}) : "
+            "(i64, i32, i32, i32, i32, i32, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> ()"
+        )
+
+    def _encode(self, number: int, slot: str, map_: TensorMap) -> None:
+        """Call the driver to make a tensor map; its table holds sizes, strides, box sizes and element strides (all one)."""
+        rank = len(map_.sizes)
+        words = [*_padded(map_.sizes, 5), *_padded(map_.strides[1:], 5), *_pairs(map_.box, 3), *_pairs([1] * rank, 3)]
+        table = self._table(words)
+        where = self._new(f"llvm.inttoptr {self._address(map_.buffer)} : i64 to !llvm.ptr")
+        values = [self._constant(v, "i32") for v in (ELEMENTS[map_.element], rank)]
+        tail = [self._constant(v, "i32") for v in (SWIZZLES[map_.swizzle], PROMOTIONS[map_.l2])]
+        position = self._constant(number, "i64")
+        self._lines.append(
+            f"llvm.call @encode({slot}, {', '.join(values)}, {where}, {table}, {', '.join(tail)}, %state, {position}) : "
+            "(!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i32, i32, !llvm.ptr, i64) -> ()"
+        )
+
+    def _table(self, words: list[Int]) -> str:
+        """The address of a table of 16 words: a constant, or on the stack where some vary."""
+        if all(isinstance(w, int) for w in words):
+            name = f"table{len(self._globals)}"
+            self._globals.append(f"  llvm.mlir.global internal constant @{name}(dense<{words}> : tensor<16xi64>) : !llvm.array<16 x i64>")
+            return self._new(f"llvm.mlir.addressof @{name} : !llvm.ptr")
+        for i, word in enumerate(words):
+            place = self._new(f"llvm.getelementptr %table[{i}] : (!llvm.ptr) -> !llvm.ptr, i64")
+            value = self._number(word)
+            if not isinstance(word, int):  # the driver takes no size of 0; a launch for it is skipped
+                one = self._constant(1, "i64")
+                value = self._new(f"llvm.intr.smax({value}, {one}) : (i64, i64) -> i64")
+            self._lines.append(f"llvm.store {value}, {place} : i64, !llvm.ptr")
+        return "%table"
+
+    def _number(self, value: Int) -> str:
+        """A size as an i64, computed of the symbols' words once."""
+        if value not in self._numbers:
+            self._numbers[value] = build(
+                value, lambda s: self._word(self._symbol_words[s.name]), lambda a, b: self._new(f"llvm.add {a}, {b} : i64"),
+                lambda a, b: self._new(f"llvm.mul {a}, {b} : i64"), self._apply, lambda c: self._constant(c, "i64"),
+            )
+        return self._numbers[value]
+
+    def _apply(self, kind: str, a: str, b: str) -> str:
+        if kind == "floordiv":
+            divisor = self._new(f"llvm.intr.smax({b}, {self._constant(1, 'i64')}) : (i64, i64) -> i64")
+            return self._new(f"llvm.udiv {a}, {divisor} : i64")
+        return self._new(f"llvm.intr.s{kind}({a}, {b}) : (i64, i64) -> i64")
+
+    def _narrow(self, value: Int) -> str:
+        """A size as an i32, at most the largest there is: the driver refuses a grid that is too large."""
+        most = self._new(f"llvm.intr.smin({self._number(value)}, {self._constant(2**31 - 1, 'i64')}) : (i64, i64) -> i64")
+        return self._new(f"llvm.trunc {most} : i64 to i32")
+
+    def _address(self, buffer: Buffer) -> str:
+        """The address of a buffer, as an i64."""
+        if buffer.place == "workspace":
+            base = self._word(WORKSPACE)
+            return base if buffer.index == 0 else self._new(f"llvm.add {base}, {self._number(buffer.index)} : i64")
+        return self._word(ARGUMENTS + buffer.index if buffer.place == "argument" else self._result_words[buffer.index])
+
+    def _word(self, index: int) -> str:
+        place = self._once(f"llvm.getelementptr %state[{index}] : (!llvm.ptr) -> !llvm.ptr, i64")
+        return self._once(f"llvm.load {place} : !llvm.ptr -> i64")
+
+    def _constant(self, value: int, type_: str) -> str:
+        return self._once(f"llvm.mlir.constant({value} : {type_}) : {type_}")
+
+    def _once(self, text: str) -> str:
+        """The value of an operation that gives the same wherever it stands; compiling takes as long as there are operations."""
+        if text not in self._known:
+            self._known[text] = self._new(text)
+        return self._known[text]
+
+    def _new(self, text: str) -> str:
+        name = f"%v{self._count}"
+        self._count += 1
+        self._lines.append(f"{name} = {text}")
+        return name
+
+
+def _padded(values: Sequence[int], count: int) -> list[int]:
+    return [*values, *[0] * (count - len(values))]
+
+
+def _pairs(values: Sequence[int], count: int) -> list[int]:
+    """32-bit values, two in each 64-bit word."""
+    padded = _padded(values, 2 * count)
+    return [padded[2 * i] | padded[2 * i + 1] << 32 for i in range(count)]

@@ -1,0 +1,122 @@
+"""A launch plan run by Python: the same function of the same state as ``host``'s native code, where there is no compiler.
+
+The launches' configurations and parameters are laid out once (see ``parameters``), so a call writes the addresses and then calls
+the driver once a launch: 0.7 us each, the driver's own time apart (300 launches of 4 parameters, one EPYC core).
+"""
+
+import ctypes
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from inferno.runtime.launch.host import EARLY, ERROR, STEP, STREAM
+from inferno.runtime.launch.parameters import ENCODE, Layout, Parameters
+from inferno.runtime.plan.plan import Plan, at_sizes
+from inferno.runtime.plan.data import check_plan
+
+
+class Config(ctypes.Structure):
+    """CUlaunchConfig, as cuda.h has it."""
+
+    _fields_ = [
+        *((n, ctypes.c_uint) for n in ("gx", "gy", "gz", "bx", "by", "bz", "shared")), ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p), ("count", ctypes.c_uint),
+    ]
+
+
+_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+_KEPT = 16  # sizes of a plan whose launches are kept; making them again takes some 20 us a launch
+
+
+def interpreter(
+    plan: Plan, functions: Sequence[int], launch: int, encode: int, result_words: dict[int, int], early: bool,
+) -> Callable[[int], None]:
+    """The function of a state's address that launches every kernel of the plan; takes what ``host_program`` takes."""
+    return _Interpreter(Layout(plan, result_words), functions, _LAUNCH(launch), ENCODE(encode), early).run
+
+
+def sized_interpreter(
+    plan: Plan, functions: Sequence[int], launch: int, encode: int, result_words: dict[int, int], early: bool,
+) -> Callable[[tuple[int, ...]], Callable[[int], None]]:
+    """For a plan whose sizes vary: the function of the symbols' values that gives ``interpreter``'s.
+
+    A launch of no blocks is none.  The plan may come from a file, so its numbers are checked for each of the sizes: PlanError.
+    """
+    names = [s.name for s in plan.symbols]
+    entries = _LAUNCH(launch), ENCODE(encode)
+    kept: OrderedDict[tuple[int, ...], Callable[[int], None]] = OrderedDict()
+
+    def at(values: tuple[int, ...]) -> Callable[[int], None]:
+        found = kept.pop(values, None)
+        if found is None:
+            fixed = at_sizes(plan, dict(zip(names, values)))
+            numbers = [i for i, step in enumerate(fixed.steps) if 0 not in step.grid]
+            fixed = replace(fixed, steps=tuple(fixed.steps[i] for i in numbers))
+            check_plan(fixed)
+            found = _Interpreter(Layout(fixed, result_words), [functions[i] for i in numbers], *entries, early, numbers).run
+        kept[values] = found  # the one used last is the last; each step is atomic, and two threads may both make one
+        while len(kept) > _KEPT:
+            try:
+                kept.popitem(last=False)
+            except KeyError:
+                break
+        return found
+
+    return at
+
+
+class _Interpreter:
+    def __init__(
+        self, layout: Layout, functions: Sequence[int], launch: Callable, encode: Callable, early: bool, numbers: Sequence[int] | None = None,
+    ) -> None:
+        """``numbers``: what the steps are called where one fails."""
+        self._numbers = range(len(functions)) if numbers is None else numbers
+        self.layout, self.functions, self.early = layout, functions, early
+        self._launch, self._encode = launch, encode
+        self._state = ctypes.c_int64 * layout.words
+        self._contexts: list[_Context] = []  # free ones; append and pop are atomic
+
+    def run(self, base: int) -> None:
+        """Launch everything on the stream of the state at ``base``; what fails leaves its code and step there."""
+        try:
+            context = self._contexts.pop()
+        except IndexError:
+            context = _Context(self)
+        state = self._state.from_address(base)
+        context.values[:] = context.read(state)
+        error, step = context.make_maps(self._encode)
+        if not error:
+            stream = state[STREAM]
+            if stream != context.stream:
+                context.set_stream(stream)
+            launch = self._launch
+            for step, arguments in enumerate(context.launches):  # noqa: B007
+                error = launch(*arguments)
+                if error:
+                    break
+        if error:
+            state[ERROR], state[STEP] = error, self._numbers[step]
+        self._contexts.append(context)
+
+
+class _Context(Parameters):
+    """What one call at a time uses: the values of the parameters, and the launches that point to them."""
+
+    def __init__(self, owner: _Interpreter) -> None:
+        super().__init__(owner.layout)
+        self.stream = 0
+        self._attribute = (ctypes.c_uint64 * 9)(EARLY, 1)
+        self._configs: list[Config] = []
+        self.launches: list[tuple] = []
+        for step, function, pointers in zip(owner.layout.steps, owner.functions, self.pointers):
+            config = Config(*step.grid, *step.block, step.shared, 0, ctypes.addressof(self._attribute), int(owner.early))
+            self._configs.append(config)
+            self.launches.append((ctypes.addressof(config), function, pointers, None))
+
+    def set_stream(self, stream: int) -> None:
+        self.stream = stream
+        for config in self._configs:
+            config.stream = stream
+
+
+__all__ = ["Config", "interpreter", "sized_interpreter"]

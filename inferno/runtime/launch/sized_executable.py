@@ -1,0 +1,129 @@
+"""Run a plan whose sizes vary on a GPU: the native code computes grids, offsets and sizes itself, from the call's symbols."""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inferno.errors import CompileError, InputError, LaunchError
+from inferno.runtime.launch import driver
+from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
+from inferno.runtime.launch.interpreter import sized_interpreter
+from inferno.runtime.plan.plan import Buffer, Launch, Plan, TensorMap
+from inferno.runtime.call.sizes import size_reader
+from inferno.symbolic import LARGEST, as_python, bounds, is_unbounded, product
+
+
+class SizedGpuExecutable:
+    """A plan with its kernels loaded on one device; ``run`` reads the sizes off the arguments.  Otherwise as ``GpuExecutable``."""
+
+    def __init__(
+        self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype], early: bool, interpret: bool = False,
+        cuda_graphs: bool = False,
+    ) -> None:
+        """As ``GpuExecutable``'s.  With ``cuda_graphs`` too the launches are made at every call: they depend on its sizes."""
+        if any(not isinstance(s, Launch) for s in plan.steps):
+            raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
+        self._plan = plan
+        self.index = torch.cuda.current_device() if device.index is None else device.index
+        self.device = torch.device("cuda", self.index)
+        count = len(plan.arguments)
+        self._fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
+        self._dtypes = [dtypes[i] for i in self._fresh]
+        self._types = tuple(dtypes)
+        self._read = size_reader([a.shape for a in plan.arguments], plan.symbols)
+        self._names = [s.name for s in plan.symbols]
+        self._sizes = sizes_function(plan, self._fresh)
+        result_words = {i: ARGUMENTS + count + n for n, i in enumerate(self._fresh)}
+        self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self._fresh) + len(plan.symbols))
+        self._new = [o.result for o in plan.outputs] == self._fresh
+        with torch.cuda.device(self.device):
+            torch.cuda.current_stream().synchronize()  # makes torch's context current
+            modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
+            functions = [driver.function(modules[s.kernel.split("::")[0]], s.kernel.split("::")[1], s.shared) for s in plan.steps]
+        self._modules = modules
+        entry = driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")
+        if interpret:
+            self._at = sized_interpreter(plan, functions, *entry, result_words, early)
+        else:
+            native = self._compile(host_program(plan, functions, *entry, result_words, early))
+            self._at = lambda values: native
+
+    def _compile(self, text: str) -> Callable[[int], None]:
+        from inferno.mlir import ExecutionEngine, ir, new_context  # which a package does without
+
+        with new_context(), ir.Location.unknown():
+            self._engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
+            self._engine.initialize()
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup("run"))
+
+    def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs for these arguments, which must be on the device, contiguous, 16-byte aligned, of sizes that the program takes."""
+        return self.run_at(self._read(arguments), arguments)
+
+    def run_at(self, values: tuple[int, ...], arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The same where the symbols' values are known."""
+        if torch._C._cuda_getDevice() != self.index:
+            with torch.cuda.device(self.device):
+                return self._run(values, arguments)
+        return self._run(values, arguments)
+
+    @property
+    def names(self) -> list[str]:
+        """The symbols' names, in the order in which ``run_at`` takes their values."""
+        return self._names
+
+    @property
+    def all_results_are_new(self) -> bool:
+        """Whether no result is an argument, or another result in another shape."""
+        return self._new
+
+    def _run(self, values: tuple[int, ...], arguments: Sequence[Tensor]) -> list[Tensor]:
+        size, shapes, views, largest = self._sizes(*values)
+        if largest > LARGEST:
+            raise InputError(
+                f"sizes {dict(zip(self._names, values))}: a tensor of the program would have {largest} elements; without upper bounds of the "
+                f"sizes it is compiled for at most {LARGEST}: give them in dynamic_shapes"
+            )
+        device = self.device
+        fresh = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes, self._dtypes)]
+        workspace = torch.empty(size, dtype=torch.uint8, device=device) if size else None
+        state = self._words(
+            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr() if size else 0,
+            *[t.data_ptr() for t in arguments], *[t.data_ptr() for t in fresh], *values,
+        )
+        base = ctypes.addressof(state)
+        state[0], state[1] = base + 8, base  # the engine's entry wants a pointer to a pointer to the argument
+        self._at(values)(base)
+        if state[ERROR]:
+            step = self._plan.steps[state[STEP]]
+            raise LaunchError(f"launching {step.kernel} for sizes {dict(zip(self._names, values))}: {driver.describe(state[ERROR])}")
+        if self._new:
+            return fresh
+        owned = dict(zip(self._fresh, fresh))
+        given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self._plan.outputs]
+        return [t.view(shape).view(dtype) for t, shape, dtype in zip(given, views, self._types)]  # the plan knows bits, not types
+
+
+def sizes_function(plan: Plan, fresh: Sequence[int]) -> Callable[..., tuple[int, tuple, tuple, int]]:
+    """The function of the symbols' values that gives the workspace's bytes, the shapes of the fresh results, and of all outputs, and
+    the most elements that a tensor without upper bound has."""
+    def shape(number: int) -> str:
+        return f"({''.join(as_python(s) + ', ' for s in plan.outputs[number].shape)})"
+
+    names = ", ".join(s.name for s in plan.symbols)
+    shapes, views = ("".join(shape(i) + ", " for i in numbers) for numbers in (fresh, range(len(plan.outputs))))
+    scope: dict[str, Any] = {}
+    exec(f"def sizes({names}):\n    return {as_python(plan.workspace_bytes)}, ({shapes}), ({views}), {_largest(plan)}", scope)
+    return scope["sizes"]
+
+
+def _largest(plan: Plan) -> str:
+    """The elements of the largest buffer whose size has no upper bound, as Python."""
+    parameters = [p.buffer if isinstance(p, TensorMap) else p for step in plan.steps for p in step.parameters]
+    counts = {product(p.shape) for p in parameters if isinstance(p, Buffer)}
+    open_ = [c for c in counts if is_unbounded(c)]
+    kept = [c for c in open_ if not any(c != d and bounds(d - c)[0] >= 0 for d in open_)]
+    return f"max({', '.join(map(as_python, kept))}, 0)" if kept else "0"

@@ -1,0 +1,1 @@
+"""The launch plan: what it is, how it is read from the compiled program, where its buffers lie."""

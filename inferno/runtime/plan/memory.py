@@ -1,0 +1,102 @@
+"""Place the buffers of ``@main`` in one workspace: buffers that are never alive together share memory.
+
+``placement`` says where.
+
+Buffers with sizes that vary lie behind the others.  For them what is larger depends on the call, so that each takes the place of
+one that is no longer needed and is known to be at least as large, or a new place at the end; offsets are expressions.
+"""
+
+from dataclasses import dataclass
+
+from inferno.codegen.launcher import integer
+from inferno.dialect import SizedWorkspaceOp, WorkspaceOp
+from inferno.dialect.sizes import sizes_attribute
+from inferno.errors import PassError
+from inferno.mlir import arith, func, ir, users, walk
+from inferno.passes.shapes import SizeValues, shape, symbol_arguments
+from inferno.runtime.plan.placement import Lifetime, place
+from inferno.schedule.cost import bit_width, tensor_bytes
+from inferno.symbolic import Int, bounds, ceildiv, hint, product
+
+ALIGNMENT = 256  # bytes; what torch's allocator gives, and more than any access needs
+
+
+def plan_memory(module: ir.Module) -> None:
+    """Replace each ``memref.alloc`` by an ``inferno.workspace``; ``@main`` gets ``inferno.workspace_bytes``."""
+    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
+    if main is None:
+        raise PassError("plan-memory: the module has no @main")
+    order = {id_: i for i, id_ in enumerate(_number(main))}
+    every = [(op, *_lifetime(op, order)) for op in walk(main.operation, "memref.alloc")]
+    buffers = [(op, tensor_bytes(op.results[0].type), *alive) for op, *alive in every if not len(op.operands)]
+    varying = [b for b in every if len(b[0].operands)]
+    sizes = [max(ALIGNMENT, -(-size // ALIGNMENT) * ALIGNMENT) for _, size, _, _ in buffers]
+    offsets, end = place([Lifetime(size, first, last) for size, (_, _, first, last) in zip(sizes, buffers)])
+    for (op, *_), offset in zip(buffers, offsets):
+        with ir.InsertionPoint(op), op.location:
+            op.results[0].replace_all_uses_with(WorkspaceOp(op.results[0].type, integer(offset)).buffer)
+        op.erase()
+    for op in walk(main.operation):
+        if _MARK in op.attributes:
+            del op.attributes[_MARK]
+    total = _place_varying(main, varying, end) if varying else end
+    symbols = list(symbol_arguments(main.operation))
+    main.attributes["inferno.workspace_bytes"] = integer(total) if isinstance(total, int) else sizes_attribute([total], symbols)
+
+
+@dataclass
+class _Place:
+    """A part of the workspace: its bytes, and the last use of what is in it."""
+
+    offset: Int
+    size: Int
+    last: int
+
+
+def _place_varying(main: func.FuncOp, buffers: list[tuple[ir.Operation, int, int]], begin: int) -> Int:
+    """Place buffers whose sizes vary behind ``begin``, in the order of their first use; where the last place ends."""
+    places: list[_Place] = []
+    end: Int = begin
+    sizes = SizeValues(main.operation)
+    for op, first, last in sorted(buffers, key=lambda b: b[1]):
+        type_ = op.results[0].type
+        size = ceildiv(product(shape(op.results[0])) * (bit_width(type_.element_type) // 8), ALIGNMENT) * ALIGNMENT
+        free = [p for p in places if p.last < first and bounds(p.size - size)[0] >= 0]
+        if free:
+            place = min(free, key=lambda p: hint(p.size))
+            place.last = last
+        else:
+            place = _Place(end, size, last)
+            places.append(place)
+            end = end + size
+        with ir.InsertionPoint(op), op.location:
+            offset = sizes.get(place.offset)
+            value = offset if isinstance(offset, ir.Value) else arith.constant(ir.IndexType.get(), offset)
+            op.results[0].replace_all_uses_with(SizedWorkspaceOp(type_, [value, *op.operands]).buffer)
+        op.erase()
+    return end
+
+
+_MARK = "inferno.position"
+
+
+def _number(main: func.FuncOp) -> list[int]:
+    """Number the operations by an attribute: the bindings give an operation no stable identity."""
+    operations = [o.operation for o in main.regions[0].blocks[0].operations]
+    for i, op in enumerate(operations):
+        op.attributes[_MARK] = integer(i)
+    return list(range(len(operations)))
+
+
+def _lifetime(op: ir.Operation, order: dict[int, int]) -> tuple[int, int]:
+    """(first, last) position of an operation that touches the buffer, through views and parameters."""
+    positions: list[int] = []
+
+    def visit(value: ir.Value) -> None:
+        for user in users(value):
+            positions.append(order[ir.IntegerAttr(user.attributes[_MARK]).value])
+            for result in user.results:
+                visit(result)
+
+    visit(op.results[0])
+    return min(positions, default=0), max(positions, default=0)

@@ -1,0 +1,1 @@
+"""Graphs of which parts run in eager, and torch.compile."""

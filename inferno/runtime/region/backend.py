@@ -1,0 +1,185 @@
+"""``torch.compile(model, backend="inferno")``: Dynamo captures, AOTAutograd makes forward and backward graphs, Inferno compiles both.
+
+Guards, graph breaks and recompiles are Dynamo's.  Each graph becomes a region (see ``region.py``); the backward graph is
+partitioned by torch's min-cut, which computes again what is cheap.
+"""
+
+import functools
+import logging
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import GraphModule
+from torch.utils._python_dispatch import _disable_current_modes
+
+from inferno.capture.decompositions import table
+from inferno.capture.decompositions.attention import attention
+from inferno.capture.specialise import specialise, varies
+from inferno.errors import InfernoError, OptionError
+from inferno.options import Options, make_options
+from inferno.runtime import stats
+from inferno.runtime.build import build_text
+from inferno.runtime.device import target_of
+from inferno.runtime.garbage import collection_paused
+from inferno.runtime.region.region import Region, build_region
+from inferno.runtime.check.region_check import check_region
+from inferno.target import find_target
+
+log = logging.getLogger(__name__)
+
+MODES = {
+    "default": {}, "reduce-overhead": {"cuda_graphs": True}, "max-autotune": {"cuda_graphs": True}, "max-autotune-no-cudagraphs": {},
+}
+# Graphs that do not compile for every size are compiled for each of so many; beyond that their operations run one by one.
+_MOST_SIZES = 64
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """What ``inferno.explain`` finds behind a function of Dynamo's: the graph's regions, and the tensors that it was captured with."""
+
+    regions: list[tuple[str, Region]]
+    tensors: tuple[weakref.ref, ...]
+
+    def reads(self, module: torch.nn.Module) -> bool:
+        """Whether the graph was captured with a parameter or buffer of the module."""
+        own = {id(t) for t in (*module.parameters(), *module.buffers())}
+        return any(id(t) in own for reference in self.tensors if (t := reference()) is not None)
+
+
+def inferno(graph: GraphModule, inputs: Sequence[Any], *, mode: str | None = None, options: dict[str, Any] | None = None) -> Callable:
+    """The backend: what Dynamo calls with each graph that it captures.
+
+    ``mode`` is one of torch.compile's; ``options`` are those of ``inferno.compile``.  OptionError lists what there is.
+    """
+    if mode is not None and mode not in MODES:
+        raise OptionError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
+    return compile_captured(graph, inputs, options=make_options({**MODES[mode or "default"], **(options or {})}), regions=[])
+
+
+@collection_paused()
+def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Options, regions: list[tuple[str, Region]]) -> Callable:
+    """A graph that Dynamo captured, compiled; its regions are added to ``regions``, the backward's when it is first needed."""
+    held = [n.meta["grapharg"].example for n in graph.graph.nodes if n.op == "placeholder" and n.meta.get("grapharg") is not None]
+    _replace_attention(graph)
+    compiled = aot_autograd(
+        fw_compiler=functools.partial(_compile, options, regions, "forward"),
+        bw_compiler=functools.partial(_compile, options, regions, "backward"),
+        inference_compiler=functools.partial(_compile, options, regions, "inference"),
+        decompositions=table(),
+        partition_fn=min_cut_rematerialization_partition,
+    )(graph, inputs)
+    torch._dynamo.eval_frame.innermost_fn(compiled).inferno_graph = CompiledGraph(
+        regions, tuple(weakref.ref(t) for t in held if isinstance(t, torch.Tensor)),
+    )
+    return compiled
+
+
+def _compile(options: Options, regions: list, kind: str, graph: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
+    """One ATen graph as a function of the list of its inputs, which it empties."""
+    with _disable_current_modes():  # AOTAutograd's fake tensors are active: a segment's own are real
+        try:
+            run = compile_graph(graph, options, regions, kind).run
+        except InfernoError as error:
+            if not varies(graph):
+                raise
+            log.info("not for every size, so for each that comes: %s", error)
+            run = _Sizes(graph, options, regions, kind)
+    boxed = lambda values: run(values)  # noqa: E731  (AOTAutograd marks it)
+    boxed._boxed_call = True
+    return boxed
+
+
+def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str) -> Region:
+    """The region of a graph; it is added to ``regions``."""
+    begin = time.perf_counter()
+    device = _device(graph)
+    target = find_target(options.target) if options.target else target_of(device)
+    build = functools.partial(build_text, target=target, tf32=torch.get_float32_matmul_precision() != "highest")
+    region = build_region(graph.graph, device, build, options.fallback, lambda name: _attribute(graph, name), options.cuda_graphs)
+    if options.check:
+        region = check_region(region, graph, device)
+    regions.append((kind, region))
+    stats.add(
+        graphs=1, segments=len(region.programs), kernels=sum(len(p.kernels) for p in region.programs), fallbacks=len(region.fallbacks),
+    )
+    log.info(
+        "%s graph for %s: %d segments, %d operations in eager, %.2f s", kind, target.name, len(region.programs),
+        len(region.fallbacks), time.perf_counter() - begin,
+    )
+    log.debug("the region's function:\n%s", region.text)
+    for fallback in region.fallbacks:
+        log.info("%s", fallback)
+    return region
+
+
+class _Sizes:
+    """A graph whose sizes vary, and that does not compile for all of them: compiled for the sizes of each call, once."""
+
+    def __init__(self, graph: GraphModule, options: Options, regions: list, kind: str) -> None:
+        self._graph, self._options, self._regions, self._kind = graph, options, regions, kind
+        self._made: dict[tuple, Callable[[list[Any]], list[Any]]] = {}
+
+    def __call__(self, values: list[Any]) -> list[Any]:
+        key = tuple(tuple(v.shape) if isinstance(v, torch.Tensor) else v for v in values)
+        run = self._made.get(key)
+        if run is None:
+            run = self._made[key] = self._make(values) if len(self._made) < _MOST_SIZES else self._eager
+        return run(values)
+
+    def _make(self, values: list[Any]) -> Callable[[list[Any]], list[Any]]:
+        if self._made:
+            stats.add(recompiles=1)
+        graph, places = specialise(self._graph, values)
+        region = compile_graph(graph, self._options, self._regions, self._kind)
+
+        def run(given: list[Any]) -> list[Any]:
+            tensors = [given[i] for i in places]
+            given.clear()
+            return region.run(tensors)
+
+        return run
+
+    def _eager(self, values: list[Any]) -> list[Any]:
+        log.debug("a graph met more than %d different sizes: it runs in eager", _MOST_SIZES)
+        given = list(values)
+        values.clear()
+        return list(self._graph(*given))
+
+
+def _replace_attention(graph: GraphModule) -> None:
+    """Attention as contractions around a softmax, before autograd takes it: the backward of torch's fused kernels is theirs."""
+    for module in graph.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        for node in module.graph.nodes:
+            if node.op == "call_function" and node.target is torch._C._nn.scaled_dot_product_attention:
+                node.target = _attention
+        module.recompile()
+
+
+@functools.wraps(attention)
+def _attention(*args: Any, **kwargs: Any) -> torch.Tensor:
+    found = attention(*args, **kwargs)
+    return torch._C._nn.scaled_dot_product_attention(*args, **kwargs) if found is NotImplemented else found
+
+
+def _device(graph: GraphModule) -> torch.device:
+    """Where the graph computes: the first GPU that a tensor of it is on, else the CPU."""
+    devices = dict.fromkeys(
+        v.device for n in graph.graph.nodes for v in torch.utils._pytree.tree_leaves(n.meta.get("val")) if isinstance(v, torch.Tensor)
+    )
+    return next((d for d in devices if d.type == "cuda"), torch.device("cpu"))
+
+
+def _attribute(graph: GraphModule, name: str) -> Any:
+    value: Any = graph
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value

@@ -1,0 +1,65 @@
+"""A model that is not one graph: Dynamo captures it in several, as it runs, and each is compiled."""
+
+import functools
+from typing import Any
+
+import torch
+
+from inferno.errors import PackageError
+from inferno.options import Options
+from inferno.runtime.face import Face
+from inferno.runtime.region.piecewise import join_stages
+from inferno.runtime.program import Program
+from inferno.runtime.region.region import Fallback
+from inferno.runtime.report import Report, report_of
+from inferno.target import Target
+
+
+class DynamoModule(Face):
+    """Called like the model; compiles what each call meets for the first time.  ``ir`` and ``explain`` are about what has been
+    compiled so far, and compile the example's call where that is nothing."""
+
+    def __init__(
+        self, model: Any, args: tuple, kwargs: dict[str, Any], options: Options, target: Target, device: torch.device, reason: str,
+    ) -> None:
+        from inferno.runtime.region.backend import compile_captured
+
+        self.target = target
+        self.device = device
+        self.reason = reason
+        self.regions: list[tuple[str, Any]] = []
+        self._example = args, kwargs
+        self._options = options
+        self.__dict__["_function"] = torch.compile(model, backend=functools.partial(compile_captured, options=options, regions=self.regions))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def _copy_for(self, model: Any, memo: dict[int, Any]) -> "DynamoModule":
+        return DynamoModule(model, *self._example, self._options, self.target, self.device, self.reason).attach(model, self._recipe)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs of all segments compiled so far."""
+        return tuple(p for _, region in self.regions for p in region.programs)
+
+    @property
+    def fallbacks(self) -> tuple[Fallback, ...]:
+        """The operations of all graphs captured so far that run in eager."""
+        return tuple(f for _, region in self.regions for f in region.fallbacks)
+
+    def ir(self, stage: str) -> str:
+        """The text at ``stage`` of every segment compiled so far."""
+        return join_stages(self.programs, stage)
+
+    def explain(self) -> Report:
+        """A report of what has been compiled so far."""
+        seconds = sum(region.seconds for _, region in self.regions)
+        return report_of(self.target.name, self.programs, self.fallbacks, seconds, notes=(f"captured by Dynamo: {self.reason}",))
+
+    def save(self, path: Any, ir: bool = True) -> None:
+        """Packages hold whole programs: PackageError, which says why this is none."""
+        raise PackageError(f"a package holds one graph, and this model is not one: {self.reason}")
+
+    def __repr__(self) -> str:
+        return f"DynamoModule({len(self.regions)} graphs for {self.target.name})"

@@ -1,0 +1,68 @@
+"""A compiled model of which parts run in eager: compiled segments with ATen calls between them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inferno.capture import Signature
+from inferno.capture.partition import dense_order
+from inferno.errors import PackageError
+from inferno.runtime.module import CompiledModule
+from inferno.runtime.program import Program
+from inferno.runtime.region.region import Region
+from inferno.target import Target
+
+
+class PiecewiseModule(CompiledModule):
+    """Called like any CompiledModule.  ``ir(stage)`` holds the segments' modules one after the other; ``region`` has the function
+    that runs them."""
+
+    def __init__(
+        self, region: Region, examples: Sequence[Tensor], signature: Signature, target: Target, device: torch.device, seconds: float,
+    ) -> None:
+        """``examples``: a fake tensor for each argument, with the strides that the region was compiled for."""
+        self.region = region
+        self.programs = region.programs
+        self.fallbacks = region.fallbacks
+        kernels = {f"{i}.{name}": k for i, p in enumerate(region.programs) for name, k in p.kernels.items()}
+        self._bind(Program(signature, target, {}, kernels, [], []), device, seconds, _RegionExecutable(region, examples), [])
+
+    def ir(self, stage: str) -> str:
+        """The segments' text at ``stage``, each as a module of its own."""
+        return join_stages(self.programs, stage)
+
+    def save(self, path: Any, ir: bool = True) -> None:
+        """Packages hold whole programs: PackageError, which names what runs in eager."""
+        reason = self.fallbacks[0] if self.fallbacks else "it is compiled in pieces"
+        raise PackageError(f"a package runs without PyTorch's operators, but this model needs them: {reason}")
+
+
+def join_stages(programs: Sequence[Program], stage: str) -> str:
+    """The text of several programs at a stage, divided as MLIR's tools divide modules."""
+    if not programs:
+        return "// nothing is compiled\n"
+    return "\n// -----\n\n".join(p.ir(stage).rstrip() + "\n" for p in programs)
+
+
+class _RegionExecutable:
+    """A region as what runs a program: tensors in ``@main``'s order in, results out."""
+
+    all_results_are_new = False
+
+    def __init__(self, region: Region, examples: Sequence[Tensor]) -> None:
+        self._run = region.run
+        self._orders = [dense_order(e) for e in examples]
+
+    def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
+        with torch.no_grad():
+            return self._run([_in_order(t, order) for t, order in zip(arguments, self._orders)])
+
+
+def _in_order(tensor: Tensor, order: tuple[int, ...] | None) -> Tensor:
+    """The tensor, dense in this order of dimensions; None is any."""
+    if order is None or tensor.permute(order).is_contiguous():
+        return tensor
+    back = sorted(range(len(order)), key=lambda d: order[d])
+    return tensor.permute(order).contiguous().permute(back)

@@ -1,0 +1,204 @@
+"""A graph as compiled segments with eager operations between them.
+
+``build_region`` cuts the graph, compiles what can be compiled, and writes one Python function that runs it all in order and
+drops each tensor after its last use.  What turns out not to compile is found by trying its operations alone, and is cut out.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from inferno.capture import Argument
+from inferno.capture.capture import lower_graph
+from inferno.capture.nodes import operation_name, unsupported, user_line
+from inferno.capture.partition import Part, Piece, base_of, extract, partition
+from inferno.capture.refusal import COLLECTIVE, preferences, refusals
+from inferno.capture.restrides import replace_restrides
+from inferno.capture.take_sizes import Source, take_sizes
+from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
+from inferno.runtime.program import Program
+from inferno.runtime.region.text import write_region
+from inferno.runtime.region.segment import Segment
+from inferno.runtime.region.sized_segment import SizedSegment
+
+log = logging.getLogger(__name__)
+
+_THREADS = 8  # they only wait for workers
+_NO_LOWERING = "it has no lowering to linalg"
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """An operation that runs in eager: what the user called, where, and why."""
+
+    operation: str
+    target: str
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.target}{f' at {self.place}' if self.place else ''} runs in eager: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Region:
+    """A graph, ready to run: ``run(inputs)`` takes the list of the graph's inputs, which it empties, and returns the list of its
+    results.  ``text`` is the function that does so."""
+
+    run: Callable[[list[Any]], list[Any]]
+    text: str
+    programs: tuple[Program, ...]
+    fallbacks: tuple[Fallback, ...]
+    seconds: float = 0.0
+
+
+def build_region(
+    graph: Graph, device: torch.device, build: Callable[[str], Program], fallback: bool = True,
+    attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False,
+) -> Region:
+    """Compile a graph for tensors on ``device``.
+
+    ``build(text)`` makes a program of a ``torch`` module; ``attributes(name)`` gives what ``get_attr`` nodes name.  Without
+    ``fallback`` the first operation that does not compile raises UnsupportedOperation.  ``cuda_graphs``: of each segment's kernels.
+
+    Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
+    """
+    begin = time.perf_counter()
+    replace_restrides(graph)
+    refused = refusals(graph, device)
+    if fallback:
+        refused.update(preferences(graph))
+    else:
+        for node, reason in refused.items():
+            number = node.meta.get("val") is None or isinstance(node.meta["val"], (int, float, bool, torch.SymInt))
+            if not number and reason != COLLECTIVE:
+                raise unsupported(node, reason)
+    built: dict[str, Program] = {}
+    while True:
+        pieces = partition(graph, refused)
+        parts = {i: extract(p, graph, refused) for i, p in enumerate(pieces) if p.compiled}
+        lowered, failed = _lower_all({i: part for i, part in parts.items() if part.outputs})
+        failed.update(_build(lowered, build, built))
+        if not failed:
+            break
+        for i, error in failed.items():
+            culprits = {} if not fallback else _culprits(pieces[i], graph, refused, build, error)
+            # What fails for another reason than its import may well compile for sizes that are numbers.
+            if not fallback or (parts[i].varies and any(reason != _NO_LOWERING for reason in culprits.values())):
+                raise error
+            refused.update(culprits)
+    segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs) for i, low in lowered.items()}
+    steps = [(parts[i], segments[i]) if i in segments else p.nodes for i, p in enumerate(pieces) if i in segments or not p.compiled]
+    run, text = write_region(graph, steps, refused, attributes)
+    eager = [n for p in pieces if not p.compiled for n in p.nodes if refused.get(n, COLLECTIVE) != COLLECTIVE]
+    eager = [n for n in eager if isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
+    return Region(run, text, tuple(s.program for s in segments.values()), tuple(_fallback(n, refused[n]) for n in eager), time.perf_counter() - begin)
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    """A part's ``torch`` stage; ``sources`` say what its arguments are made of where sizes vary."""
+
+    text: str
+    sources: tuple[Source, ...] | None
+
+
+def _segment(
+    part: Part, program: Program, device: torch.device, refused: Mapping[Node, str], lowered: _Lowered, cuda_graphs: bool,
+) -> Segment | SizedSegment:
+    made = {i for i, n in enumerate(part.inputs) if base_of(n, refused).op not in ("placeholder", "get_attr")}
+    inputs, outputs = [n.meta["val"] for n in part.inputs], [n.meta["val"] for n in part.outputs]
+    if lowered.sources is not None:
+        return SizedSegment(program, device, inputs, outputs, lowered.sources)
+    return Segment(program, device, inputs, outputs, made, cuda_graphs)
+
+
+def _lower(part: Part) -> _Lowered:
+    if part.varies:
+        arguments, sources = take_sizes(part.graph)
+        return _Lowered(lower_graph(part.graph, arguments), sources)
+    inputs = [n for n in part.graph.nodes if n.op == "placeholder"]
+    # Names that say nothing, so that equal layers have equal texts.
+    arguments = tuple(Argument(f"x{i}", "input", tuple(n.meta["val"].shape), n.meta["val"].dtype) for i, n in enumerate(inputs))
+    return _Lowered(lower_graph(part.graph, arguments), None)
+
+
+def _lower_all(parts: Mapping[int, Part]) -> tuple[dict[int, _Lowered], dict[int, InfernoError]]:
+    """The parts' ``torch`` stages, and the errors of those that have none."""
+    lowered: dict[int, _Lowered] = {}
+    failed: dict[int, InfernoError] = {}
+    for i, part in parts.items():
+        try:
+            lowered[i] = _lower(part)
+        except UnsupportedOperation as error:
+            failed[i] = error
+    return lowered, failed
+
+
+def _build(lowered: Mapping[int, _Lowered], build: Callable[[str], Program], built: dict[str, Program]) -> dict[int, InfernoError]:
+    """Compile what ``built`` does not hold yet, side by side; the errors of those that failed."""
+    failed: dict[int, InfernoError] = {}
+    new = dict.fromkeys(low.text for low in lowered.values() if low.text not in built)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        futures = {text: threads.submit(build, text) for text in new}
+    for text, future in futures.items():
+        error = future.exception()
+        if error is None:
+            built[text] = future.result()
+        elif isinstance(error, InfernoError):
+            failed.update({i: error for i, low in lowered.items() if low.text == text})
+        else:
+            raise error
+    return failed
+
+
+def _culprits(
+    piece: Piece, graph: Graph, refused: Mapping[Node, str], build: Callable[[str], Program], error: InfernoError,
+) -> dict[Node, str]:
+    """The operations of a piece that do not compile alone; where each does, all of them: the compiler failed on the whole."""
+    places: dict[Node, str] = {}
+    found: dict[Node, str] = {}
+    texts: dict[str, str] = {}
+    for node in piece.nodes:  # before any thread starts: MLIR's contexts are made in one thread at a time
+        try:
+            part = extract(Piece(True, (node,)), graph, refused)
+            text = _lower(part).text if part.outputs else ""
+        except UnsupportedOperation as alone:
+            found[node] = _reason(alone)
+            continue
+        if text:
+            places[node] = _without_names(text)
+            texts.setdefault(places[node], text)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        tried = {key: threads.submit(build, text) for key, text in texts.items()}
+    for node, key in places.items():
+        alone = tried[key].exception()
+        if alone is not None:
+            found[node] = _NO_LOWERING if isinstance(alone, NoLowering) else _reason(alone)
+    if found:
+        return found
+    log.warning("a piece of %d operations does not compile, though each of them does: %s", len(piece.nodes), _reason(error))
+    return {n: f"the compiler failed on it together with others: {_reason(error)}" for n in piece.nodes}
+
+
+def _without_names(text: str) -> str:
+    """The text of a program without what only says where its operations came from."""
+    return re.sub(r"loc\([^\n]*|inferno\.name = \"[^\"]*\"", "", text)
+
+
+def _reason(error: BaseException) -> str:
+    """The last part of an error's first line: what is wrong, without the operation that it names."""
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    return first.rpartition(" is not supported: ")[2]
+
+
+def _fallback(node: Node, reason: str) -> Fallback:
+    where = user_line(node)
+    return Fallback(operation_name(node), str(node.target), f"{where[0]}:{where[1]}" if where else "", reason)

@@ -1,0 +1,98 @@
+"""A compiled piece of a graph as a Python function: tensors in, its results out, one native call between.
+
+Whoever calls it has checked shapes, types and devices.  A segment sees to it that addresses are aligned, and that what an eager
+operation made lies in memory as that operation's fake tensor said.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from inferno.capture.partition import dense_order
+from inferno.errors import LaunchError
+from inferno.runtime.call.text import begin_segment
+from inferno.runtime.launch.cpu import CpuExecutable
+from inferno.runtime.launch.executable import GpuExecutable
+from inferno.runtime.module import constants_of, make_executable
+from inferno.runtime.plan.plan import Output
+from inferno.runtime.program import Program
+
+_ALIGNMENT = 15  # kernels read 16 bytes at once
+
+
+class Segment:
+    """One program on one device.  ``call`` takes its tensors, dense in the orders of dimensions that it was compiled for, and
+    returns its results.  Where ``takes``, it takes them as one list, out of which it lets go what is no longer needed."""
+
+    def __init__(
+        self, program: Program, device: torch.device, inputs: Sequence[Tensor], outputs: Sequence[Tensor], made: set[int],
+        cuda_graphs: bool = False,
+    ) -> None:
+        """``inputs`` and ``outputs`` are fake tensors with the strides that there are in eager; ``made`` are the numbers of the
+        inputs that an eager operation made."""
+        self.program = program
+        self.device = device
+        self._executable = make_executable(program, device, [t.dtype for t in outputs], cuda_graphs=cuda_graphs, takes=True)
+        self._constants = constants_of(program, device)
+        self._strides = {i: tuple(inputs[i].stride()) for i in sorted(made) if dense_order(inputs[i]) is not None}
+        self._steps = [_step(o, e, i) for i, (o, e) in enumerate(zip(program.launch_plan().outputs, outputs))]
+        self.takes = isinstance(self._executable, GpuExecutable) and self._executable.takes
+        self.call = self._run_taking if self.takes else self._unrolled() or self._run
+
+    def _run_taking(self, tensors: list[Tensor]) -> list[Tensor]:
+        for i in range(len(tensors)):
+            tensors[i] = self._ready(i, tensors[i])
+        tensors += self._constants
+        results = self._executable.run_taking(tensors)
+        return [r if step is None else step(r) for step, r in zip(self._steps, results)]
+
+    def _run(self, *tensors: Tensor) -> list[Tensor]:
+        """The general way of a call."""
+        if self._executable is None:
+            raise LaunchError(f"compiled for {self.program.target.name}, which is not what {self.device} is")
+        ready = [self._ready(i, t) for i, t in enumerate(tensors)]
+        results = self._executable.run([*ready, *self._constants])
+        return [r if step is None else step(r) for step, r in zip(self._steps, results)]
+
+    def _ready(self, number: int, tensor: Tensor) -> Tensor:
+        expected = self._strides.get(number)
+        if expected is not None and tensor.stride() != expected:
+            tensor = torch.empty_strided(tensor.shape, expected, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+        return tensor.clone() if tensor.data_ptr() & _ALIGNMENT else tensor
+
+    def _unrolled(self) -> Callable | None:
+        """A function without loops for the usual call; None for a program that is called in another way."""
+        executable = self._executable
+        count = len(self.program.launch_plan().arguments) - len(self._constants)
+        if isinstance(executable, CpuExecutable):
+            from inferno.runtime.call.cpu import add_native_call
+
+            text = begin_segment(count, self._strides, self._run)
+        elif isinstance(executable, GpuExecutable):
+            from inferno.runtime.call.gpu import add_native_call
+
+            text = begin_segment(count, self._strides, self._run, ["current() == index"])
+        else:
+            return None
+        if not executable.all_results_are_new:
+            return None
+        results = add_native_call(text, executable, self._constants)
+        if results is None:
+            return None
+        steps = {f"step{i}": s for i, s in enumerate(self._steps) if s is not None}
+        text.scope.update(steps)
+        values = [f"step{i}({y})" if f"step{i}" in steps else y for i, y in enumerate(results)]
+        text.lines.append(f"    return [{', '.join(values)}]")
+        return text.compile()
+
+
+def _step(output: Output, example: Tensor, number: int) -> Callable[[Tensor], Tensor] | None:
+    """What makes an output from the plan's result: memory of its own, and the strides that eager has.  None: nothing."""
+    shared = output.argument >= 0 or output.result != number
+    size, stride, order = tuple(example.shape), tuple(example.stride()), dense_order(example)
+    if order is None:
+        return lambda r: torch.empty_strided(size, stride, dtype=r.dtype, device=r.device).copy_(r)
+    if example.is_contiguous():
+        return torch.clone if shared else None
+    return (lambda r: r.clone().as_strided(size, stride)) if shared else (lambda r: r.as_strided(size, stride))

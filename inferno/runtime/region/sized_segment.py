@@ -1,0 +1,59 @@
+"""A compiled piece of a graph whose sizes vary, as a Python function: one program for every size."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inferno.capture.partition import dense_order
+from inferno.capture.take_sizes import Source
+from inferno.errors import LaunchError, UnsupportedOperation
+from inferno.runtime.module import constants_of, make_executable
+from inferno.runtime.plan.plan import Output
+from inferno.runtime.program import Program
+
+_ALIGNMENT = 15  # kernels read 16 bytes at once
+
+
+class SizedSegment:
+    """One program on one device.  ``call`` takes the piece's inputs, tensors and integers, and returns its results; the program
+    reads the sizes off its tensors."""
+
+    takes = False  # see Segment
+
+    def __init__(self, program: Program, device: torch.device, inputs: Sequence[Any], outputs: Sequence[Tensor], sources: Sequence[Source]) -> None:
+        """``inputs`` and ``outputs`` are fake tensors and symbolic integers; UnsupportedOperation for a result that has gaps."""
+        self.program = program
+        self.device = device
+        self._executable = make_executable(program, device, [t.dtype for t in outputs])
+        self._constants = constants_of(program, device)
+        self._sources = [(s.place, s.is_size, None if s.is_size else dense_order(inputs[s.place])) for s in sources]
+        orders = [dense_order(t) for t in outputs]
+        if any(order is None for order in orders):
+            raise UnsupportedOperation("a result whose sizes vary has gaps between its elements")
+        plan = program.launch_plan()
+        self._steps = [_step(o, order, i) for i, (o, order) in enumerate(zip(plan.outputs, orders))]
+
+    def call(self, *values: Any) -> list[Tensor]:
+        if self._executable is None:
+            raise LaunchError(f"compiled for {self.program.target.name}, which is not what {self.device} is")
+        ready = [self._ready(values[place], is_size, order) for place, is_size, order in self._sources]
+        results = self._executable.run([*ready, *self._constants])
+        return [r if step is None else step(r) for step, r in zip(self._steps, results)]
+
+    def _ready(self, value: Any, is_size: bool, order: tuple[int, ...] | None) -> Tensor:
+        """The program's tensor: dense in its physical order, which is how the program knows it."""
+        if is_size:
+            return torch.empty((value, 0), device=self.device)
+        tensor = (value if order is None else value.permute(order)).contiguous()
+        return tensor.clone() if tensor.data_ptr() & _ALIGNMENT else tensor
+
+
+def _step(output: Output, order: tuple[int, ...], number: int) -> Callable[[Tensor], Tensor] | None:
+    """What makes an output from the plan's result: memory of its own, and the order of dimensions that eager has."""
+    shared = output.argument >= 0 or output.result != number
+    if order == tuple(range(len(order))):
+        return torch.clone if shared else None
+    back = [order.index(i) for i in range(len(order))]
+    return lambda r: (r.clone() if shared else r).permute(back)

@@ -1,0 +1,1 @@
+"""Processes that compile, and what they are asked to do."""
