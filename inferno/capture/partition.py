@@ -14,6 +14,7 @@ import torch
 from torch.fx import Graph, Node
 
 aten = torch.ops.aten
+_COLLECTIVES = ("_c10d_functional", "c10d_functional", "_dtensor", "c10d")
 _SIZES = {aten.sym_size.int, aten.sym_stride.int, aten.sym_numel.default, aten.sym_storage_offset.default}
 
 # Where a graph has eager pieces, a compiled piece of fewer operations is not worth a segment's call (2 us): eager runs it as fast.
@@ -67,6 +68,11 @@ def partition(graph: Graph, refused: Mapping[Node, str]) -> list[Piece]:
 def is_view(node: Node) -> bool:
     """Whether the operation gives a view of its first argument."""
     return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
+
+
+def is_collective(node: Node) -> bool:
+    """Whether the operation exchanges data with other processes."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _COLLECTIVES
 
 
 def is_number(node: Node) -> bool:
@@ -154,9 +160,7 @@ def _effect(node: Node) -> str:
             return "write"
         if torch.Tag.nondeterministic_seeded in target.tags:
             return "random"
-        if target.namespace in ("_c10d_functional", "c10d_functional", "_dtensor", "c10d"):
-            return "collective"
-        return ""
+        return "collective" if is_collective(node) else ""
     if isinstance(target, torch._ops.HigherOrderOperator):
         return "write"
     return ""

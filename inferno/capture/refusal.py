@@ -8,7 +8,7 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from inferno.capture.partition import is_number
+from inferno.capture.partition import is_collective, is_number
 
 aten = torch.ops.aten
 
@@ -85,11 +85,6 @@ def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
             if reason:
                 found[node] = reason
     return found
-
-
-def is_collective(node: Node) -> bool:
-    """Whether the operation exchanges data with other processes."""
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in ("_c10d_functional", "c10d_functional", "_dtensor", "c10d")
 
 
 def preferences(graph: Graph) -> dict[Node, str]:
