@@ -15,7 +15,7 @@ from inferno.errors import CaptureError, CompileError, InputError, ModelChanged,
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache.cache import open_cache
-from inferno.runtime.device import find_device, target_of
+from inferno.runtime.device import choose_target, find_device, takes_tf32
 from inferno.runtime.region.dynamo import DynamoModule
 from inferno.runtime.face import make_recipe
 from inferno.runtime.garbage import collection_paused
@@ -24,7 +24,6 @@ from inferno.runtime.region.piecewise import PiecewiseModule
 from inferno.runtime.cache.recall import capture_key, recall, remember
 from inferno.runtime.region.region import build_region
 from inferno.runtime.workers.pool import pool
-from inferno.target import find_target
 
 log = logging.getLogger(__name__)
 
@@ -146,8 +145,8 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
     begin = time.perf_counter()
     options = request.options
     device = find_device(model, args, kwargs)
-    target = find_target(options.target) if options.target else target_of(device)
-    tf32 = torch.get_float32_matmul_precision() != "highest"
+    target = choose_target(options.target, device)
+    tf32 = takes_tf32()
     try:
         exported = export_model(model, args, kwargs, request.dynamic_shapes)
         key = capture_key(exported, target, {**asdict(options), "tf32": tf32})

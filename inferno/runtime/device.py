@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from inferno.errors import InputError, OptionError
-from inferno.target import TARGETS, Target
+from inferno.target import TARGETS, Target, find_target
 
 
 def find_device(model: Any, args: tuple, kwargs: dict[str, Any]) -> torch.device:
@@ -30,6 +30,16 @@ def _tensors(model: Any, args: tuple, kwargs: dict[str, Any]) -> Iterable[tuple[
     elif isinstance(model, torch.nn.Module):
         yield from model.named_parameters()
         yield from model.named_buffers()
+
+
+def choose_target(name: str | None, device: torch.device) -> Target:
+    """The target that is asked for by name, else the device's own.  OptionError where there is none."""
+    return find_target(name) if name else target_of(device)
+
+
+def takes_tf32() -> bool:
+    """Whether torch is told that contractions of float32 may round their operands to fewer bits."""
+    return torch.get_float32_matmul_precision() != "highest"
 
 
 def target_of(device: torch.device) -> Target:

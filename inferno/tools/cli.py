@@ -125,10 +125,10 @@ def _compile_file(options: argparse.Namespace):
     import torch
 
     from inferno.runtime.build import build_from
-    from inferno.runtime.device import target_of
+    from inferno.runtime.device import choose_target
     from inferno.runtime.workers.pool import pool
 
-    target = find_target(options.target) if options.target else target_of(torch.device(_device(None)))
+    target = choose_target(options.target, torch.device(_device(None)))
     try:
         with open(options.expr) as file:
             text = file.read()
@@ -147,11 +147,11 @@ def _print_program(options: argparse.Namespace) -> None:
     """The diffs of a model's passes."""
     from inferno.capture import capture
     from inferno.runtime.build import build_program
-    from inferno.runtime.device import find_device, target_of
+    from inferno.runtime.device import choose_target, find_device
 
     subject = _subject(options)
     device = find_device(subject.model, subject.args, subject.kwargs)
-    target = find_target(options.target) if options.target else target_of(device)
+    target = choose_target(options.target, device)
     captured = capture(subject.model, subject.args, subject.kwargs)
     _print_diffs(captured.text, build_program(captured, target, record=True).passes)
 

@@ -11,14 +11,13 @@ from torch import Tensor
 from inferno.errors import InputError, LaunchError
 from inferno.runtime.build import build_from
 from inferno.runtime.check.comparison import Comparison, compare
-from inferno.runtime.device import target_of
+from inferno.runtime.device import choose_target
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.module import constants_of, make_executable
 from inferno.runtime.plan.plan import Buffer
 from inferno.runtime.program import Program
 from inferno.runtime.check.trace import evaluate
 from inferno.runtime.workers.pool import pool
-from inferno.target import find_target
 
 # Integers may be indices: they stay below the smallest size that there is, and this.
 _MOST = 8
@@ -41,7 +40,7 @@ class IrProgram:
         InputError where the file cannot be read, is no program, or has sizes that vary.
         """
         where = torch.device(device or ("cuda" if torch.cuda.is_available() and target != "cpu" else "cpu"))
-        machine = find_target(target) if target else target_of(where)
+        machine = choose_target(target, where)
         try:
             text = Path(path).read_text()
             stage = pool().run(f"reading {path}", "stage_of", text=text, target=machine.name)

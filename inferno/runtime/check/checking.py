@@ -19,6 +19,7 @@ from inferno.errors import CheckError, InputError
 from inferno.runtime.check.comparison import Comparison, compare_leaf, relative_error
 from inferno.runtime.check.isolation import run_isolated
 from inferno.runtime.check.perturbation import FLOAT64_TO_FLOAT32, run_perturbed
+from inferno.runtime.device import takes_tf32
 from inferno.runtime.program import Program
 from inferno.runtime.region.region import Region
 from inferno.runtime.check.region_check import record
@@ -92,7 +93,7 @@ def check_against(
     before = tuple((t, t.detach().clone()) for _, t in written)
     state = [torch.random.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
     output = ours()
-    unit = _TF32 if torch.get_float32_matmul_precision() != "highest" and device.type == "cuda" else None
+    unit = _TF32 if takes_tf32() and device.type == "cuda" else None
     perturbed: list[list[Any]] = []
     halved: list[Any] = []
 

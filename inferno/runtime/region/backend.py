@@ -25,11 +25,10 @@ from inferno.errors import InfernoError, OptionError
 from inferno.options import Options, make_options
 from inferno.runtime import stats
 from inferno.runtime.build import build_text
-from inferno.runtime.device import target_of
+from inferno.runtime.device import choose_target, takes_tf32
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.region.region import Region, build_region
 from inferno.runtime.check.region_check import check_region
-from inferno.target import find_target
 
 log = logging.getLogger(__name__)
 
@@ -100,8 +99,8 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     """The region of a graph; it is added to ``regions``."""
     begin = time.perf_counter()
     device = _device(graph)
-    target = find_target(options.target) if options.target else target_of(device)
-    build = functools.partial(build_text, target=target, tf32=torch.get_float32_matmul_precision() != "highest")
+    target = choose_target(options.target, device)
+    build = functools.partial(build_text, target=target, tf32=takes_tf32())
     region = build_region(graph.graph, device, build, options.fallback, lambda name: _attribute(graph, name), options.cuda_graphs)
     if options.check:
         region = check_region(region, graph, device)
