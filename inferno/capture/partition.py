@@ -8,10 +8,11 @@ numbers, collectives, writes) keep their order.
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch.fx import Graph, Node
+
+from inferno.capture.orders import inverse, permuted_order
 
 aten = torch.ops.aten
 _COLLECTIVES = ("_c10d_functional", "c10d_functional", "_dtensor", "c10d")
@@ -87,32 +88,6 @@ def is_free(node: Node, refused: Mapping[Node, str]) -> bool:
     if node in refused or not node.all_input_nodes:
         return False
     return is_view(node) or node.target is operator.getitem or is_number(node)
-
-
-def dense_order(value: torch.Tensor) -> tuple[int, ...] | None:
-    """The order of dimensions, outermost first, in which a tensor is dense; None if it has gaps or overlaps.
-
-    Of sizes that vary only what is known of all of them counts; torch learns no guard from being asked."""
-    sizes, strides = value.shape, value.stride()
-    if not any(isinstance(n, torch.SymInt) for n in (*sizes, *strides)) and value.is_contiguous():
-        return tuple(range(len(sizes)))
-    order = sorted(range(len(sizes)), key=lambda i: (-_example(strides[i]), i))
-    step: Any = 1
-    for i in reversed(order):
-        size, stride = _expression(sizes[i]), _expression(strides[i])
-        if size != 1 and stride != step:
-            return None
-        step = step * size
-    return tuple(order)
-
-
-def _example(size: int | torch.SymInt) -> int:
-    """What a size was in the example."""
-    return size if isinstance(size, int) else int(size.node.hint or 0)
-
-
-def _expression(size: int | torch.SymInt) -> Any:
-    return size if isinstance(size, int) else size.node.expr
 
 
 def extract(piece: Piece, graph: Graph, refused: Mapping[Node, str]) -> Part:
@@ -274,29 +249,22 @@ class _Extraction:
         found[value] = None
 
     def _placeholder(self, value: Node) -> None:
-        example = value.meta["val"]
         node = self.graph.placeholder(value.name)
         self.inputs.append(value)
         self.copies[value] = node
-        order = dense_order(example) if isinstance(example, torch.Tensor) else None
         node.meta = dict(value.meta)
-        if order is not None and order != tuple(range(len(order))):
-            node.meta = {**_plain(value.meta), "val": example.permute(order)}
+        if (order := permuted_order(value.meta["val"])) is not None:
+            node.meta = {**_plain(value.meta), "val": value.meta["val"].permute(order)}
 
     def _restore(self, value: Node) -> None:
         """Where the tensor has another order of dimensions in memory, the graph reads it permuted."""
-        example, node = value.meta["val"], self.copies[value]
-        order = dense_order(example) if isinstance(example, torch.Tensor) else None
-        if order is not None and order != tuple(range(len(order))):
-            inverse = [order.index(i) for i in range(len(order))]
-            self.copies[value] = self._call(aten.permute.default, (node, inverse), value.meta, example)
+        if (order := permuted_order(value.meta["val"])) is not None:
+            self.copies[value] = self._call(aten.permute.default, (self.copies[value], inverse(order)), value.meta, value.meta["val"])
 
     def _dense(self, value: Node) -> Node:
-        example, node = value.meta["val"], self.copies[value]
-        order = dense_order(example)
-        if order is None or order == tuple(range(len(order))):
-            return node
-        return self._call(aten.permute.default, (node, list(order)), value.meta, example.permute(order))
+        if (order := permuted_order(value.meta["val"])) is None:
+            return self.copies[value]
+        return self._call(aten.permute.default, (self.copies[value], list(order)), value.meta, value.meta["val"].permute(order))
 
     def _call(self, target: object, args: tuple, meta: dict, value: torch.Tensor) -> Node:
         node = self.graph.call_function(target, args)

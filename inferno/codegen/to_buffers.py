@@ -6,6 +6,7 @@ nothing is returned.  Temporaries are ``memref.alloc`` at the top of the functio
 
 from inferno.codegen.stand_ins import stand_in
 from inferno.mlir import func, ir, linalg, run_upstream, tensor, walk
+from inferno.passes.generics import inverse
 from inferno.passes.name_symbols import resolve_scalars
 from inferno.passes.shapes import argument_attributes, function_of, mixed, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
@@ -129,7 +130,7 @@ def parallel_first(module: ir.Module) -> None:
         order = sorted(range(len(kinds)), key=lambda i, kinds=kinds: (not kinds[i], i))  # new position -> old loop
         if order == list(range(len(kinds))):
             continue
-        place = [order.index(i) for i in range(len(kinds))]
+        place = inverse(order)
         renamed = ir.AffineMap.get(len(kinds), 0, [ir.AffineDimExpr.get(i) for i in place])
         maps = [m if isinstance(m, ir.AffineMap) else m.value for m in op.opview.indexing_maps]
         op.attributes["indexing_maps"] = ir.ArrayAttr.get(

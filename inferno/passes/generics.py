@@ -125,6 +125,7 @@ def is_copy(op: ir.Operation | None) -> bool:
 
 
 def inverse(permutation: Sequence[int]) -> list[int]:
+    """The permutation that takes ``permutation`` back."""
     return [list(permutation).index(i) for i in range(len(permutation))]
 
 

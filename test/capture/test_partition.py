@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from inferno.capture.partition import Piece, dense_order, extract, partition
+from inferno.capture.orders import dense_order
+from inferno.capture.partition import Piece, extract, partition
 from inferno.capture.refusal import refusals
 
 CPU = torch.device("cpu")

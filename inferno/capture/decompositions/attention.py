@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from inferno.capture.orders import inverse
+
 aten = torch.ops.aten
 
 
@@ -41,7 +43,7 @@ def attention(
     if out.dim() != 4:
         return out
     order = _order(q)
-    return out.permute(order).contiguous().permute([order.index(i) for i in range(4)])
+    return out.permute(order).contiguous().permute(inverse(order))
 
 
 def _order(q: Tensor) -> list[int]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from inferno.capture.partition import dense_order
+from inferno.capture.orders import dense_order
 from inferno.errors import CheckError
 from inferno.runtime.program import Program
 from inferno.runtime.region.region import Region

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from inferno.capture import Signature
-from inferno.capture.partition import dense_order
+from inferno.capture.orders import dense_order, inverse
 from inferno.errors import PackageError
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.program import Program
@@ -64,5 +64,4 @@ def _in_order(tensor: Tensor, order: tuple[int, ...] | None) -> Tensor:
     """The tensor, dense in this order of dimensions; None is any."""
     if order is None or tensor.permute(order).is_contiguous():
         return tensor
-    back = sorted(range(len(order)), key=lambda d: order[d])
-    return tensor.permute(order).contiguous().permute(back)
+    return tensor.permute(order).contiguous().permute(inverse(order))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from inferno.capture.partition import dense_order
+from inferno.capture.orders import dense_order
 from inferno.errors import LaunchError
 from inferno.runtime.call.text import begin_segment
 from inferno.runtime.launch.cpu import CpuExecutable

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.capture.partition import dense_order
+from inferno.capture.orders import dense_order, inverse
 from inferno.capture.take_sizes import Source
 from inferno.errors import LaunchError, UnsupportedOperation
 from inferno.runtime.module import constants_of, make_executable
@@ -55,5 +55,5 @@ def _step(output: Output, order: tuple[int, ...], number: int) -> Callable[[Tens
     shared = output.argument >= 0 or output.result != number
     if order == tuple(range(len(order))):
         return torch.clone if shared else None
-    back = [order.index(i) for i in range(len(order))]
+    back = inverse(order)
     return lambda r: (r.clone() if shared else r).permute(back)

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
-from inferno.capture.partition import Part, base_of, dense_order, is_free
+from inferno.capture.orders import dense_order
+from inferno.capture.partition import Part, base_of, is_free
 from inferno.runtime.region.collectives import synchronous
 from inferno.runtime.region.segment import Segment
 from inferno.runtime.region.sized_segment import SizedSegment

@@ -1,0 +1,43 @@
+"""The order of a tensor's dimensions in memory: kernels know row-major buffers alone, so a tensor in another order is permuted."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def dense_order(value: torch.Tensor) -> tuple[int, ...] | None:
+    """The order of dimensions, outermost first, in which a tensor is dense; None if it has gaps or overlaps.
+
+    Of sizes that vary only what is known of all of them counts; torch learns no guard from being asked."""
+    sizes, strides = value.shape, value.stride()
+    if not any(isinstance(n, torch.SymInt) for n in (*sizes, *strides)) and value.is_contiguous():
+        return tuple(range(len(sizes)))
+    order = sorted(range(len(sizes)), key=lambda i: (-_example(strides[i]), i))
+    step: Any = 1
+    for i in reversed(order):
+        size, stride = _expression(sizes[i]), _expression(strides[i])
+        if size != 1 and stride != step:
+            return None
+        step = step * size
+    return tuple(order)
+
+
+def permuted_order(value: Any) -> tuple[int, ...] | None:
+    """The order in which a tensor is dense where it is not row-major; None for one that is, that has gaps, and for a number."""
+    order = dense_order(value) if isinstance(value, torch.Tensor) else None
+    return None if order is None or order == tuple(range(len(order))) else order
+
+
+def inverse(order: Sequence[int]) -> list[int]:
+    """The permutation that takes ``order`` back."""
+    return [order.index(i) for i in range(len(order))]
+
+
+def _example(size: int | torch.SymInt) -> int:
+    """What a size was in the example."""
+    return size if isinstance(size, int) else int(size.node.hint or 0)
+
+
+def _expression(size: int | torch.SymInt) -> Any:
+    return size if isinstance(size, int) else size.node.expr
