@@ -160,3 +160,10 @@ def test_an_error_names_the_kernel_and_nothing_runs_behind_it(cuda, interpret, m
 def test_library_calls_are_refused(cuda):
     with pytest.raises(CompileError, match="a library call"):
         make(Plan((LibraryCall("matmul", {}, (A,)),), (A,), (), 0), ())
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (0, 3), (2, 0), (0, 10, 3, 2), (5, 2), (3, 1, 2), (1, 5, 1, 2), (4, 1), (1, 7)])
+def test_results_have_the_strides_of_contiguous_tensors(shape):
+    """Also those of one element or none, which ``view_as_complex`` looks at, and whoever is given them."""
+    made = torch.empty_like(executable.template(shape, torch.float32, torch.device("cpu")))
+    assert made.shape == shape and made.stride() == torch.empty(shape).stride()

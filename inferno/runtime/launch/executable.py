@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,15 @@ from inferno.runtime.launch.cuda_graphs import graphs
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.launch.interpreter import interpreter
 from inferno.runtime.plan.plan import Launch, Plan
+
+
+def template(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """What ``empty_like`` makes a contiguous result of: half the time of a call that names shape, type and device.
+
+    One element, expanded, so that it takes no memory; of at most one element torch would keep the strides of 0."""
+    if math.prod(shape) <= 1:
+        return torch.empty(shape, dtype=dtype, device=device)
+    return torch.empty((), dtype=dtype, device=device).expand(shape)
 
 
 class GpuExecutable:
@@ -37,10 +47,7 @@ class GpuExecutable:
         self.device = torch.device("cuda", self.index)
         count = len(plan.arguments)
         self._fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
-        # A fresh result is made like a template, one element expanded: half the time of a call that names shape, type and device.
-        self.templates = [
-            torch.empty((), dtype=dtypes[i], device=self.device).expand(plan.outputs[i].shape) for i in self._fresh
-        ]
+        self.templates = [template(plan.outputs[i].shape, dtypes[i], self.device) for i in self._fresh]
         self._result_words = words = {i: ARGUMENTS + count + n for n, i in enumerate(self._fresh)}
         self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self._fresh))
         self.all_results_are_new = [o.result for o in plan.outputs] == self._fresh
