@@ -18,6 +18,7 @@ from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state, without_hooks
 from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
+from inferno.capture.decompose import Decomposed, decompose_kinds
 from inferno.capture.decompositions import table
 from inferno.capture.nodes import is_library, unsupported
 from inferno.capture.normalise import normalise
@@ -30,10 +31,14 @@ from inferno.errors import CaptureError, InputError, UnsupportedOperation
 
 @dataclass(frozen=True)
 class Captured:
-    """A captured program: its graph of ATen operations on tensors alone, and what its arguments and results are."""
+    """A captured program: its graph of ATen operations on tensors alone, and what its arguments and results are.
+
+    The values ("val") of the graph's nodes have shapes and dtypes; with ``exact`` they have the strides that running it gives, too.
+    """
 
     graph: torch.fx.Graph
     signature: Signature
+    exact: bool = True
 
     @functools.cached_property
     def text(self) -> str:
@@ -68,21 +73,21 @@ class Exported:
     dynamic_shapes: Any = None
     leaves_only: bool = False
 
-    def capture(self) -> Captured:
-        """Decompose it.  CaptureError where torch cannot."""
+    def capture(self, exact: bool = False) -> Captured:
+        """Decompose it; ``exact`` as in Captured, which takes longer.  CaptureError where torch cannot."""
         try:
-            program = _decompose(self.program)
+            program = _decompose(self.program, exact)
         except CaptureError as error:
             if self.leaves_only or self.module is None or not met_a_cache(error):
                 raise
-            return _export_leaves(self.model, self.module, self.args, self.kwargs, self.dynamic_shapes).capture()
+            return _export_leaves(self.model, self.module, self.args, self.kwargs, self.dynamic_shapes).capture(exact)
         symbols = SymbolTable(dict(program.range_constraints))
         inputs = self._inputs(program, symbols)
         results, outputs = _results(program, inputs, symbols)
         graph = _stateless(program)
         replace_restrides(graph)
         signature = self._signature(inputs, results, outputs, symbols.guards())
-        return Captured(graph, outputs_as_eager(graph, signature, self.program, program))
+        return Captured(graph, outputs_as_eager(graph, signature, self.program, program), not isinstance(program, Decomposed))
 
     def arguments(self) -> tuple[Argument, ...]:
         """What the captured program's arguments will be."""
@@ -162,11 +167,12 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
         ) from error
 
 
-def _decompose(program: ExportedProgram) -> ExportedProgram:
+def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decomposed:
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return program.run_decompositions(table())
+            known = table()
+            return (None if exact else decompose_kinds(program, known)) or program.run_decompositions(known)
         except Exception as error:
             raise CaptureError(f"torch could not decompose the model's graph: {_first_line(error)}") from error
 
@@ -223,9 +229,9 @@ def _as_module(model: Any) -> torch.nn.Module:
     return _Function(model)
 
 
-def _stateless(program: ExportedProgram) -> torch.fx.Graph:
+def _stateless(program: ExportedProgram | Decomposed) -> torch.fx.Graph:
     """The program's graph with tensors alone as arguments and results."""
-    graph = copy.copy(program.graph_module).graph
+    graph = program.graph if isinstance(program, Decomposed) else copy.copy(program.graph_module).graph
     specialised = {s.arg.name for s in program.graph_signature.input_specs if not isinstance(s.arg, TensorArgument)}
     for node in list(graph.nodes):
         if node.op == "placeholder" and node.name in specialised:

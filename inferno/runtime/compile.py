@@ -175,6 +175,7 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
                 raise
             log.info("not whole: %s", error)
     if compiled is None:
+        captured = captured if captured.exact else exported.capture(exact=True)  # operations in eager see strides
         region = build_region(captured.graph, device, functools.partial(build_text, target=target, tf32=tf32), cuda_graphs=options.cuda_graphs)
         examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
         compiled = PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)

@@ -1,0 +1,85 @@
+"""Decomposing each kind of operation once gives what decomposing the whole program gives, or is not done."""
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from inferno.capture import export_model
+from inferno.capture.decompose import decompose_kinds
+from inferno.capture.decompositions import table
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.attention, self.out = nn.LayerNorm(16), nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (4, 4)).transpose(1, 2) for t in self.attention(self.norm(x)).chunk(3, -1))
+        return x + self.out(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+def text(captured):
+    """The ``torch`` stage, but for the locations of arguments, which have none."""
+    return re.sub(r"^(#loc1 = |  func.func @main).*", "", captured.text, flags=re.M)
+
+
+def is_same(model, *args):
+    exported = export_model(model, args)
+    captured, whole = exported.capture(), exported.capture(exact=True)
+    assert not captured.exact and whole.exact
+    for part in ("results", "outputs", "views", "leaves"):
+        assert getattr(captured.signature, part) == getattr(whole.signature, part)
+    return text(captured) == text(whole)
+
+
+def test_equal_layers():
+    assert is_same(nn.Sequential(*(Block() for _ in range(4))), torch.randn(2, 6, 16))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: (x * 0.0) + (x * -0.0) + (x * 1) + (x + True),
+    lambda x: torch.stack([x.max(1).values, *x.split(1, 1)[0].unbind(1)]) + x.topk(4).indices.to(x.dtype)[:2],
+    lambda x: {"a": (x.float(), x.to(torch.float32)), "b": x.mean((0, 1)).expand(3), "c": 7, "d": None},
+    lambda x: torch.where(x > 0, x.softmax(-1), torch.nn.functional.pad(x, (1, 1))[:, 1:-1].cumsum(0)),
+    lambda input, other=None: input + input * input,
+], ids=["numbers", "tuples", "outputs", "mixed", "names"])
+def test_functions(function):
+    assert is_same(function, torch.randn(4, 6))
+
+
+def test_an_argument_that_is_given_twice():
+    assert is_same(lambda x, y: (x @ x) + (x @ y) + (y @ x), torch.randn(4, 4), torch.randn(4, 4))
+
+
+def test_arguments_that_lie_in_memory_in_other_ways():
+    assert is_same(lambda x: (x.reshape(-1) + x.T.reshape(-1)).view(2, -1) + x[:, 1:].reshape(-1)[:2, None], torch.randn(4, 6))
+
+
+def shared(x):
+    y = x + 1
+    return y[:2], y[2:]
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: (x + 1).relu_(),
+    shared,
+    lambda x: torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, (x,)),
+    lambda x: x[x > 0],
+    lambda x: torch.as_strided(x * 2, (2, 2), (1, 2)),
+], ids=["written", "shared", "graph", "data", "strides"])
+def test_programs_that_are_decomposed_as_a_whole(function):
+    assert decompose_kinds(export_model(function, (torch.randn(4, 6),)).program, table()) is None
+
+
+def test_sizes_that_vary_are_decomposed_as_a_whole():
+    sizes = {"x": {0: torch.export.Dim("n", min=2, max=64)}}
+    assert decompose_kinds(export_model(lambda x: x * 2, (torch.randn(4, 6),), dynamic_shapes=sizes).program, table()) is None
+
+
+def test_written_buffers_are_decomposed_as_a_whole():
+    exported = export_model(nn.BatchNorm1d(6), (torch.randn(4, 6),))
+    assert decompose_kinds(exported.program, table()) is None
+    assert sum(r.kind == "mutation" for r in exported.capture().signature.results) == 3
