@@ -1,13 +1,13 @@
 """Inferno: an optimizing compiler for PyTorch, written in Python on MLIR."""
 
 from inferno.errors import (
-    CaptureError, CheckError, CompileError, InfernoError, InputError, LaunchError, ModelChanged, OptionError, PackageError, PassError, PlanError,
-    UnsupportedOperation,
+    CaptureError, CheckError, CompileError, IndexOutOfRange, InfernoError, InputError, LaunchError, ModelChanged, OptionError, PackageError, PassError,
+    PlanError, UnsupportedOperation,
 )
 
 __all__ = [
-    "CaptureError", "CheckError", "CompileError", "CompiledModule", "InfernoError", "InputError", "LaunchError", "ModelChanged", "OptionError",
-    "PackageError", "PassError", "PlanError", "Stats", "UnsupportedOperation", "compile", "explain", "load", "stats",
+    "CaptureError", "CheckError", "CompileError", "CompiledModule", "IndexOutOfRange", "InfernoError", "InputError", "LaunchError",
+    "ModelChanged", "OptionError", "PackageError", "PassError", "PlanError", "Stats", "UnsupportedOperation", "compile", "explain", "load", "stats",
 ]
 
 

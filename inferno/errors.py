@@ -28,6 +28,11 @@ class ModelChanged(InputError):
     """The model is not the one that was compiled: a module was replaced, or put into the other mode of train and eval."""
 
 
+class IndexOutOfRange(InputError, IndexError, RuntimeError):
+    """An index that a tensor holds is out of range, as found on the CPU.  Names the kernel and the operations in it.  Eager raises an
+    IndexError or, for gathers and scatters, a RuntimeError: this is both."""
+
+
 class OptionError(InfernoError, ValueError):
     """An option, target or name that does not exist; lists the ones that do."""
 

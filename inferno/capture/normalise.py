@@ -53,6 +53,8 @@ def normalise(graph: torch.fx.Graph) -> None:
             continue
         if node.target in _COUNTED_FROM_THE_FRONT and node.args[1] < 0:
             node.args = (node.args[0], node.args[1] % max(node.args[0].meta["val"].dim(), 1), *node.args[2:])
+        if node.target is aten.index_put.default:
+            _count_indices_from_the_front(graph, node)
         if node.target in _INT8_ARITHMETIC and _is_int8(node):
             _through(graph, node, torch.int32)
         if node.target in _WITH_NUMBERS and _loses_a_number(node):
@@ -107,6 +109,26 @@ def _keep_sizes(graph: torch.fx.Graph, expand: torch.fx.Node) -> bool:
         return True
     expand.args = (expand.args[0], [-1 if s else v for s, v in zip(same, expand.args[1])], *expand.args[2:])
     return False
+
+
+def _count_indices_from_the_front(graph: torch.fx.Graph, put: torch.fx.Node) -> None:
+    """Indices of a write count from the end where they are negative; torch-mlir minds that in reads alone."""
+    indices = list(put.args[1])
+    for d, index in enumerate(indices):
+        if index is None:
+            continue
+        value, size = index.meta["val"], put.args[0].meta["val"].shape[d]
+        with graph.inserting_before(put):
+            if not isinstance(size, int):
+                count = graph.call_function(aten.sym_size.int, (put.args[0], d))
+                count.meta = {"val": size}
+            else:
+                count = size
+            negative, moved = graph.call_function(aten.lt.Scalar, (index, 0)), graph.call_function(aten.add.Scalar, (index, count))
+            negative.meta, moved.meta = _meta(put, value < 0), _meta(put, value + size)
+            indices[d] = graph.call_function(aten.where.self, (negative, moved, index))
+            indices[d].meta = _meta(put, value.clone())
+    put.args = (put.args[0], indices, *put.args[2:])
 
 
 def _expression(size: int | torch.SymInt) -> object:

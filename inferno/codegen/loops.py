@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from inferno.codegen import launcher as host
+from inferno.codegen.index_checks import check_indices
 from inferno.codegen.loop_nests import Nest, read_nest
 from inferno.codegen.loop_operands import root_of
 from inferno.codegen.running_values import combine, narrow, widen
@@ -125,6 +126,9 @@ class _Builder:
         else:
             self._function.operation.erase()
         run_upstream(self._module, "canonicalize,cse")
+        for function in self._module.body.operations:
+            if isinstance(function, func.FuncOp) and not function.is_external:
+                check_indices(function, len(self._symbols))
         return self._steps
 
     def _find_temporaries(self) -> None:

@@ -4,6 +4,8 @@ Where indices are unique every updated element has a thread.  Where they may rep
 smallest stays, so it has, and the memory combines them; of floats the order then is another in every run.  Other updates of one
 element must be made in order: either one thread goes over all updates for each element of a window, or one for each
 element of the destination that looks for updates of it, whichever is estimated to be faster.
+
+An update whose place is outside of the destination is left out: nothing is written beyond it.
 """
 
 from dataclasses import dataclass
@@ -125,18 +127,31 @@ class _Emitter:
     def row(self, number: Integer, column: int) -> Integer:
         """An entry of the table of indices."""
         ints = self.ints
-        found = memref.load(self.indices, [ints.index(number), ints.index(column)])
-        width = found.type.width
-        if width == ints.width:
-            return found
-        return arith.trunci(ints.type, found) if width > ints.width else arith.extsi(ints.type, found)
+        return _of_width(memref.load(self.indices, [ints.index(number), ints.index(column)]), ints.type)
 
     def load_update(self, number: Integer, where: list[Integer]) -> ir.Value:
         at = [self.ints.index(number)] + [self.ints.index(w) for w, u in zip(where, self.scatter.update_dims) if u is not None]
         return memref.load(self.updates, at)
 
     def update(self, number: Integer, where: list[Integer]) -> None:
-        """Make one update at one place of its window."""
+        """Make one update at one place of its window, unless the window is not in the destination."""
+        inside = scf.IfOp(self.is_inside(number))
+        with ir.InsertionPoint(inside.then_block):
+            self.make(number, where)
+            scf.yield_([])
+
+    def is_inside(self, number: Integer) -> ir.Value:
+        """Asked of the indices as they are: in the width of the arithmetic an index far outside might be one inside."""
+        s, found = self.scatter, None
+        for column, dim in enumerate(s.dims):
+            index = memref.load(self.indices, [self.ints.index(number), self.ints.index(column)])
+            places = self.ints.sub(self.ints.add(s.shape[dim], 1), s.window[dim])
+            count = arith.constant(index.type, places) if isinstance(places, int) else _of_width(self.ints.value(places), index.type)
+            inside = arith.cmpi(arith.CmpIPredicate.ult, index, count)
+            found = inside if found is None else arith.andi(found, inside)
+        return found
+
+    def make(self, number: Integer, where: list[Integer]) -> None:
         at = list(where)
         for column, dim in enumerate(self.scatter.dims):
             at[dim] = self.ints.add(at[dim], self.row(number, column))
@@ -160,7 +175,7 @@ class _Emitter:
         loop = scf.ForOp(ints.value(0), ints.value(s.count), ints.value(1), [start])
         with ir.InsertionPoint(loop.body):
             number, old = loop.induction_variable, loop.inner_iter_args[0]
-            where, hit = list(at), arith.constant(ir.IntegerType.get_signless(1), 1)
+            where, hit = list(at), self.is_inside(number)
             for column, dim in enumerate(s.dims):
                 where[dim] = ints.sub(where[dim], self.row(number, column))
             for dim, size in enumerate(s.window):
@@ -175,3 +190,10 @@ class _Emitter:
             scf.YieldOp([found.results[0]])
         total = loop.results[0]
         memref.store(wide.round(total) if wide is not None else total, self.target, place)
+
+
+def _of_width(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """A signed integer in another width."""
+    if value.type.width == type_.width:
+        return value
+    return arith.trunci(type_, value) if value.type.width > type_.width else arith.extsi(type_, value)

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Sequence
 
+from inferno.codegen.index_checks import REPORTS
 from inferno.mlir import ExecutionEngine, arith, func, ir, new_context, run_upstream, walk
 
 _LOWER = (
@@ -17,6 +18,7 @@ OPTIMIZATION = 3
 _WIDTH = "512"
 _ANNOTATION = "llvm.loop_annotation"
 ENTRY = "__entry"
+REPORT = "%report"  # found in the text of a kernel that may report an index
 
 
 def lower(module: ir.Module) -> str:
@@ -72,17 +74,23 @@ def _step_conversions(function: func.FuncOp) -> None:
 
 
 def _entries(functions: list[func.FuncOp]) -> str:
-    """For each function one that takes its buffers from an array: ``@<name>__entry(addresses, begin, end)``."""
+    """For each function one that takes its buffers from an array: ``@<name>__entry(addresses, begin, end)``.  The array's first
+    address is where a function says that it met an index out of range."""
     text = ""
     for function in functions:
         if function.is_external:
             continue
-        name, count = function.name.value, len(function.type.inputs) - 2
+        name, reports = function.name.value, REPORTS in function.attributes
+        count = len(function.type.inputs) - 2 - reports
         lines = [
-            f"    %g{i} = llvm.getelementptr %p[{i}] : (!llvm.ptr) -> !llvm.ptr, i64\n    %a{i} = llvm.load %g{i} : !llvm.ptr -> !llvm.ptr\n"
+            f"    %g{i} = llvm.getelementptr %p[{i + 1}] : (!llvm.ptr) -> !llvm.ptr, i64\n    %a{i} = llvm.load %g{i} : !llvm.ptr -> !llvm.ptr\n"
             for i in range(count)
         ]
-        operands, types = ", ".join([*(f"%a{i}" for i in range(count)), "%b", "%e"]), ", ".join(["!llvm.ptr"] * count + ["i64"] * 2)
+        operands, types = [*(f"%a{i}" for i in range(count)), "%b", "%e"], ["!llvm.ptr"] * count + ["i64"] * 2
+        if reports:
+            lines.append(f"    {REPORT} = llvm.load %p : !llvm.ptr -> !llvm.ptr\n")
+            operands, types = [*operands, REPORT], [*types, "!llvm.ptr"]
+        operands, types = ", ".join(operands), ", ".join(types)
         text += (
             f"  llvm.func @{name}{ENTRY}(%p: !llvm.ptr, %b: i64, %e: i64) {{\n{''.join(lines)}"
             f"    llvm.call @{name}({operands}) : ({types}) -> ()\n    llvm.return\n  }}\n"

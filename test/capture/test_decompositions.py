@@ -297,6 +297,21 @@ def test_gathers_from_scalars():
     same(aten.scatter.src, x, 0, zero, x * 2)
 
 
+def test_one_index_without_dimensions():
+    """It is taken for one in a row, where the tensor has a row."""
+    x, row, place = torch.tensor(2.5), normal(4), torch.tensor(2)
+    for index in (torch.tensor([0]), torch.tensor([0, 0, 0])):
+        same(aten.gather.default, x, 0, index)
+    same(aten.gather.default, row, 0, place)
+    same(aten.take.default, row, place)
+    same(aten.scatter.value, row, 0, place, 3.0)
+    same(aten.scatter_add.default, row, 0, place, x)
+    same(aten.scatter_reduce.two, row, 0, place, x, "amax")
+    same(aten.index_put.default, row, [place], x)
+    same(aten.index_put.default, normal(4, 3), [place], normal(3), True)
+    same(aten.index_put.default, normal(4, 3, 2), [place, None, torch.tensor(-1)], normal(3))
+
+
 def test_products_of_integers_added():
     """torch takes beta and alpha as integers too."""
     same(aten.addmv.default, whole(4), whole(4, 3), whole(3), beta=2, alpha=3)

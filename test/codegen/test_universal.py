@@ -39,6 +39,20 @@ def test_assembles(name):
             assert ".entry" in ptx and (assembled is None or all(r.stack == r.spills == 0 for r in assembled[1].values()))
 
 
+FAR = torch.tensor([1, 9, -1, 1 << 32, -(1 << 40), 3])  # of a dimension of 5; beyond 32 bits lie what would be places 0
+
+
+@pytest.mark.parametrize("function,inside", [
+    (lambda x, i, v: x.index_put((i,), v), [True, False, True, False, False, True]),
+    (lambda x, i, v: x.scatter(0, i[:, None].expand(-1, 3), v), [True, False, False, False, False, True]),
+    (lambda x, i, v: x.scatter_reduce(0, i[:, None].expand(-1, 3), v, "prod"), [True, False, False, False, False, True]),
+])
+def test_nothing_is_written_out_of_range(function, inside):
+    x, v, i, keep = torch.randn(5, 3), torch.randn(6, 3), FAR, torch.tensor(inside)
+    simulated = SimulatedModel(function, (x, i, v))
+    torch.testing.assert_close(simulated(x, i, v), function(x, i[keep], v[keep]))
+
+
 # What kernels are made of.
 
 MATMUL = """func.func private @k(%a: tensor<{m}x{k}xf32>, %b: tensor<{k}x{n}xf32>, %o: tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32> {{

@@ -41,6 +41,14 @@ def test_a_crash_is_an_error_and_the_pool_goes_on(pool):
     assert pool.run("test", "run", text=MODULE, pipeline="cse")
 
 
+def test_workers_have_the_sources_of_their_parent(tmp_path, monkeypatch, pool):
+    """Not those of a folder of that name where the process happens to run."""
+    (tmp_path / "inferno").mkdir()
+    (tmp_path / "inferno" / "__init__.py").write_text("raise ImportError('the wrong one')")
+    monkeypatch.chdir(tmp_path)
+    assert pool.run("test", "run", text=MODULE, pipeline="cse")
+
+
 def test_workers_can_be_started_before_their_work():
     pool = Pool(2)
     try:

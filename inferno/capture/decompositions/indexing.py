@@ -46,13 +46,16 @@ def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str
     return aten.scatter_reduce.two(x, dim, index, source, reduce, include_self=include_self)
 
 
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """Indices count through the elements."""
+    return aten.index.Tensor(x.reshape(-1), [index.reshape(-1)]).reshape(index.shape)
+
+
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Indices count through the elements, from the back where they are negative."""
+    """Indices count through the elements."""
     if not index.numel():
         return x.clone()
-    index = index.flatten()
-    index = torch.where(index < 0, index + x.numel(), index)
-    return aten.index_put.default(x.flatten(), [index], source.flatten().to(x.dtype), accumulate).reshape(x.shape)
+    return aten.index_put.default(x.flatten(), [index.flatten()], source.flatten().to(x.dtype), accumulate).reshape(x.shape)
 
 
 def scatter_op(x: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
@@ -79,6 +82,7 @@ TABLE = {
     aten.empty_permuted.default: empty_permuted,
     aten.index_reduce.default: index_reduce,
     aten.put.default: put,
+    aten.take.default: take,
     aten.scatter.reduce: scatter_op,
     aten.scatter.value_reduce: scatter_value_op,
     aten.view_copy.default: _copied(aten.view.default),

@@ -30,13 +30,32 @@ def roll(x: Tensor, shifts: list[int], dims: list[int] = ()) -> Tensor:
     return NotImplemented if x.dim() else x.clone()
 
 
+def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """The result is as the indices are, which may be one in a row."""
+    if x.dim() and index.dim():
+        return NotImplemented
+    return aten.gather.default(x.reshape(-1), 0, index.reshape(-1)).reshape(index.shape)
+
+
+def _scatter(operator: Any) -> Callable:
+    """The same of a scatter, which takes an index without dimensions for one in a row."""
+
+    def decomposition(x: Tensor, dim: int, index: Tensor, *rest: Any, **kwargs: Any) -> Any:
+        if x.dim() and index.dim():
+            return NotImplemented
+        row = [t.reshape(-1) if isinstance(t, Tensor) else t for t in rest]
+        return operator(x.reshape(-1), 0, index.reshape(-1), *row, **kwargs).reshape(x.shape)
+
+    return decomposition
+
+
 TABLE = {
     operator: _as_row(operator) for operator in (
         aten._softmax.default, aten._log_softmax.default, aten.cumsum.default, aten.cumprod.default, aten.sort.default, aten.topk.default,
         aten.kthvalue.default, aten.logsumexp.default, aten.max.dim, aten.min.dim, aten.amax.default, aten.amin.default,
-        aten.argmax.default, aten.argmin.default, aten.gather.default, aten.scatter.src, aten.scatter.value, aten.scatter_add.default,
-        aten.scatter_reduce.two, aten.index_select.default, aten.index_add.default, aten.index_copy.default, aten.index_fill.int_Scalar,
+        aten.argmax.default, aten.argmin.default, aten.index_select.default, aten.index_add.default, aten.index_copy.default, aten.index_fill.int_Scalar,
         aten.flip.default, aten.mode.default, aten.prod.dim_int, aten.sum.dim_IntList, aten.mean.dim, aten.all.dim, aten.any.dim,
     )
 }
-TABLE[aten.roll.default] = roll
+TABLE.update({s: _scatter(s) for s in (aten.scatter.src, aten.scatter.value, aten.scatter_add.default, aten.scatter_reduce.two)})
+TABLE.update({aten.roll.default: roll, aten.gather.default: gather})

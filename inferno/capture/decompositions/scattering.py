@@ -22,6 +22,9 @@ def _of_numbers(operator: Any) -> Callable:
 
 
 def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    if indices[0] is not None and x.dim() and all(i is None or (not i.dim() and i.dtype not in (torch.bool, torch.uint8)) for i in indices):
+        rows = [i if i is None else i.reshape(1) for i in indices]  # the import wants indices in a row
+        return aten.index_put.default(x, rows, values, accumulate)
     if x.dtype != torch.bool or not accumulate:
         return NotImplemented
     return aten.index_put.default(x.to(torch.int32), indices, values.to(torch.int32), True) != 0

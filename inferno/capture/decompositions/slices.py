@@ -31,4 +31,14 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     return torch.where((last > 0).reshape(along), found, x)
 
 
-TABLE = {aten.index_copy.default: index_copy}
+def index_fill(x: Tensor, dim: int, index: Tensor, value: float | Tensor) -> Tensor:
+    """Its indices, unlike those of ``index_copy``, count from the end where they are negative."""
+    if not x.dim() or index.dim() > 1:
+        return NotImplemented
+    index = torch.where(index < 0, index + x.shape[dim], index).reshape(-1)
+    slices = [index.shape[0] if d == dim % x.dim() else n for d, n in enumerate(x.shape)]
+    value = value.to(x.dtype) if isinstance(value, Tensor) else torch.full((), value, dtype=x.dtype, device=x.device)
+    return aten.index_copy.default(x, dim, index, value.expand(slices))
+
+
+TABLE = {aten.index_copy.default: index_copy, aten.index_fill.int_Scalar: index_fill, aten.index_fill.int_Tensor: index_fill}

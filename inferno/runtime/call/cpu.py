@@ -12,7 +12,7 @@ import torch
 from inferno.capture import Signature
 from inferno.runtime.call.text import CallText, begin_call
 from inferno.runtime.launch.cpu import CpuExecutable
-from inferno.runtime.launch.native import BASES, FIRST
+from inferno.runtime.launch.native import BASES, FIRST, REPORT
 
 
 def make_fast_cpu_call(signature: Signature, executable: CpuExecutable, constants: list[torch.Tensor], slow: Callable) -> Callable | None:
@@ -45,13 +45,14 @@ def add_native_call(text: CallText, executable: CpuExecutable, constants: list[t
     scope.update({f"like{i}": t for i, t in enumerate(templates)})
     scope.update({f"c{i}": t.data_ptr() for i, t in enumerate(constants)})
     words = [
-        str(first), str(rows), "threads()" if executable.shares else "1", *addresses, *(f"c{i}" for i in range(len(constants))),
+        str(first), str(rows), "threads()" if executable.shares else "1", "0", *addresses, *(f"c{i}" for i in range(len(constants))),
         *(f"{y}.data_ptr()" for y in results),
     ]
     assert len(words) == BASES - FIRST + len(addresses) + len(constants) + len(results)
     scope.update({
         "pack": struct.Struct(f"{len(words)}q").pack_into, "native": executable.native, "pop": executable.contexts.pop,
         "free": executable.contexts.append, "new_context": executable.new_context, "empty_like": torch.empty_like, "threads": torch.get_num_threads,
+        "fail": executable.fail,
     })
     text.lines.extend([
         *(f"    {y} = empty_like(like{i})" for i, y in enumerate(results)),
@@ -61,6 +62,7 @@ def add_native_call(text: CallText, executable: CpuExecutable, constants: list[t
         "        context = new_context()",
         f"    pack(context.state, {8 * FIRST}, {', '.join(words)})",
         "    native(context.base)",
+        *([f"    if context.state[{REPORT}]:", "        fail(context.state)"] if executable.reports else []),
         "    free(context)",
     ])
     return results

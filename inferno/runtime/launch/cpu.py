@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from inferno.errors import CompileError
+from inferno.errors import CompileError, IndexOutOfRange
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.launch.library import FUNCTIONS
-from inferno.runtime.launch.native import BASES, FIRST, ROWS, THREADS, host_program, openmp_library
+from inferno.runtime.launch.native import BASES, FIRST, REPORT, ROWS, THREADS, host_program, openmp_library
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Scalar
 from inferno.targets.cpu import ENTRY, NativeCode
+from inferno.targets.cpu import REPORT as REPORTING
 
 # Two threads break even with one where a kernel touches 256 KB (4.4 us a call) and win beyond: x + 1 in float32 on two EPYC cores.
 BYTES_PER_THREAD = 1 << 17
@@ -20,12 +21,14 @@ ALIGNMENT = 256
 
 
 class Code:
-    """The native code of a plan's kernels: ``run`` takes the address of a state, ``addresses`` are the kernels' entries."""
+    """The native code of a plan's kernels: ``run`` takes the address of a state, ``addresses`` are the kernels' entries, ``reports`` says
+    whether one of them may meet an index out of range."""
 
     def __init__(self, plan: Plan, texts: dict[str, str]) -> None:
         """``texts``: LLVM dialect text by kernel name."""
         launches = [s for s in plan.steps if isinstance(s, Launch)]
         entries = list(dict.fromkeys(_entry(s) for s in launches))
+        self.reports = any(REPORTING in t for t in texts.values())
         library = openmp_library()
         text = host_program(entries, max((len(s.parameters) for s in launches), default=0), library is not None)
         self._native = NativeCode([*(t for t in texts.values() if t), text], [library] if library else [])
@@ -101,6 +104,24 @@ class CpuExecutable:
         """The native code; takes the address of a context's state."""
         return self._run
 
+    @property
+    def reports(self) -> bool:
+        """Whether the report in the state must be looked at after a run."""
+        return self._code.reports
+
+    def fail(self, state: ctypes.Array) -> None:
+        """Raise the IndexOutOfRange that a run left in ``state``."""
+        done = 0
+        for first, second in self._segments:
+            if first == state[FIRST]:
+                break
+            done += second if isinstance(first, int) else 1
+        step = self._plan.steps[done + state[ROWS] - state[REPORT]]
+        raise IndexOutOfRange(
+            f"an index is out of range in kernel {step.kernel.split('::')[0].removesuffix('_code')} ({', '.join(step.source) or 'its source is not known'}): "
+            f"each must be at least 0, or minus the size of its dimension where indices count from the end, and below that size"
+        )
+
     def new_results(self) -> list[Tensor]:
         return [torch.empty(shape, dtype=dtype) for shape, dtype in self._shapes]
 
@@ -122,12 +143,14 @@ class CpuExecutable:
         for tensor in fresh:
             state[word] = tensor.data_ptr()
             word += 1
-        state[THREADS] = torch.get_num_threads()
+        state[THREADS], state[REPORT] = torch.get_num_threads(), 0
         for segment in context.segments:
             first, second = segment
             if isinstance(first, int):
                 state[FIRST], state[ROWS] = segment
                 self._run(base)
+                if state[REPORT]:
+                    self.fail(state)
             else:
                 with torch.no_grad():
                     first(*[view(arguments, fresh) for view in second])

@@ -4,14 +4,17 @@ One call from Python runs a whole row of launches.  A large one is shared by the
 has loaded: its threads are the ones that torch's own operations use, awake and bound where torch wants them.
 
 A launch is a row of 64-bit words: entry, extent, most parts, number of buffers, and for each buffer the word of the state
-that holds its base, and an offset in bytes.  The state is (2 words for the engine, first row, rows, threads, bases...).
+that holds its base, and an offset in bytes.  The state is (2 words for the engine, first row, rows, threads, report, bases...).
+
+A kernel sets the report where it meets an index out of range.  No launch is made after that one, and the report becomes the number
+of launches that were left, itself among them.
 """
 
 import ctypes
 import re
 from functools import cache
 
-FIRST, ROWS, THREADS, BASES = 2, 3, 4, 5
+FIRST, ROWS, THREADS, REPORT, BASES = 2, 3, 4, 5, 6
 MAX_BUFFERS = 4096
 
 
@@ -53,10 +56,13 @@ def host_program(entries: list[str], buffers: int, threads: bool) -> str:
     %one = llvm.mlir.constant(1 : i64) : i64
     %two = llvm.mlir.constant(2 : i64) : i64
     %four = llvm.mlir.constant(4 : i64) : i64
-    %count = llvm.mlir.constant({max(1, buffers)} : i64) : i64
+    %count = llvm.mlir.constant({buffers + 1} : i64) : i64
     %job_words = llvm.mlir.constant(3 : i64) : i64
     %none = llvm.mlir.constant(0 : i32) : i32
-    %addresses = llvm.alloca %count x i64 : (i64) -> !llvm.ptr
+    %slots = llvm.alloca %count x i64 : (i64) -> !llvm.ptr
+    %addresses = {words("%slots[1]")}
+    %report_at = {words(f"%state[{REPORT}]")}
+    llvm.store %report_at, %slots : !llvm.ptr, !llvm.ptr
     %job = llvm.alloca %job_words x i64 : (i64) -> !llvm.ptr
     %first_at = {words(f"%state[{FIRST}]")}
     %first = llvm.load %first_at : !llvm.ptr -> !llvm.ptr
@@ -101,10 +107,17 @@ def host_program(entries: list[str], buffers: int, threads: bool) -> str:
     %alone = llvm.icmp "sle" %team, %one : i64
     llvm.cond_br {"%alone, ^single, ^shared" if threads else "%alone, ^single, ^single"}
   ^single:
-    llvm.call %entry(%addresses, %zero, %extent) : !llvm.ptr, (!llvm.ptr, i64, i64) -> ()
+    llvm.call %entry(%slots, %zero, %extent) : !llvm.ptr, (!llvm.ptr, i64, i64) -> ()
     llvm.br ^done
 {_SHARED if threads else ""}
   ^done:
+    %report = llvm.load %report_at : !llvm.ptr -> i64
+    %fine = llvm.icmp "eq" %report, %zero : i64
+    llvm.cond_br %fine, ^following, ^failed
+  ^failed:
+    llvm.store %left, %report_at : i64, !llvm.ptr
+    llvm.br ^end
+  ^following:
     %length = llvm.mul %buffers, %two : i64
     %row_words = llvm.add %length, %four : i64
     %row_next = {words("%row[%row_words]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
@@ -146,7 +159,7 @@ _SHARED = """  ^shared:
     %job1 = llvm.getelementptr %job[1] : (!llvm.ptr) -> !llvm.ptr, i64
     %job2 = llvm.getelementptr %job[2] : (!llvm.ptr) -> !llvm.ptr, i64
     llvm.store %entry, %job : !llvm.ptr, !llvm.ptr
-    llvm.store %addresses, %job1 : !llvm.ptr, !llvm.ptr
+    llvm.store %slots, %job1 : !llvm.ptr, !llvm.ptr
     llvm.store %extent, %job2 : i64, !llvm.ptr
     %part = llvm.mlir.addressof @inferno_part : !llvm.ptr
     %team32 = llvm.trunc %team : i64 to i32

@@ -13,8 +13,10 @@ import tempfile
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import inferno
 from inferno.errors import CompileError
 from inferno.runtime.workers.progress import Bar
 from inferno.runtime.workers.worker import read_frame, write_frame
@@ -32,9 +34,11 @@ class Worker:
     def __init__(self) -> None:
         self.idle_since = 0.0
         self._log = tempfile.TemporaryFile()
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        # The same sources as this process has: "-P", since a folder of that name where the process runs would come first otherwise.
+        folders = dict.fromkeys([*(p or os.getcwd() for p in sys.path), str(Path(inferno.__file__).parents[1])])
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "inferno.runtime.workers.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-P", "-m", "inferno.runtime.workers.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self._log, env=environment,
         )
 
