@@ -141,7 +141,7 @@ def _pieces(compiled: Any, way: str) -> dict[str, Any]:
         return {"graphs": 1, "segments": report.segments, "kernels": len(report.rows), "eager": len(report.fallbacks), "fallbacks": list(report.fallbacks)}
     try:
         fallbacks = list(inferno.explain(compiled).fallbacks)
-    except inferno.InputError:  # Dynamo's graphs are not found behind every decorator
+    except inferno.InputError:  # Dynamo captures no recurrent layers
         fallbacks = []
     return {"graphs": stats.graphs, "segments": stats.segments, "kernels": stats.kernels, "eager": stats.fallbacks, "fallbacks": fallbacks}
 

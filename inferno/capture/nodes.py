@@ -17,7 +17,9 @@ def is_library(file: str) -> bool:
 
 
 def operation_name(node: torch.fx.Node) -> str:
-    """What the user called: the name of the node that this one was decomposed from, ``linear`` for ``linear_3``."""
+    """What the user called: ``linear`` for the node ``linear_3`` and what it was decomposed into."""
+    if stack := node.meta.get("source_fn_stack"):  # Dynamo's: its nodes are called like the variables that hold their results
+        return re.sub(r"_\d+$", "", str(stack[-1][0])) or node.name
     sources = node.meta.get("from_node")
     name = sources[-1].name if sources else node.name
     while sources and getattr(sources[-1], "from_node", None):

@@ -119,8 +119,9 @@ def _compiled_class(cls: type, examples: Any, kwargs: dict[str, Any] | None, req
             """The IR at ``stage``; the instance must have been called, or the decorator must hold the inputs."""
             return _existing(self).ir(stage)
 
-        def explain(self) -> Any:
-            return _existing(self).explain()
+        def explain(self, *args: Any, **keywords: Any) -> Any:
+            """The report; the instance must have been called, or the decorator must hold the inputs.  Given a call's arguments, it is timed."""
+            return _existing(self).explain(*args, **keywords)
 
     def _existing(self: torch.nn.Module) -> CompiledModule:
         if examples is None and "_inferno" not in self.__dict__:

@@ -1,77 +1,59 @@
 """``inferno.explain(fn)``: what became of a function or module under ``torch.compile(backend="inferno")``."""
 
-import types
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from inferno.errors import InputError
-from inferno.runtime.region.backend import CompiledGraph
+from inferno.runtime.check.restoring import devices_of, untraced
+from inferno.runtime.region.graphs import graphs_of, live_graphs
+from inferno.runtime.region.region import Region
+from inferno.runtime.region.timing import Timing, measure
 from inferno.runtime.report import Report, report_of
 
 
-def explain(compiled: Any) -> Report:
-    """The report of everything that was compiled for ``compiled`` so far: a result of ``inferno.compile`` or of
-    ``torch.compile(..., backend="inferno")``.  The graphs of a function are found through Dynamo's cache of it, those behind its
-    graph breaks too.
+def explain(compiled: Any, /, *args: Any, **kwargs: Any) -> Report:
+    """The report of a result of ``inferno.compile`` or of ``torch.compile(..., backend="inferno")``, or of a module of which parts are.
+
+    It is about all graphs that were compiled for it so far, those behind its graph breaks too.  Given the arguments of a call, it is
+    about the graphs that run in that call, which are compiled if they were not yet, and has the time and the share of each piece.
+    The call is run several times: what it writes to tensors, and the random numbers that it draws, are taken back.
 
     InputError where nothing has been compiled for it: it was not called yet, or has another backend.
     """
-    if hasattr(compiled, "explain"):
-        return compiled.explain()
-    graphs = list(_graphs(compiled))
-    module = getattr(compiled, "_orig_mod", None)
-    # Dynamo keeps the graphs of all modules behind one function of torch's: those that read this module's tensors are its own.
-    own = [g for g in graphs if module is None or g.reads(module)]
-    regions = [region for graph in own or graphs for region in graph.regions]
+    if hasattr(type(compiled), "explain") and hasattr(type(compiled), "ir"):  # ours, or an instance of a decorated class
+        return compiled.explain(*args, **kwargs)
+    if args or kwargs:
+        every = lambda: [(k, r) for graph in live_graphs() for k, r in graph.regions]  # noqa: E731
+        regions, timing = measure_captured(compiled, args, kwargs, every)
+    else:
+        regions, timing = [(k, r) for graph in graphs_of(compiled) for k, r in graph.regions], None
     if not regions:
         raise InputError(
             "compiled: expected a result of inferno.compile, or of torch.compile(..., backend=\"inferno\") that has been called, "
             f"got {compiled!r:.100} for which Inferno has compiled nothing"
         )
-    programs = [p for _, region in regions for p in region.programs]
-    fallbacks = [f for _, region in regions for f in region.fallbacks]
     notes = tuple(f"graph {i}, {kind}: {len(r.programs)} segments" for i, (kind, r) in enumerate(regions))
-    target = programs[0].target.name if programs else "none"
-    return report_of(target, programs, fallbacks, sum(r.seconds for _, r in regions), notes)
+    return report_of_regions([r for _, r in regions], notes, timing)
 
 
-def _graphs(compiled: Any) -> Iterator[CompiledGraph]:
-    """The graphs in Dynamo's caches of the function and of those that continue it."""
-    todo, seen, known = list(_functions(compiled)), set(), set()
-    while todo:
-        function = todo.pop(0)
-        if function.__code__ in seen:
-            continue
-        seen.add(function.__code__)
-        for entry in torch._C._dynamo.eval_frame._debug_get_cache_entry_list(function.__code__):
-            for name in entry.code.co_names:
-                value = function.__globals__.get(name)
-                if name.startswith("__compiled_fn") and value is not None:
-                    found = _found(value)
-                    if found is not None and id(found) not in known:
-                        known.add(id(found))
-                        yield found
-                elif isinstance(value, types.FunctionType) and name.startswith("__resume"):
-                    todo.append(value)
+def report_of_regions(regions: list[Region], notes: tuple[str, ...], timing: Timing | None, target: str = "none") -> Report:
+    """The report of several graphs; ``target`` is named where none of them has a program."""
+    programs = [p for r in regions for p in r.programs]
+    fallbacks = [f for r in regions for f in r.fallbacks]
+    steps = [s for r in regions for s in r.steps]
+    name = programs[0].target.name if programs else target
+    return report_of(name, programs, fallbacks, sum(r.seconds for r in regions), notes, steps, timing)
 
 
-def _functions(compiled: Any) -> Iterator[types.FunctionType]:
-    """The Python functions that Dynamo compiles for this object: a module's own, and those of modules in it."""
-    module = getattr(compiled, "_orig_mod", None)
-    found = [compiled.forward, *(m.forward for m in module.modules())] if isinstance(module, torch.nn.Module) else [compiled]
-    for function in found:
-        function = getattr(function, "_torchdynamo_orig_callable", function)
-        function = getattr(function, "__func__", function)
-        if isinstance(function, types.FunctionType):
-            yield function
-
-
-def _found(value: Any) -> CompiledGraph | None:
-    """What the backend hung on the function that it gave to Dynamo, under whatever Dynamo wrapped it in."""
-    while value is not None:
-        if hasattr(value, "inferno_graph"):
-            return value.inferno_graph
-        value = getattr(value, "_torchdynamo_orig_callable", None) or getattr(value, "__wrapped__", None)
-    return None
+def measure_captured(
+    function: Callable, args: tuple, kwargs: dict[str, Any], regions: Callable[[], list[tuple[str, Region]]],
+) -> tuple[list[tuple[str, Region]], Timing]:
+    """A call of a result of torch.compile: those of the ``regions`` that run in it, in the order that they first do, and their times."""
+    with untraced(function, args, kwargs) as prepare:
+        prepare()()
+        known = regions()
+        devices = devices_of(function, args, kwargs) or [r.device for _, r in known] or [torch.device("cpu")]
+        timing = measure(prepare, [r for _, r in known], devices[0])
+    return [known[i] for i in timing.steps], timing

@@ -1,5 +1,6 @@
 """The compiled module: what a user calls, prints and asks."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,8 @@ class CompiledModule(Face):
 
     Inputs must have the shapes, dtypes and device of the examples, but for sizes that vary; any strides will do.  Safe to call from several threads.
     """
+
+    _regions: tuple = ()  # none where there is one program and nothing else
 
     def __init__(self, program: Program, device: torch.device, seconds: float, interpret: bool = False, cuda_graphs: bool = False) -> None:
         """``interpret``: the plan is run without a compiler; ``cuda_graphs``: as CUDA graphs (see ``GpuExecutable``)."""
@@ -115,11 +118,31 @@ class CompiledModule(Face):
         """The program's text at ``stage``, one of torch, linalg, fused, scheduled, gpu, llvm, ptx, sass."""
         return self.program.ir(stage)
 
-    def explain(self) -> Any:
-        """A report: each kernel with what it fuses, its generator and schedule, grid, registers, flops and bytes."""
-        from inferno.runtime.report import explain
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """A report: each kernel with what it fuses, its generator and schedule, grid, registers, flops and bytes; and each piece
+        that runs in eager, with the reason.  Given the arguments of a call, that call is timed, and each piece's share of it."""
+        from inferno.runtime.report import report_of
 
-        return explain(self)
+        steps = [s for region in self._regions for s in region.steps]
+        timing = self._measure(args, kwargs) if args or kwargs else None
+        return report_of(self.program.target.name, self.programs, self.fallbacks, self.compile_seconds, steps=steps, timing=timing)
+
+    def _measure(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The times of a call, which is run several times and leaves no trace."""
+        from inferno.runtime.check.restoring import restored
+        from inferno.runtime.region.timing import measure
+
+        signature = self.program.signature
+        tensors = signature.arguments_of(args, kwargs)
+        written = [tensors[r.target] for r in signature.results if r.kind == "mutation"]
+
+        def prepare() -> Callable[[], Any]:
+            restore()
+            return lambda: self._run(args, kwargs)
+
+        with restored(written, [self.device]) as restore:
+            self._run(args, kwargs)
+            return measure(prepare, self._regions, self.device)
 
     def save(self, path: Any, ir: bool = True) -> None:
         """Write the program and its weights, as they are now, to one file that ``inferno.load`` reads; see ``package.save``."""

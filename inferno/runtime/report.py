@@ -1,10 +1,11 @@
 """``explain()``: what became of a program, kernel by kernel."""
 
 import io
+import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -12,6 +13,9 @@ from rich.table import Table
 from inferno.runtime.plan.plan import Launch, LibraryCall
 from inferno.runtime.program import Program
 from inferno.symbolic import hint
+
+if TYPE_CHECKING:
+    from inferno.runtime.region.timing import Timing
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,23 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Equal pieces of a call that is run in pieces: compiled segments, or an operation in eager at ``line`` for a ``reason``.
+    ``seconds``: of all its ``calls`` in one call of the model; None where that was not measured."""
+
+    name: str
+    calls: int
+    line: str
+    reason: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class Report:
-    """Rows in the order of the first launch; ``str()`` is a table."""
+    """Rows in the order of the first launch, ``pieces`` in the order that they run in; ``str()`` has a table of each.
+
+    ``call``: seconds of a call of the model, of which each piece's share is a part; None where none was measured.
+    """
 
     target: str
     rows: tuple[Row, ...]
@@ -44,9 +63,20 @@ class Report:
     segments: int = 1
     fallbacks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    call: float | None = None
 
     def __str__(self) -> str:
         return self.render(width=180)
+
+    def _table_of_pieces(self) -> Table:
+        table = Table(title=None, show_lines=False)
+        for name in ("piece", "calls", "line", "why it runs in eager", *(("time", "share") if self.call is not None else ())):
+            table.add_column(name, justify="right" if name in ("calls", "time", "share") else "left", overflow="fold")
+        for piece in self.pieces:
+            times = [] if self.call is None else [_time(piece.seconds), f"{piece.seconds / self.call:.1%}"]
+            table.add_row(piece.name, str(piece.calls or ""), piece.line, piece.reason, *times)
+        return table
 
     def render(self, width: int) -> str:
         table = Table(title=None, show_lines=False)
@@ -68,8 +98,13 @@ class Report:
         for row in self.rows:
             if row.note:
                 console.print(f"{row.kernel}: {row.note}; {row.generator} made it instead")
-        for line in (*self.notes, *_counted(self.fallbacks)):
+        for line in self.notes:
             console.print(line)
+        if self.pieces and (self.call is not None or any(p.reason for p in self.pieces)):
+            console.print(self._table_of_pieces())
+        if self.call is not None:
+            eager = sum(p.seconds for p in self.pieces if p.reason)
+            console.print(f"a call takes {_time(self.call)}" + (f", {eager / self.call:.1%} of it in eager operations" if eager else ""))
         between = f" in {self.segments} segments" if self.segments != 1 else ""
         console.print(
             f"{len(self.rows)} kernels{between}, {self.launches} launches, workspace {human(self.workspace, 1024, 'B')}, "
@@ -78,12 +113,10 @@ class Report:
         return out.getvalue()
 
 
-def _counted(lines: Sequence[str]) -> list[str]:
-    """Equal lines once, with their number."""
-    counts: dict[str, int] = {}
-    for line in lines:
-        counts[line] = counts.get(line, 0) + 1
-    return [line if n == 1 else f"{n} times: {line}" for line, n in counts.items()]
+def _time(seconds: float) -> str:
+    """Seconds with the unit that leaves three digits."""
+    unit, factor = next(((u, f) for u, f in (("us", 1e6), ("ms", 1e3)) if seconds * f < 999.5), ("s", 1.0))
+    return f"{seconds * factor:.3g} {unit}"
 
 
 def human(value: float, base: int, unit: str) -> str:
@@ -95,19 +128,51 @@ def human(value: float, base: int, unit: str) -> str:
     return f"{value:.3g} T{unit}"
 
 
-def explain(compiled: Any) -> Report:
-    """The report of a CompiledModule."""
-    return report_of(compiled.program.target.name, compiled.programs, compiled.fallbacks, compiled.compile_seconds)
-
-
 def report_of(
     target: str, programs: Sequence[Program], fallbacks: Sequence[object], seconds: float, notes: tuple[str, ...] = (),
+    steps: Sequence[Any] = (), timing: "Timing | None" = None,
 ) -> Report:
-    """The report of programs that run one after the other, with ``fallbacks`` between them."""
+    """The report of programs that run one after the other, with ``fallbacks`` between them.
+
+    ``steps`` are those of all regions, whose ``timing`` has as many, or is None.
+    """
     rows = [row for program in programs for row in _rows(program)]
     plans = [program.launch_plan() for program in programs]
     workspace = max((hint(p.workspace_bytes) for p in plans), default=0)
-    return Report(target, tuple(rows), sum(len(p.steps) for p in plans), workspace, seconds, len(plans), tuple(map(str, fallbacks)), notes)
+    return Report(
+        target, tuple(rows), sum(len(p.steps) for p in plans), workspace, seconds, len(plans), tuple(map(str, fallbacks)), notes,
+        _pieces(steps, timing), None if timing is None else timing.call,
+    )
+
+
+def _pieces(steps: Sequence[Any], timing: "Timing | None") -> tuple[Piece, ...]:
+    """Equal steps as one piece each; where they are timed, the rest of a call's time as the last one."""
+    times = [None] * len(steps) if timing is None else [t for region in timing.steps.values() for t in region]
+    found: dict[Any, Piece] = {}
+    segments = 0
+    for step, seconds in zip(steps, times, strict=True):
+        if isinstance(step, Program):
+            key = id(step)
+            new = Piece(f"segment {segments}: {len(step.kernels)} kernel{'s' if len(step.kernels) != 1 else ''}", 0, _lines(step), "", 0.0)
+            segments += 1
+        else:
+            key = step.target, step.place, step.reason
+            new = Piece(step.target, 0, step.place.rpartition(os.sep)[2], step.reason, 0.0)
+        piece = found.setdefault(key, new)
+        found[key] = replace(piece, calls=piece.calls + 1, seconds=None if seconds is None else piece.seconds + seconds)
+    pieces = list(found.values())
+    if pieces and timing is not None:
+        pieces.append(Piece("Python around the pieces", 0, "", "", max(0.0, timing.call - sum(p.seconds for p in pieces))))
+    return tuple(pieces)
+
+
+def _lines(program: Program) -> str:
+    """From which line to which the operations of a program are, in the first file that is named."""
+    places = re.findall(r"\(([^()]+):(\d+)\)", " ".join(s for step in program.launch_plan().steps for s in step.source))
+    lines = [int(line) for file, line in places if file == places[0][0]]
+    if not lines:
+        return ""
+    return f"{places[0][0]}:{min(lines)}" + (f"-{max(lines)}" if max(lines) > min(lines) else "")
 
 
 def _rows(program: Program) -> list[Row]:

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 
-from inferno.errors import InfernoError, InputError, OptionError
+from inferno.errors import InfernoError, InputError, LaunchError, OptionError
 from inferno.target import TARGETS, find_target
 
 STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--kernel", metavar="NAME", help="write this kernel's files: its IR, and the PyTorch program that it implements")
     check.add_argument("--out", metavar="DIR", help="where the files of the kernel go, of the first that is off without --kernel (default: here)")
 
-    explain = command("explain", _explain, "print the table of kernels")
+    explain = command("explain", _explain, "print the table of kernels, and where the time of a call goes")
     subject(explain)
 
     bench = command("bench", _bench, "run a benchmark suite; without a name, list them")
@@ -208,14 +208,20 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    import torch
     from rich.console import Console
 
     from inferno.tools.package import explain_package, names_package
 
     if names_package(options):
         return explain_package(options)
-    _, compiled = _compiled(options)
-    sys.stdout.write(compiled.explain().render(max(120, Console().width)))
+    subject, compiled = _compiled(options)
+    try:
+        with torch.no_grad():
+            report = compiled.explain(*subject.args, **subject.kwargs)
+    except LaunchError:  # for another machine: there is no call to time
+        report = compiled.explain()
+    sys.stdout.write(report.render(max(120, Console().width)))
     return 0
 
 

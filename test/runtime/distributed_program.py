@@ -71,9 +71,9 @@ def _collectives(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def _regions(fast):
-    from inferno.runtime.explain import _graphs
+    from inferno.runtime.region.graphs import graphs_of
 
-    return [region for graph in _graphs(fast) for region in graph.regions]
+    return [region for graph in graphs_of(fast) for region in graph.regions]
 
 
 if __name__ == "__main__":

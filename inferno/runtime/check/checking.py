@@ -4,7 +4,6 @@ Eager and float64 run the model itself, isolated: nothing that it would write to
 the compiled call draws.  Only when a result is off is the program run again kernel by kernel, to tell where it begins.
 """
 
-import copy
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,11 +12,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves, tree_map
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_leaves
 
 from inferno.errors import CheckError, InputError
 from inferno.runtime.check.comparison import Comparison, compare_leaf, relative_error
-from inferno.runtime.check.isolation import run_isolated
+from inferno.runtime.check.isolation import fresh, run_isolated
 from inferno.runtime.check.perturbation import FLOAT64_TO_FLOAT32, run_perturbed
 from inferno.runtime.device import takes_tf32
 from inferno.runtime.program import Program
@@ -69,7 +68,7 @@ def check_call(compiled: Any, model: Callable, args: tuple, kwargs: dict[str, An
     """Call ``compiled``, for real, and hold what it gives and writes against the model's eager call on the same tensors."""
     tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
     with _original(model):
-        eager = lambda given: _plain(model)(*_fresh(args, tensors, given), **_fresh(kwargs, tensors, given))  # noqa: E731
+        eager = lambda given: _plain(model)(*fresh(args, tensors, given), **fresh(kwargs, tensors, given))  # noqa: E731
         return check_against(lambda: compiled(*args, **kwargs), eager, _held(compiled, args, kwargs), compiled.device, _tables(compiled, model))
 
 
@@ -252,14 +251,6 @@ def _tables(compiled: Any, model: Any) -> list[tuple[dict[str, Any], str]]:
         return [(a.table, a.key) for a in program.signature.arguments if a.table is not None]
     modules = model.modules() if isinstance(model, torch.nn.Module) else ()
     return [(table, key) for m in modules for table in (m._parameters, m._buffers) for key, value in table.items() if value is not None]
-
-
-def _fresh(value: Any, tensors: list[Tensor], given: Callable[[Any], Any]) -> Any:
-    """Containers anew (a cache object that the model appends to), with what is given for each tensor in them."""
-    try:
-        return copy.deepcopy(value, {id(t): given(t) for t in tensors})
-    except Exception:  # an object that cannot be copied is passed as it is
-        return tree_map(given, value)
 
 
 def _plain(model: Callable) -> Callable:

@@ -6,6 +6,7 @@ In another type every operation also reads its floating-point operands in that t
 operations (convolutions, recurrent layers) is content because inputs, parameters and buffers are in that type from the beginning.
 """
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -59,6 +60,7 @@ class Isolated(TorchDispatchMode):
         self._replaced = _REPLACED[to] if to is not None else ()
         self._copies: dict[int, tuple[Tensor, Tensor]] = {}  # by storage: a tensor that keeps it alive, and the copy of all of it
         self._own: set[int] = set()  # the copies' storages
+        self._versions: list[tuple[Tensor, int]] = []  # autograd counts the writes, though none reaches the tensor
         self.random = False
 
     @property
@@ -86,12 +88,18 @@ class Isolated(TorchDispatchMode):
             return tensor
         return self._copy(tensor.detach())
 
+    def forget_writes(self) -> None:
+        """Count no writes to the tensors that were written to: a backward pass that is to come may read them."""
+        torch._C._autograd._unsafe_set_version_counter(tuple(t for t, _ in self._versions), tuple(v for _, v in self._versions))
+
     def _copy(self, tensor: Tensor) -> Tensor:
         """The copy of a tensor's memory, seen as the tensor; what is a view of a copy is written to itself."""
         key = _storage(tensor)
         if key in self._own:
             return tensor
         if key not in self._copies:
+            if not tensor.is_inference():
+                self._versions.append((tensor, tensor._version))
             whole = torch.as_strided(tensor, (tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,), 0)
             self._copies[key] = tensor, whole.to(self._to) if tensor.dtype in self._replaced else whole.clone()
             self._own.add(_storage(self._copies[key][1]))
@@ -192,4 +200,13 @@ def run_isolated(
         finally:
             for table, key, value in before:
                 table[key] = value
+            mode.forget_writes()
     return tree_map(mode.read, result), mode
+
+
+def fresh(value: Any, tensors: list[Tensor], given: Callable[[Any], Any]) -> Any:
+    """Containers anew (a cache object that the model appends to), with what is given for each tensor in them."""
+    try:
+        return copy.deepcopy(value, {id(t): given(t) for t in tensors})
+    except Exception:  # an object that cannot be copied is passed as it is
+        return tree_map(given, value)

@@ -7,9 +7,7 @@ partitioned by torch's min-cut, which computes again what is cheap.
 import functools
 import logging
 import time
-import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,6 +25,7 @@ from inferno.runtime import stats
 from inferno.runtime.build import build_text
 from inferno.runtime.device import choose_target, takes_tf32
 from inferno.runtime.garbage import collection_paused
+from inferno.runtime.region.graphs import make_graph
 from inferno.runtime.region.region import Region, build_region
 from inferno.runtime.check.region_check import check_region
 
@@ -37,19 +36,6 @@ MODES = {
 }
 # Graphs that do not compile for every size are compiled for each of so many; beyond that their operations run one by one.
 _MOST_SIZES = 64
-
-
-@dataclass(frozen=True)
-class CompiledGraph:
-    """What ``inferno.explain`` finds behind a function of Dynamo's: the graph's regions, and the tensors that it was captured with."""
-
-    regions: list[tuple[str, Region]]
-    tensors: tuple[weakref.ref, ...]
-
-    def reads(self, module: torch.nn.Module) -> bool:
-        """Whether the graph was captured with a parameter or buffer of the module."""
-        own = {id(t) for t in (*module.parameters(), *module.buffers())}
-        return any(id(t) in own for reference in self.tensors if (t := reference()) is not None)
 
 
 def inferno(graph: GraphModule, inputs: Sequence[Any], *, mode: str | None = None, options: dict[str, Any] | None = None) -> Callable:
@@ -74,9 +60,7 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
         decompositions=table(),
         partition_fn=min_cut_rematerialization_partition,
     )(graph, inputs)
-    torch._dynamo.eval_frame.innermost_fn(compiled).inferno_graph = CompiledGraph(
-        regions, tuple(weakref.ref(t) for t in held if isinstance(t, torch.Tensor)),
-    )
+    torch._dynamo.eval_frame.innermost_fn(compiled).inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
     return compiled
 
 

@@ -1,23 +1,27 @@
 """A model that is not one graph: Dynamo captures it in several, as it runs, and each is compiled."""
 
 import functools
+import logging
 from typing import Any
 
 import torch
 
-from inferno.errors import PackageError
+from inferno.errors import LaunchError, PackageError
 from inferno.options import Options
+from inferno.runtime.check.restoring import untraced
 from inferno.runtime.face import Face
 from inferno.runtime.region.piecewise import join_stages
 from inferno.runtime.program import Program
 from inferno.runtime.region.region import Fallback
-from inferno.runtime.report import Report, report_of
+from inferno.runtime.report import Report
 from inferno.target import Target
+
+log = logging.getLogger(__name__)
 
 
 class DynamoModule(Face):
     """Called like the model; compiles what each call meets for the first time.  ``ir`` and ``explain`` are about what has been
-    compiled so far, and compile the example's call where that is nothing."""
+    compiled so far, and compile the example's call where that is nothing, which leaves no trace in tensors and random numbers."""
 
     def __init__(
         self, model: Any, args: tuple, kwargs: dict[str, Any], options: Options, target: Target, device: torch.device, reason: str,
@@ -50,12 +54,31 @@ class DynamoModule(Face):
 
     def ir(self, stage: str) -> str:
         """The text at ``stage`` of every segment compiled so far."""
+        self._compile_something()
         return join_stages(self.programs, stage)
 
-    def explain(self) -> Report:
-        """A report of what has been compiled so far."""
-        seconds = sum(region.seconds for _, region in self.regions)
-        return report_of(self.target.name, self.programs, self.fallbacks, seconds, notes=(f"captured by Dynamo: {self.reason}",))
+    def explain(self, *args: Any, **kwargs: Any) -> Report:
+        """A report of what has been compiled so far.  Given the arguments of a call, of what runs in that call, with the share of each
+        piece of its time."""
+        from inferno.runtime.explain import measure_captured, report_of_regions
+
+        if args or kwargs:
+            regions, timing = measure_captured(self._function, args, kwargs, lambda: self.regions)
+        else:
+            self._compile_something()
+            regions, timing = self.regions, None
+        return report_of_regions([r for _, r in regions], (f"captured by Dynamo: {self.reason}",), timing, self.target.name)
+
+    def _compile_something(self) -> None:
+        """Compile the example's call, if nothing has been compiled.  For another machine that ends at the first graph, which is
+        compiled but cannot be called."""
+        if self.regions:
+            return
+        with untraced(self._function, *self._example) as prepare:
+            try:
+                prepare()()
+            except LaunchError as error:
+                log.info("the example's call ended: %s", error)
 
     def save(self, path: Any, ir: bool = True) -> None:
         """Packages hold whole programs: PackageError, which says why this is none."""

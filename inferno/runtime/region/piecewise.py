@@ -24,6 +24,7 @@ class PiecewiseModule(CompiledModule):
     ) -> None:
         """``examples``: a fake tensor for each argument, with the strides that the region was compiled for."""
         self.region = region
+        self._regions = (region,)
         self.programs = region.programs
         self.fallbacks = region.fallbacks
         kernels = {f"{i}.{name}": k for i, p in enumerate(region.programs) for name, k in p.kernels.items()}

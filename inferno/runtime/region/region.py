@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 _THREADS = 8  # they only wait for workers
 _NO_LOWERING = "it has no lowering to linalg"
+_TOO_SMALL = "alone between eager operations it is not worth a segment"
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,21 @@ class Fallback:
 @dataclass(frozen=True)
 class Region:
     """A graph, ready to run: ``run(inputs)`` takes the list of the graph's inputs, which it empties, and returns the list of its
-    results.  ``text`` is the function that does so."""
+    results.  ``text`` is the function that does so.
+
+    ``steps`` are what it does one after the other: a segment's program, or an operation in eager.  ``fallbacks`` are those of them
+    that do not compile; collectives, and what is too small for a segment, are none.  ``starts`` are the lines of the text, from 0,
+    where each step begins, and where the last one is done.
+    """
 
     run: Callable[[list[Any]], list[Any]]
     text: str
     programs: tuple[Program, ...]
     fallbacks: tuple[Fallback, ...]
-    seconds: float = 0.0
+    seconds: float
+    device: torch.device
+    steps: tuple[Program | Fallback, ...]
+    starts: tuple[int, ...]
 
 
 def build_region(
@@ -96,10 +105,14 @@ def build_region(
             refused.update(culprits)
     segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs) for i, low in lowered.items()}
     steps = [(parts[i], segments[i]) if i in segments else p.nodes for i, p in enumerate(pieces) if i in segments or not p.compiled]
-    run, text = write_region(graph, steps, refused, attributes)
+    run, text, starts = write_region(graph, steps, refused, attributes)
+    done = tuple(s for step in steps for s in (
+        (step[1].program,) if isinstance(step[0], Part) else (_fallback(n, refused.get(n, _TOO_SMALL)) for n in step)
+    ))
     eager = [n for p in pieces if not p.compiled for n in p.nodes if refused.get(n, COLLECTIVE) != COLLECTIVE]
     eager = [n for n in eager if isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
-    return Region(run, text, tuple(s.program for s in segments.values()), tuple(_fallback(n, refused[n]) for n in eager), time.perf_counter() - begin)
+    fallbacks = tuple(_fallback(n, refused[n]) for n in eager)
+    return Region(run, text, tuple(s.program for s in segments.values()), fallbacks, time.perf_counter() - begin, device, done, starts)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ _LITERALS = (bool, int, str, type(None))
 def write_region(
     graph: Graph, steps: Sequence[tuple[Part, Segment | SizedSegment] | tuple[Node, ...]], refused: Mapping[Node, str],
     attributes: Callable[[str], Any] | None,
-) -> tuple[Callable[[list[Any]], list[Any]], str]:
-    """The function ``region(inputs)``, which empties its list and returns the list of the graph's results; and its text."""
+) -> tuple[Callable[[list[Any]], list[Any]], str, tuple[int, ...]]:
+    """The function ``region(inputs)``, which empties its list and returns the list of the graph's results; its text; and the lines,
+    counted from 0, where the text begins with each segment and each eager operation, in order, and where it is done with them."""
     writer = _Writer(refused, attributes)
     inputs = [n for n in graph.nodes if n.op == "placeholder"]
     for step in steps:
@@ -39,6 +40,7 @@ def write_region(
 class _Line:
     text: str
     uses: set[str]
+    step: int
 
 
 @dataclass
@@ -51,6 +53,7 @@ class _Writer:
     made: set[Node] = field(default_factory=set)  # what has a variable by now
     segments: int = 0
     fresh: set[Node] = field(default_factory=set)  # what a segment made: its strides are the example's
+    step: int = -1
 
     def name(self, node: Node) -> str:
         if node not in self.names:
@@ -59,6 +62,7 @@ class _Writer:
         return self.names[node]
 
     def segment(self, part: Part, segment: Segment | SizedSegment) -> None:
+        self.step += 1
         name = self._global(f"segment_{self.segments}", segment.call)
         self.segments += 1
         arguments = []
@@ -74,13 +78,14 @@ class _Writer:
         given, reads = ", ".join(arguments), {self.name(n) for n in part.inputs if n.op != "get_attr"}
         if segment.takes:  # the list alone holds what nobody else needs
             taken = f"taken_{self.segments}"
-            self.lines.append(_Line(f"{taken} = [{given}]", reads))
+            self.lines.append(_Line(f"{taken} = [{given}]", reads, self.step))
             given, reads = taken, {taken}
-        self.lines.append(_Line(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {name}({given})", reads))
+        self.lines.append(_Line(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {name}({given})", reads, self.step))
         self.made.update(part.outputs)
         self.fresh.update(part.outputs)
 
     def eager(self, node: Node) -> None:
+        self.step += 1
         for value in node.all_input_nodes:
             self._value(value)
         arguments = [self._text(a) for a in node.args] + [f"{k}={self._text(v)}" for k, v in node.kwargs.items()]
@@ -92,8 +97,9 @@ class _Writer:
             self._line(f"{self.name(node)} = {function}({', '.join(arguments)})", node.all_input_nodes)
         self.made.add(node)
 
-    def function(self, inputs: list[str], results: Any) -> tuple[Callable, str]:
+    def function(self, inputs: list[str], results: Any) -> tuple[Callable, str, tuple[int, ...]]:
         """The text as a function; each variable is dropped after the last line that uses it."""
+        self.step += 1
         for value in results:
             if isinstance(value, Node):
                 self._value(value)
@@ -106,16 +112,19 @@ class _Writer:
             text.append(f"    {', '.join(inputs)}{',' if len(inputs) == 1 else ''} = inputs")
         text.append("    inputs.clear()")
         dead = {name: i for name, i in last.items() if name not in returned and name not in self.scope}
+        starts: dict[int, int] = {}
         for i, line in enumerate(self.lines):
+            starts.setdefault(line.step, len(text))
             text.append(f"    {line.text}")
             drop = sorted(name for name, at in dead.items() if at == i)
             if drop:
                 text.append(f"    del {', '.join(drop)}")
+        starts.setdefault(self.step, len(text))
         text.append(f"    return [{', '.join(self._text(v) for v in results)}]")
         written = "\n".join(text) + "\n"
         scope = dict(self.scope)
         exec(compile(written, "<inferno region>", "exec"), scope)
-        return scope["region"], written
+        return scope["region"], written, tuple(starts[i] for i in range(self.step + 1))
 
     def _value(self, node: Node) -> str:
         """The variable of a value; what is free is made here."""
@@ -172,7 +181,7 @@ class _Writer:
         return name
 
     def _line(self, text: str, reads: Sequence[Node]) -> None:
-        self.lines.append(_Line(text, {self.name(n) for n in reads if n.op != "get_attr"}))
+        self.lines.append(_Line(text, {self.name(n) for n in reads if n.op != "get_attr"}, self.step))
 
 
 def _identifier(value: Any) -> str:

@@ -1,0 +1,140 @@
+"""How long each piece of a call takes: a region's function is run with a mark in front of each of its steps.
+
+For the time of a measurement the function has another code object, with the marks; whoever holds it runs that.  On a GPU a mark is
+an event on the current stream, so a piece's time goes until the GPU is done with it, waiting for the host included.
+"""
+
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:  # a package is explained where there is no compiler
+    from inferno.runtime.region.region import Region
+
+_LEAST_CALLS, _MOST_CALLS = 4, 20
+_SECONDS = 0.5  # beyond so long no further call is begun
+
+_measuring = threading.Lock()  # one measurement at a time: two would take each other's marks out
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one call: of all of it, and of each step of each region in it, all its runs together.  ``steps`` has the regions
+    that ran, in the order that they did.  Means over the faster half of ``calls`` calls."""
+
+    call: float
+    steps: dict[int, tuple[float, ...]]
+    calls: int
+
+
+def measure(prepare: Callable[[], Callable[[], Any]], regions: "Sequence[Region]", device: torch.device) -> Timing:
+    """Time the calls that ``prepare()`` makes ready, of code that has run before, and the steps of those of the ``regions`` that run
+    in them, by their numbers."""
+    clock = _GpuClock(device) if device.type == "cuda" else _Clock()
+    runs: list[tuple[Any, list[tuple[int, Any]], Any]] = []
+    with _measuring:
+        begin = time.perf_counter()
+        while len(runs) < _LEAST_CALLS or (len(runs) < _MOST_CALLS and time.perf_counter() - begin < _SECONDS):
+            marks: list[tuple[int, Any]] = []
+            call = prepare()
+            with _marked(regions, _marker(marks, clock)):
+                first = clock.now()
+                call()
+                runs.append((first, marks, clock.now()))
+        clock.wait()
+    found = [(clock.between(first, last), _steps(marks, regions, clock)) for first, marks, last in runs]
+    fast = sorted(found, key=lambda run: run[0])[: (len(found) + 1) // 2]
+    ran = dict.fromkeys(i for _, steps in fast for i in steps)
+    none = {i: [0.0] * len(regions[i].steps) for i in ran}
+    steps = {i: tuple(sum(column) / len(fast) for column in zip(*(s.get(i, none[i]) for _, s in fast))) for i in ran}
+    return Timing(sum(whole for whole, _ in fast) / len(fast), steps, len(runs))
+
+
+def _steps(marks: list[tuple[int, Any]], regions: "Sequence[Region]", clock: "_Clock") -> dict[int, list[float]]:
+    """Seconds of each step by region; a run of a region is as many marks as it has starts."""
+    found: dict[int, list[float]] = {}
+    place = 0
+    while place < len(marks):
+        number = marks[place][0]
+        count = len(regions[number].steps)
+        times = [time for _, time in marks[place : place + count + 1]]
+        total = found.setdefault(number, [0.0] * count)
+        for i in range(count):
+            total[i] += clock.between(times[i], times[i + 1])
+        place += count + 1
+    return found
+
+
+def _marker(marks: list[tuple[int, Any]], clock: "_Clock") -> Callable[[int], None]:
+    thread = threading.get_ident()
+
+    def mark(number: int) -> None:
+        if threading.get_ident() == thread:
+            marks.append((number, clock.now()))
+
+    return mark
+
+
+@contextmanager
+def _marked(regions: "Sequence[Region]", mark: Callable[[int], None]) -> Iterator[None]:
+    """While this lasts the regions' functions call ``mark`` with their number at each of their starts."""
+    plain: list[tuple[types.FunctionType, types.CodeType, str]] = []
+    try:
+        for number, region in enumerate(regions):
+            function = getattr(region.run, "checked", region.run)
+            name = "mark"
+            while name in region.text:
+                name += "_"
+            plain.append((function, function.__code__, name))
+            function.__globals__[name] = mark
+            function.__code__ = _marked_code(region, f"{name}({number})")
+        yield
+    finally:
+        for function, code, name in plain:
+            function.__code__ = code
+            del function.__globals__[name]
+
+
+def _marked_code(region: "Region", mark: str) -> types.CodeType:
+    lines = region.text.splitlines()
+    for start in reversed(region.starts):
+        lines.insert(start, f"    {mark}")
+    module = compile("\n".join(lines), "<inferno region>", "exec")
+    return next(c for c in module.co_consts if isinstance(c, types.CodeType))
+
+
+class _Clock:
+    """The host's time."""
+
+    def now(self) -> Any:
+        return time.perf_counter()
+
+    def between(self, first: Any, last: Any) -> float:
+        return last - first
+
+    def wait(self) -> None:
+        pass
+
+
+class _GpuClock(_Clock):
+    """The time at which a GPU gets to a point of the current stream."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def now(self) -> torch.cuda.Event:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def between(self, first: Any, last: Any) -> float:
+        return first.elapsed_time(last) / 1e3
+
+    def wait(self) -> None:
+        torch.cuda.synchronize(self._device)
