@@ -1,5 +1,7 @@
 """Models on several processes: collectives run between the compiled segments."""
 
+import json
+import os
 import socket
 import subprocess
 import sys
@@ -8,22 +10,28 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from stream_trace import assert_one_stream, read_trace
 
 _PROGRAM = Path(__file__).parent / "distributed_program.py"
 
 
-def run(world: int, device: str) -> None:
-    """Run the program in ``world`` processes; fails with what the first that is wrong printed."""
+def run(world: int, device: str) -> str:
+    """Run the program in ``world`` processes, and give what the first one printed; fails with what the first that is wrong printed."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
+    paths = [str(_PROGRAM.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     processes = [
-        subprocess.Popen([sys.executable, str(_PROGRAM), str(rank), str(world), port, device], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        subprocess.Popen(
+            [sys.executable, str(_PROGRAM), str(rank), str(world), port, device], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
         for rank in range(world)
     ]
     texts = [p.communicate(timeout=400)[0] for p in processes]
     for process, text in zip(processes, texts):
         assert process.returncode == 0, text[-3000:]
+    return texts[0]
 
 
 @pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="needs gloo")
@@ -33,4 +41,30 @@ def test_tensor_parallel_data_parallel_and_functional_collectives():
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_on_two_gpus():
-    run(2, "cuda")
+    """Its kernels and NCCL's are on the caller's stream, in order; ``pytest -s`` shows the table."""
+    print(run(2, "cuda"))
+
+
+def test_the_trace_of_one_stream_is_told_from_others(tmp_path):
+    def event(name, begin, end, stream=7, cat="kernel"):
+        return {"cat": cat, "name": name, "ts": float(begin), "dur": float(end - begin), "args": {"stream": stream}}
+
+    def found(*events):
+        (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [{"cat": "cpu_op", "name": "aten::add", "ts": 0.0, "dur": 1.0}, *events]}))
+        work = read_trace(tmp_path / "trace.json")
+        assert len(work) == len(events)
+        try:
+            assert_one_stream(work, {"addf", "mulf"}, 1)
+        except AssertionError as error:
+            return str(error).splitlines()[0]
+        return "right"
+
+    add, reduce, mul = event("addf", 0, 2), event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 3, 9), event("mulf", 10, 12)
+    assert found(mul, reduce, add) == "right"
+    assert found(add, reduce, event("mulf", 8, 12)) == "right"  # begins early and waits
+    assert found(add, {**reduce, "args": {"stream": 20}}, mul) == "several streams"
+    assert found(add, reduce, mul, event("Memcpy DtoD", 13, 14, 20, "gpu_memcpy")) == "several streams"
+    assert found(add, mul) == "0 collectives"
+    assert found(event("at::native::copy", 0, 2), reduce, mul) == "no kernel of ours in front of a collective"
+    assert found(event("addf", 0, 5), reduce, mul) == "a collective began too early"
+    assert found(add, reduce, event("mulf", 4, 5)) == "something behind a collective ended before it"

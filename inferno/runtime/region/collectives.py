@@ -1,7 +1,8 @@
 """Functional collectives as calls on the caller's stream.
 
 torch's functional collectives start on a stream of the process group's own, and ``wait_tensor`` joins it.  Where the result is only
-waited for, the same collective runs in its place in the order of the kernels, on their stream, and the wait is nothing.
+waited for, the same collective runs in its place in the order of the kernels, on their stream, and the wait is nothing:
+``torch.distributed``'s own calls launch NCCL on the current stream unless ``async_op=True`` (ProcessGroupNCCL, since torch 2.8).
 """
 
 from collections.abc import Callable
