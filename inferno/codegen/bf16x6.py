@@ -218,6 +218,8 @@ class _Emitter(Emitter):
         return self.fragments.read_step(self.raw_slot(raw.slot), self.row, self.quad, m0, k0, where)
 
     def release_raw(self, slot: ir.Value) -> None:
+        """This warp has read its part of a raw slot."""
+        tma.fence_shared()
         nvvm.SyncWarpOp(self.words.value(-1))
         with only_if(self.words.equal(self.epilogue.group.lane, 0)):
             self.raw.empty.arrive(slot)

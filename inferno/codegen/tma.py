@@ -39,8 +39,11 @@ def await_stores(pending: int, read: bool) -> None:
     nvvm.CpAsyncBulkWaitGroupOp(pending, read=read or None)
 
 
-def publish_shared() -> None:
-    """Make this thread's stores to shared memory visible to the copy engine and the tensor core."""
+def fence_shared() -> None:
+    """Order this thread's loads and stores of shared memory before what the copy engine and the tensor core do next there.
+
+    Loads too: the arrival at a barrier that frees a slot overtakes them otherwise, and the slot may be filled again first.
+    """
     nvvm.FenceProxyOp(
         ir.Attribute.parse("#nvvm.proxy_kind<async.shared>"), space=ir.Attribute.parse("#nvvm.shared_space<cta>"),
     )

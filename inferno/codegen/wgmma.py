@@ -417,7 +417,7 @@ class Emitter:
                     slot = words.add(words.add(self.device.shared, offset), words.mul(at.slot, self.parts * tile.bytes))
                     rewriting.emit(member, base, slot, first, k0, where)
                 base = words.add(base, size)
-            tma.publish_shared()
+            tma.fence_shared()
             nvvm.BarrierOp(barrierId=words.value(_REWRITER_BARRIER + slice), numberOfThreads=words.value(threads))
             with only_if(words.equal(member, 0)):
                 ring.full.arrive(at.slot)

@@ -218,7 +218,7 @@ class Epilogue:
             self.stage_matrices(base, span, pairs)
         else:
             self.stage_pairs(base, span, pairs)
-        tma.publish_shared()
+        tma.fence_shared()
         self.barrier()
         with only_if(words.equal(group.thread, 0)):
             inner = [words.add(self.n0, begin), words.add(self.m0, 64 * block)]

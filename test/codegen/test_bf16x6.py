@@ -33,6 +33,27 @@ def test_no_schedule_spills(schedule, lhs, rhs):
     assert built.gpu.count('"inferno.launch"') == 1 and "tf32" not in built.ptx
 
 
+@pytest.mark.parametrize("lhs, rhs", LAYOUTS)
+@pytest.mark.parametrize("schedule", [s for s, _ in _CANDIDATES], ids=lambda s: f"{s.tile_m}x{s.tile_n}")
+def test_a_slot_is_given_back_when_its_loads_are_done(schedule, lhs, rhs):
+    """The copy engine fills a slot again as soon as all have arrived; an arrival may overtake loads but for a fence."""
+    if lhs == "k,m" and schedule.tile_n == 128:
+        schedule = replace(schedule, groups=1)
+    ptx = build(matmul(600, 520, 380, "f32", lhs, rhs), "bf16x6", schedule).ptx
+    fenced, products, loads, arrivals = True, False, 0, 0
+    for line in ptx.splitlines():
+        if "ld.shared" in line:
+            fenced, loads = False, loads + 1
+        elif "fence.proxy.async" in line:
+            fenced = True
+        elif "wgmma.wait_group" in line:
+            products = True  # the arrival that follows frees a slot of products, which nobody loads from
+        elif re.search(r"mbarrier\.arrive(?!\.expect)", line):
+            assert fenced or products, line
+            products, arrivals = False, arrivals + 1
+    assert loads > 0 and arrivals >= 3
+
+
 def test_split_sums_meet_in_a_cluster():
     built = build(matmul(256, 256, 4096), "bf16x6", Bf16x6(64, 64, 6, 6, persistent=False, split=2, groups=3, slices=2))
     assembled(built)
