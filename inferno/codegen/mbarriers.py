@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import CLUSTER, Words, integer_type, only_if, pointer_type, shared_pointer
 from inferno.mlir import arith, ir, nvvm
+from inferno.symbolic import Int
 
 _SUSPEND = 0x989680  # nanoseconds that a waiting thread may sleep before it looks again
 
@@ -85,14 +86,14 @@ class Ring:
         wrapped = words.equal(following, self.slots)
         return Position(words.select(wrapped, 0, following), words.xor(at.parity, arith.extui(words.type, wrapped)))
 
-    def skip(self, at: Position, count: int) -> Position:
+    def skip(self, at: Position, count: Int) -> Position:
         """``count`` slots further."""
         if count == 0:
             return at
         words = self.words
-        following = words.add(at.slot, count % self.slots)
+        following = words.add(at.slot, words.rem(count, self.slots))
         wrapped = words.at_least(following, self.slots)
-        flips = words.xor(arith.extui(words.type, wrapped), count // self.slots % 2)
+        flips = words.xor(arith.extui(words.type, wrapped), words.rem(words.div(count, self.slots), 2))
         return Position(words.select(wrapped, words.sub(following, self.slots), following), words.xor(at.parity, flips))
 
     def acquire(self, at: Position) -> None:

@@ -110,6 +110,12 @@ def uniform(words: Words, value: ir.Value) -> ir.Value:
     )
 
 
+def opaque(words: Words, value: Integer) -> ir.Value:
+    """``value`` as a number that LLVM knows nothing about.  What it can see to grow by a constant from turn to turn of a loop it
+    carries along, and with it each of the columns that are computed of it, in registers that are needed for sums."""
+    return llvm.inline_asm(words.type, [words.value(value)], "mov.b32 $0, $1;", "=r,r")
+
+
 def elect() -> ir.Value:
     """True in one lane of the warp."""
     return nvvm.ElectSyncOp(results=[integer_type(1)]).results[0]

@@ -6,7 +6,6 @@ to be computed once and not for every tile.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from inferno.codegen.elements import as_vector, join
 from inferno.codegen.global_memory import Elements
@@ -17,6 +16,7 @@ from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Operand
 from inferno.schedule.tiling import Source, main_read
+from inferno.symbolic import Int, Symbol, ceildiv, is_multiple, product
 
 THREADS = 256
 
@@ -34,22 +34,24 @@ class OperandCopy:
 
     @property
     def arguments(self) -> list[int]:
-        """The kernel function's arguments that are read, as the first parameters; the last one is the temporary."""
+        """The kernel function's arguments that are read, as the first parameters; the next one is the temporary."""
         return sorted({a.argument for a in self.operand.reads})
 
     @property
-    def blocks(self) -> int:
-        return -(-prod(self.source.shape) // (self.lanes * THREADS))
+    def blocks(self) -> Int:
+        return ceildiv(product(self.source.shape), self.lanes * THREADS)
 
-    def emit(self, module: ir.Block, name: str) -> None:
-        """Add the kernel ``@name`` to the block of a gpu.module."""
+    def emit(self, module: ir.Block, name: str, symbols: Sequence[Symbol]) -> None:
+        """Add the kernel ``@name`` to the block of a gpu.module; ``symbols`` are its last parameters."""
         pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"] * len(self.arguments) + ["!llvm.ptr<1> {llvm.noalias}"]
-        with device_kernel(module, name, pointers, THREADS) as device:
-            words = Words()
+        with device_kernel(module, name, [*pointers, *["i64"] * len(symbols)], THREADS) as device:
+            words = Words({})
+            for symbol, value in zip(symbols, device.parameters[len(pointers):]):
+                words.symbols[symbol] = arith.trunci(words.type, value)
             bases = dict(zip(self.arguments, device.parameters))
             item = words.add(words.mul(special_register("ctaid.x"), THREADS), special_register("tid.x"))
-            with only_if(words.less(item, prod(self.source.shape) // self.lanes)):
-                self.item(words, item, bases, device.parameters[-1])
+            with only_if(words.less(item, product(self.source.shape) // self.lanes)):
+                self.item(words, item, bases, device.parameters[len(self.arguments)])
 
     def item(self, words: Words, item: Integer, bases: dict[int, ir.Value], target: ir.Value) -> None:
         inner, outer = self.source.axes[:2]
@@ -77,14 +79,16 @@ class OperandCopy:
         step, offset = inner.stride(access), words.dot(list(coordinates[1:]), others, access.offset)
         if step == 0:
             return tensor.read(offset)
-        if inner.size % self.lanes:
+        if not is_multiple(inner.size, self.lanes):
             places = [words.min(words.add(coordinates[0], i), inner.size - 1) for i in range(self.lanes)]
             return join([tensor.read(words.add(offset, words.mul(p, step))) for p in places])
         offset = words.add(offset, words.mul(coordinates[0], step))
+        if not isinstance(step, int):
+            return join([tensor.read(words.add(offset, i * step)) for i in range(self.lanes)])
         if step > 1:
             return join([tensor.read(offset, i * step) for i in range(self.lanes)])
         aligned = self.lanes
-        while any(x % aligned for x in (access.offset, *others)):
+        while not all(is_multiple(x, aligned) for x in (access.offset, *others)):
             aligned //= 2
         return tensor.read(offset, 0, self.lanes, aligned)
 

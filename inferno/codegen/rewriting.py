@@ -18,6 +18,7 @@ from inferno.mlir import arith, ir, llvm, vector
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Operand
 from inferno.schedule.tiling import Axis, Source
+from inferno.symbolic import is_multiple
 
 _TOGETHER = 2  # pieces of 16 bytes whose loads are under way at the same time
 
@@ -117,7 +118,7 @@ class Rewriting:
                 else:
                     arguments.append(raw if s == self.source.raw else self.read(s, row, term, where))
             value = as_vector(inline_body(prologue.block, arguments, (), self.lanes)[0], self.lanes)
-            if self.k.size % self.tile.depth:
+            if self.k.size % self.tile.depth != 0:
                 value = arith.select(self.inside(term), value, splat(value.type, 0))
         if self.tile.width == 4 and prologue is not None:
             value = join([_round_to_tf32(x) for x in lanes_of(value)])
@@ -144,9 +145,9 @@ class Rewriting:
         if step == 0:
             return tensor.read(offset)
         strides = [access.offset, across.stride(access), *(a.stride(access) for a, _ in others)]
-        if step == 1 and along.size % self.lanes == 0:
+        if step == 1 and is_multiple(along.size, self.lanes):
             aligned = self.lanes
-            while any(x % aligned for x in strides):
+            while not all(is_multiple(x, aligned) for x in strides):
                 aligned //= 2
             return tensor.read(words.add(offset, words.min(at, along.size - self.lanes)), 0, self.lanes, aligned)
         places = [words.min(words.add(at, i), along.size - 1) for i in range(self.lanes)]

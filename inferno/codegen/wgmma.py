@@ -8,7 +8,6 @@ Consumers are not tied to each other, so that one's epilogue partly hides behind
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import ClassVar
 
 from inferno.codegen import tma
@@ -21,8 +20,8 @@ from inferno.codegen.launcher import launch, launcher, pointer, scalar, temporar
 from inferno.codegen.mbarriers import Barriers, Position, Ring
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, load_remote, loop, only_if, shared_pointer, special_register,
-    store, uniform,
+    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, load_remote, loop, only_if, opaque, shared_pointer,
+    special_register, store, uniform,
 )
 from inferno.codegen.operand_copy import THREADS, OperandCopy
 from inferno.codegen.rewriting import Rewriting
@@ -35,7 +34,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Wgmma, precision, raw_bytes
-from inferno.symbolic import Symbol, ceildiv, minimum
+from inferno.symbolic import Int, Symbol, ceildiv, minimum
 from inferno.target import Target
 
 # Registers of a thread by role: all 384 threads together have 65536.  (More threads would not do: ptxas wants 154 registers for
@@ -77,7 +76,7 @@ def emit(kernel: func.FuncOp, emitter: "Emitter") -> None:
     }
     with device_module(kernel) as module:
         for name, copy in copies.items():
-            copy.emit(module, name)
+            copy.emit(module, name, emitter.symbols)
         emitter.emit(module)
     with launcher(kernel) as arguments:
         emitter.launch(arguments, copies)
@@ -112,14 +111,15 @@ class Emitter:
         self.steps = t.k_steps(self.depth)
         self.rows, self.columns = ceildiv(t.m.size, s.tile_m * s.cluster), ceildiv(t.n.size, s.tile_n)
         self.tiles = t.positions * self.rows * self.columns
-        if s.split > 1 and (s.cluster > 1 or (s.split - 1) * ceil(self.steps / s.split) >= self.steps):
+        known = isinstance(self.steps, int)
+        if s.split > 1 and (s.cluster > 1 or not known or (s.split - 1) * ceildiv(self.steps, s.split) >= self.steps):
             raise CompileError(f"@{self.name}: {s} cannot split {self.steps} steps")
-        if not isinstance(self.tiles, int):  # how many tiles there are, the blocks find out
-            if not s.persistent or s.split > 1:
-                raise CompileError(f"@{self.name}: {s} needs to know the number of tiles")
-            self.workers = self.target.multiprocessors // s.cluster
-        else:
-            self.workers = min(self.target.multiprocessors // s.cluster, self.tiles) if s.persistent and s.split == 1 else self.tiles
+        if s.pingpong and not (known and isinstance(self.tiles, int)):
+            raise CompileError(f"@{self.name}: {s} needs to know how many tiles and steps there are")
+        self.workers: Int = self.tiles
+        if s.persistent and s.split == 1:  # where the number of tiles varies, the blocks find out
+            most = self.target.multiprocessors // s.cluster
+            self.workers = min(most, self.tiles) if isinstance(self.tiles, int) else most
         self.layout = s.shared(sum(self.raw_bytes))
         self.stores: dict[int, StoreMap] = {
             i: m for i, m in ((i, store_map(d, t)) for i, d in enumerate(c.destinations)) if m is not None
@@ -141,14 +141,14 @@ class Emitter:
 
     def launch(self, arguments: Sequence[ir.Value], copies: dict[str, OperandCopy]) -> None:
         c, t, s = self.contraction, self.tiling, self.schedule
-        buffers = []
+        buffers, sizes = [], [scalar(v) for v in self.sizes(arguments).values()]
         for side, operand, source in (("lhs", c.lhs, t.lhs), ("rhs", c.rhs, t.rhs)):
             if not source.copied:
                 buffers.append(arguments[(source.raw or operand.access).argument])
                 continue
             name = f"{self.name}_{side}"
             copy, made = copies[name], temporary(source.shape, operand.element)
-            parameters = [*(pointer(arguments[a]) for a in copy.arguments), pointer(made)]
+            parameters = [*(pointer(arguments[a]) for a in copy.arguments), pointer(made), *sizes]
             launch(f"{self.name}_gpu", name, parameters, (copy.blocks, 1, 1), (THREADS, 1, 1))
             buffers.append(made)
         maps = self.operand_maps(*buffers)
@@ -161,12 +161,17 @@ class Emitter:
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
             ))
         launch(
-            f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *map(scalar, self.sizes(arguments).values())],
+            f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *sizes],
             (minimum(self.tiles, self.workers) * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
         )
 
+    @property
+    def symbols(self) -> list[Symbol]:
+        """The kernel's sizes that vary: its last parameters."""
+        return list(symbol_arguments(self.contraction.module.body.operations[0].operation))
+
     def sizes(self, arguments: Sequence[ir.Value]) -> dict[Symbol, ir.Value]:
-        """The kernel's sizes, as ``arguments`` has them; they are its last parameters."""
+        """The kernel's sizes, as ``arguments`` has them."""
         function = self.contraction.module.body.operations[0].operation
         return {s: arguments[v.arg_number] for s, v in symbol_arguments(function).items()}
 
@@ -185,10 +190,9 @@ class Emitter:
             for _, readonly in self.plain.values()
         ]
         count = 2 + len(self.stores)
-        symbols = list(symbol_arguments(self.contraction.module.body.operations[0].operation))
-        parameters = [*[TENSOR_MAP] * count, *pointers, *["i64"] * len(symbols)]
+        parameters = [*[TENSOR_MAP] * count, *pointers, *["i64"] * len(self.symbols)]
         with device_kernel(module, self.name, parameters, s.threads, s.blocks, True) as device:
-            for symbol, value in zip(symbols, device.parameters[count + len(pointers):]):
+            for symbol, value in zip(self.symbols, device.parameters[count + len(pointers):]):
                 words.symbols[symbol] = arith.trunci(words.type, value)
             self.begin(device, count)
             role = scf.IfOp(words.less(self.warpgroup, self.helpers), has_else=True)
@@ -223,7 +227,7 @@ class Emitter:
         self.rank = special_register("cluster.ctarank") if s.blocks > 1 else 0
         self.worker = special_register("clusterid.x" if s.blocks > 1 else "ctaid.x")
         # This block's steps along k.
-        each = ceil(self.steps / s.split)
+        each = ceildiv(self.steps, s.split)
         self.first = words.mul(self.rank, each) if s.split > 1 else 0
         self.end = words.min(words.add(self.first, each), self.steps)
         barriers = words.add(device.shared, self.layout.barriers)
@@ -297,11 +301,12 @@ class Emitter:
         row = words.add(first, row)
         if s.cluster > 1:
             row = words.add(words.mul(row, s.cluster), self.rank)
-        return outer, words.mul(row, s.tile_m), words.mul(column, s.tile_n)
+        m0, n0 = words.mul(row, s.tile_m), words.mul(column, s.tile_n)
+        return outer, m0, n0 if isinstance(self.tiles, int) else opaque(words, n0)
 
-    def each_tile(self, first: Integer, step: int, carried: Sequence[ir.Value], body: Callable) -> None:
+    def each_tile(self, first: Integer, step: Int, carried: Sequence[ir.Value], body: Callable) -> None:
         """``body(tile, *carried)`` for this worker's tiles."""
-        if isinstance(self.tiles, int) and self.workers >= self.tiles and not self.schedule.pingpong:
+        if self.workers == self.tiles and not self.schedule.pingpong:
             body(first, *carried)
         else:
             loop(self.words, first, self.tiles, step, carried, body)
@@ -326,7 +331,7 @@ class Emitter:
     def place(self, grid: Sequence[Integer], step: ir.Value) -> tuple[dict[Axis, Integer], Integer]:
         """Where a step along k is: the positions of all axes that are not tiled, and the first k."""
         t, words = self.tiling, self.words
-        chunks = ceil(t.k.size / self.depth)
+        chunks = ceildiv(t.k.size, self.depth)
         outer, chunk = (words.div(step, chunks), words.rem(step, chunks)) if t.steps else (0, step)
         where: dict[Axis, Integer] = dict(zip(t.grid, grid))
         where.update(zip(t.steps, words.split(outer, [a.size for a in t.steps])))
@@ -505,7 +510,7 @@ class Emitter:
             ring.release(previous, self.member)
             return [*ring.next(here).values, slot, *sums]
 
-        if self.steps > 1:
+        if self.steps != 1:
             slot, parity, previous, *sums = loop(words, words.add(self.first, 1), self.end, 1, [*at.values, previous, *sums], step)
             at = Position(slot, parity)
         if s.pingpong:

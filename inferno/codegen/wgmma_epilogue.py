@@ -152,7 +152,7 @@ class Epilogue:
         """Whether a thread's two columns are one aligned pair in memory."""
         tiling = self.tiling
         others = [a.stride(access) for a in (*tiling.grid, tiling.m)]
-        return tiling.n.stride(access) == 1 and tiling.n.size % 2 == 0 and all(x % 2 == 0 for x in (access.offset, *others))
+        return tiling.n.stride(access) == 1 and tiling.n.size % 2 == 0 and all(is_multiple(x, 2) for x in (access.offset, *others))
 
     def place(self, access: Access, block: int, half: int, column: Integer | None) -> Integer:
         """The offset at this thread's row of a block and half, clamped to the tensor, and at ``column`` if there is one."""

@@ -6,6 +6,7 @@
       %last = cmpi eq, linalg.index k, K - 1
       yield select(%last, epilogue(%s, %bias), %s)
 
+Where K varies, ``%last`` is ``linalg.index k + 1 == K``: what a kernel knows by name is K itself.
 Where accumulator and result differ in type there are two results, the accumulator, dead outside, and the value.  The form
 is valid only where the reduction is not empty, and only walked in ascending order.  This module alone knows it.
 """
@@ -18,8 +19,10 @@ from inferno.passes.generics import (
     Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_generic, kinds, loop_sizes, maps, outputs, substitute, yielded,
 )
 from inferno.passes.locations import merge
-from inferno.passes.shapes import function_of
+from inferno.passes.shapes import function_of, mixed
+from inferno.passes.shapes import number as size_of
 from inferno.passes.shapes import sizes as tensor_sizes
+from inferno.symbolic import Int, bounds
 
 _EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"}
 _MULTIPLY, _ADD = {"arith.mulf", "arith.muli"}, {"arith.addf", "arith.addi"}
@@ -122,14 +125,22 @@ def _selected(op: ir.Operation, value: ir.Value) -> tuple[ir.Value, ir.Value] | 
             continue
         if made is None or made.name != "arith.cmpi" or arith.CmpIPredicate(ir.IntegerAttr(made.attributes["predicate"]).value) != arith.CmpIPredicate.eq:
             return None
-        index, limit = owner(made.operands[0]), owner(made.operands[1])
-        if index is None or index.name != "linalg.index" or limit is None or limit.name != "arith.constant":
-            return None
-        loop = ir.IntegerAttr(index.attributes["dim"]).value
-        if loop not in reductions or not isinstance(sizes[loop], int) or ir.IntegerAttr(limit.attributes["value"]).value != sizes[loop] - 1:
+        loop = _at_last(made, sizes)
+        if loop not in reductions:
             return None
         seen.add(loop)
     return (select.operands[1], select.operands[2]) if all(sizes[i] == 1 for i in reductions - seen) else None
+
+
+def _at_last(compare: ir.Operation, sizes: Sequence[Int | None]) -> int | None:
+    """The loop that is at its last step where the comparison holds: its index is its size - 1, or the index + 1 its size."""
+    index, after = owner(compare.operands[0]), 1
+    if index is not None and index.name == "arith.addi" and size_of(index.operands[1]) == 1:
+        index, after = owner(index.operands[0]), 0
+    if index is None or index.name != "linalg.index":
+        return None
+    loop, limit = ir.IntegerAttr(index.attributes["dim"]).value, size_of(compare.operands[1])
+    return loop if limit is not None and sizes[loop] is not None and limit + after == sizes[loop] else None
 
 
 def _factors(op: ir.Operation, sum_: ir.Value, accumulator: ir.Value) -> tuple[ir.Value, ir.Value] | None:
@@ -171,7 +182,7 @@ def can_fuse(op: ir.Operation) -> bool:
     A reduction of one step alone is no sum: canonicalization would fold the selection, and leave a form that is not this one.
     """
     sizes = [s for s, k in zip(loop_sizes(op), kinds(op)) if k == REDUCTION]
-    return zero_start(op) is not None and all(isinstance(s, int) and s > 0 for s in sizes) and any(s > 1 for s in sizes)
+    return zero_start(op) is not None and all(s is not None and bounds(s)[0] > 0 for s in sizes) and any(s != 1 for s in sizes)
 
 
 def build_fused(contraction: ir.Operation, prologues: Sequence[ir.Operation | None], epilogue: ir.Operation | None, read: int = -1) -> ir.Operation:
@@ -206,7 +217,8 @@ def build_fused(contraction: ir.Operation, prologues: Sequence[ir.Operation | No
     start = zero_start(contraction)
     element = outputs(contraction)[0].type.element_type
     outs, out_maps = _destinations(contraction, epilogue, loops_after, accumulator_map, start, element, count)
-    sizes = loop_sizes(contraction)
+    sizes = [s if kind == REDUCTION else 0 for s, kind in zip(loop_sizes(contraction), kinds(contraction))]
+    limits = mixed(sizes, function_of(contraction))
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
         block = body(contraction)
@@ -221,14 +233,20 @@ def build_fused(contraction: ir.Operation, prologues: Sequence[ir.Operation | No
         last = None
         for i, kind in enumerate(kinds(contraction)):
             if kind == REDUCTION:
-                limit = arith.constant(ir.IndexType.get(), sizes[i] - 1)
-                here = arith.cmpi(arith.CmpIPredicate.eq, linalg.IndexOp(i).result, limit)
+                here = _is_last(linalg.IndexOp(i).result, limits[i])
                 last = here if last is None else arith.andi(last, here)
         final = clone_body(body(epilogue), [sum_ if i < 0 else arguments[i] for i in extras] + [None], loops_after)[0]
         return [arith.select(last, final, sum_)] if len(outs) == 1 else [sum_, arith.select(last, final, old[1])]
 
     parts = [contraction, *(p for p in (*prologues, epilogue) if p is not None)]
     return build(values, outs, [*indexing, *out_maps], kinds(contraction), fill, merge(*(p.location for p in parts)))
+
+
+def _is_last(index: ir.Value, size: int | ir.Value) -> ir.Value:
+    """Whether a loop is at its last step."""
+    if isinstance(size, int):
+        return arith.cmpi(arith.CmpIPredicate.eq, index, arith.constant(index.type, size - 1))
+    return arith.cmpi(arith.CmpIPredicate.eq, arith.addi(index, arith.constant(index.type, 1)), size)
 
 
 def _destinations(contraction, epilogue, loops_after, accumulator_map, start, element, count):

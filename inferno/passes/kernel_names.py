@@ -51,7 +51,7 @@ def _generic(anchor: ir.Operation) -> list[str]:
     product = _product(anchor) if reduces else None
     if product is not None:
         at = body.index(product)
-        return [*_words(body[:at]), _contraction(anchor), *_words([o for o in body[at + 1:] if not _accumulates(o, product)])]
+        return [*_words(body[:at]), _contraction(anchor), *_words([o for o in body[at + 1:] if not _accumulates(o, product) and not _counts(o)])]
     words = _words(body)
     if not words and len(anchor.operands) == len(anchor.results) and any(o.name == "linalg.index" for o in body):
         return ["iota"]
@@ -66,6 +66,12 @@ def _words(ops: list[ir.Operation]) -> list[str]:
     """Each kind of operation once, in order."""
     names = ["gather" if o.name == "tensor.extract" else o.name.partition(".")[2] for o in ops]
     return list(dict.fromkeys(n for n in names if n not in _MINOR and n not in ("yield", "constant")))
+
+
+def _counts(op: ir.Operation) -> bool:
+    """Whether it computes with a loop's index, as the comparison with the last step does."""
+    index = owner(op.operands[0]) if op.name == "arith.addi" else None
+    return index is not None and index.name == "linalg.index"
 
 
 def _product(generic: ir.Operation) -> ir.Operation | None:

@@ -14,7 +14,7 @@ _EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arit
 
 
 def split_contractions(module: ir.Module) -> None:
-    """Split every fused contraction of static shape; plain contractions stay as they are."""
+    """Split every fused contraction whose sizes are known, be it as expressions; plain contractions stay as they are."""
     for op in walk(module.operation, "linalg.generic"):
         fused = parse_fused(op)
         if fused is not None and not is_contraction(op) and all(s is not None for s in loop_sizes(op)):

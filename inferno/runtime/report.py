@@ -210,7 +210,9 @@ def _calls(scheduled: str) -> dict[str, int]:
 
 
 def _schedule(text: str) -> tuple[str, str]:
-    """(generator, the other knobs) of a schedule attribute's text."""
-    generator = re.search(r'generator = "(\w+)"', text)
-    knobs = re.sub(r'generator = "\w+",?\s*', "", text.strip("{}")).replace(" : i64", "").replace(" = ", "=")
-    return (generator.group(1) if generator else ""), knobs.strip().rstrip(",")
+    """(generator, the other knobs) of a schedule attribute's text; of one that has others for ranges of sizes, all their generators."""
+    generators = dict.fromkeys(g for g in reversed(re.findall(r'generator = "(\w+)"', text)) if g != "by_size")
+    knobs = re.sub(r'generator = "by_size",?\s*', "", text.strip("{}")).replace(" : i64", "").replace(" = ", "=")
+    if len(generators) <= 1 and "{" not in knobs:
+        knobs = re.sub(r'generator="\w+",?\s*', "", knobs)
+    return " or ".join(generators), knobs.strip().rstrip(",")

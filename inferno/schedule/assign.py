@@ -4,7 +4,6 @@ from importlib import import_module
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir
-from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
@@ -12,16 +11,10 @@ from inferno.target import Target, find_target
 # In order of preference: the first whose ``choose(kernel, target)`` returns a schedule takes the kernel.
 _CHOOSERS = {
     "nvptx": (
-        "inferno.schedule.wgmma", "inferno.schedule.bf16x6", "inferno.schedule.simt", "inferno.schedule.elementwise",
+        "inferno.schedule.by_size", "inferno.schedule.wgmma", "inferno.schedule.bf16x6", "inferno.schedule.simt", "inferno.schedule.elementwise",
         "inferno.schedule.universal",
     ),
     "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
-}
-
-
-# Those that read sizes as expressions; a kernel with sizes that vary is shown to no other.
-_OF_ANY_SIZE = {
-    f"inferno.schedule.{name}" for name in ("wgmma", "simt", "elementwise", "universal", "library", "loops")
 }
 
 
@@ -47,10 +40,7 @@ def kernels(module: ir.Module) -> list[func.FuncOp]:
 
 
 def _choose(kernel: func.FuncOp, target: Target):
-    varies = bool(symbol_arguments(kernel.operation))
     for name in choosers(target):
-        if varies and name not in _OF_ANY_SIZE:
-            continue
         try:
             schedule = import_module(name).choose(kernel, target)
         except Undecided:

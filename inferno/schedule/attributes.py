@@ -1,10 +1,10 @@
 """Schedules as attributes: ``inferno.schedule = {generator = "simt", tile_m = 64 : i64, ...}`` on a kernel function.
 
-A schedule is a frozen dataclass whose fields are integers, booleans or strings; its class attribute ``generator`` names
-the generator that takes it.
+A schedule is a frozen dataclass whose fields are integers, booleans, strings or schedules; its class attribute ``generator``
+names the generator that takes it.
 """
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any
 
@@ -21,6 +21,7 @@ _CLASSES = {
     "bf16x6": "inferno.schedule.bf16x6:Bf16x6",
     "loops": "inferno.schedule.loops:Loops",
     "library": "inferno.schedule.library:Library",
+    "by_size": "inferno.schedule.by_size:BySize",
 }
 
 
@@ -29,7 +30,9 @@ def to_attribute(schedule: Any) -> ir.DictAttr:
     entries: dict[str, ir.Attribute] = {"generator": ir.StringAttr.get(schedule.generator)}
     for field in fields(schedule):
         value = getattr(schedule, field.name)
-        if isinstance(value, bool):
+        if is_dataclass(value):
+            entries[field.name] = to_attribute(value)
+        elif isinstance(value, bool):
             entries[field.name] = ir.BoolAttr.get(value)
         elif isinstance(value, int):
             entries[field.name] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
@@ -55,6 +58,8 @@ def from_attribute(attribute: ir.Attribute) -> Any:
 
 
 def _value(attribute: ir.Attribute) -> Any:
+    if isinstance(attribute, ir.DictAttr):
+        return from_attribute(attribute)
     if isinstance(attribute, ir.BoolAttr):
         return attribute.value
     if isinstance(attribute, ir.IntegerAttr):

@@ -5,15 +5,16 @@ below 2^-24 of the largest, are left out.
 """
 
 from dataclasses import dataclass, replace
-from math import ceil, lcm, prod
+from math import ceil, lcm
 from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule import simt
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
-from inferno.schedule.cost import bit_width, clusters_at_once, moved_bytes
+from inferno.schedule.cost import At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.tiling import Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Shared, precision, supported
+from inferno.symbolic import bounds, hint, is_multiple, product, reach
 from inferno.target import Target
 
 DEPTH = 32
@@ -90,6 +91,8 @@ def tile(c: Contraction) -> Tiling | None:
     """How ``c`` is cut; None if it is not of float32, or the copy engine cannot bring its operands."""
     if any(str(x) != "f32" for x in (c.accumulator, c.lhs.element, c.rhs.element)):
         return None
+    if any(reach(product(a.shape)) >= 2**31 for a in (*c.lhs.reads, *c.rhs.reads)):
+        return None  # they are read with offsets of 32 bits where a sum is not finite
     for rewrite in (True, False):
         tiling = tile_contraction(c, 4, only_along_k=False, rewrite=rewrite)
         if tiling is not None and (tiling.lhs.raw is None or bit_width(tiling.lhs.raw.element) == 32):
@@ -120,33 +123,37 @@ def raw_bytes(s: Bf16x6, c: Contraction, tiling: Tiling) -> tuple[int, int]:
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Bf16x6 | None:
-    """The schedule with the lowest estimate if ``kernel`` is a float32 contraction and CUDA cores would take longer."""
-    if not target.hopper:
+    """The schedule with the lowest estimate if ``kernel`` is a float32 contraction of known sizes and CUDA cores would take longer."""
+    c = parse_contraction(kernel) if target.hopper else None
+    found = candidates(kernel, c, target) if c is not None and not c.varies else []
+    if not found:
         return None
-    c = parse_contraction(kernel)
-    if c is None or precision(kernel, c) is not None or not supported(c) or min(c.M, c.N) <= simt.VECTOR:
-        return None  # (a product with a vector: its one row of 64 would be read as slowly, and CUDA cores add as exactly as eager)
-    tiling = tile(c)
-    if tiling is None:
-        return None
-    candidates = []
-    for s, step in _CANDIDATES + _SPLIT:
-        s = _fit(s, c, tiling, target)
-        if s is not None and (s.split == 1 or _splits(s, tiling, target)):
-            candidates.append((estimate(s, step, c, tiling, target), s))
-    if not candidates:
-        return None
-    time, best = min(candidates, key=lambda item: item[0])
+    time, best = min(found, key=lambda item: item[0])
     other = simt.choose_with_estimate(c, target)
     return None if other is not None and other[0] <= time else best
+
+
+def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Bf16x6]]:
+    """Schedules with their estimates in microseconds; none where ``c`` is not of float32, or a product with a vector: its one
+    row of 64 would be read as slowly, and CUDA cores add as exactly as eager.  Sizes that vary may be such at another call."""
+    if not target.hopper or precision(kernel, c) is not None or not supported(c) or min(at(c.M), at(c.N)) <= simt.VECTOR:
+        return []
+    tiling, found = tile(c), []
+    if tiling is None:
+        return []
+    for s, step in _CANDIDATES + _SPLIT:
+        s = _fit(s, c, tiling, target)
+        if s is not None and (s.split == 1 or _splits(s, tiling, target, at)):
+            found.append((estimate(s, step, c, tiling, target, at), s))
+    return found
 
 
 def _fit(s: Bf16x6, c: Contraction, tiling: Tiling, target: Target) -> Bf16x6 | None:
     """``s`` with as many raw slots as shared memory holds; None if those are none, or a slice would have no step."""
     steps = tiling.k_steps(DEPTH)
-    if s.split == 1 and steps < s.slices:
+    if s.split == 1 and bounds(steps)[0] < s.slices:
         s = replace(s, slices=1)
-    s = replace(s, persistent=s.persistent and steps % lcm(s.groups, s.slices) == 0)
+    s = replace(s, persistent=s.persistent and is_multiple(steps, lcm(s.groups, s.slices)))
     if s.tile_n == 128 and not sources(c, tiling)[0][1].raw_along_k:
         s = replace(s, groups=1)  # reading it number by number takes more registers than consumers have beside two helpers
     while s.raw > 0 and s.shared(sum(raw_bytes(s, c, tiling))).total > target.shared:
@@ -161,28 +168,34 @@ def divides(s: Bf16x6, tiling: Tiling) -> bool:
     (The barriers of a slot tell only one round from the next: who waits at it must not leave out a round.)
     """
     steps, turns = tiling.k_steps(DEPTH), lcm(s.groups, s.slices)
-    if s.stages % turns or s.raw % turns or (s.persistent and steps % turns):
+    if s.stages % turns or s.raw % turns or (s.persistent and not is_multiple(steps, turns)):
         return False
-    return steps - (s.split - 1) * ceil(steps / s.split) >= s.slices
+    if s.split == 1:
+        return bounds(steps)[0] >= s.slices
+    return isinstance(steps, int) and steps - (s.split - 1) * ceil(steps / s.split) >= s.slices
 
 
-def _splits(s: Bf16x6, tiling: Tiling, target: Target) -> bool:
+def _splits(s: Bf16x6, tiling: Tiling, target: Target, at: At) -> bool:
     """Whether all clusters run at once and every block has a few terms."""
-    return tiling.tiles(s.tile_m, s.tile_n) <= clusters_at_once(s.split, target.multiprocessors) and ceil(tiling.k_steps(DEPTH) / s.split) >= 4
+    few = at(tiling.tiles(s.tile_m, s.tile_n)) <= clusters_at_once(s.split, target.multiprocessors)
+    return few and ceil(at(tiling.k_steps(DEPTH)) / s.split) >= 4
 
 
 _START, _FINISH_RATE = 2.4, 5e4  # microseconds besides the steps; bytes of sums a microsecond (fitted to the times above)
 _CLUSTER, _EXCHANGE_RATE = 1.2, 8e4  # more with a cluster; bytes a microsecond that its first block reads of the others
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
+_ALONE = 1.6  # a step's time where no second slice multiplies while the first one splits: sums of a varying length (not measured)
 
 
-def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Target) -> float:
+def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
     """Microseconds: rounds of tiles, each so many steps; no less than memory takes; and temporaries."""
-    rounds = ceil(tiling.tiles(s.tile_m, s.tile_n) * s.split / target.multiprocessors)
+    rounds = ceil(at(tiling.tiles(s.tile_m, s.tile_n)) * s.split / target.multiprocessors)
     slower = 1.15 if s.groups == 1 else 1
+    if s.slices == 1 and s.tile_m == 64 and c.varies:
+        slower *= _ALONE
     sums = s.tile_m * s.tile_n * 4
-    time = _START + rounds * (ceil(tiling.k_steps(DEPTH) / s.split) * step * slower + sums / _FINISH_RATE)
+    time = _START + rounds * (ceil(at(tiling.k_steps(DEPTH)) / s.split) * step * slower + sums / _FINISH_RATE)
     time += _CLUSTER + (s.split - 1) * sums / _EXCHANGE_RATE if s.split > 1 else 0
-    memory = moved_bytes(c) / _MEMORY_RATE
-    copies = sum(2 + 8 * prod(o.shape) / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
+    memory = moved_bytes(c, at) / _MEMORY_RATE
+    copies = sum(2 + 8 * at(product(o.shape)) / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     return max(time, memory) + copies

@@ -1,12 +1,17 @@
 """What a kernel costs at least: operations and bytes, counted on its structure."""
 
 import math
+from collections.abc import Callable
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.shapes import shape
-from inferno.symbolic import hint, product
+from inferno.symbolic import Int, hint, product
 
 _FREE = {"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf", "arith.index_cast", "arith.select"}
+
+
+At = Callable[[Int], int]
+"""What a size that varies is taken to be: ``hint``, as in the example, or another of the sizes that it may have."""
 
 
 def bit_width(element: ir.Type) -> int:
@@ -26,11 +31,11 @@ def clusters_at_once(blocks: int, multiprocessors: int) -> int:
     return {1: 132, 2: 66, 4: 30, 8: 15}[blocks] * multiprocessors // 132
 
 
-def moved_bytes(contraction) -> int:
+def moved_bytes(contraction, at: At = hint) -> int:
     """Bytes of all tensors that a ``Contraction`` reads or writes, each once."""
     c = contraction
     moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
-    return sum(hint(product(a.shape)) * bit_width(a.element) // 8 for a in moved)
+    return sum(at(product(a.shape)) * bit_width(a.element) // 8 for a in moved)
 
 
 def tensor_bytes(type_: ir.Type) -> int:

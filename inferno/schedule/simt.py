@@ -1,13 +1,14 @@
 """The schedule of contractions on CUDA cores: exact float32, float64 and integers, and any shape that tensor cores refuse."""
 
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.cost import At
 from inferno.schedule.elementwise import supported_body, supported_element
-from inferno.symbolic import bounds
+from inferno.symbolic import bounds, hint, product
 from inferno.target import Target
 
 
@@ -83,19 +84,26 @@ def choose(kernel: func.FuncOp, target: Target) -> Simt | None:
 
 def choose_with_estimate(contraction: Contraction, target: Target) -> tuple[float, Simt] | None:
     """The estimate in microseconds, and the schedule; None for what CUDA cores do not multiply."""
+    return min(candidates(contraction, target), key=lambda item: item[0], default=None)
+
+
+def candidates(contraction: Contraction, target: Target, at: At = hint) -> list[tuple[float, Simt]]:
+    """Schedules with their estimates in microseconds; none for what CUDA cores do not multiply."""
     if not supported(contraction) or contraction.is_reduction:
-        return None
+        return []
     size = contraction.accumulator.width // 8
-    fitting = [
-        (s, share) for s, share in _SHAPES
+    return [
+        (estimate(s, share, contraction, target, at), _chunked(s, contraction)) for s, share in _SHAPES
         if size * s.shared_elements <= _STATIC_SHARED and _totals(s, size) <= target.shared // 3
     ]
-    time, best = min(((estimate(s, share, contraction, target), s) for s, share in fitting), key=lambda item: item[0])
-    # Totals in registers are cheap: one addition in 64.  A product with a vector is bound by memory and can have more; with
-    # 64 terms in a row it missed the bound by 5%, because eager adds in a tree there.
-    if best.totals_in_registers:
-        best = replace(best, chunk=16 if by_vectors(contraction) else 64)
-    return time, best
+
+
+def _chunked(schedule: Simt, contraction: Contraction) -> Simt:
+    """Totals in registers are cheap: one addition in 64.  A product with a vector is bound by memory and can have more; with
+    64 terms in a row it missed the bound by 5%, because eager adds in a tree there."""
+    if not schedule.totals_in_registers:
+        return schedule
+    return replace(schedule, chunk=16 if by_vectors(contraction) else 64)
 
 
 def by_vectors(contraction: Contraction) -> bool:
@@ -108,13 +116,13 @@ def _totals(schedule: Simt, size: int) -> int:
     return 0 if schedule.totals_in_registers else schedule.threads * schedule.thread_m * schedule.thread_n * size
 
 
-def estimate(schedule: Simt, share: float, contraction: Contraction, target: Target) -> float:
+def estimate(schedule: Simt, share: float, contraction: Contraction, target: Target, at: At = hint) -> float:
     """Microseconds, roughly: the fullest multiprocessor's multiply-adds at the shape's rate, or its loads' latency.
 
     128 multiply-adds a clock and multiprocessor at 1.7 GHz; 0.6 us for each tile of operands that is waited for.
     """
     s, c = schedule, contraction
-    batch, m, n, k = c.hints
+    batch, m, n, k = map(at, (c.B, c.M, c.N, c.K))
     blocks = batch * ceil(m / s.tile_m) * ceil(n / s.tile_n)
     rounds = ceil(blocks / target.multiprocessors)
     steps = ceil(k / s.tile_k)
@@ -131,7 +139,7 @@ def supported(contraction: Contraction) -> bool:
     if str(c.accumulator) not in ("f32", "f64", "i32", "i64"):
         return False
     places = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
-    if any(not supported_element(p.element) or (not c.varies and prod(p.shape) >= 2**31) for p in places):
+    if any(not supported_element(p.element) or (not c.varies and product(p.shape) >= 2**31) for p in places):
         return False
     if any(bounds(stride)[0] < 0 for p in places for stride in p.strides):
         return False

@@ -9,7 +9,6 @@ serves - is first computed to a temporary with strides that it can read; so may 
 """
 
 from dataclasses import dataclass
-from math import ceil, prod
 
 from inferno.mlir import walk
 from inferno.schedule.accesses import Access
@@ -54,7 +53,7 @@ class Source:
     strides: tuple[Int, ...]
     along_k: bool
     copied: bool = False
-    shape: tuple[int, ...] = ()
+    shape: tuple[Int, ...] = ()
     raw: Access | None = None
     raw_along_k: bool = False
     prologue: bool = False
@@ -80,9 +79,9 @@ class Tiling:
         """Tiles of so many results."""
         return self.positions * ceildiv(self.m.size, tile_m) * ceildiv(self.n.size, tile_n)
 
-    def k_steps(self, depth: int) -> int:
+    def k_steps(self, depth: int) -> Int:
         """Tiles along k, each ``depth`` deep."""
-        return prod(a.size for a in self.steps) * ceil(self.k.size / depth)
+        return product(a.size for a in self.steps) * ceildiv(self.k.size, depth)
 
 
 def axes(group: Group) -> list[Axis]:
@@ -91,16 +90,13 @@ def axes(group: Group) -> list[Axis]:
 
 
 def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bool = True) -> Tiling | None:
-    """The tiling of ``c`` for operands of ``width`` bytes an element; None where a temporary would be needed that cannot be, or,
-    where sizes vary, at all: such operands come to shared memory as they are, and sums are of a known length.
+    """The tiling of ``c`` for operands of ``width`` bytes an element; None where a temporary would be needed that cannot be.
 
     ``only_along_k``: the tensor core reads tiles of this type with k innermost only (TF32).  ``rewrite``: tiles are rewritten in
     shared memory where that is possible; otherwise there are temporaries.
     """
     accesses = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
     if any(bounds(s)[0] < 0 for a in accesses for s in (*a.strides, a.offset)):
-        return None
-    if c.varies and (not isinstance(c.K, int) or any(o.prologue is not None for o in (c.lhs, c.rhs))):
         return None
     k_axes, m_axes, n_axes = axes(c.k), axes(c.m), axes(c.n)
     direct = [o.access for o in (c.lhs, c.rhs) if o.prologue is None]
@@ -113,7 +109,8 @@ def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bo
     others = (*grid, *steps)
     lhs = _source(c.lhs, m, k, others, width, only_along_k, rewrite)
     rhs = _source(c.rhs, n, k, others, width, only_along_k, rewrite)
-    if lhs is None or rhs is None or (c.varies and not all(isinstance(n.stride(a), int) for a in accesses)):
+    results = [*c.extras, *(d.access for d in c.destinations)]
+    if lhs is None or rhs is None or not all(isinstance(n.stride(a), int) for a in results):
         return None
     return Tiling(grid, m, n, k, steps, lhs, rhs)
 
@@ -130,9 +127,7 @@ def _source(
             found = _direct(operand.access, (k, rows) if along_k else (rows, k), others, width)
             if found is not None:
                 return Source(*found, along_k)
-    if any(not isinstance(s, int) for a in operand.reads for s in (*a.shape, *a.strides)) or any(not isinstance(a.size, int) for a in (rows, k, *others)):
-        return None
-    if not operand.reads or any(not supported_element(a.element) or prod(a.shape) >= 2**31 for a in operand.reads):
+    if not operand.reads or any(not supported_element(a.element) or reach(product(a.shape)) >= 2**31 for a in operand.reads):
         return None
     if operand.prologue is not None:
         body = operand.prologue.generic
@@ -174,15 +169,16 @@ def _copied(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], wid
     inner, outer = (k, rows) if along_k else (rows, k)
     used = [a for a in others if any(a.stride(x) for x in operand.reads)]
     shape = (*(a.size for a in used), outer.size, _round_up(inner.size, width))
-    if len(shape) > _RANK or prod(shape) >= 2**31 or prod(shape) > _GROWTH * prod(main.shape) + 2**20:
+    count = product(shape)
+    if len(shape) > _RANK or reach(count) >= 2**31 or hint(count) > _GROWTH * hint(product(main.shape)) + 2**20:
         return None
-    strides = tuple(prod(shape[i + 1:]) for i in range(len(shape)))
+    strides = tuple(product(shape[i + 1:]) for i in range(len(shape)))
     return Source((inner, outer, *reversed(used)), tuple(reversed(strides)), along_k, True, shape)
 
 
 def main_read(operand: Operand) -> Access:
     """The largest tensor that an operand is made of."""
-    return max(operand.reads, key=lambda a: prod(a.shape))
+    return max(operand.reads, key=lambda a: hint(product(a.shape)))
 
 
 def _round_up(count: Int, width: int) -> Int:

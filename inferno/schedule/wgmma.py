@@ -1,12 +1,12 @@
 """The schedule of contractions on Hopper's tensor cores: bf16, f16 and TF32 products, sums in float32."""
 
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import bit_width, clusters_at_once, moved_bytes
+from inferno.schedule.cost import At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.symbolic import hint, product, reach
@@ -98,31 +98,37 @@ _SPLIT = tuple(
 
 def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     """The schedule with the lowest estimate if ``kernel`` is a contraction for Hopper's tensor cores, else None."""
-    if not target.hopper:
-        return None
-    c = parse_contraction(kernel)
-    if c is None or precision(kernel, c) is None or not supported(c) or c.is_reduction:
-        return None
-    width = bit_width(c.lhs.element) // 8
-    candidates = []
+    c = parse_contraction(kernel) if target.hopper else None
+    found = candidates(kernel, c, target) if c is not None else []
+    return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Wgmma]]:
+    """Schedules with their estimates in microseconds; none where ``c`` is not for Hopper's tensor cores."""
+    if not target.hopper or precision(kernel, c) is None or not supported(c) or c.is_reduction:
+        return []
+    width, found = bit_width(c.lhs.element) // 8, []
     for rewrite in (True, False):
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
-        for s, share in _CANDIDATES + (() if c.varies else _SPLIT):
-            if s.split > 1 and not _splits(s, tiling, width, target):
+        for s, share in _CANDIDATES + _SPLIT:
+            if s.split > 1 and not _splits(s, tiling, width, target, at):
                 continue
             s = _fit(replace(s, rewrite=rewrite), c, tiling, target)
             if s is not None:
-                candidates.append((estimate(s, share, c, tiling, target), s))
-    return min(candidates, key=lambda item: item[0])[1] if candidates else None
+                found.append((estimate(s, share, c, tiling, target, at), s))
+    return found
 
 
-def _splits(s: Wgmma, tiling: Tiling, width: int, target: Target) -> bool:
-    """Whether all clusters run at once and every block has a few terms."""
+def _splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool:
+    """Whether all clusters run at once and every block has a few terms, of a number that is known."""
     steps = tiling.k_steps(ROW // width)
+    if not isinstance(steps, int):
+        return False
     each = ceil(steps / s.split)
-    return tiling.tiles(s.tile_m, s.tile_n) <= clusters_at_once(s.split, target.multiprocessors) and each >= 4 and (s.split - 1) * each < steps
+    few = at(tiling.tiles(s.tile_m, s.tile_n)) <= clusters_at_once(s.split, target.multiprocessors)
+    return few and each >= 4 and (s.split - 1) * each < steps
 
 
 def raw_bytes(s: Wgmma, tiling: Tiling, depth: int) -> tuple[int, int]:
@@ -188,11 +194,11 @@ def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int) -> float:
     return clocks
 
 
-def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target) -> float:
+def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
     """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
     round's results, but no less than memory takes; and the temporaries of operands that are computed first."""
     width = bit_width(c.lhs.element) // 8
-    rounds = hint(tiling.tiles(s.tile_m, s.tile_n)) * s.split / target.multiprocessors
+    rounds = at(tiling.tiles(s.tile_m, s.tile_n)) * s.split / target.multiprocessors
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.
     rounds = ceil(rounds) if rounds <= 4 else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
@@ -201,9 +207,9 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
     step = max(multiply, (s.tile_m + s.tile_n) * ROW / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1))
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / _STORE_RATE
-    clocks = rounds * ceil(tiling.k_steps(depth) / s.split) * step + finish * (1 + 0.3 * (rounds - 1))
+    clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + 0.3 * (rounds - 1))
     if s.split > 1:  # the cluster's barrier, and the other blocks' sums
         clocks += _EXCHANGE + (s.split - 1) * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
-    memory = moved_bytes(c) / _MEMORY_RATE
-    copies = sum(2 + 2 * prod(o.shape) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
+    memory = moved_bytes(c, at) / _MEMORY_RATE
+    copies = sum(2 + 2 * at(product(o.shape)) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     return max(clocks / _CLOCK, memory) + 0.2 * min(clocks / _CLOCK, memory) + copies
