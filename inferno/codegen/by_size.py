@@ -62,6 +62,7 @@ def _merge(name: str, parts: list[func.FuncOp]) -> None:
         for op in [o.operation for o in other.regions[0].blocks[0].operations]:
             symbol = ir.StringAttr(op.attributes["sym_name"]).value
             if symbol not in held:
+                held[symbol] = op
                 block.append(op.detach_from_parent())
             elif str(op) != str(held[symbol]):
                 raise CompileError(f"@{name}: two kernels have different @{symbol}")

@@ -262,12 +262,16 @@ class Epilogue:
                 [*self.grid, row, self.column], [a.stride(access) for a in (*tiling.grid, tiling.m, tiling.n)], access.offset,
             )
             inside = [words.less(row, tiling.m.size)] if tiling.m.size % schedule.tile_m != 0 else []
+            # Where N varies, the columns that are left are one register, and what it is compared with are constants.
+            left = None if isinstance(tiling.n.size, int) else words.sub(words.value(tiling.n.size), self.column)
             for j, each in enumerate(pairs):
                 column = begin + 8 * j
                 parts = [(each[half], 0)] if paired else [(x, i) for i, x in enumerate(lanes_of(each[half]))]
                 for value, lane in parts:
                     conditions = list(inside)
-                    if tiling.n.size % schedule.tile_n != 0:
+                    if left is not None:
+                        conditions.append(arith.cmpi(arith.CmpIPredicate.sgt, left, words.value(column + lane)))
+                    elif tiling.n.size % schedule.tile_n != 0:
                         conditions.append(words.less(words.add(self.column, column + lane), tiling.n.size))
                     self.write_if(conditions, tensor, value, offset, (column + lane) * step)
 

@@ -1,5 +1,7 @@
 """Contraction kernels as text, in split form: any loops, layouts, prologues and epilogues."""
 
+import re
+
 from kernels import tensor
 
 
@@ -72,3 +74,33 @@ def contraction(
       {after}
       return {values} : {returned}
     }}"""
+
+
+def varying(text: str, sizes: dict[int, tuple[int, int]]) -> str:
+    """A kernel as text with some of its sizes made symbols, n0, n1, ...: ``sizes`` has their (least, largest) values by the number,
+    used for nothing else, that each is in ``text`` and in the example."""
+    symbols = {size: f"%n{i}" for i, size in enumerate(sizes)}
+
+    def argument(match: re.Match) -> str:
+        dims = [int(d) for d in match["dims"].split("x")[:-1]]
+        if not set(dims) & set(sizes):
+            return match[0]
+        exprs = ", ".join(f"s{list(sizes).index(d)}" if d in sizes else str(d) for d in dims)
+        known = ", ".join(f"s{i}" for i in range(len(sizes)))
+        return f"{match[0]} {{inferno.sizes = affine_map<()[{known}] -> ({exprs})>}}"
+
+    def empty(match: re.Match) -> str:
+        found = [symbols[int(d)] for d in match["dims"].split("x")[:-1] if int(d) in sizes]
+        return f"tensor.empty({', '.join(found)}) : tensor<{match['dims']}{match['element']}>"
+
+    head, arrow, rest = text.partition("->")
+    head = re.sub(r"%\w+: tensor<(?P<dims>(\d+x)+)\w+>", argument, head)
+    arguments = ", ".join(
+        f'{symbols[s]}: index {{inferno.symbol = "{symbols[s][1:]}", inferno.range = [{low}, {high}], inferno.divisor = 1, inferno.hint = {s}}}'
+        for s, (low, high) in sizes.items()
+    )
+    text = head.replace("(", f"({arguments}, ", 1) + arrow + rest
+    text = re.sub(r"tensor\.empty\(\) : tensor<(?P<dims>(\d+x)+)(?P<element>\w+)>", empty, text)
+    for size in sizes:
+        text = re.sub(rf"(?<=[<x]){size}(?=x)", "?", text)
+    return text

@@ -8,7 +8,9 @@ from universal_program import SimulatedModel
 
 from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
+from inferno.runtime.plan.plan import at_sizes
 from inferno.schedule import elementwise, simt
+from inferno.schedule.by_size import BySize
 from inferno.target import find_target
 from inferno.targets import nvptx
 
@@ -33,7 +35,10 @@ def of_choice(kernel):
 ELEMENTWISE = ["elementwise", "broadcast", "transposed", "layer norm", "linear", "positions", "gather", "slices", "no rows", "attention", "multiples"]
 
 
-@pytest.mark.parametrize("name", [*ELEMENTWISE, "matmul"])
+SUMS = ["sums of any length", "scaled sums"]
+
+
+@pytest.mark.parametrize("name", [*ELEMENTWISE, "matmul", *SUMS])
 def test_the_generators_of_choice_are_right_for_every_size(name):
     torch.manual_seed(0)
     model, inputs, dynamic_shapes, sizes = CASES[name]()
@@ -43,7 +48,34 @@ def test_the_generators_of_choice_are_right_for_every_size(name):
         assert found.right, f"{each}: {found}"
 
 
-ASSEMBLED = [*((n, None) for n in ("attention", "row sums", "cumulative sums")), *((n, of_choice) for n in (*ELEMENTWISE[:6], "matmul", "attention"))]
+ASSEMBLED = [*((n, None) for n in ("attention", "row sums", "cumulative sums")), *((n, of_choice) for n in (*ELEMENTWISE[:6], "matmul", "attention", *SUMS))]
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_what_follows_a_sum_of_any_length_is_part_of_it(name):
+    model, inputs, dynamic_shapes, sizes = CASES[name]()
+    simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, of_choice)
+    assert simulated.program.gpu.count('"inferno.launch"') == 1
+
+
+def by_size(kernel):
+    """Small tiles up to 8 rows, others up to 64, then large ones; every size runs the kernel of its range and no other."""
+    if simt.choose(kernel, TARGET) is None:
+        return None
+    few, some, many = simt.Simt(8, 32, 128, 8, 1, 8, 1), simt.Simt(16, 32, 64, 4, 2, 4), simt.Simt(64, 64, 16, 4, 4)
+    return BySize("n0", 8, few, BySize("n0", 64, some, many))
+
+
+def test_kernels_for_ranges_of_sizes():
+    torch.manual_seed(0)
+    model, inputs, dynamic_shapes, sizes = CASES["linear"]()
+    simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, by_size)
+    for each in [*sizes, (2, 4), (3, 3), (8, 8), (5, 13)]:
+        found = check(simulated, model, inputs(*each))
+        assert found.right, f"{each}: {found}"
+        steps = at_sizes(simulated.program.plan, dict(zip(("s0", "s1"), each))).steps
+        rows = each[0] * each[1]
+        assert [s.kernel.split("_size")[1] for s in steps if s.grid[0]] == ["0" if rows <= 8 else "1" if rows <= 64 else "2"]
 
 
 @pytest.mark.parametrize(("name", "choose"), ASSEMBLED)
