@@ -1,4 +1,4 @@
-// RUN: inferno-opt %s --pass-pipeline='name-symbols,inferno-fuse' | FileCheck %s
+// RUN: inferno-opt %s --pass-pipeline='name-symbols,inferno-fuse' --split-input-file | FileCheck %s
 
 // Bias and GELU-like work on [batch, length, 8] goes into the matmul on [batch * length, 8], as with sizes that are numbers: that
 // the two are the same elements is known of the symbols.  The kernel knows one size, their product.
@@ -34,4 +34,66 @@ func.func @main(%x: tensor<?x?x16xf32> {inferno.sizes = affine_map<()[s0, s1] ->
     linalg.yield %r : f32
   } -> tensor<?x?x8xf32>
   return %2 : tensor<?x?x8xf32>
+}
+
+// -----
+
+// A sum of varying length takes what follows it too: at its last step the index + 1 is its length, which is the kernel's size.
+// CHECK-LABEL: func.func @main
+// CHECK: call @matmul_tanh(
+// CHECK: func.func private @matmul_tanh(%[[K:[^ ]*]]: index
+// CHECK: linalg.generic
+// CHECK: %[[I:.*]] = linalg.index 2
+// CHECK: %[[NEXT:.*]] = arith.addi %[[I]], %c1
+// CHECK: arith.cmpi eq, %[[NEXT]], %[[K]]
+// CHECK: math.tanh
+// CHECK-NOT: linalg.generic
+func.func @main(%x: tensor<?x4xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 4)>}, %w: tensor<?x8xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 8)>})
+    -> tensor<4x8xf32> attributes {inferno.symbols = [{inferno.symbol = "s0", inferno.range = [1, 64], inferno.divisor = 1, inferno.hint = 3}]} {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (k, m)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<?x4xf32>, tensor<?x8xf32>) outs(%f : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<4x8xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}
+      ins(%0 : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = math.tanh %a : f32
+    linalg.yield %y : f32
+  } -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}
+
+// -----
+
+// One that may be empty has no last step.
+// CHECK-LABEL: func.func @main
+// CHECK: call @matmul(
+// CHECK: call @tanh(
+func.func @main(%x: tensor<?x4xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 4)>}, %w: tensor<?x8xf32> {inferno.sizes = affine_map<()[s0] -> (s0, 8)>})
+    -> tensor<4x8xf32> attributes {inferno.symbols = [{inferno.symbol = "s0", inferno.range = [0, 64], inferno.divisor = 1, inferno.hint = 3}]} {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %0 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (k, m)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<?x4xf32>, tensor<?x8xf32>) outs(%f : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<4x8xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]}
+      ins(%0 : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = math.tanh %a : f32
+    linalg.yield %y : f32
+  } -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
 }

@@ -1,0 +1,125 @@
+"""Contractions whose sizes vary, on tensor cores: which schedules are chosen for which sizes, and that ptxas takes them without spills."""
+
+import pytest
+from contractions import contraction, varying
+from kernels import TARGET, build, choose, matmul
+
+from inferno.codegen import by_size
+from inferno.errors import CompileError
+from inferno.mlir import ir, new_context, walk
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import from_attribute, to_attribute
+from inferno.schedule.bf16x6 import Bf16x6
+from inferno.schedule.by_size import BySize
+from inferno.schedule.simt import Simt
+from inferno.schedule.wgmma import Wgmma
+
+M, N, K = 1031, 2053, 517  # sizes that vary are these in the example
+RANGE = (1, 8192)
+
+
+def sized(m: int, n: int, k: int, element: str = "f32", lhs: str = "m,k", rhs: str = "k,n", ranges: tuple[int, int] = RANGE, batch: int = 0) -> str:
+    return varying(matmul(m, n, k, element, lhs, rhs, batch), {s: ranges for s in (M, N, K) if s in (m, n, k)})
+
+
+def schedules(chosen) -> list:
+    """Those of a choice by size, from small to large."""
+    return [*schedules(chosen.small), *schedules(chosen.large)] if isinstance(chosen, BySize) else [chosen]
+
+
+def at(chosen, size: int):
+    """The schedule for a value of the only symbol."""
+    while isinstance(chosen, BySize):
+        assert chosen.size == "n0"
+        chosen = chosen.small if size <= chosen.limit else chosen.large
+    return chosen
+
+
+@pytest.mark.parametrize(("m", "n", "k", "lhs", "rhs", "schedule"), [
+    (M, 768, 576, "m,k", "n,k", Bf16x6(128, 128, 2, 4)),
+    (M, 768, 576, "m,k", "k,n", Bf16x6(64, 64, 6, 6, groups=3, slices=2)),
+    (M, 768, 576, "k,m", "k,n", Bf16x6(64, 64, 6, 6, groups=3, slices=2, persistent=False, split=2)),  # the lhs is copied first
+    (1024, N, 576, "m,k", "n,k", Bf16x6(128, 64, 4, 4)),
+    (1024, 768, K, "k,m", "k,n", Bf16x6(128, 64, 4, 4, persistent=False)),
+    (1024, 768, K, "m,k", "n,k", Bf16x6(128, 128, 2, 4, persistent=False)),
+    (M, N, K, "m,k", "k,n", Bf16x6(64, 64, 6, 6, groups=3, persistent=False)),
+])
+def test_no_schedule_spills(m, n, k, lhs, rhs, schedule):
+    built = build(sized(m, n, k, "f32", lhs, rhs), "bf16x6", schedule)
+    assert built.resources is None or built.resources.spills == built.resources.stack == 0
+    assert "wgmma.mma_async" in built.ptx and "sized_tensor_map" in built.gpu
+
+
+def test_a_scaled_operand_of_a_sum_of_any_length():
+    text = contraction(
+        {"m": 256, "n": 320, "k": K}, "km", "kn", "mn", extras=(("n", "f32"),), results=("bf16",), prologue=("i8", "%y = arith.sitofp %x : i8 to bf16"),
+        body="%z = arith.addf %s, %e0 : f32\n%y0 = arith.truncf %z : f32 to bf16",
+    )
+    built = build(varying(text, {K: RANGE}), "wgmma", Wgmma(64, 64, 6, 1))
+    assert built.resources is None or built.resources.spills == built.resources.stack == 0
+    assert built.gpu.count('"inferno.launch"') == 1
+
+
+def test_products_with_vectors_are_left_to_cuda_cores():
+    chosen = choose(sized(M, 3072, 768, rhs="n,k"), "by_size")
+    assert all(isinstance(at(chosen, m), Simt) for m in (1, 2, 8)) and isinstance(at(chosen, M), Bf16x6)
+    many = choose(sized(M, 3072, 768, rhs="n,k", ranges=(9, 8192)), "by_size")
+    assert all(isinstance(s, Bf16x6) for s in schedules(many))
+
+
+def test_both_sides_may_be_short():
+    chosen = choose(sized(M, N, 768, rhs="n,k"), "by_size")
+    assert (chosen.size, chosen.limit) == ("min(n0, n1)", 8) and isinstance(chosen.small, Simt)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_tiles_grow_with_the_size(element):
+    chosen = choose(sized(M, 3072, 768, element, rhs="n,k"), "by_size")
+    tiles = [s.tile_m * s.tile_n for s in schedules(chosen)]
+    assert len(tiles) >= 3 and tiles == sorted(tiles) and tiles[-1] == 128 * 128
+    static = choose(matmul(M, 3072, 768, element, rhs="n,k"), "bf16x6" if element == "f32" else "wgmma")
+    assert at(chosen, M) == static  # at the example's size
+
+
+def test_one_schedule_where_no_other_is_better():
+    assert isinstance(choose(sized(M, 64, 64, "bf16", ranges=(1, 256)), "by_size"), Wgmma)
+
+
+def test_sizes_that_are_numbers_are_left_to_others():
+    assert choose(matmul(1024, 1024, 1024), "by_size") is None
+
+
+def test_sums_of_any_length_are_not_split():
+    for schedule in schedules(choose(sized(256, 256, K, lhs="k,m"), "by_size")):
+        assert isinstance(schedule, Simt) or (schedule.split == schedule.slices == 1 and not schedule.persistent)
+
+
+def test_offsets_that_need_more_than_32_bits():
+    """2^15 * 2^17 elements are too many for offsets of 32 bits: CUDA cores have wider ones."""
+    chosen = choose(sized(M, 32768, 768, ranges=(1, 2**17)), "by_size")
+    assert all(isinstance(s, Simt) for s in schedules(chosen))
+    assert any(isinstance(s, Bf16x6) for s in schedules(choose(sized(M, 16384, 768, ranges=(1, 2**16)), "by_size")))
+
+
+@pytest.mark.parametrize("schedule", [
+    Bf16x6(128, 64, 4, 4),  # blocks that go on to a next tile, where a slot might change hands
+    Bf16x6(64, 64, 6, 6, groups=3, slices=2, persistent=False),  # the second slice may have no step
+    Bf16x6(128, 64, 4, 4, split=2, persistent=False),
+])
+def test_schedules_that_need_the_length_of_a_sum_are_refused(schedule):
+    with pytest.raises(CompileError, match="cannot divide"):
+        build(sized(1024, 768, K, lhs="k,m"), "bf16x6", schedule)
+
+
+def test_kernels_for_ranges_share_a_module():
+    chosen = choose(sized(M, 768, 576), "by_size")
+    with new_context(), ir.Location.unknown():
+        assert from_attribute(to_attribute(chosen)) == chosen
+        module = ir.Module.parse(sized(M, 768, 576))
+        by_size.generate(kernels(module)[0], chosen, TARGET)
+        assert module.operation.verify() and [k.name.value for k in kernels(module)] == ["mm"]
+        devices = [o.operation for o in module.body.operations if o.operation.name == "gpu.module"]
+        made = [ir.StringAttr(f.attributes["sym_name"]).value for f in walk(devices[0], "gpu.func", "llvm.func")]
+        launched = [str(o.attributes["kernel"]) for o in walk(module, "inferno.launch")]
+    assert len(devices) == 1 and sorted(launched) == sorted(f"@mm_gpu::@{name}" for name in made)
+    assert {f"mm_size{i}" for i in range(len(schedules(chosen)))} <= set(made)
