@@ -15,9 +15,12 @@ from inferno.target import Target
 log = logging.getLogger(__name__)
 
 
-def build_program(captured: Captured, target: Target, tf32: bool = False, record: bool = False) -> Program:
+def build_program(captured: Captured, target: Target, tf32: bool = False, record: bool = False, explain: bool = True) -> Program:
     """Everything past the ``torch`` stage: from the cache, else in worker processes.  With ``record`` it is compiled in any
-    case, and the passes' texts are kept."""
+    case, and the passes' texts are kept.
+
+    Without ``explain`` an operation that has no lowering is a NoLowering that does not name it: who finds it out needs no other to.
+    """
     from inferno.capture import explain_failure
 
     try:
@@ -25,6 +28,8 @@ def build_program(captured: Captured, target: Target, tf32: bool = False, record
             return build_from("torch", captured.text, target, tf32, record, signature=captured.signature)
         return replace(build_text(captured.text, target, tf32), signature=captured.signature)
     except NoLowering as error:
+        if not explain:
+            raise
         raise explain_failure(captured.text, str(error), _lowers) from error
 
 

@@ -11,7 +11,7 @@ import torch
 
 from inferno.capture import export_model
 from inferno.capture.refusal import refusals
-from inferno.errors import CaptureError, CompileError, InputError, ModelChanged, PassError, UnsupportedOperation
+from inferno.errors import CaptureError, CompileError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache.cache import open_cache
@@ -22,7 +22,7 @@ from inferno.runtime.garbage import collection_paused
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.region.piecewise import PiecewiseModule
 from inferno.runtime.cache.recall import capture_key, recall, remember
-from inferno.runtime.region.region import build_region
+from inferno.runtime.region.region import build_region, text_without_names
 from inferno.runtime.workers.pool import pool
 
 log = logging.getLogger(__name__)
@@ -164,10 +164,10 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
         log.info("not one graph, so Dynamo captures it: %s", error)
         return DynamoModule(model, args, kwargs, options, target, device, str(error))
     log.info("captured in %.2f s", time.perf_counter() - begin)
-    compiled = None
+    compiled, failures = None, {}
     if not options.fallback or not refusals(captured.graph, device):
         try:
-            program = build_program(captured, target, tf32)
+            program = build_program(captured, target, tf32, explain=not options.fallback)
             compiled = CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
             if key:
                 remember(key, exported, captured, text_key(captured.text, target, tf32), target)
@@ -175,9 +175,12 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
             if not options.fallback:
                 raise
             log.info("not whole: %s", error)
+            if not isinstance(error, UnsupportedOperation) or isinstance(error, NoLowering):  # it has a text, which was compiled
+                failures[text_without_names(captured.text)] = error
     if compiled is None:
         captured = captured if captured.exact else exported.capture(exact=True)  # operations in eager see strides
-        region = build_region(captured.graph, device, functools.partial(build_text, target=target, tf32=tf32), cuda_graphs=options.cuda_graphs)
+        build = functools.partial(build_text, target=target, tf32=tf32)
+        region = build_region(captured.graph, device, build, cuda_graphs=options.cuda_graphs, failures=failures)
         examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
         compiled = PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)
     log.info("compiled for %s: %d kernels, %.2f s", target.name, len(compiled.program.kernels), compiled.compile_seconds)

@@ -149,3 +149,26 @@ def test_a_fault_of_the_compiler_is_no_fault_of_the_model(monkeypatch):
     assert torch.equal(compiled(x), double(x)) and "it broke" in compiled.explain().fallbacks[0]
     with pytest.raises(CompileError, match="it broke"):
         inferno.compile(double, (x,), fallback=False)
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_nothing_is_compiled_twice(monkeypatch, breaks):
+    """Neither where an operation has no lowering, nor where the compiler fails on a program of which every operation compiles."""
+    from inferno.errors import CompileError
+    from inferno.runtime import build as module
+    from inferno.runtime.region.region import text_without_names
+
+    tried, plain = [], module.build_from
+
+    def build_from(stage, text, *args, **kwargs):
+        tried.append(text_without_names(text))
+        if breaks and text.count("torch.aten.mm ") == 2:
+            raise CompileError("kernel @x for cpu: it broke")
+        return plain(stage, text, *args, **kwargs)
+
+    monkeypatch.setattr(module, "build_from", build_from)
+    x = torch.randn(6, 6)
+    model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6)) if breaks else (lambda x: double(torch.fft.fft(double(x)).real))
+    compiled = inferno.compile(model, (x,))
+    assert len(tried) == len(set(tried)) > 2 and compiled.fallbacks
+    assert_close_to_float64(compiled(x), model, (x,))

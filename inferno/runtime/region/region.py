@@ -70,12 +70,13 @@ class Region:
 
 def build_region(
     graph: Graph, device: torch.device, build: Callable[[str], Program], fallback: bool = True,
-    attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False,
+    attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False, failures: Mapping[str, InfernoError] | None = None,
 ) -> Region:
     """Compile a graph for tensors on ``device``.
 
     ``build(text)`` makes a program of a ``torch`` module; ``attributes(name)`` gives what ``get_attr`` nodes name.  Without
     ``fallback`` the first operation that does not compile raises UnsupportedOperation.  ``cuda_graphs``: of each segment's kernels.
+    ``failures``: the errors of modules that were tried already, by their ``text_without_names``.
 
     Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
     """
@@ -94,7 +95,7 @@ def build_region(
         pieces = partition(graph, refused)
         parts = {i: extract(p, graph, refused) for i, p in enumerate(pieces) if p.compiled}
         lowered, failed = _lower_all({i: part for i, part in parts.items() if part.outputs})
-        failed.update(_build(lowered, build, built))
+        failed.update(_build(lowered, build, built, failures or {}))
         if not failed:
             break
         for i, error in failed.items():
@@ -155,10 +156,12 @@ def _lower_all(parts: Mapping[int, Part]) -> tuple[dict[int, _Lowered], dict[int
     return lowered, failed
 
 
-def _build(lowered: Mapping[int, _Lowered], build: Callable[[str], Program], built: dict[str, Program]) -> dict[int, InfernoError]:
-    """Compile what ``built`` does not hold yet, side by side; the errors of those that failed."""
-    failed: dict[int, InfernoError] = {}
-    new = dict.fromkeys(low.text for low in lowered.values() if low.text not in built)
+def _build(
+    lowered: Mapping[int, _Lowered], build: Callable[[str], Program], built: dict[str, Program], failures: Mapping[str, InfernoError],
+) -> dict[int, InfernoError]:
+    """Compile what ``built`` does not hold yet, side by side; the errors of those that failed, now or before."""
+    failed = {} if not failures else {i: failures[key] for i, low in lowered.items() if (key := text_without_names(low.text)) in failures}
+    new = dict.fromkeys(low.text for i, low in lowered.items() if low.text not in built and i not in failed)
     with ThreadPoolExecutor(_THREADS) as threads:
         futures = {text: threads.submit(build, text) for text in new}
     for text, future in futures.items():
@@ -187,7 +190,7 @@ def _culprits(
             found[node] = _reason(alone)
             continue
         if text:
-            places[node] = _without_names(text)
+            places[node] = text_without_names(text)
             texts.setdefault(places[node], text)
     with ThreadPoolExecutor(_THREADS) as threads:
         tried = {key: threads.submit(build, text) for key, text in texts.items()}
@@ -201,9 +204,15 @@ def _culprits(
     return {n: f"the compiler failed on it together with others: {_reason(error)}" for n in piece.nodes}
 
 
-def _without_names(text: str) -> str:
-    """The text of a program without what only says where its operations came from."""
-    return re.sub(r"loc\([^\n]*|inferno\.name = \"[^\"]*\"", "", text)
+def text_without_names(text: str) -> str:
+    """The text of a ``torch`` module without what only says where its operations and arguments came from, its arguments in the order
+    that they are read in: equal for programs that are the same to the compiler, whoever wrote them down."""
+    head, arrow, body = text.partition(") -> ")
+    body = re.sub(r"^#loc[^\n]*\n|loc\([^\n]*", "", body, flags=re.M)
+    arguments = re.split(r"(%arg\d+): ", head)[1:]
+    types = {n: re.sub(r'inferno\.(name|kind) = "[^"]*"|loc\(.*', "", t, flags=re.S).strip(" ,") for n, t in zip(arguments[::2], arguments[1::2])}
+    numbers = {name: f"%arg{i}" for i, name in enumerate(dict.fromkeys(re.findall(r"%arg\d+", body)))}
+    return ", ".join(types[name] for name in numbers) + arrow + re.sub(r"%arg\d+", lambda found: numbers[found[0]], body)
 
 
 def _reason(error: BaseException) -> str:
