@@ -1,13 +1,14 @@
 """Inferno: an optimizing compiler for PyTorch, written in Python on MLIR."""
 
 from inferno.errors import (
-    CaptureError, CheckError, CompileError, IndexOutOfRange, InfernoError, InputError, LaunchError, ModelChanged, OptionError, PackageError, PassError,
-    PlanError, UnsupportedOperation,
+    CaptureError, CheckError, CompileError, DivisionByZero, IndexOutOfRange, InfernoError, InputError, LaunchError, ModelChanged, OptionError,
+    PackageError, PassError, PlanError, UnsupportedOperation,
 )
 
 __all__ = [
-    "CaptureError", "CheckError", "CompileError", "CompiledModule", "IndexOutOfRange", "InfernoError", "InputError", "LaunchError",
-    "ModelChanged", "OptionError", "PackageError", "PassError", "PlanError", "Stats", "UnsupportedOperation", "compile", "explain", "load", "stats",
+    "CaptureError", "CheckError", "CompileError", "CompiledModule", "DivisionByZero", "IndexOutOfRange", "InfernoError", "InputError",
+    "LaunchError", "ModelChanged", "OptionError", "PackageError", "PassError", "PlanError", "Stats", "UnsupportedOperation", "compile",
+    "explain", "load", "stats",
 ]
 
 

@@ -33,6 +33,10 @@ class IndexOutOfRange(InputError, IndexError, RuntimeError):
     IndexError or, for gathers and scatters, a RuntimeError: this is both."""
 
 
+class DivisionByZero(InputError, ZeroDivisionError, RuntimeError):
+    """An integer is divided by zero, as found on the CPU.  Names the kernel and the operations in it.  Eager's error is a RuntimeError."""
+
+
 class OptionError(InfernoError, ValueError):
     """An option, target or name that does not exist; lists the ones that do."""
 

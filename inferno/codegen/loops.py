@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from inferno.codegen import launcher as host
-from inferno.codegen.index_checks import check_indices
 from inferno.codegen.loop_nests import Nest, read_nest
 from inferno.codegen.loop_operands import root_of
 from inferno.codegen.running_values import combine, narrow, widen
 from inferno.codegen.loop_rows import Rows, read_rows
 from inferno.codegen.loop_scan import Scan, read_scan
+from inferno.codegen.native_checks import add_checks
 from inferno.codegen.register_accumulators import register_accumulators
 from inferno.codegen.sort import order_nan
 from inferno.codegen.to_buffers import to_buffers
@@ -128,7 +128,7 @@ class _Builder:
         run_upstream(self._module, "canonicalize,cse")
         for function in self._module.body.operations:
             if isinstance(function, func.FuncOp) and not function.is_external:
-                check_indices(function, len(self._symbols))
+                add_checks(function, len(self._symbols))
         return self._steps
 
     def _find_temporaries(self) -> None:

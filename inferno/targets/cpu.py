@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Callable, Sequence
 
-from inferno.codegen.index_checks import REPORTS
+from inferno.codegen.native_checks import REPORTS
 from inferno.mlir import ExecutionEngine, arith, func, ir, new_context, run_upstream, walk
 
 _LOWER = (
@@ -18,7 +18,7 @@ OPTIMIZATION = 3
 _WIDTH = "512"
 _ANNOTATION = "llvm.loop_annotation"
 ENTRY = "__entry"
-REPORT = "%report"  # found in the text of a kernel that may report an index
+REPORT = "%report"  # found in the text of a kernel that may report
 
 
 def lower(module: ir.Module) -> str:
@@ -75,7 +75,7 @@ def _step_conversions(function: func.FuncOp) -> None:
 
 def _entries(functions: list[func.FuncOp]) -> str:
     """For each function one that takes its buffers from an array: ``@<name>__entry(addresses, begin, end)``.  The array's first
-    address is where a function says that it met an index out of range."""
+    address is where a function reports what eager refuses."""
     text = ""
     for function in functions:
         if function.is_external:

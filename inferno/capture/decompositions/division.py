@@ -1,5 +1,5 @@
-"""Remainders and rounded quotients of floating-point numbers, as exact as torch's: a quotient that is rounded before its floor
-is taken is off by one where it should have been just below a whole number."""
+"""Remainders and rounded quotients, as exact as torch's: a quotient that is rounded before its floor is taken is off by one where
+it should have been just below a whole number."""
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ def fmod(x: Tensor, y: Tensor) -> Tensor:
 
 
 def fmod_scalar(x: Tensor, y: float) -> Tensor:
-    return torch.fmod(x, _full(x, y)) if x.is_floating_point() else NotImplemented
+    return NotImplemented if x.is_complex() else torch.fmod(x, _full(x, y))
 
 
 def floor_divide(x: Tensor, y: Tensor) -> Tensor:
@@ -34,15 +34,30 @@ def floor_divide(x: Tensor, y: Tensor) -> Tensor:
     return torch.where(y == 0, plain, found).to(dtype)
 
 
+def floor_divide_integers(x: Tensor, y: Tensor) -> Tensor:
+    """In integers: a quotient of floating-point numbers, which the import would take, is off beyond 2**53."""
+    dtype = torch.result_type(x, y)
+    x, y = x.to(dtype), y.to(dtype)
+    quotient = torch.div(x, y, rounding_mode="trunc")
+    rest = x - quotient * y
+    return torch.where((rest != 0) & ((rest < 0) != (y < 0)), quotient - 1, quotient).to(dtype)
+
+
 def divide(x: Tensor, y: Tensor, *, rounding_mode: str | None = None) -> Tensor:
     if not isinstance(y, Tensor):
         return divide_scalar(x, y, rounding_mode=rounding_mode)
-    return floor_divide(x, y) if rounding_mode == "floor" and _is_float(x, y) else NotImplemented
+    if rounding_mode != "floor" or x.is_complex() or y.is_complex():
+        return NotImplemented
+    if _is_float(x, y):
+        return floor_divide(x, y)
+    return floor_divide_integers(x, y) if _is_signed(torch.result_type(x, y)) else NotImplemented
 
 
 def divide_scalar(x: Tensor, y: float, *, rounding_mode: str | None = None) -> Tensor:
-    if rounding_mode != "floor" or not (x.is_floating_point() or isinstance(y, float)) or x.is_complex():
+    if rounding_mode != "floor" or x.is_complex():
         return NotImplemented
+    if not x.is_floating_point() and not isinstance(y, float):
+        return floor_divide_integers(x, _full(x, y)) if _is_signed(torch.result_type(x, y)) else NotImplemented
     return floor_divide(x if x.is_floating_point() else x.to(torch.get_default_dtype()), _full(x, y))
 
 
@@ -54,6 +69,10 @@ def _full(x: Tensor, y: float) -> Tensor:
 
 def _is_float(x: Tensor, y: Tensor) -> bool:
     return (x.is_floating_point() or y.is_floating_point()) and not (x.is_complex() or y.is_complex())
+
+
+def _is_signed(dtype: torch.dtype) -> bool:
+    return dtype not in (torch.bool, torch.uint8)
 
 
 TABLE = {

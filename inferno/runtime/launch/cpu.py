@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from inferno.errors import CompileError, IndexOutOfRange
+from inferno.codegen.native_checks import BY_ZERO
+from inferno.errors import CompileError, DivisionByZero, IndexOutOfRange
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.launch.library import FUNCTIONS
 from inferno.runtime.launch.native import BASES, FIRST, REPORT, ROWS, THREADS, host_program, openmp_library
@@ -22,7 +23,7 @@ ALIGNMENT = 256
 
 class Code:
     """The native code of a plan's kernels: ``run`` takes the address of a state, ``addresses`` are the kernels' entries, ``reports`` says
-    whether one of them may meet an index out of range."""
+    whether one of them may report what eager refuses."""
 
     def __init__(self, plan: Plan, texts: dict[str, str]) -> None:
         """``texts``: LLVM dialect text by kernel name."""
@@ -110,16 +111,19 @@ class CpuExecutable:
         return self._code.reports
 
     def fail(self, state: ctypes.Array) -> None:
-        """Raise the IndexOutOfRange that a run left in ``state``."""
+        """Raise the error that a run left in ``state``: IndexOutOfRange or DivisionByZero."""
         done = 0
         for first, second in self._segments:
             if first == state[FIRST]:
                 break
             done += second if isinstance(first, int) else 1
-        step = self._plan.steps[done + state[ROWS] - state[REPORT]]
+        step = self._plan.steps[done + second - state[ROWS]]
+        where = f"in kernel {step.kernel.split('::')[0].removesuffix('_code')} ({', '.join(step.source) or 'its source is not known'})"
+        if state[REPORT] == BY_ZERO:
+            raise DivisionByZero(f"an integer is divided by zero {where}: every divisor must be another number")
         raise IndexOutOfRange(
-            f"an index is out of range in kernel {step.kernel.split('::')[0].removesuffix('_code')} ({', '.join(step.source) or 'its source is not known'}): "
-            f"each must be at least 0, or minus the size of its dimension where indices count from the end, and below that size"
+            f"an index is out of range {where}: each must be at least 0, or minus the size of its dimension where indices count from the "
+            f"end, and below that size"
         )
 
     def new_results(self) -> list[Tensor]:

@@ -6,8 +6,8 @@ has loaded: its threads are the ones that torch's own operations use, awake and 
 A launch is a row of 64-bit words: entry, extent, most parts, number of buffers, and for each buffer the word of the state
 that holds its base, and an offset in bytes.  The state is (2 words for the engine, first row, rows, threads, report, bases...).
 
-A kernel sets the report where it meets an index out of range.  No launch is made after that one, and the report becomes the number
-of launches that were left, itself among them.
+A kernel sets the report where it meets what eager refuses.  No launch is made after that one, and the word for the rows becomes the
+number of launches that were left, itself among them.
 """
 
 import ctypes
@@ -115,7 +115,7 @@ def host_program(entries: list[str], buffers: int, threads: bool) -> str:
     %fine = llvm.icmp "eq" %report, %zero : i64
     llvm.cond_br %fine, ^following, ^failed
   ^failed:
-    llvm.store %left, %report_at : i64, !llvm.ptr
+    llvm.store %left, %rows_at : i64, !llvm.ptr
     llvm.br ^end
   ^following:
     %length = llvm.mul %buffers, %two : i64

@@ -1,0 +1,45 @@
+"""Integers divided: exact to the last digit, at the ends of the type, and an error by zero as in eager."""
+
+import pytest
+import torch
+
+import inferno
+
+DIVISIONS = {
+    "fmod": torch.fmod, "remainder": torch.remainder, "floor": torch.floor_divide, "trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_as_in_eager(name, dtype):
+    divide, lowest = DIVISIONS[name], torch.iinfo(dtype).min
+    x = torch.tensor([lowest, lowest + 1, -lowest - 1, -7, 7, 0, 1], dtype=dtype)
+    compiled = inferno.compile(divide, (x, x), target="cpu", fallback=False)
+    for y in (torch.tensor([3, -7, 10, 2, -2, 5, -1], dtype=dtype), x[[1, 2, 3, 4, 6, 0, 1]]):
+        assert torch.equal(compiled(x, y), divide(x, y))
+    # The lowest number over -1 is itself, as it wraps around; at that quotient the processor stops, in eager too.
+    minus = torch.full_like(x, -1)
+    assert torch.equal(compiled(x, minus), torch.zeros_like(x) if name in ("fmod", "remainder") else -x)
+    y = torch.tensor([1, 2, 3, 0, 5, 6, 7], dtype=dtype)
+    for by_zero in (divide, compiled):
+        with pytest.raises(RuntimeError):
+            by_zero(x, y)
+    with pytest.raises(inferno.DivisionByZero, match="test_divisions.py|" + divide.__name__):
+        compiled(x, y)
+    assert torch.equal(compiled(x, x.where(x != 0, 1)), divide(x, x.where(x != 0, 1)))
+
+
+@pytest.mark.parametrize("number", [3, -7, -1, 0])
+def test_by_a_number(number):
+    x = torch.tensor([-(1 << 63) + 1, (1 << 63) - 1, -7, 7, 0])
+
+    def divide(x):
+        return torch.fmod(x, number), x % number, x // number
+
+    compiled = inferno.compile(divide, (x,), target="cpu", fallback=False)
+    if number:
+        assert all(torch.equal(a, b) for a, b in zip(compiled(x), divide(x)))
+    else:
+        with pytest.raises(ZeroDivisionError):
+            compiled(x)
