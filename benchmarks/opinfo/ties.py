@@ -29,7 +29,10 @@ def settle_ties(name: str, sample: Sample, ours: Any, eager: Any) -> Any:
     theirs = tree_flatten(eager)[0]
     if len(mine) != len(theirs) or not x.dim():
         return ours
-    if _index(mine[-1], theirs[-1]) and _name_equal(x, dim, mine[-1], theirs[-1], name in ("sort", "argsort", "topk")):
+    if name == "mode":  # of equally frequent elements torch's devices take different ones
+        if _index(mine[-1], theirs[-1]) and _as_frequent(x, dim, *mine, theirs[0]):
+            mine = theirs
+    elif _index(mine[-1], theirs[-1]) and _name_equal(x, dim, mine[-1], theirs[-1], name in ("sort", "argsort", "topk")):
         mine[-1] = theirs[-1]
     return tree_unflatten(mine, spec)
 
@@ -38,7 +41,19 @@ def _index(a: Any, b: Any) -> bool:
     return isinstance(a, Tensor) and a.dtype == torch.int64 and a.shape == b.shape and a.numel() > 0 and b.dtype == torch.int64
 
 
+def _as_frequent(x: Tensor, dim: int, values: Tensor, indices: Tensor, theirs: Tensor) -> bool:
+    """Whether ``indices`` name ``values``, and those are as frequent along ``dim`` as ``theirs``."""
+    if values.dtype != theirs.dtype or values.shape != indices.shape or bool((indices < 0).any()) or bool((indices >= x.shape[dim]).any()):
+        return False
+    if values.dim() < x.dim():
+        values, indices, theirs = (t.unsqueeze(dim) for t in (values, indices, theirs))
+    frequent = [(x == v).sum(dim) for v in (values, theirs)]
+    return torch.equal(x.gather(dim, indices), values) and torch.equal(*frequent)
+
+
 def _name_equal(x: Tensor, dim: int, a: Tensor, b: Tensor, distinct: bool) -> bool:
+    if a.numel() == 1 and not a.dim():  # of all elements
+        return torch.equal(*(x.flatten()[i].nan_to_num() for i in (a, b))) if bool(a >= 0) and bool(a < x.numel()) else False
     if a.dim() < x.dim():
         a, b = (t.reshape([*x.shape[: dim % x.dim()], 1, *x.shape[dim % x.dim() + 1 :]]) for t in (a, b))
     if x.dim() != a.dim() or bool((a < 0).any()) or bool((a >= x.shape[dim]).any()):

@@ -73,6 +73,54 @@ def test_any_of_equal_elements(monkeypatch, places, verdict):
     assert judge("sort", Sample([torch.tensor([1.0, 0.0, 1.0, 2.0, 0.0])], sort, sort, (), {}), "cpu").verdict == verdict
 
 
+@pytest.mark.parametrize("value,place,verdict", [(2, 2, "whole"), (3, 4, "whole"), (3, 2, "wrong"), (1, 0, "wrong")])
+def test_any_of_equally_frequent_elements(monkeypatch, value, place, verdict):
+    from benchmarks.opinfo import judge as module
+
+    def mode(x):
+        return x.mode()
+
+    monkeypatch.setattr(module, "compiled", lambda *_: (lambda x: (torch.tensor(value), torch.tensor(place)), lambda: ""))
+    assert judge("mode", Sample([torch.tensor([1, 2, 2, 3, 3])], mode, mode, (), {}), "cpu").verdict == verdict
+
+
+def test_the_median_of_everything():
+    """Its one result has no dimension to be looked for along."""
+    assert judge("median", Sample([torch.tensor([[3, 1], [2, 2]])], torch.median, torch.median, (), {}), "cpu").verdict == "whole"
+
+
+def test_seeds_are_no_results(monkeypatch):
+    from benchmarks.opinfo import judge as module
+
+    def attention(x):
+        return x * 2, x + 1, torch.tensor(1), torch.tensor(2)
+
+    for factor, seed, verdict in ((2, 5, "whole"), (1, 1, "wrong")):
+        def ours(x, factor=factor, seed=seed):
+            return x * factor, x + 1, torch.tensor(seed), torch.tensor(2)
+
+        monkeypatch.setattr(module, "compiled", lambda *_, ours=ours: (ours, lambda: ""))
+        outcome = judge("torch.ops.aten._efficient_attention_forward", Sample([torch.ones(3)], attention, attention, (), {}), "cpu")
+        assert outcome.verdict == verdict
+
+
+def test_a_seeded_function_is_one_graph():
+    assert judge("nn.functional.scaled_dot_product_attention", sample_of("nn.functional.scaled_dot_product_attention", "float32"), "cpu").verdict == "whole"
+
+
+def test_luck_is_no_error_of_integers_either(monkeypatch):
+    """Of integers no inputs are a little off: eager's roundings are."""
+    from benchmarks.opinfo import judge as module
+
+    def distance(x):
+        return ((x * 0.1).sin() - 0.5).square().sum().sqrt()
+
+    x = torch.arange(40)
+    for ours, verdict in ((lambda x: distance(x) * (1 + 1.3e-7), "whole"), (lambda x: distance(x) * (1 + 1e-5), "wrong")):
+        monkeypatch.setattr(module, "compiled", lambda *_, ours=ours: (ours, lambda: ""))
+        assert judge("norm", Sample([x], distance, distance, (), {}), "cpu").verdict == verdict
+
+
 def test_luck_is_no_error(monkeypatch):
     """A single number may be further off than eager's, if that is not so over several inputs; a bias is wrong nevertheless."""
     from benchmarks.opinfo import judge as module
