@@ -50,12 +50,18 @@ def _run(case: Case, device: torch.device) -> dict:
         before = torch.cuda.memory_allocated()
     try:
         begin = time.perf_counter()
-        compiled = inferno.compile(model, args, kwargs=kwargs)
+        others = {}
+        if case.dynamic_shapes is None:
+            compiled = inferno.compile(model, args, kwargs=kwargs)
+        else:
+            _, example, keywords = case.example(device)
+            compiled = inferno.compile(model, example, kwargs=keywords, dynamic_shapes=case.dynamic_shapes)
+            others["static"] = inferno.compile(model, args, kwargs=kwargs)
         seconds = time.perf_counter() - begin
         with torch.no_grad():
             compiled(*args, **kwargs)
         peak = torch.cuda.max_memory_allocated() - before if device.type == "cuda" else 0
-        times = versus(model, compiled, args, kwargs, case.modes)
+        times = versus(model, compiled, args, kwargs, case.modes, others=others)
     except Exception as error:  # one case that fails must not lose the others' numbers
         return {"error": f"{type(error).__name__}: {error}"[:2000]}
     report = compiled.explain()

@@ -3,7 +3,8 @@
     compute-sanitizer --target-processes application-only --tool memcheck python -m benchmarks.sanitize
     compute-sanitizer --target-processes application-only --tool racecheck python -m benchmarks.sanitize
 
-With names of generators behind it, only theirs.  Exits with 1 if a case is wrong or was made by another generator than the one named.
+With names of generators behind it, only theirs; with ``sized``, only those whose sizes vary.  Exits with 1 if a case is wrong or was made
+by another generator than the one named.
 """
 
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch.export import Dim
 
 import inferno
 from inferno.tools.check import compare, reference
@@ -20,11 +22,26 @@ F = torch.nn.functional
 
 @dataclass(frozen=True)
 class Case:
+    """``shapes`` of the inputs; a size that is a letter varies, and the case is compiled once, for ``sizes[0]``, and called for each."""
+
     generator: str
     name: str
     function: Callable
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[int | str, ...], ...]
     dtype: torch.dtype = torch.float32
+    sizes: tuple[dict[str, int], ...] = ()
+
+    def at(self, sizes: dict[str, int]) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(sizes.get(s, s) for s in shape) for shape in self.shapes)
+
+    @property
+    def dynamic_shapes(self) -> tuple[dict[int, Dim], ...] | None:
+        dims = {name: Dim(name, min=1, max=8192) for name in (self.sizes[0] if self.sizes else ())}
+        return tuple({i: dims[s] for i, s in enumerate(shape) if s in dims} for shape in self.shapes) if dims else None
+
+
+def _n(*values: int) -> tuple[dict[str, int], ...]:
+    return tuple({"n": v} for v in values)
 
 
 CASES = (
@@ -51,6 +68,29 @@ CASES = (
     Case("universal", "sums that meet in memory", lambda x: x[:9].index_add(0, torch.arange(300, device=x.device) % 9, x), ((300, 40),)),
     Case("universal", "convolution", lambda x, w: F.conv2d(x, w, padding=1), ((2, 3, 17, 17), (4, 3, 3, 3))),
     Case("universal", "maximum pooling", lambda x: F.max_pool2d(x, 2), ((2, 3, 16, 16),)),
+    Case("universal", "sums that meet in memory, one place for all", lambda x: x[0].index_add(0, torch.arange(3000, device=x.device) % 3, x[1]), ((2, 3000),)),
+    # Sizes that vary.
+    Case("wgmma", "rows", lambda x, w, b: F.gelu(F.linear(x, w, b)), (("n", 136), (264, 136), (264,)), torch.bfloat16, _n(200, 1, 7, 64, 777)),
+    Case("wgmma", "columns", lambda x, w: torch.relu(w @ x), ((136, "n"), (264, 136)), torch.bfloat16, _n(200, 1, 7, 64, 777)),
+    Case("wgmma", "terms", lambda x, y: torch.relu(x.t() @ y) + 1, (("n", 136), ("n", 264)), torch.bfloat16, _n(200, 1, 7, 64, 777)),
+    Case("wgmma", "terms, scaled and copied", lambda x, y, s: x @ (y * s), ((136, "n"), ("n", 264), ("n", 1)), torch.float16, _n(200, 1, 7, 64, 777)),
+    Case("wgmma", "scores", lambda q, k: torch.softmax(q @ k.transpose(1, 2), -1) @ k, ((6, "n", 64), (6, "n", 64)), torch.bfloat16, _n(100, 1, 9, 130)),
+    Case("bf16x6", "rows", lambda x, w, b: F.gelu(F.linear(x, w, b)), (("n", 520), (776, 520), (776,)), sizes=_n(700, 1, 9, 64, 130, 1500)),
+    Case("bf16x6", "columns", lambda x, w: torch.relu(w @ x.t()), (("n", 520), (776, 520)), sizes=_n(700, 1, 9, 64, 130, 1500)),
+    Case("bf16x6", "terms", lambda x, y: torch.relu(x.t() @ y) + 1, (("n", 520), ("n", 776)), sizes=_n(700, 1, 9, 64, 130)),
+    Case("bf16x6", "terms, scaled and copied", lambda x, y, s: x @ (y * s), ((520, "n"), ("n", 776), ("n", 1)), sizes=_n(700, 1, 9, 64, 130)),
+    Case("bf16x6", "scores", lambda q, k: torch.softmax(q @ k.transpose(1, 2), -1) @ k, ((24, "n", 64), (24, "n", 64)), sizes=_n(300, 1, 9, 130)),
+    Case("bf16x6", "infinite sums", lambda x, y: torch.where(x > 3, torch.inf, x).t() @ y, (("n", 520), ("n", 776)), sizes=_n(700, 9, 130)),
+    Case("simt", "rows and terms", lambda x, y: (torch.relu(x @ y), y.t() @ y), (("n", 60), (60, 36)), torch.float64, _n(50, 1, 7, 130)),
+    Case("simt", "terms", lambda x, y: torch.relu(x.t() @ y), (("n", 60), ("n", 36)), torch.float64, _n(50, 1, 7, 130)),
+    Case("elementwise", "rows", lambda x, y: torch.sigmoid(x * y), (("n", 77), (77,)), sizes=_n(30, 1, 333)),
+    Case("elementwise", "transposed", lambda x: x.t().contiguous() * 2, (("n", 70),), sizes=_n(30, 1, 333)),
+    Case("universal", "row sums, of any length", lambda x: (x.sum(1), x.sum(0)), (("n", "m"),),
+         sizes=({"n": 30, "m": 500}, {"n": 1, "m": 1}, {"n": 9, "m": 3000})),
+    Case("universal", "running sums", lambda x: x.cumsum(1), ((9, "n"),), sizes=_n(300, 1, 1025)),
+    Case("universal", "sorted", lambda x: torch.sort(x, 1).values, ((7, "n"),), sizes=_n(90, 1, 257)),
+    Case("universal", "sums that meet in memory, any number", lambda x: x[:1].expand(9, 40).index_add(0, torch.arange(x.shape[0], device=x.device) % 9, x),
+         (("n", 40),), sizes=_n(300, 1, 1000)),
 )
 
 
@@ -63,13 +103,17 @@ def _random(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 def main(generators: list[str]) -> int:
     torch.manual_seed(0)
     failed = 0
-    for case in (c for c in CASES if not generators or c.generator in generators):
-        inputs = tuple(_random(s, case.dtype) for s in case.shapes)
-        compiled = inferno.compile(case.function, inputs)
-        found = compare(compiled(*inputs), case.function(*inputs), reference(case.function, inputs))
-        made_by = {row.generator for row in compiled.explain().rows}
-        failed += not found.right or case.generator not in made_by
-        print(f"{case.generator}: {case.name}: {found}; made by {', '.join(sorted(made_by))}", flush=True)
+    only = [g for g in generators if g != "sized"]
+    for case in (c for c in CASES if (not only or c.generator in only) and (c.sizes or "sized" not in generators)):
+        compiled = None
+        for sizes in case.sizes or ({},):
+            inputs = tuple(_random(s, case.dtype) for s in case.at(sizes))
+            compiled = compiled or inferno.compile(case.function, inputs, dynamic_shapes=case.dynamic_shapes)
+            found = compare(compiled(*inputs), case.function(*inputs), reference(case.function, inputs))
+            made_by = {name for row in compiled.explain().rows for name in row.generator.split(" or ")}
+            failed += not found.right or case.generator not in made_by
+            at = "".join(f", {name}={size}" for name, size in sizes.items())
+            print(f"{case.generator}: {case.name}{at}: {found}; made by {', '.join(sorted(made_by))}", flush=True)
     return int(failed > 0)
 
 

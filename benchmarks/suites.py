@@ -2,17 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to time: ``make(device)`` gives (model, args, kwargs)."""
+    """One thing to time: ``make(device)`` gives (model, args, kwargs).
+
+    With ``dynamic_shapes`` it is compiled for the sizes of ``example(device)``'s inputs and called with those of ``make``'s; the
+    version ``static`` is compiled for these.
+    """
 
     name: str
     make: Callable[[torch.device], tuple]
     modes: tuple[str, ...] = ("torch.compile",)
+    dynamic_shapes: Any = None
+    example: Callable[[torch.device], tuple] | None = None
 
 
 class MatmulRelu(torch.nn.Module):
@@ -117,7 +124,50 @@ def _model(name: str, size: str, dtype: torch.dtype) -> Callable:
     return lambda device: MODELS[name](size, dtype, device)
 
 
+def _inputs(function: Callable, *shapes: tuple[int, ...], dtype: torch.dtype) -> Callable:
+    return lambda device: (function, tuple(torch.randn(s, dtype=dtype, device=device) for s in shapes), {})
+
+
+def _linear_gelu(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.gelu(torch.nn.functional.linear(x, w, b))
+
+
+def _weight_gradient(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.t() @ y
+
+
+def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(q @ k.transpose(2, 3) / 8, -1) @ v
+
+
+def _bert_tokens(length: int, dtype: torch.dtype) -> Callable:
+    def make(device: torch.device) -> tuple:
+        model, args, _ = bert("base", dtype, device)
+        return model, args, _tokens(model, length, device)
+
+    return make
+
+
+def _dynamic() -> list[Case]:
+    """Kernels and a model whose sizes vary, at several sizes; compiled for one of them."""
+    cases, n, s = [], torch.export.Dim("n", min=1, max=16384), torch.export.Dim("s", min=2, max=512)
+    for d in DTYPES:
+        linear = {m: _inputs(_linear_gelu, (m, 768), (3072, 768), (3072,), dtype=d) for m in (1, 16, 64, 128, 512, 2048, 8192)}
+        down = {m: _inputs(_linear_gelu, (m, 3072), (768, 3072), (768,), dtype=d) for m in (1, 64, 512, 4096)}
+        terms = {k: _inputs(_weight_gradient, (k, 768), (k, 3072), dtype=d) for k in (64, 512, 4096)}
+        attention = {m: _inputs(_attention, *[(8, 12, m, 64)] * 3, dtype=d) for m in (64, 200, 512)}
+        model = {m: _bert_tokens(m, d) for m in (16, 128, 512)}
+        for name, makes, shapes, at in (
+            ("gelu(linear) {}x768x3072", linear, ({0: n}, None, None), 512), ("gelu(linear) {}x3072x768", down, ({0: n}, None, None), 512),
+            ("x.t() @ y 768x{}x3072", terms, ({0: n}, {0: n}), 512), ("attention 8x12x{}x64", attention, ({2: s},) * 3, 200),
+            ("bert, {} tokens", model, {"input_ids": {1: s}}, 128),
+        ):
+            cases += [Case(f"{name.format(m)} {_name(d)}", make, (), shapes, makes[at]) for m, make in makes.items()]
+    return cases
+
+
 SUITES: dict[str, list[Case]] = {
+    "dynamic": _dynamic(),
     "matmul-relu": [
         Case(f"relu(x @ w) {m}x{k}x{n} {_name(d)}", _matmul(m, k, n, d)) for d in DTYPES for m, k, n in MATMULS
     ],

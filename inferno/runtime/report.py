@@ -210,9 +210,34 @@ def _calls(scheduled: str) -> dict[str, int]:
 
 
 def _schedule(text: str) -> tuple[str, str]:
-    """(generator, the other knobs) of a schedule attribute's text; of one that has others for ranges of sizes, all their generators."""
-    generators = dict.fromkeys(g for g in reversed(re.findall(r'generator = "(\w+)"', text)) if g != "by_size")
-    knobs = re.sub(r'generator = "by_size",?\s*', "", text.strip("{}")).replace(" : i64", "").replace(" = ", "=")
-    if len(generators) <= 1 and "{" not in knobs:
-        knobs = re.sub(r'generator="\w+",?\s*', "", knobs)
-    return " or ".join(generators), knobs.strip().rstrip(",")
+    """(generator, the other knobs) of a schedule attribute's text; of one that has others for ranges of sizes, all their generators
+    and what tells the others apart."""
+    knobs = _entries(text)
+    generator = knobs.pop("generator", "").strip('"')
+    if generator != "by_size":
+        return generator, ", ".join(f"{name}={value}" for name, value in knobs.items())
+    (few, small), (many, large) = _schedule(knobs["small"]), _schedule(knobs["large"])
+    parts = [_tile(few, small) if "; " not in small else small, _tile(many, large) if "; " not in large else large]
+    names = dict.fromkeys([*few.split(" or "), *many.split(" or ")])
+    return " or ".join(names), f"{knobs['size'].strip(chr(34))} <= {knobs['limit']}: {parts[0]}; {parts[1]}"
+
+
+def _tile(generator: str, knobs: str) -> str:
+    """A generator's schedule in short: tiles, and how many parts a sum is in."""
+    found = dict(re.findall(r"(\w+)=(\w+)", knobs))
+    split = f" split {found['split']}" if found.get("split", "1") != "1" else ""
+    return f"{generator} {found['tile_m']}x{found['tile_n']}{split}" if "tile_m" in found else generator
+
+
+def _entries(text: str) -> dict[str, str]:
+    """The entries of a dictionary attribute's text, those of the dictionaries in it left whole."""
+    found, depth, quoted, begin, inner = {}, 0, False, 0, text.strip().removeprefix("{").removesuffix("}") + ","
+    for i, letter in enumerate(inner):
+        depth += (letter == "{") - (letter == "}")
+        quoted ^= letter == '"'
+        if letter == "," and depth == 0 and not quoted:
+            name, _, value = inner[begin:i].partition(" = ")
+            begin = i + 1
+            if name.strip():
+                found[name.strip()] = value.strip().removesuffix(" : i64")
+    return found

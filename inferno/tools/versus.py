@@ -19,7 +19,7 @@ MODES = {"torch.compile": None, "reduce-overhead": "reduce-overhead", "max-autot
 
 @dataclass(frozen=True)
 class Times:
-    """Microseconds by version: eager, inferno, and torch.compile's modes that were asked for and worked."""
+    """Microseconds by version: eager, inferno, others that were given, and torch.compile's modes that were asked for and worked."""
 
     call: dict[str, float]
     device: dict[str, float] = field(default_factory=dict)
@@ -33,12 +33,14 @@ class Times:
 
 def versus(
     model: Callable, compiled: Callable, args: tuple, kwargs: dict[str, Any] | None = None, modes: tuple[str, ...] = ("torch.compile",),
-    check: bool = True, budget: float = 0.4,
+    check: bool = True, budget: float = 0.4, others: dict[str, Callable] | None = None,
 ) -> Times:
-    """Time ``compiled`` against eager and torch.compile in ``modes``; checks it against float64 first."""
+    """Time ``compiled`` against eager, ``others`` and torch.compile in ``modes``; checks it against float64 first."""
     kwargs = kwargs or {}
     device = next((a.device for a in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor)), torch.device("cpu"))
     versions: dict[str, Callable[[], Any]] = {"eager": lambda: model(*args, **kwargs), "inferno": lambda: compiled(*args, **kwargs)}
+    for name, other in (others or {}).items():
+        versions[name] = lambda other=other: other(*args, **kwargs)
     with torch.no_grad():
         verdict = compare(compiled(*args, **kwargs), model(*args, **kwargs), reference(model, args, kwargs)) if check else None
         for mode in modes:

@@ -7,6 +7,7 @@ from kernels import TARGET, build, choose, matmul
 from inferno.codegen import by_size
 from inferno.errors import CompileError
 from inferno.mlir import ir, new_context, walk
+from inferno.runtime.report import _schedule
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
 from inferno.schedule.bf16x6 import Bf16x6
@@ -79,6 +80,13 @@ def test_tiles_grow_with_the_size(element):
     assert len(tiles) >= 3 and tiles == sorted(tiles) and tiles[-1] == 128 * 128
     static = choose(matmul(M, 3072, 768, element, rhs="n,k"), "bf16x6" if element == "f32" else "wgmma")
     assert at(chosen, M) == static  # at the example's size
+
+
+def test_the_report_says_the_ranges():
+    simt, split, whole = Simt(8, 32), Bf16x6(64, 64, split=4, persistent=False), Bf16x6()
+    with new_context():
+        text = str(to_attribute(BySize("min(n0, n1)", 8, simt, BySize("n0", 256, split, whole))))
+    assert _schedule(text) == ("simt or bf16x6", "min(n0, n1) <= 8: simt 8x32; n0 <= 256: bf16x6 64x64 split 4; bf16x6 128x128")
 
 
 def test_one_schedule_where_no_other_is_better():

@@ -10,8 +10,12 @@ from torch.export import Dim
 import inferno
 from checks import check
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
-from dynamic_cases import CASES
+for folder in ("codegen", "runtime"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
+from dynamic_cases import CASES  # noqa: E402
+from test_dynamic_models import Wrapped  # noqa: E402
+
+transformers = pytest.importorskip("transformers")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -40,8 +44,69 @@ def test_a_transformer_layer(dtype):
         for each in [(4, 100), (1, 1), (1, 7), (3, 64), (2, 513), (1, 2000)]:
             found = check(made, model, inputs(*each))
             assert found.right, f"{each}: {found}"
+        if torch.cuda.get_device_capability() == (9, 0):
+            assert ("bf16x6" if dtype is torch.float32 else "wgmma") in generators(made)
     finally:
         torch.backends.mha.set_fastpath_enabled(True)
+
+
+def generators(made) -> set[str]:
+    return {name for row in made.explain().rows for name in row.generator.split(" or ")}
+
+
+def bert() -> Wrapped:
+    config = transformers.BertConfig(hidden_size=256, num_hidden_layers=2, num_attention_heads=4, intermediate_size=1024, vocab_size=500)
+    return Wrapped(transformers.BertModel(config).eval(), "last_hidden_state")
+
+
+def llama() -> Wrapped:
+    config = transformers.LlamaConfig(
+        hidden_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=768, vocab_size=500,
+    )
+    return Wrapped(transformers.LlamaForCausalLM(config).eval(), "logits", use_cache=False)
+
+
+MODELS = {"bert": bert, "llama": llama}
+MODEL_SIZES = [(2, 100), (1, 1), (1, 7), (3, 33), (2, 64), (1, 129), (16, 16), (64, 3), (2, 512), (8, 512), (1, 1000)]
+
+
+def tokens(batch: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    mask = torch.ones(batch, length, dtype=torch.int64, device="cuda")
+    mask[0, length - length // 3 :] = 0
+    return torch.randint(0, 500, (batch, length), device="cuda"), mask
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_any_batch_and_length(name, dtype):
+    """One compile, every size right; the contractions are the tensor cores'."""
+    torch.manual_seed(0)
+    model = MODELS[name]().cuda().to(dtype)
+    dims = {0: Dim("b", min=1, max=64), 1: Dim("s", min=1, max=512 if name == "bert" else 1024)}
+    sizes = [s for s in MODEL_SIZES if s[1] <= dims[1].max]
+    inferno.stats(reset=True)
+    made = inferno.compile(model, tokens(*sizes[0]), dynamic_shapes=(dims, dims), fallback=False)
+    for each in [*sizes, sizes[0]]:
+        found = check(made, model, tokens(*each))
+        assert found.right, f"{each}: {found}"
+    if torch.cuda.get_device_capability() == (9, 0):
+        assert ("bf16x6" if dtype is torch.float32 else "wgmma") in generators(made)
+    assert inferno.stats().recompiles == 0 and inferno.stats().graphs <= 1
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_under_torch_compile(name):
+    """Dynamo makes graphs of their own of sizes 0 and 1; all others run in one."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = MODELS[name]().cuda()
+    fast = torch.compile(model, backend="inferno", dynamic=True)
+    sizes = [s for s in MODEL_SIZES if min(s) > 1 and s[1] <= 512]
+    inferno.stats(reset=True)
+    for each in sizes:
+        found = check(fast, model, tokens(*each))
+        assert found.right, f"{each}: {found}"
+    assert inferno.stats().recompiles == 0 and inferno.stats().graphs == 1
 
 
 def test_calls_are_captured_in_a_graph():

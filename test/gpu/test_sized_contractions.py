@@ -1,0 +1,116 @@
+"""Contractions whose sizes vary, on a GPU: by tensor cores, compiled once, right for every size against float64."""
+
+import pytest
+import torch
+from checks import check, poison_memory
+from torch.export import Dim
+
+import inferno
+
+F = torch.nn.functional
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    pytest.mark.usefixtures("exact_float32"),
+]
+
+SIZES = [(700,), (1,), (2,), (8,), (9,), (31,), (33,), (64,), (65,), (127,), (128,), (129,), (500,), (777,), (1024,), (2049,), (5000,)]
+FEW = [(2, 300), (1, 1), (1, 9), (3, 8), (2, 33), (5, 64), (1, 129), (4, 512), (33, 2), (1, 1000)]
+GENERATOR = {torch.float32: "bf16x6", torch.bfloat16: "wgmma", torch.float16: "wgmma"}
+
+
+def attention(q, k, v):
+    return torch.softmax(q @ k.transpose(2, 3) / 8, -1) @ v
+
+
+# The function, its inputs' shapes with letters for sizes that vary, and the sizes.
+CASES = {
+    "rows": (lambda x, w, b: F.gelu(F.linear(x, w, b)), (("n", 512), (768, 512), (768,)), SIZES),
+    "rows, residual": (lambda x, w, r: r + F.silu(x @ w), (("n", 768), (768, 640), ("n", 640)), SIZES),
+    "rows, an odd depth": (lambda x, w: torch.relu(x @ w), (("n", 333), (333, 502)), SIZES),
+    "rows, few terms": (lambda x, w: torch.relu(x @ w), (("n", 20), (20, 1024)), SIZES),
+    "rows, many terms": (lambda x, w: F.linear(x, w), (("n", 4096), (512, 4096)), SIZES),
+    "rows, turned": (lambda x, w: torch.relu(x.t() @ w), ((512, "n"), (512, 768)), SIZES),
+    "columns": (lambda x, w: torch.relu(w @ x.t()), (("n", 512), (640, 512)), SIZES),
+    "columns, turned": (lambda x, w: torch.relu(w @ x), ((512, "n"), (640, 512)), SIZES),
+    "terms": (lambda x, y: torch.relu(x.t() @ y) * 2, (("n", 640), ("n", 768)), SIZES),
+    "terms, innermost": (lambda x, y: torch.relu(x @ y.t()) + 1, ((640, "n"), (768, "n")), SIZES),
+    "terms, of a table": (lambda x, y: torch.relu(x @ y), ((640, "n"), ("n", 500)), SIZES),
+    "all": (lambda x, y: torch.relu(x @ y), (("n", "n"), ("n", "n")), SIZES[:-1]),
+    "a scaled rhs": (lambda x, w, s: x @ (w * s), (("n", 512), (512, 768), (512, 1)), SIZES),
+    "a scaled rhs of terms": (lambda x, w, s: x.t() @ (w * s), (("n", 512), ("n", 768), ("n", 1)), SIZES),
+    "a scaled lhs": (lambda x, w, s: (x * s) @ w, (("n", 512), (512, 768), ("n", 1)), SIZES),
+    "two results": (lambda x, w: (torch.relu(x @ w), x @ w), (("n", 512), (512, 768)), SIZES),
+    "batched": (torch.matmul, (("b", "n", 192), ("b", 192, 320)), FEW),
+    "a batch of sums": (lambda x, y: x.transpose(1, 2) @ y, (("b", "n", 192), ("b", "n", 320)), FEW),
+    "attention": (attention, (("b", 4, "n", 64),) * 3, FEW),
+}
+
+
+def compiled(name, dtype, high=8192):
+    function, shapes, sizes = CASES[name]
+    names = sorted({s for shape in shapes for s in shape if isinstance(s, str)})
+    dims = {n: Dim(n, min=1, max=64 if n == "b" else high) for n in names}
+    dynamic_shapes = tuple({i: dims[s] for i, s in enumerate(shape) if s in dims} for shape in shapes)
+
+    def inputs(*values):
+        at = dict(zip(names, values))
+        return tuple(torch.randn([at.get(s, s) for s in shape], device="cuda", dtype=dtype) for shape in shapes)
+
+    made = inferno.compile(function, inputs(*sizes[0]), dynamic_shapes=dynamic_shapes, fallback=False)
+    assert not any(row.note for row in made.explain().rows)
+    return made, function, inputs, sizes
+
+
+@pytest.mark.parametrize("dtype", GENERATOR, ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_right_for_every_size(name, dtype):
+    torch.manual_seed(0)
+    made, function, inputs, sizes = compiled(name, dtype, 2048 if name == "attention" else 8192)
+    generators = {g for row in made.explain().rows for g in row.generator.split(" or ")}
+    assert GENERATOR[dtype] in generators or name == "rows, few terms"
+    for each in [*sizes, sizes[0]]:
+        poison_memory()
+        found = check(made, function, inputs(*each))
+        assert found.right, f"{each}: {found}"
+
+
+@pytest.mark.parametrize("name", ["rows, residual", "terms", "terms, of a table", "columns, turned"])
+def test_numbers_that_are_not_finite(name):
+    torch.manual_seed(0)
+    made, function, inputs, _ = compiled(name, torch.float32)
+    for n in (700, 1, 40, 129, 1500):
+        given = inputs(n)
+        for tensor in given[:2]:
+            for i, value in enumerate([float("inf"), -float("inf"), float("nan"), 3.4e38, 1e-45]):
+                tensor[(37 * i + 1) % tensor.shape[0], (53 * i + 2) % tensor.shape[1]] = value
+        ours, eager = made(*given), function(*given)
+        assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.isinf(), eager.isinf()), n
+        assert torch.equal(ours[ours.isinf()], eager[eager.isinf()])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", ["rows", "terms", "attention"])
+def test_the_interpreter_launches_the_same(name, dtype, tmp_path):
+    """A package is run without a compiler: the same kernels for the same sizes."""
+    torch.manual_seed(0)
+    made, _, inputs, sizes = compiled(name, dtype, 2048)
+    made.save(tmp_path / "model.inferno")
+    loaded = inferno.load(tmp_path / "model.inferno")
+    for each in sizes[:8]:
+        given = inputs(*each)
+        assert torch.equal(made(*given), loaded(*given)), each
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_captured_in_a_graph_at_every_size(dtype):
+    torch.manual_seed(0)
+    made, _, inputs, sizes = compiled("rows", dtype)
+    for each in sizes[:6]:
+        given = inputs(*each)
+        expected = made(*given)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = made(*given)
+        graph.replay()
+        assert torch.equal(result, expected)
