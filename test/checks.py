@@ -1,6 +1,7 @@
 """Shared by tests: a compiled model must be right by the project's rule, on fresh random inputs, with poisoned outputs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -48,3 +49,11 @@ def assert_close_to_float64(ours: Any, function: Callable, args: tuple) -> None:
     with torch.no_grad():
         found = compare(ours, function(*args), reference(function, args))
     assert found.right, str(found)
+
+
+def in_threads(work: Callable[[int], None], numbers: Iterable[int]) -> None:
+    """Call ``work`` with each number, side by side in threads; raises what the first of them raised."""
+    numbers = list(numbers)
+    with ThreadPoolExecutor(len(numbers)) as threads:
+        for future in [threads.submit(work, n) for n in numbers]:
+            future.result()

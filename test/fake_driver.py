@@ -24,15 +24,16 @@ class FakeDriver:
     """``launch`` and ``encode`` are addresses to call; ``parameters`` gives the number of a function's parameters.
 
     ``launches`` holds (function, sizes, stream, attributes, first 8 bytes of each parameter); a tensor map's first 8 bytes are
-    its number in ``maps``, which holds what each was made of.
+    its number in ``maps``, which holds what each was made of.  ``calls`` counts the launches that were asked for, failed ones too.
     """
 
     def __init__(self, parameters: dict[int, int], launch_fails_at: int = -1, encode_fails_at: int = -1) -> None:
-        self.launches, self.maps, self.slots = [], [], []
+        self.launches, self.maps, self.slots, self.calls = [], [], [], 0
         lock = threading.Lock()
 
         def launch(config, function, values, extra):
             c = config.contents
+            self.calls += 1
             if launch_fails_at == len(self.launches):
                 return 719
             attributes = [(c.attributes[9 * i], c.attributes[9 * i + 1]) for i in range(c.count)]

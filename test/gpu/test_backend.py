@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from models import Block, Convolutions
 from torch import nn
 
 import inferno
@@ -20,29 +21,6 @@ def fresh(exact_float32):
     inferno.stats(reset=True)
 
 
-class Block(nn.Module):
-    def __init__(self, heads: int = 4, size: int = 64):
-        super().__init__()
-        self.heads, self.norm, self.qkv = heads, nn.LayerNorm(size), nn.Linear(size, 3 * size)
-        self.out, self.up, self.down = nn.Linear(size, size), nn.Linear(size, 2 * size), nn.Linear(2 * size, size)
-
-    def forward(self, x):
-        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
-        return x + self.down(F.gelu(self.up(x)))
-
-
-class Convolutions(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3), nn.AdaptiveAvgPool2d(1),
-        )
-
-    def forward(self, x):
-        return self.layers(x).flatten(1)
-
-
 def compiled(function, dynamic=None, **options):
     return torch.compile(function, backend=lambda g, i: backend(g, i, options=options), dynamic=dynamic)
 
@@ -55,7 +33,7 @@ def assert_as_good_as_eager(ours, eagers, exact):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_inference(dynamic):
-    block, x = Block().cuda().eval(), torch.randn(3, 50, 64, device="cuda")
+    block, x = Block(4, 64).cuda().eval(), torch.randn(3, 50, 64, device="cuda")
     double, fast = copy.deepcopy(block).double(), compiled(block, dynamic, fallback=False)
     with torch.no_grad():
         for n in (50, 17, 33) if dynamic else (50,):
@@ -64,7 +42,7 @@ def test_inference(dynamic):
     assert inferno.stats().fallbacks == 0 and inferno.stats().recompiles == 0
 
 
-@pytest.mark.parametrize("build, shape", [(Block, (3, 50, 64)), (Convolutions, (5, 3, 12, 12))])
+@pytest.mark.parametrize("build, shape", [(lambda: Block(4, 64), (3, 50, 64)), (Convolutions, (5, 3, 12, 12))])
 def test_training(build, shape):
     eager = build().cuda().train()
     mine, double = copy.deepcopy(eager), copy.deepcopy(eager).double()
@@ -80,7 +58,7 @@ def test_training(build, shape):
 
 
 def test_bfloat16_and_autocast():
-    block, x = Block().cuda().eval(), torch.randn(2, 40, 64, device="cuda")
+    block, x = Block(4, 64).cuda().eval(), torch.randn(2, 40, 64, device="cuda")
     with torch.no_grad():
         exact = copy.deepcopy(block).double()(x.double())
         with torch.autocast("cuda", torch.bfloat16):

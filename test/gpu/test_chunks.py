@@ -4,25 +4,10 @@ import gc
 
 import pytest
 import torch
-from torch import nn
+from models import Residuals
 
 import inferno
 from inferno.runtime.launch import chunks
-
-
-class Net(nn.Module):
-    """Enough layers that a backward in one piece would hold all activations and all gradients together."""
-
-    def __init__(self, width=512, layers=8):
-        super().__init__()
-        self.layers = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)) for _ in range(layers)
-        )
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = x + layer(x)
-        return x
 
 
 def train(model, x) -> tuple[torch.Tensor, dict[str, torch.Tensor], int]:
@@ -44,7 +29,7 @@ def train(model, x) -> tuple[torch.Tensor, dict[str, torch.Tensor], int]:
 
 def test_training_takes_less_memory_and_gives_the_same_bits(monkeypatch):
     torch.manual_seed(0)
-    model, x = Net().cuda(), torch.randn(2048, 512, device="cuda")
+    model, x = Residuals(512, 8).cuda(), torch.randn(2048, 512, device="cuda")
     found = {}
     for size in (1 << 60, 16 << 20):
         monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
@@ -59,7 +44,7 @@ def test_inference_in_chunks(monkeypatch, interpret):
     from inferno.runtime.module import make_executable
 
     torch.manual_seed(0)
-    model, x = Net(layers=3).cuda().bfloat16().eval(), torch.randn(256, 512, device="cuda", dtype=torch.bfloat16)
+    model, x = Residuals(512, 3).cuda().bfloat16().eval(), torch.randn(256, 512, device="cuda", dtype=torch.bfloat16)
     whole = inferno.compile(model, (x,))
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 1 << 16)
     parts = make_executable(whole.program, whole.device, [r.dtype for r in whole.program.signature.results], interpret, takes=True)

@@ -1,26 +1,23 @@
 """cuda_graphs=True on a GPU: the bits of plain launches, whatever changes between the calls."""
 
-import threading
 
 import pytest
 import torch
+from checks import in_threads
+from models import Residuals
 from torch import nn
 
 import inferno
 
 
-class Net(nn.Module):
+class Net(Residuals):
     """Matmuls by tensor maps and without, norms, and enough kernels that a graph pays."""
 
     def __init__(self, width=256, layers=4):
-        super().__init__()
-        self.layers = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)) for _ in range(layers)
-        )
+        super().__init__(width, layers)
 
     def forward(self, x):
-        for layer in self.layers:
-            x = x + layer(x)
+        x = super().forward(x)
         return x, x.sum(-1)
 
 
@@ -108,7 +105,7 @@ def test_streams_and_threads(pair):
     _, graphed, plain, make = pair
     wrong = []
 
-    def work():
+    def work(_):
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream), torch.no_grad():
             for _ in range(30):
@@ -117,11 +114,7 @@ def test_streams_and_threads(pair):
                     wrong.append(1)
             stream.synchronize()
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(4))
     assert not wrong
 
 
@@ -129,18 +122,14 @@ def test_threads_on_one_stream(pair):
     _, graphed, plain, make = pair
     wrong = []
 
-    def work():
+    def work(_):
         with torch.no_grad():
             for _ in range(30):
                 x = make()
                 if not same(graphed(x), plain(x)):
                     wrong.append(1)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(4))
     torch.cuda.synchronize()
     assert not wrong
 

@@ -1,10 +1,10 @@
 """Launch plans run by the interpreter on a GPU: the bits of the native code, on any stream, from any thread."""
 
-import threading
 
 import pytest
 import torch
 import torch.nn.functional as F
+from checks import in_threads
 from torch import nn
 
 import inferno
@@ -61,7 +61,7 @@ def test_threads(pair):
     compiled, interpreted, make = pair
     wrong = []
 
-    def work():
+    def work(_):
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream), torch.no_grad():
             for _ in range(20):
@@ -70,11 +70,7 @@ def test_threads(pair):
                     wrong.append(1)
             stream.synchronize()
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(4))
     assert not wrong
 
 

@@ -1,9 +1,9 @@
 """Calls on a GPU: streams, CUDA graphs, threads, memory."""
 
-import threading
 
 import pytest
 import torch
+from checks import in_threads
 from torch import nn
 
 import inferno
@@ -74,11 +74,7 @@ def test_several_threads_with_their_own_streams(net, compiled):
                     wrong.append(seed)
             stream.synchronize()
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(4))
     assert not wrong
 
 

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from checks import assert_close_to_float64
+from models import Block, Convolutions
 from torch import nn
 
 import inferno
@@ -17,29 +18,6 @@ def fresh():
     torch.manual_seed(0)
     torch._dynamo.reset()
     inferno.stats(reset=True)
-
-
-class Block(nn.Module):
-    def __init__(self, heads: int = 2, size: int = 16):
-        super().__init__()
-        self.heads, self.norm, self.qkv = heads, nn.LayerNorm(size), nn.Linear(size, 3 * size)
-        self.out, self.up, self.down = nn.Linear(size, size), nn.Linear(size, 2 * size), nn.Linear(2 * size, size)
-
-    def forward(self, x):
-        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
-        return x + self.down(F.gelu(self.up(x)))
-
-
-class Convolutions(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3), nn.AdaptiveAvgPool2d(1),
-        )
-
-    def forward(self, x):
-        return self.layers(x).flatten(1)
 
 
 def compiled(function, **options):

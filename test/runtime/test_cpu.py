@@ -1,10 +1,10 @@
 """Running a plan on the CPU: threads of torch, calls from several threads, memory, and the library's functions."""
 
-import threading
 import time
 
 import pytest
 import torch
+from checks import in_threads
 from torch import nn
 
 import inferno
@@ -55,11 +55,7 @@ def test_several_kernels_and_library_calls_from_several_threads(two_threads):
                 if not torch.equal(compiled(xs[i]), expected[i]):
                     wrong.append(i)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(xs))]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(len(xs)))
     assert not wrong
 
 

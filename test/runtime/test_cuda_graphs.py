@@ -5,6 +5,7 @@ import random
 import threading
 
 import pytest
+from checks import in_threads
 from fake_driver import FakeDriver
 
 from inferno.runtime.launch.cuda_graphs import GraphLauncher, Node
@@ -239,11 +240,7 @@ def test_threads_on_one_stream_take_turns():
             state = (ctypes.c_int64 * (ARGUMENTS + 3))(0, 0, 0, 0, 5 + number % 2, 0x10000, 16, 32, 1000 * number)
             launcher.run(ctypes.addressof(state))
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 5)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(1, 5))
     results = [(stream, launched[3][2][3] // 1000) for stream, launched in api.launches]
     results += [(stream, values[3] // 1000) for function, _, stream, _, values in plain.launches if function == FUNCTIONS[3]]
     assert sorted(results) == sorted((5 + n % 2, n) for n in range(1, 5) for _ in range(100))
