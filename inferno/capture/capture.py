@@ -20,6 +20,7 @@ from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle
 from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
 from inferno.capture.decompose import Decomposed, decompose_kinds
 from inferno.capture.decompositions import table
+from inferno.capture.draws import is_philox
 from inferno.capture.nodes import is_library, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.restrides import replace_restrides
@@ -50,11 +51,32 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...]) -> str:
     """The text of the ``torch`` stage, with locations, of a graph, which stays as it is."""
     from inferno.capture.importer import import_graph  # MLIR, which a package does without
 
+    copied = copy_graph(graph)
+    normalise(copied)
+    return import_graph(copied, (*arguments, *_take_draws(copied)))
+
+
+def copy_graph(graph: torch.fx.Graph) -> torch.fx.Graph:
     copied = torch.fx.Graph()
     result = copied.graph_copy(graph, {}, return_output_node=True)
     copied.output(result[0]).meta = dict(result[1].meta)
-    normalise(copied)
-    return import_graph(copied, arguments)
+    return copied
+
+
+def _take_draws(graph: torch.fx.Graph) -> list[Argument]:
+    """Rewrite ``graph`` in place so that random numbers are inputs, after all others, and what arguments they are."""
+    places = [n for n in graph.nodes if n.op == "placeholder"]
+    last, found = places[-1] if places else None, []
+    for node in [n for n in graph.nodes if is_philox(n)]:
+        seed, offset, draw = node.args
+        with graph.inserting_after(last):
+            last = graph.placeholder(f"draw_{len(found)}")
+        last.meta = dict(node.meta)
+        value = node.meta["val"]
+        found.append(Argument(last.name, "input", tuple(value.shape), value.dtype, random=(draw, places.index(seed), places.index(offset))))
+        node.replace_all_uses_with(last)
+        graph.erase_node(node)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.signature import Argument
 from inferno.errors import UnsupportedOperation
 from inferno.mlir import ir, new_context
+from inferno.dialect.random import RANDOM, random_attribute
 from inferno.dialect.sizes import SIZES, SYMBOLS, sizes_attribute, symbols_attribute
 from inferno.symbolic import symbols_of
 
@@ -37,6 +38,8 @@ def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...]) -> str:
         for entry, argument in zip(attributes, arguments):
             if any(not isinstance(s, int) for s in argument.shape):
                 entry[SIZES] = sizes_attribute(argument.shape, symbols)
+            if argument.random is not None:
+                entry[RANDOM] = random_attribute(*argument.random)
         if symbols:
             function.attributes[SYMBOLS] = symbols_attribute(symbols)
         function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.fx import Graph, Node
 
+from inferno.capture.draws import is_drawing, is_philox
 from inferno.capture.orders import inverse, permuted_order
 
 aten = torch.ops.aten
@@ -56,7 +57,7 @@ def partition(graph: Graph, refused: Mapping[Node, str]) -> list[Piece]:
     waves = _waves(nodes, before, refused)
     if not any(not p.compiled for p in waves):
         return waves
-    small = [Piece(p.compiled and len(_operations(p)) >= _LEAST_OPERATIONS, p.nodes) for p in waves]
+    small = [Piece(p.compiled and (len(_operations(p)) >= _LEAST_OPERATIONS or any(map(is_philox, p.nodes))), p.nodes) for p in waves]
     merged: list[Piece] = []
     for piece in small:
         if merged and merged[-1].compiled == piece.compiled:
@@ -117,19 +118,22 @@ def _ordered(nodes: list[Node]) -> list[tuple[Node, Node]]:
     for i, node in enumerate(nodes):
         if barrier is not None:
             pairs.append((barrier, node))
-        effect = _effect(node)
-        if effect == "write":  # it may change what anyone reads
+        kind = effect(node)
+        if kind == "write":  # it may change what anyone reads
             pairs += [(n, node) for n in nodes[:i]]
             barrier = node
-        elif effect:
-            if effect in last:
-                pairs.append((last[effect], node))
-            last[effect] = node
+        elif kind:
+            if kind in last:
+                pairs.append((last[kind], node))
+            last[kind] = node
     return pairs
 
 
-def _effect(node: Node) -> str:
+def effect(node: Node) -> str:
+    """What an operation does that others have to keep their order to: "write", "random", "collective" or nothing."""
     target = node.target
+    if is_drawing(node):
+        return "random"
     if isinstance(target, torch._ops.OpOverload):
         if target._schema.is_mutable:
             return "write"
@@ -142,9 +146,14 @@ def _effect(node: Node) -> str:
 
 
 def _waves(nodes: list[Node], before: dict[Node, set[Node]], refused: Mapping[Node, str]) -> list[Piece]:
-    """Alternately all compiled operations that can run, and all eager ones."""
-    pieces: list[Piece] = []
-    left, done, compiled = nodes, set(), True
+    """Alternately all compiled operations that can run, and all eager ones.  States of a generator that wait for nothing come first:
+    what needs them is compiled with what does not."""
+    done: set[Node] = set()
+    for node in nodes:
+        if is_drawing(node) and before[node] <= done:
+            done.add(node)
+    pieces = [Piece(False, tuple(n for n in nodes if n in done))] if done else []
+    left, compiled = [n for n in nodes if n not in done], True
     while left:
         wave, rest = [], []
         for node in left:

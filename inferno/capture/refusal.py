@@ -8,6 +8,7 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from inferno.capture.draws import is_drawing, is_philox
 from inferno.capture.partition import is_collective, is_number
 
 aten = torch.ops.aten
@@ -16,6 +17,8 @@ aten = torch.ops.aten
 _FASTER = {aten.convolution_backward.default: "a convolution's gradients come from torch's library, which is faster"}
 
 COLLECTIVE = "it exchanges data with other processes"
+DRAWING = "it takes the generator's state"
+BETWEEN = (COLLECTIVE, DRAWING)  # reasons of what runs between segments by its nature: no fallback
 # Sums whose terms meet in memory, in whatever order they come.
 _IN_ANY_ORDER = {
     aten.index_add.default, aten.index_reduce.default, aten.scatter_add.default, aten.scatter_reduce.two, aten.scatter.reduce,
@@ -80,6 +83,10 @@ def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
     for node in graph.nodes:
         if node.op in ("call_module", "call_method"):
             found[node] = "it is a call of Python"
+        elif is_drawing(node):
+            found[node] = DRAWING
+        elif is_philox(node):
+            continue
         elif node.op == "call_function" and node.target is not operator.getitem and node.target not in CHECKS and not is_number(node):
             reason = _foreign(node) or refusal(node) or _operands(node, device)
             if reason:

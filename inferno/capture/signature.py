@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from inferno.errors import InputError
+from inferno.philox import Draw
 from inferno.symbolic import Int
 
 
@@ -19,7 +20,8 @@ class Argument:
 
     ``kind`` is "input", "parameter", "buffer" or "constant".  The current tensor of a parameter or buffer is
     ``table[key]``, a module's own dictionary, so that whatever the user assigns to the module is seen by the next call.
-    Sizes that vary are expressions of symbols.
+    Sizes that vary are expressions of symbols.  ``random``: no caller gives it; it is a draw, for the seed and the offset that are the
+    arguments with these numbers.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Argument:
     dtype: torch.dtype
     table: dict[str, Tensor] | None = None
     key: str = ""
+    random: tuple[Draw, int, int] | None = None
 
 
 @dataclass(frozen=True)

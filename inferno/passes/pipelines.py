@@ -11,7 +11,7 @@ PIPELINES = {
         "remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"
         "fold-transposes,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),"
         "propagate-reshapes,func.func(canonicalize,cse),fold-transposes,"
-        "fuse-elementwise,widen-arithmetic,func.func(canonicalize,cse),fuse-contractions,func.func(canonicalize,cse),"
+        "fuse-elementwise,widen-arithmetic,func.func(canonicalize,cse),fuse-contractions,draw-numbers,func.func(canonicalize,cse),"
         "outline-kernels,deduplicate-kernels"
     ),
     "inferno-schedule": "fuse-rows{target=$target},assign-schedules{target=$target}",

@@ -11,6 +11,7 @@ import torch
 
 from inferno.capture import export_model
 from inferno.capture.refusal import refusals
+from inferno.capture.replace_draws import draws
 from inferno.errors import CaptureError, CompileError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
@@ -22,6 +23,7 @@ from inferno.runtime.garbage import collection_paused
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.region.piecewise import PiecewiseModule
 from inferno.runtime.cache.recall import capture_key, recall, remember
+from inferno.runtime.region.generator import generator_of
 from inferno.runtime.region.region import build_region, text_without_names
 from inferno.runtime.workers.pool import pool
 
@@ -164,8 +166,9 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
         log.info("not one graph, so Dynamo captures it: %s", error)
         return DynamoModule(model, args, kwargs, options, target, device, str(error))
     log.info("captured in %.2f s", time.perf_counter() - begin)
-    compiled, failures = None, {}
-    if not options.fallback or not refusals(captured.graph, device):
+    compiled, failures, generator = None, {}, generator_of(device)
+    drawn = generator is not None and draws(captured.graph, generator)  # a region gives its segments the generator's states
+    if not drawn and (not options.fallback or not refusals(captured.graph, device)):
         try:
             program = build_program(captured, target, tf32, explain=not options.fallback)
             compiled = CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
@@ -180,7 +183,7 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
     if compiled is None:
         captured = captured if captured.exact else exported.capture(exact=True)  # operations in eager see strides
         build = functools.partial(build_text, target=target, tf32=tf32)
-        region = build_region(captured.graph, device, build, cuda_graphs=options.cuda_graphs, failures=failures)
+        region = build_region(captured.graph, device, build, options.fallback, cuda_graphs=options.cuda_graphs, failures=failures)
         examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
         compiled = PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)
     log.info("compiled for %s: %d kernels, %.2f s", target.name, len(compiled.program.kernels), compiled.compile_seconds)

@@ -25,7 +25,10 @@ def record(regions: Sequence[Region], call: Callable[[], Any]) -> list[tuple[Pro
     found: list[tuple[Program, tuple[Tensor, ...]]] = []
     replaced: list[tuple[dict[str, Any], str, Any]] = []
     for region in regions:
-        scope = getattr(region.run, "checked", region.run).__globals__
+        run = region.run
+        while hasattr(run, "checked"):  # what stands in front of the region's own function
+            run = run.checked
+        scope = run.__globals__
         for i, program in enumerate(region.programs):
             name = f"segment_{i}"
             replaced.append((scope, name, scope[name]))

@@ -16,14 +16,16 @@ import torch
 from torch.fx import Graph, Node
 
 from inferno.capture import Argument
-from inferno.capture.capture import lower_graph
+from inferno.capture.capture import copy_graph, lower_graph
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
-from inferno.capture.refusal import COLLECTIVE, preferences, refusals
+from inferno.capture.refusal import BETWEEN, COLLECTIVE, preferences, refusals
+from inferno.capture.replace_draws import draws, replace_draws
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.take_sizes import Source, take_sizes
 from inferno.errors import InfernoError, NoLowering, UnsupportedOperation
 from inferno.runtime.program import Program
+from inferno.runtime.region.generator import generator_of
 from inferno.runtime.region.text import write_region
 from inferno.runtime.region.segment import Segment
 from inferno.runtime.region.sized_segment import SizedSegment
@@ -82,13 +84,18 @@ def build_region(
     """
     begin = time.perf_counter()
     replace_restrides(graph)
+    generator, eager_run = generator_of(device), None
+    if generator is not None and draws(graph, generator):
+        eager_run = _in_eager(graph, attributes)
+        graph = copy_graph(graph)
+        replace_draws(graph, generator)
     refused = refusals(graph, device)
     if fallback:
         refused.update(preferences(graph))
     else:
         for node, reason in refused.items():
             number = node.meta.get("val") is None or isinstance(node.meta["val"], (int, float, bool, torch.SymInt))
-            if not number and reason != COLLECTIVE:
+            if not number and reason not in BETWEEN:
                 raise unsupported(node, reason)
     built: dict[str, Program] = {}
     while True:
@@ -107,13 +114,32 @@ def build_region(
     segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs) for i, low in lowered.items()}
     steps = [(parts[i], segments[i]) if i in segments else p.nodes for i, p in enumerate(pieces) if i in segments or not p.compiled]
     run, text, starts = write_region(graph, steps, refused, attributes)
+    if eager_run is not None:
+        run = _unless_captured(run, eager_run, generator.is_captured)
     done = tuple(s for step in steps for s in (
         (step[1].program,) if isinstance(step[0], Part) else (_fallback(n, refused.get(n, _TOO_SMALL)) for n in step)
     ))
-    eager = [n for p in pieces if not p.compiled for n in p.nodes if refused.get(n, COLLECTIVE) != COLLECTIVE]
+    eager = [n for p in pieces if not p.compiled for n in p.nodes if refused.get(n, COLLECTIVE) not in BETWEEN]
     eager = [n for n in eager if isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
     fallbacks = tuple(_fallback(n, refused[n]) for n in eager)
     return Region(run, text, tuple(s.program for s in segments.values()), fallbacks, time.perf_counter() - begin, device, done, starts)
+
+
+def _in_eager(graph: Graph, attributes: Callable[[str], Any] | None) -> Callable[[list[Any]], list[Any]]:
+    """The graph's operations, one by one."""
+    every = {n: "" for n in graph.nodes if n.op in ("call_function", "call_module", "call_method")}
+    return write_region(graph, [tuple(every)] if every else [], every, attributes)[0]
+
+
+def _unless_captured(run: Callable, eager: Callable, is_captured: Callable[[], bool]) -> Callable:
+    """``run``, or ``eager`` while the stream is being captured: the state of a generator that kernels were given would be that of the
+    capture in every replay, which only torch's own operations know how to avoid."""
+
+    def either(inputs: list[Any]) -> list[Any]:
+        return (eager if is_captured() else run)(inputs)
+
+    either.checked = run
+    return either
 
 
 @dataclass(frozen=True)

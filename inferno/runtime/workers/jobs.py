@@ -5,8 +5,10 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from inferno.dialect.random import RANDOM
 from inferno.errors import CompileError, InputError
 from inferno.mlir import func, ir, new_context, walk
+from inferno.passes.draw_numbers import draw_numbers
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.check.calls import Calls, read_calls, without_schedules
@@ -215,7 +217,10 @@ def calls_of(text: str) -> Calls:
 
 def to_pytorch(text: str) -> Source:
     """The PyTorch program of a module of the stages ``linalg``, ``fused`` and ``scheduled``."""
-    return to_torch(parse(text))
+    module = parse(text)
+    with module.context, ir.Location.unknown():
+        draw_numbers(module)
+    return to_torch(module)
 
 
 def as_reproducer(text: str) -> tuple[str, Source, list[tuple[tuple[int, ...], str]]]:
@@ -228,10 +233,10 @@ def as_reproducer(text: str) -> tuple[str, Source, list[tuple[tuple[int, ...], s
 
 
 def argument_count(text: str) -> int:
-    """How many arguments ``@main`` has."""
-    module = parse(text)
-    main = next(o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main")
-    return len(main.type.inputs)
+    """How many arguments ``@main`` takes; random numbers are not given to it."""
+    main = next(o for o in parse(text).body.operations if isinstance(o, func.FuncOp) and o.name.value == "main")
+    attributes = main.attributes["arg_attrs"] if "arg_attrs" in main.attributes else []
+    return len(main.type.inputs) - sum(RANDOM in ir.DictAttr(a) for a in attributes)
 
 
 class _Recorder:

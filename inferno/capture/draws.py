@@ -1,0 +1,91 @@
+"""Random numbers in a graph: ``states = draw_states(generator, increments)``, which runs in eager, and ``philox(seed, offset, draw)``,
+a pure function of tensors, which is compiled.  What they are on tensors is here; ``replace_draws`` puts them into a graph."""
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from inferno.philox import Draw, number
+
+_WORD = 0xFFFFFFFF
+
+
+class Generator(Protocol):
+    """Where random numbers come from: torch's generator of one GPU."""
+
+    device: torch.device
+    most_threads: int
+
+    def draws_alike(self, kind: str) -> bool:
+        """Whether torch's numbers of a kind ("float32", "float64", "integer") are those of ``Draw``."""
+
+    def dropout_vector(self, dtype: torch.dtype) -> int:
+        """The most neighbours that one thread of torch's dropout takes; 0 where its numbers are not those of ``Draw``."""
+
+    def is_captured(self) -> bool:
+        """Whether calls are being recorded, to be replayed later, so that the state is none of theirs."""
+
+    def advance(self, increments: tuple[int, ...]) -> list[Tensor]:
+        """The seed, and an offset for each draw, int64 tensors without dimensions on the device; the generator's state moves on."""
+
+
+def draw_states(generator: Generator, increments: tuple[int, ...]) -> list[Tensor]:
+    """The generator's state for consecutive draws; see ``Generator.advance``."""
+    return generator.advance(increments)
+
+
+def philox(seed: Tensor, offset: Tensor, draw: Draw) -> Tensor:
+    """The numbers of a draw, by tensor operations: the meaning of what is compiled."""
+    return numbers_at(draw, seed, offset, torch.arange(draw.count, device=seed.device)).view(draw.shape)
+
+
+def numbers_at(draw: Draw, seed: Tensor, offset: Tensor, positions: Tensor) -> Tensor:
+    """The numbers of some elements; ``positions`` are int64, in row-major order."""
+    return number(_TensorWords(), draw, seed, offset, positions)
+
+
+def is_philox(node: Node) -> bool:
+    return node.op == "call_function" and node.target is philox
+
+
+def is_drawing(node: Node) -> bool:
+    """Whether the node takes states from a generator, which has to stay in order with all else that draws."""
+    return node.op == "call_function" and node.target is draw_states
+
+
+class _TensorWords:
+    """``Words`` on int64 tensors that hold 0 to 2**32 - 1."""
+
+    def divide(self, a: Tensor, by: int) -> tuple[Tensor, Tensor]:
+        return a // by, a % by
+
+    def add(self, a: Any, b: int) -> Any:
+        return (a + b) & _WORD
+
+    def multiply(self, a: Any, by: int) -> tuple[Any, Any]:
+        product = a * by  # modulo 2**64
+        return (product >> 32) & _WORD, product & _WORD
+
+    def xor(self, a: Any, b: Any) -> Any:
+        return a ^ b
+
+    def select(self, which: Tensor, values: list[Tensor]) -> Tensor:
+        found = values[-1]
+        for i, value in enumerate(values[:-1]):
+            found = torch.where(which == i, value, found)
+        return found
+
+    def split(self, number: Tensor) -> tuple[Tensor, Tensor]:
+        return number & _WORD, (number >> 32) & _WORD
+
+    def block(self, offset: Tensor, ahead: Any) -> Tensor:
+        return (offset >> 2) + ahead
+
+    def convert(self, draw: Draw, words: list[Tensor]) -> Tensor:
+        if draw.kind == "float32":
+            return words[0].to(torch.float32) * 2.0**-32 + 2.0**-33
+        if draw.kind == "float64":
+            return (words[0] ^ (words[1] << 21)).to(torch.float64) * 2.0**-53 + 2.0**-54
+        return words[0] % draw.span + draw.base

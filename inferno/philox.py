@@ -1,0 +1,125 @@
+"""torch's random numbers on an NVIDIA GPU, as a function of the element: Philox4x32 with ten rounds.
+
+A kernel of torch's gives thread t of its launch the subsequence t of the seed's numbers, from the generator's offset on, and each
+thread takes blocks of four words from it.  Which thread comes to which element depends on how many there are and on the
+GPU alone, so that any kernel can compute the number of any element by itself, without a state.
+
+``number`` is written once for whoever computes it: ``Words`` has the arithmetic, on tensors (``capture/draws.py``) or as IR
+(``passes/draw_numbers.py``).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+_ROUNDS = 10
+BLOCK = 256  # threads a block in all of torch's kernels that draw
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One number for each element of a contiguous tensor of ``shape``.
+
+    ``kind``: "float32" and "float64" are uniform in (0, 1], "integer" is an int64, a word modulo ``span`` plus ``base``.
+    ``threads``: of torch's launch.  ``vector``: neighbours that a thread takes at a time; with 0 those of a thread are ``threads``
+    elements apart.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    threads: int
+    vector: int = 0
+    span: int = 1
+    base: int = 0
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def words(self) -> int:
+        """Words that make a number."""
+        return 2 if self.kind == "float64" else 1
+
+    @property
+    def increment(self) -> int:
+        """How far torch moves the generator's offset."""
+        return 4 * (-(-self.count // (self.threads * (4 // self.words))))
+
+
+def threads_of(count: int, most: int) -> int:
+    """The threads of torch's launch for so many elements, on a GPU that holds ``most`` at once."""
+    return min(-(-count // BLOCK) * BLOCK, most // BLOCK * BLOCK)
+
+
+class Words(Protocol):
+    """Arithmetic on unsigned words of 32 bits, which wraps around."""
+
+    def divide(self, a: Any, by: int) -> tuple[Any, Any]:
+        """Quotient and remainder."""
+
+    def add(self, a: Any, b: int) -> Any: ...
+
+    def multiply(self, a: Any, by: int) -> tuple[Any, Any]:
+        """The high and the low word of the product."""
+
+    def xor(self, a: Any, b: Any) -> Any: ...
+
+    def select(self, which: Any, values: list[Any]) -> Any:
+        """``values[which]``."""
+
+    def split(self, number: Any) -> tuple[Any, Any]:
+        """The low and the high word of an integer of 64 bits."""
+
+    def block(self, offset: Any, ahead: Any) -> Any:
+        """The integer of 64 bits that counts blocks of four words: the offset's, and ``ahead`` more, a word or a number."""
+
+    def convert(self, draw: Draw, words: list[Any]) -> Any:
+        """The number that one or two words make."""
+
+
+def number(m: Words, draw: Draw, seed: Any, offset: Any, position: Any) -> Any:
+    """The number of the element at ``position`` (a word) of a tensor, for a generator at ``seed`` and ``offset`` (64 bits)."""
+    thread, ahead, lane = _place(m, draw, position)
+    low, high = m.split(m.block(offset, ahead))
+    counter, key = [low, high, thread, 0], list(m.split(seed))
+    for _ in range(_ROUNDS):
+        first_high, first_low = m.multiply(counter[0], _MULTIPLIERS[0])
+        second_high, second_low = m.multiply(counter[2], _MULTIPLIERS[1])
+        counter = [
+            m.xor(m.xor(second_high, counter[1]), key[0]), second_low, m.xor(m.xor(first_high, counter[3]), key[1]), first_low,
+        ]
+        key = [m.add(k, step) for k, step in zip(key, _KEY_STEPS)]
+    numbers = [m.convert(draw, counter[i : i + draw.words]) for i in range(0, 4, draw.words)]
+    return numbers[lane] if isinstance(lane, int) else m.select(lane, numbers)
+
+
+def _place(m: Words, draw: Draw, position: Any) -> tuple[Any, Any, Any]:
+    """The thread that draws for an element, how many blocks of its subsequence it draws before, and which number of the block it is."""
+    if not draw.vector:
+        turn, thread = _divide(m, position, draw.count, draw.threads)
+        ahead, lane = _divide(m, turn, -(-draw.count // draw.threads), 4 // draw.words)
+        return thread, ahead, lane
+    group, lane = _divide(m, position, draw.count, draw.vector)
+    step, thread = _divide(m, group, -(-draw.count // draw.vector), draw.threads)
+    if draw.vector <= 4:
+        return thread, step, lane
+    inner, lane = _divide(m, lane, draw.vector, 4)  # a thread draws for a vector of 8 two blocks at a time
+    return thread, _plus(m, _twice(m, step), inner), lane
+
+
+def _divide(m: Words, a: Any, below: int, by: int) -> tuple[Any, Any]:
+    """Quotient and remainder of a number below ``below``."""
+    if isinstance(a, int):
+        return a // by, a % by
+    return (0, a) if below <= by else m.divide(a, by)
+
+
+def _twice(m: Words, a: Any) -> Any:
+    return 2 * a if isinstance(a, int) else m.multiply(a, 2)[1]
+
+
+def _plus(m: Words, a: Any, b: Any) -> Any:
+    return m.add(b, a) if isinstance(a, int) else m.xor(a, b)  # a is even and b is 0 or 1

@@ -1,0 +1,325 @@
+"""Random numbers as kernels: torch's own, for a GPU that is made up, whose launches are played here thread by thread."""
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import inferno
+from inferno.capture.draws import numbers_at
+from inferno.philox import Draw, threads_of
+from inferno.runtime.region import region as regions
+
+MOST_THREADS = 512
+WORD = 0xFFFFFFFF
+
+
+def philox(counter, key):
+    """Philox4x32-10 as its paper has it, in whole numbers of any size."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ k[0], b & WORD, (a >> 32) ^ c[3] ^ k[1], a & WORD]
+        k = [(k[0] + 0x9E3779B9) & WORD, (k[1] + 0xBB67AE85) & WORD]
+    return c
+
+
+def words_of(seed, offset, thread):
+    """What one thread gets, four words at a time."""
+    for block in itertools.count(offset // 4):
+        yield philox((block & WORD, block >> 32, thread, 0), (seed & WORD, seed >> 32))
+
+
+def to_float(word):
+    return np.float32(word) * np.float32(2**-32) + np.float32(2**-33)
+
+
+def to_double(low, high):
+    return float(low ^ (high << 21)) * 2.0**-53 + 2.0**-54
+
+
+class MadeUp:
+    """A GPU's generator.  ``rand`` and the others are torch's kernels, a loop over their threads; what is compiled gets its states
+    by ``advance``."""
+
+    device, most_threads = torch.device("cpu"), MOST_THREADS
+
+    def __init__(self, seed=2**63 + 2**40 + 17, offset=2**34 - 4):
+        self.seed, self.offset, self.captured = seed, offset, False
+
+    def is_captured(self):
+        return self.captured
+
+    def draws_alike(self, kind):
+        return True
+
+    def dropout_vector(self, dtype):
+        return {8: 2, 4: 4, 2: 8}[dtype.itemsize]
+
+    def advance(self, increments):
+        offsets = itertools.accumulate(increments, initial=self.offset)
+        found = [self.seed - 2**64 if self.seed >= 2**63 else self.seed, *itertools.islice(offsets, len(increments))]
+        self.offset += sum(increments)
+        return list(torch.tensor([[n, 0] for n in found])[:, 0].unbind())
+
+    def grid(self, count, a_block, numbers):
+        """``numbers(words)`` for each element, which a grid of threads goes over one by one; ``a_block`` of them a block."""
+        threads = min(-(-count // 256) * 256, MOST_THREADS)
+        made = [None] * count
+        for t in range(min(threads, count)):
+            blocks = words_of(self.seed, self.offset, t)
+            for first in range(t, count, threads * a_block):
+                for i, value in enumerate(numbers(next(blocks))):
+                    if first + i * threads < count:
+                        made[first + i * threads] = value
+        self.offset += 4 * (-(-count // (threads * a_block)))
+        return made
+
+    def vectors(self, count, size):
+        """Numbers in (0, 1] of a kernel whose threads take ``size`` neighbours at a time."""
+        threads = min(-(-count // 256) * 256, MOST_THREADS)
+        made = [None] * count
+        for t in range(threads):
+            blocks = words_of(self.seed, self.offset, t)
+            for first in range(t * size, count, threads * size):
+                drawn = [to_float(w) for _ in range(-(-size // 4)) for w in next(blocks)]
+                made[first : first + size] = drawn[:size]
+        self.offset += 4 * (-(-count // (threads * 4)))
+        return made
+
+    def uniform(self, count, dtype=torch.float32):
+        if dtype == torch.float64:
+            return torch.tensor(self.grid(count, 2, lambda w: [to_double(*w[:2]), to_double(*w[2:])]), dtype=dtype)
+        return torch.tensor(np.array(self.grid(count, 4, lambda w: [to_float(x) for x in w])))
+
+    def rand(self, *shape, dtype=torch.float32):
+        value = self.uniform(int(np.prod(shape)), dtype).to(dtype)
+        return torch.where(value == 1, 0, value).view(shape)
+
+    def randint(self, low, high, shape):
+        return torch.tensor(self.grid(int(np.prod(shape)), 4, lambda w: [x % (high - low) + low for x in w])).view(shape)
+
+    def dropout(self, x, p):
+        """(result, mask) of a contiguous tensor."""
+        vector = self.dropout_vector(x.dtype)
+        while vector > 1 and x.numel() % vector:
+            vector //= 2
+        u = torch.tensor(np.array(self.vectors(x.numel(), vector))) if vector > 1 else self.uniform(x.numel())
+        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        keep = torch.tensor(1 - p, dtype=wide)
+        mask = (u.to(wide) < keep).view(x.shape)
+        return (x.to(wide) * mask.to(wide) * (1 / keep.double()).to(wide)).to(x.dtype), mask
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """The made-up generator is that of the CPU; a function that gives a fresh one in the same state is what it returns."""
+    used = MadeUp()
+    monkeypatch.setattr(regions, "generator_of", lambda device: used)
+    monkeypatch.setattr("inferno.runtime.compile.generator_of", lambda device: used)
+    return used
+
+
+def same(a, b):
+    assert a.dtype == b.dtype and a.shape == b.shape
+    assert torch.equal(a, b), f"{(a != b).sum()} of {a.numel()} elements differ"
+
+
+def test_the_published_vectors():
+    """Random123's known answers, and those that torch.manual_seed(0) gives on every NVIDIA GPU."""
+    assert philox((0, 0, 0, 0), (0, 0)) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    assert philox((WORD,) * 4, (WORD,) * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
+    pi = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
+    assert philox(pi, (0xA4093822, 0x299F31D0)) == [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]
+    zero = torch.zeros((), dtype=torch.int64)
+    found = numbers_at(Draw("float32", (3,), 256), zero, zero, torch.arange(3))
+    assert [round(v, 4) for v in found.tolist()] == [0.3990, 0.5167, 0.0249]
+
+
+@pytest.mark.parametrize("count", [1, 255, 256, 700, 2 * 4 * MOST_THREADS + 9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_rand(made_up, count, dtype):
+    fast = inferno.compile(lambda x: x + torch.rand(count, dtype=dtype), (torch.zeros(count, dtype=dtype),))
+    assert not fast.fallbacks and sum(len(p.kernels) for p in fast.programs) == 1
+    theirs = MadeUp()
+    for _ in range(2):  # a second call draws the next numbers
+        same(fast(torch.zeros(count, dtype=dtype)), theirs.rand(count, dtype=dtype))
+        assert made_up.offset == theirs.offset
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(3, 5), (6, 7), (3, 4, 20), (9, 8 * MOST_THREADS // 4)], ids=str)
+def test_dropout(made_up, shape, dtype):
+    fast = inferno.compile(lambda x: torch.ops.aten.native_dropout(x, 0.3, True)[0], (torch.ones(shape, dtype=dtype),))
+    assert not fast.fallbacks and sum(len(p.kernels) for p in fast.programs) == 1
+    x = torch.randn(shape).to(dtype)
+    x[0, 0] = float("inf")
+    expected, mask = MadeUp().dropout(x, 0.3)
+    found = fast(x)
+    assert torch.equal(found.isnan(), expected.isnan()) and bool(found.isnan().any()) == (not mask[0, 0].all())
+    same(found.nan_to_num(), expected.nan_to_num())
+
+
+def test_dropout_and_a_residual_are_one_kernel(made_up):
+    fast = inferno.compile(lambda x, y: y.sin() + torch.ops.aten.native_dropout(x.t(), 0.3, True)[0], (torch.ones(24, 36), torch.ones(36, 24)))
+    assert not fast.fallbacks and sum(len(p.kernels) for p in fast.programs) == 1
+    x, y = torch.randn(24, 36), torch.randn(36, 24)
+    torch.testing.assert_close(fast(x, y), y.sin() + MadeUp().dropout(x, 0.3)[0].t())
+
+
+def test_training_saves_the_mask(made_up):
+    def step(x, p):
+        y, mask = torch.ops.aten.native_dropout(x, p, True)
+        return y * 2, mask
+
+    fast = inferno.compile(lambda x: step(x, 0.25), (torch.ones(40, 12),))
+    x = torch.randn(40, 12)
+    value, mask = MadeUp().dropout(x, 0.25)
+    found, kept = fast(x)
+    same(kept, mask)
+    same(found, value * 2)
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 0, 1)])
+def test_dropout_goes_by_memory_in_vectors_and_by_indices_one_by_one(made_up, order):
+    f = lambda x: torch.ops.aten.native_dropout(x.sin(), 0.5, True)[1]  # noqa: E731
+    theirs = MadeUp()
+    for shape in ((4, 6, 8), (3, 5, 7)):
+        x = torch.randn(shape).permute(order)
+        fast = inferno.compile(f, (x,))
+        if x.numel() % 2:
+            expected = theirs.dropout(x.contiguous(), 0.5)[1]
+        else:
+            expected = theirs.dropout(x.permute([order.index(i) for i in range(3)]).contiguous(), 0.5)[1].permute(order)
+        same(fast(x), expected)
+
+
+def test_bernoulli_and_integers(made_up):
+    def f(x):
+        return torch.ops.aten.bernoulli.p(x, 0.7), torch.randint(-5, 1000, (30, 40)), torch.ops.aten.randint_like(x, 9).sum(), torch.rand_like(x)
+
+    def g(x, r):
+        return (r.uniform(x.numel()) < np.float32(0.7)).to(x.dtype).view(x.shape), r.randint(-5, 1000, (30, 40)), None, None
+
+    x = torch.ones(4, 300)
+    fast = inferno.compile(f, (x,))
+    theirs = MadeUp()
+    a, b, c, d = fast(x)
+    first, second, _, _ = g(x, theirs)
+    same(a, first)
+    same(b, second)
+    theirs_c = torch.ops.aten.randint_like(x, 9) if fast.fallbacks else theirs.randint(0, 9, x.shape)
+    assert fast.fallbacks or c == theirs_c.sum()
+    same(d, theirs.rand(4, 300))
+
+
+def test_the_order_among_other_draws(made_up):
+    """What is not compiled draws from the same state, in the program's order."""
+    log = []
+
+    @torch.library.custom_op("inferno_test::other_draw", mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,))
+    def other(x: torch.Tensor) -> torch.Tensor:
+        log.append(made_up.offset)
+        made_up.offset += 8
+        return x.clone()
+
+    other.register_fake(lambda x: torch.empty_like(x))
+
+    def f(x):
+        a = torch.rand(8) + x
+        b = torch.rand(8) * x
+        c = torch.ops.inferno_test.other_draw(x)
+        return a, b, c, torch.rand(8) + c
+
+    fast = inferno.compile(f, (torch.ones(8),))
+    start = made_up.offset
+    a, b, _, d = fast(torch.ones(8))
+    assert log == [start + 8] and made_up.offset == start + 20
+    theirs = MadeUp()
+    same(a, theirs.rand(8) + 1)
+    same(b, theirs.rand(8))
+    theirs.offset += 8
+    same(d, theirs.rand(8) + 1)
+
+
+class Block(nn.Module):
+    """Linear, dropout, residual and norm."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(width, width), nn.LayerNorm(width)
+
+    def forward(self, x):
+        return self.norm(x + torch.ops.aten.native_dropout(self.linear(x), 0.1, True)[0])
+
+
+def test_equal_layers_are_equal_kernels_and_train(made_up):
+    torch.manual_seed(1)
+    x = torch.randn(2, 16, 32)
+    gradients, losses = {}, {}
+    for layers in (1, 3):
+        model = nn.Sequential(*(Block(32) for _ in range(layers)))
+        made_up.offset = MadeUp().offset
+        compiled = torch.compile(model, backend="inferno")
+        loss = compiled(x).square().mean()
+        loss.backward()
+        gradients[layers], losses[layers] = {n: p.grad.clone() for n, p in model.named_parameters()}, loss
+        forward = inferno.explain(compiled)
+        theirs = MadeUp()
+        masks = [theirs.dropout(x, 0.1)[1] for _ in range(layers)]
+        assert made_up.offset == theirs.offset
+
+        def eager(x, masks=masks, model=model):
+            for block, mask in zip(model, masks):
+                x = block.norm(x + block.linear(x) * mask / 0.9)
+            return x
+
+        model.zero_grad()
+        expected = eager(x).square().mean()
+        expected.backward()
+        torch.testing.assert_close(loss, expected)
+        for n, p in model.named_parameters():
+            torch.testing.assert_close(gradients[layers][n], p.grad, rtol=1e-4, atol=1e-6)
+        assert "eager" not in str(forward)
+        torch.compiler.reset()
+
+
+def test_captured_streams_run_in_eager(made_up):
+    """torch's own operations know how to draw other numbers in each replay."""
+    f = lambda x: torch.ops.aten.native_dropout(x * 2, 0.5, True)[0]  # noqa: E731
+    fast = inferno.compile(f, (torch.ones(64),))
+    made_up.captured = True
+    before = made_up.offset
+    torch.manual_seed(3)
+    found = fast(torch.ones(64))
+    torch.manual_seed(3)
+    same(found, f(torch.ones(64)))
+    assert made_up.offset == before
+
+
+def test_what_stays_in_eager(made_up):
+    """Other generators, normal numbers, probabilities of a tensor."""
+    own = torch.Generator().manual_seed(5)
+
+    def f(x):
+        return torch.randn(4) + x, torch.bernoulli(x.sigmoid()), torch.rand(4, generator=own) + x, torch.randperm(4)
+
+    before = made_up.offset
+    compiled = torch.compile(f, backend="inferno")
+    compiled(torch.ones(4))
+    assert made_up.offset == before
+    torch.compiler.reset()
+
+
+def test_without_fallback(made_up):
+    fast = inferno.compile(lambda x: torch.ops.aten.native_dropout(x, 0.5, True)[0] + x, (torch.ones(16),), fallback=False)
+    same(fast(torch.ones(16)), MadeUp().dropout(torch.ones(16), 0.5)[0] + 1)
+
+
+def test_the_threads_of_a_launch():
+    assert [threads_of(n, 132 * 2048) for n in (1, 256, 257, 10**9)] == [256, 256, 512, 132 * 2048]
+    assert functools.reduce(max, (Draw("float32", (n,), 256).increment for n in (1, 1024))) == 4
+    assert Draw("float64", (1025,), 256).increment == 12
