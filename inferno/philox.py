@@ -80,9 +80,10 @@ class Words(Protocol):
         """The number that one or two words make."""
 
 
-def number(m: Words, draw: Draw, seed: Any, offset: Any, position: Any) -> Any:
-    """The number of the element at ``position`` (a word) of a tensor, for a generator at ``seed`` and ``offset`` (64 bits)."""
-    thread, ahead, lane = _place(m, draw, position)
+def number(m: Words, draw: Draw, seed: Any, offset: Any, position: Any, within: Any = None) -> Any:
+    """The number of the element at ``position`` (a word) of a tensor, for a generator at ``seed`` and ``offset`` (64 bits).  With
+    ``within``, ``position`` counts vectors, and it is the element's place in one."""
+    thread, ahead, lane = _place(m, draw, position, within)
     low, high = m.split(m.block(offset, ahead))
     counter, key = [low, high, thread, 0], list(m.split(seed))
     for _ in range(_ROUNDS):
@@ -92,17 +93,18 @@ def number(m: Words, draw: Draw, seed: Any, offset: Any, position: Any) -> Any:
             m.xor(m.xor(second_high, counter[1]), key[0]), second_low, m.xor(m.xor(first_high, counter[3]), key[1]), first_low,
         ]
         key = [m.add(k, step) for k, step in zip(key, _KEY_STEPS)]
-    numbers = [m.convert(draw, counter[i : i + draw.words]) for i in range(0, 4, draw.words)]
-    return numbers[lane] if isinstance(lane, int) else m.select(lane, numbers)
+    found = [counter[i : i + draw.words] for i in range(0, 4, draw.words)]
+    chosen = found[lane] if isinstance(lane, int) else [m.select(lane, list(each)) for each in zip(*found)]
+    return m.convert(draw, chosen)
 
 
-def _place(m: Words, draw: Draw, position: Any) -> tuple[Any, Any, Any]:
+def _place(m: Words, draw: Draw, position: Any, within: Any) -> tuple[Any, Any, Any]:
     """The thread that draws for an element, how many blocks of its subsequence it draws before, and which number of the block it is."""
     if not draw.vector:
         turn, thread = _divide(m, position, draw.count, draw.threads)
         ahead, lane = _divide(m, turn, -(-draw.count // draw.threads), 4 // draw.words)
         return thread, ahead, lane
-    group, lane = _divide(m, position, draw.count, draw.vector)
+    group, lane = _divide(m, position, draw.count, draw.vector) if within is None else (position, within)
     step, thread = _divide(m, group, -(-draw.count // draw.vector), draw.threads)
     if draw.vector <= 4:
         return thread, step, lane

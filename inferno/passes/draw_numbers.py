@@ -71,22 +71,32 @@ class _Numbers:
         return len(reader.operands) == 2 and all(m == identity for m in maps(reader)) and not _has_index(reader)
 
     def _flat(self, reader: ir.Operation) -> list[ir.Value]:
-        """The operation on one dimension: a position there is no sum of products."""
+        """The operation on the elements in the order that they are drawn in."""
         type_ = reader.results[0].type
         block = body(reader)
         made = self._generic(type_.element_type, lambda n: clone_body(block, [n, *[None] * (len(block.arguments) - 1)])[0])
         return [self._expand(made, type_)]
 
     def _generic(self, element: ir.Type, fill: Any) -> ir.Value:
-        """A tensor of one dimension, whose elements are ``fill(number)``."""
-        out = tensor.EmptyOp([self.draw.count], element).result
-        scalar, line = ir.AffineMap.get(1, 0, []), ir.AffineMap.get_identity(1)
+        """A tensor of one dimension, whose elements are ``fill(number)``.
+
+        The loops are over vectors and their elements, where a thread of torch's draws for several neighbours: what these have in
+        common, nearly all, is plain to see, and computed once.
+        """
+        vector = self.draw.vector
+        shape = [self.draw.count // vector, vector] if vector else [self.draw.count]
+        out = tensor.EmptyOp(shape, element).result
+        scalar, same = ir.AffineMap.get(len(shape), 0, []), ir.AffineMap.get_identity(len(shape))
         here = ir.Location.current
 
         def compute(arguments: list[ir.Value]) -> list[ir.Value]:
-            return [fill(self._number(arguments[0], arguments[1], linalg.IndexOp(0).result))]
+            return [fill(self._number(*arguments[:2], *(linalg.IndexOp(d).result for d in range(len(shape)))))]
 
-        return build(list(self.state), [out], [scalar, scalar, line], [PARALLEL], compute, here).results[0]
+        made = build(list(self.state), [out], [scalar, scalar, same], [PARALLEL] * len(shape), compute, here).results[0]
+        if not vector:
+            return made
+        flat = ir.RankedTensorType.get([self.draw.count], element)
+        return tensor.CollapseShapeOp(flat, made, reassociation_attribute([[0, 1]])).result
 
     def _expand(self, flat: ir.Value, type_: ir.Type) -> ir.Value:
         shape = list(ir.RankedTensorType(type_).shape)
@@ -118,9 +128,10 @@ class _Numbers:
         new = build(operands.values, outputs(reader), [*operands.maps, *outs], kinds(reader), fill, reader.location)
         return list(new.results)
 
-    def _number(self, seed: ir.Value, offset: ir.Value, position: ir.Value | None) -> ir.Value:
-        word = _constant(32, 0) if position is None else arith.index_cast(ir.IntegerType.get_signless(32), position)
-        return number(_IrWords(), self.draw, seed, offset, word)
+    def _number(self, seed: ir.Value, offset: ir.Value, position: ir.Value | None, within: ir.Value | None = None) -> ir.Value:
+        i32 = ir.IntegerType.get_signless(32)
+        word = _constant(32, 0) if position is None else arith.index_cast(i32, position)
+        return number(_IrWords(), self.draw, seed, offset, word, None if within is None else arith.index_cast(i32, within))
 
 
 def _reads(value: ir.Value) -> list[tuple[ir.Operation, int, ir.Value]]:
@@ -161,8 +172,9 @@ class _IrWords:
         return arith.addi(a, _constant(32, b)) if b else a
 
     def multiply(self, a: ir.Value, by: int) -> tuple[ir.Value, ir.Value]:
-        product = arith.muli(_wide(a), _constant(64, by))
-        return _word(arith.shrsi(product, _constant(64, 32))), _word(product)
+        # Apart, LLVM makes an instruction each of them; of one product of 64 bits it makes three.
+        high = arith.shrsi(arith.muli(_wide(a), _constant(64, by)), _constant(64, 32))
+        return _word(high), arith.muli(a, _constant(32, by))
 
     def xor(self, a: Any, b: Any) -> Any:
         return a if isinstance(b, int) and not b else arith.xori(a, b)

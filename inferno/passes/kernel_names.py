@@ -7,6 +7,7 @@ from inferno.mlir import ir, owner, walk
 _LONGEST = 40
 # What only converts, compares or moves; named where there is nothing else.
 _MINOR = {"extf", "truncf", "extsi", "extui", "trunci", "index_cast", "sitofp", "uitofp", "cmpi", "cmpf", "andi", "ori", "select", "index"}
+_PHILOX = 20  # exclusive ors: no other body mixes bits so often
 
 
 class Names:
@@ -65,6 +66,10 @@ def _generic(anchor: ir.Operation) -> list[str]:
 def _words(ops: list[ir.Operation]) -> list[str]:
     """Each kind of operation once, in order."""
     names = ["gather" if o.name == "tensor.extract" else o.name.partition(".")[2] for o in ops]
+    if names.count("xori") >= _PHILOX:
+        at = names.index("xori")
+        names = [*names[:at], "philox", *names[at:]]
+        names = [n for n in names if n not in ("xori", "muli", "addi", "subi", "divui", "remui", "shrui", "shrsi", "shli")]
     return list(dict.fromkeys(n for n in names if n not in _MINOR and n not in ("yield", "constant")))
 
 

@@ -103,6 +103,10 @@ class Scalars:
         if name in _CALLS and not one_bit:
             text = _CALLS[name]
             return self._call(text, operands, types, atomic=text.startswith("torch."))
+        amount = operands[-1].literal
+        if name == "arith.shrui" and element(types[0]) == "i64" and isinstance(amount, int) and 0 < amount < 64:
+            shifted = self._call("{0} >> {1}", operands, types, atomic=False)
+            return Expr(f"({shifted.text}) & {2 ** (64 - amount) - 1}", shifted.loops, atomic=False)
         if name in ("arith.maxui", "arith.minui", "arith.divui", "arith.remui", "arith.shrui") and element(types[0]) in _MASKS:
             a, b = (self._unsigned(o, t) for o, t in zip(operands, types))
             text = {"maxui": "torch.maximum({0}, {1})", "minui": "torch.minimum({0}, {1})", "divui": "{0} // {1}", "remui": "{0} % {1}", "shrui": "{0} >> {1}"}
