@@ -145,6 +145,23 @@ def test_isolated_runs_leave_everything_as_it_was():
         torch.testing.assert_close(b.float(), c)
 
 
+def test_another_type_takes_the_numbers_that_were_drawn():
+    x = torch.randn(6, 5)
+
+    def call(given):
+        value, mask = torch.ops.aten.native_dropout(given(x), 0.4, True)
+        made = torch.empty(3).uniform_(2, 3)
+        return value, mask, made * 2, torch.rand_like(value), torch.bernoulli(given(x).sigmoid())
+
+    eager, mode = run_isolated(call, [])
+    torch.manual_seed(1)
+    exact, _ = run_isolated(call, [], torch.float64, drawn=mode.drawn)
+    assert not torch.equal(run_isolated(call, [])[0][3], eager[3])
+    for a, b in zip(eager, exact):
+        assert b.dtype is (torch.bool if a.dtype is torch.bool else torch.float64)
+        torch.testing.assert_close(b.to(a.dtype), a)
+
+
 def test_a_model_in_pieces_names_the_kernel():
     model, x = nn.Sequential(nn.LayerNorm(24), nn.Linear(24, 8)).eval(), torch.randn(9, 24)
 

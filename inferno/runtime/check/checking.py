@@ -83,7 +83,7 @@ def check_against(
     devices = list({device, *(t.device for _, t in held)})
     expected, own = run_isolated(eager, devices, held=tables)
     try:
-        exact, wide = run_isolated(eager, devices, torch.float64, tables)
+        exact, wide = run_isolated(eager, devices, torch.float64, tables, own.drawn)
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
         raise CheckError(
             f"it could not be checked, because the model does not run in float64: {type(error).__name__}: {error}; without check=True it is run unchecked"
@@ -105,7 +105,7 @@ def check_against(
                     perturbed.append(tree_leaves(run))
             found = max(relative_error(p[i], b, c) for p in perturbed)
             if b.dtype is torch.float64:
-                halved.extend([] if halved else tree_leaves(run_isolated(eager, devices, torch.float32, tables)[0]))
+                halved.extend([] if halved else tree_leaves(run_isolated(eager, devices, torch.float32, tables, own.drawn)[0]))
                 found = max(found, relative_error(halved[i], b, c) * FLOAT64_TO_FLOAT32)
         return found
 

@@ -41,6 +41,13 @@ def _variance_and_mean(x: Tensor, dim: list[int] | None = None, *, correction: f
     return _variance(x, dim, correction=correction, keepdim=keepdim), x.mean(dims, keepdim=keepdim)
 
 
+# Draws whose results are random numbers alone, or decisions by chance: the same in every type, where torch's generators would not be.
+_DRAWS = frozenset((
+    "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "uniform", "uniform_", "normal", "normal_",
+    "normal_functional", "bernoulli", "bernoulli_", "random", "random_", "multinomial", "poisson", "exponential", "exponential_", "geometric",
+    "geometric_", "log_normal", "log_normal_", "cauchy", "cauchy_",
+))
+
 _MORE_EXACT = {
     aten.var.correction: _variance, aten.var_mean.correction: _variance_and_mean,
     aten.std.correction: lambda *args, **kwargs: _variance(*args, **kwargs).sqrt(),
@@ -51,11 +58,14 @@ class Isolated(TorchDispatchMode):
     """Runs operations on copies of what they write to.
 
     ``written`` holds the tensors that would have been written to, each with what it would hold now; ``random`` tells whether
-    random numbers were drawn.  The caller sees to the random number generators.
+    random numbers were drawn, and ``drawn`` holds them, in order, with the operations.  Another run of the same operations in another
+    type takes them from there.  The caller sees to the random number generators.
     """
 
-    def __init__(self, to: torch.dtype | None = None) -> None:
+    def __init__(self, to: torch.dtype | None = None, drawn: Sequence[tuple[Any, Any]] = ()) -> None:
         super().__init__()
+        self.drawn: list[tuple[Any, Any]] = []
+        self._given = list(reversed(drawn))
         self._to = to
         self._replaced = _REPLACED[to] if to is not None else ()
         self._copies: dict[int, tuple[Tensor, Tensor]] = {}  # by storage: a tensor that keeps it alive, and the copy of all of it
@@ -110,7 +120,8 @@ class Isolated(TorchDispatchMode):
         if torch.Tag.inplace_view in function.tags:  # transpose_: changes what the tensor is to its memory, and not the memory
             return function(*args, **kwargs)
         schema = function._schema
-        self.random |= torch.Tag.nondeterministic_seeded in function.tags
+        run = self._draw if torch.Tag.nondeterministic_seeded in function.tags else self._run
+        self.random |= run == self._draw
         given = {a.name: v for a, v in zip(schema.arguments, args)} | kwargs
         # A view stays one of the same memory: what is written to it later has to be seen there.
         is_view = any(a.alias_info is not None and not a.alias_info.is_write for a in schema.arguments)
@@ -133,13 +144,31 @@ class Isolated(TorchDispatchMode):
         positional = [read.pop(a.name) for a, _ in zip(schema.arguments, args)]
         if self._to is not None:
             function = _MORE_EXACT.get(function, function)
-        result = self._run(function, positional, read)
+        result = run(function, positional, read)
         if not originals:
             return result
         # An operation in place returns what it wrote to: the caller gets the tensor that it gave.
         tensors = [v for v in originals if isinstance(v, Tensor)]
         by_memory = {(_storage(self.read(t)), self.read(t).storage_offset(), tuple(t.shape)): t for t in tensors}
         return tree_map(lambda r: by_memory.get((_storage(r), r.storage_offset(), tuple(r.shape)), r) if isinstance(r, Tensor) else r, result)
+
+    def _draw(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """The result of an operation that draws: with the numbers that were drawn before, where those are known."""
+        given = dict(zip(("input", "p", "train"), args)) | kwargs if function is aten.native_dropout.default else None
+        name = function.overloadpacket.__name__
+        if given is None and (name not in _DRAWS or function._schema.is_mutable != name.endswith("_")):
+            return self._run(function, args, kwargs)
+        if not self._given or self._given[-1][0] is not function:
+            result = self._run(function, args, kwargs)
+            self.drawn.append((function, tree_map(lambda r: r.clone() if isinstance(r, Tensor) else r, result)))
+            return result
+        found = self._given.pop()[1]
+        if given is not None:
+            kept = 1.0 if given.get("train") is False else 1.0 - given["p"]
+            return given["input"] * found[1] * (1.0 / kept if kept else 0.0), found[1].clone()
+        if function._schema.is_mutable:
+            return args[0].copy_(found)
+        return self.read(found.clone())
 
     def _run(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         try:
@@ -176,14 +205,15 @@ def _without_onednn() -> Iterator[None]:
 
 def run_isolated(
     function: Callable[[Callable[[Any], Any]], Any], devices: list[torch.device], to: torch.dtype | None = None,
-    held: Sequence[tuple[dict[str, Any], str]] = (),
+    held: Sequence[tuple[dict[str, Any], str]] = (), drawn: Sequence[tuple[Any, Any]] = (),
 ) -> tuple[Any, Isolated]:
     """The results of ``function(given)``, and the mode that it ran in.  ``given`` is to be applied to each tensor that the function
-    passes on; ``held`` says in which tables, under which keys, modules have theirs.  Random numbers are those that would be drawn now.
+    passes on; ``held`` says in which tables, under which keys, modules have theirs.  Random numbers are those that would be drawn now,
+    or that another run has ``drawn``.
     """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    mode = Isolated(to)
+    mode = Isolated(to, drawn)
     indices = sorted({d.index or 0 for d in devices if d.type == "cuda"})
     before = [(table, key, table[key]) for table, key in held if key in table]
     with ExitStack() as stack:
