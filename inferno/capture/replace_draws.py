@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from inferno.capture.draws import Generator, draw_states, philox
-from inferno.capture.partition import dense_order, effect
+from inferno.capture.orders import dense_order, inverse
+from inferno.capture.partition import effect
 from inferno.philox import Draw, threads_of
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -60,7 +61,7 @@ def replace_draws(graph: Graph, generator: Generator) -> bool:
         dtype = torch.int64 if drawn.draw.kind == "integer" else getattr(torch, drawn.draw.kind)
         numbers = writer.add(philox, (seeds[group], offset, drawn.draw), value.new_empty(drawn.draw.shape, dtype=dtype))
         if drawn.order != tuple(range(len(drawn.order))):
-            numbers = writer.call(aten.permute.default, numbers, [drawn.order.index(i) for i in range(len(drawn.order))])
+            numbers = writer.call(aten.permute.default, numbers, list(inverse(drawn.order)))
         writer.replace(drawn.make(writer, numbers))
     for drawing, amounts in increments.items():
         drawing.args = (generator, tuple(amounts))

@@ -1,6 +1,7 @@
 """Regions under check: what each compiled segment is called with, and the first call of a region held against its graph."""
 
 import dataclasses
+import inspect
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,10 +26,7 @@ def record(regions: Sequence[Region], call: Callable[[], Any]) -> list[tuple[Pro
     found: list[tuple[Program, tuple[Tensor, ...]]] = []
     replaced: list[tuple[dict[str, Any], str, Any]] = []
     for region in regions:
-        run = region.run
-        while hasattr(run, "checked"):  # what stands in front of the region's own function
-            run = run.checked
-        scope = run.__globals__
+        scope = inspect.unwrap(region.run).__globals__
         for i, program in enumerate(region.programs):
             name = f"segment_{i}"
             replaced.append((scope, name, scope[name]))
@@ -75,5 +73,5 @@ def check_region(region: Region, graph: GraphModule, device: torch.device) -> Re
         log.info("checked: %d results of a graph are right", len(found.results))
         return found.output
 
-    run.checked = plain
+    run.__wrapped__ = plain
     return dataclasses.replace(region, run=run)

@@ -17,6 +17,7 @@ from torch.fx import Graph, Node
 
 from inferno.capture import Argument
 from inferno.capture.capture import copy_graph, lower_graph
+from inferno.capture.draws import draw_states, is_drawing
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
 from inferno.capture.refusal import BETWEEN, COLLECTIVE, preferences, refusals
@@ -53,10 +54,10 @@ class Fallback:
 @dataclass(frozen=True)
 class Region:
     """A graph, ready to run: ``run(inputs)`` takes the list of the graph's inputs, which it empties, and returns the list of its
-    results.  ``text`` is the function that does so.
+    results; it may stand in front of the written function (``inspect.unwrap``), whose text is ``text``.
 
     ``steps`` are what it does one after the other: a segment's program, or an operation in eager.  ``fallbacks`` are those of them
-    that do not compile; collectives, and what is too small for a segment, are none.  ``starts`` are the lines of the text, from 0,
+    that do not compile; collectives, states of a generator, and what is too small for a segment are none.  ``starts`` are the lines of the text, from 0,
     where each step begins, and where the last one is done.
     """
 
@@ -138,7 +139,7 @@ def _unless_captured(run: Callable, eager: Callable, is_captured: Callable[[], b
     def either(inputs: list[Any]) -> list[Any]:
         return (eager if is_captured() else run)(inputs)
 
-    either.checked = run
+    either.__wrapped__ = run
     return either
 
 
@@ -249,4 +250,5 @@ def _reason(error: BaseException) -> str:
 
 def _fallback(node: Node, reason: str) -> Fallback:
     where = user_line(node)
-    return Fallback(operation_name(node), str(node.target), f"{where[0]}:{where[1]}" if where else "", reason)
+    target = draw_states.__name__ if is_drawing(node) else str(node.target)
+    return Fallback(operation_name(node), target, f"{where[0]}:{where[1]}" if where else "", reason)

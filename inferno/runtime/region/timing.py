@@ -4,6 +4,7 @@ For the time of a measurement the function has another code object, with the mar
 an event on the current stream, so a piece's time goes until the GPU is done with it, waiting for the host included.
 """
 
+import inspect
 import threading
 import time
 import types
@@ -87,7 +88,7 @@ def _marked(regions: "Sequence[Region]", mark: Callable[[int], None]) -> Iterato
     plain: list[tuple[types.FunctionType, types.CodeType, str]] = []
     try:
         for number, region in enumerate(regions):
-            function = getattr(region.run, "checked", region.run)
+            function = inspect.unwrap(region.run)
             name = "mark"
             while name in region.text:
                 name += "_"
