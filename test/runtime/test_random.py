@@ -304,6 +304,18 @@ def test_what_stays_in_eager(made_up):
     torch.compiler.reset()
 
 
+def test_among_sizes_that_vary(made_up):
+    """Numbers for sizes that are known are compiled with the rest; those for sizes that vary are eager's."""
+    compiled = torch.compile(lambda x: (x.sin() + torch.rand(8), torch.rand_like(x) + x), backend="inferno", dynamic=True)
+    for rows in (3, 5):
+        theirs = MadeUp(offset=made_up.offset)
+        x = torch.randn(rows, 8)
+        first, _ = compiled(x)
+        torch.testing.assert_close(first, x.sin() + theirs.rand(8))
+        assert made_up.offset == theirs.offset
+    torch.compiler.reset()
+
+
 def test_without_fallback(made_up):
     fast = inferno.compile(lambda x: torch.ops.aten.native_dropout(x, 0.5, True)[0] + x, (torch.ones(16),), fallback=False)
     same(fast(torch.ones(16)), MadeUp().dropout(torch.ones(16), 0.5)[0] + 1)

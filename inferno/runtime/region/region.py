@@ -17,7 +17,7 @@ from torch.fx import Graph, Node
 
 from inferno.capture import Argument
 from inferno.capture.capture import copy_graph, lower_graph
-from inferno.capture.draws import draw_states, is_drawing
+from inferno.capture.draws import is_drawing, is_philox
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
 from inferno.capture.refusal import BETWEEN, COLLECTIVE, preferences, refusals
@@ -250,5 +250,5 @@ def _reason(error: BaseException) -> str:
 
 def _fallback(node: Node, reason: str) -> Fallback:
     where = user_line(node)
-    target = draw_states.__name__ if is_drawing(node) else str(node.target)
+    target = node.target.__name__ if is_drawing(node) or is_philox(node) else str(node.target)
     return Fallback(operation_name(node), target, f"{where[0]}:{where[1]}" if where else "", reason)
