@@ -42,7 +42,7 @@ def report_of_regions(regions: list[Region], notes: tuple[str, ...], timing: Tim
     """The report of several graphs; ``target`` is named where none of them has a program."""
     programs = [p for r in regions for p in r.programs]
     fallbacks = [f for r in regions for f in r.fallbacks]
-    steps = [s for r in regions for s in r.steps]
+    steps = [r.steps for r in regions]
     name = programs[0].target.name if programs else target
     return report_of(name, programs, fallbacks, sum(r.seconds for r in regions), notes, steps, timing)
 

@@ -123,7 +123,7 @@ class CompiledModule(Face):
         that runs in eager, with the reason.  Given the arguments of a call, that call is timed, and each piece's share of it."""
         from inferno.runtime.report import report_of
 
-        steps = [s for region in self._regions for s in region.steps]
+        steps = [region.steps for region in self._regions]
         timing = self._measure(args, kwargs) if args or kwargs else None
         return report_of(self.program.target.name, self.programs, self.fallbacks, self.compile_seconds, steps=steps, timing=timing)
 

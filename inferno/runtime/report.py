@@ -130,11 +130,11 @@ def human(value: float, base: int, unit: str) -> str:
 
 def report_of(
     target: str, programs: Sequence[Program], fallbacks: Sequence[object], seconds: float, notes: tuple[str, ...] = (),
-    steps: Sequence[Any] = (), timing: "Timing | None" = None,
+    steps: Sequence[Sequence[Any]] = (), timing: "Timing | None" = None,
 ) -> Report:
     """The report of programs that run one after the other, with ``fallbacks`` between them.
 
-    ``steps`` are those of all regions, whose ``timing`` has as many, or is None.
+    ``steps`` are those of each region; ``timing``, if there is one, has as many regions.
     """
     rows = [row for program in programs for row in _rows(program)]
     plans = [program.launch_plan() for program in programs]
@@ -145,12 +145,15 @@ def report_of(
     )
 
 
-def _pieces(steps: Sequence[Any], timing: "Timing | None") -> tuple[Piece, ...]:
+def _pieces(regions: Sequence[Sequence[Any]], timing: "Timing | None") -> tuple[Piece, ...]:
     """Equal steps as one piece each; where they are timed, the rest of a call's time as the last one."""
-    times = [None] * len(steps) if timing is None else [t for region in timing.steps.values() for t in region]
+    count = sum(map(len, regions))
+    times = [None] * count if timing is None else [t for region in timing.steps.values() for t in region]
+    runs = [1] * len(regions) if timing is None else list(timing.runs.values())
+    steps = [(step, n) for region, n in zip(regions, runs, strict=True) for step in region]
     found: dict[Any, Piece] = {}
     segments = 0
-    for step, seconds in zip(steps, times, strict=True):
+    for (step, calls), seconds in zip(steps, times, strict=True):
         if isinstance(step, Program):
             key = id(step)
             new = Piece(f"segment {segments}: {len(step.kernels)} kernel{'s' if len(step.kernels) != 1 else ''}", 0, _lines(step), "", 0.0)
@@ -159,7 +162,7 @@ def _pieces(steps: Sequence[Any], timing: "Timing | None") -> tuple[Piece, ...]:
             key = step.target, step.place, step.reason
             new = Piece(step.target, 0, step.place.rpartition(os.sep)[2], step.reason, 0.0)
         piece = found.setdefault(key, new)
-        found[key] = replace(piece, calls=piece.calls + 1, seconds=None if seconds is None else piece.seconds + seconds)
+        found[key] = replace(piece, calls=piece.calls + calls, seconds=None if seconds is None else piece.seconds + seconds)
     pieces = list(found.values())
     if pieces and timing is not None:
         pieces.append(Piece("Python around the pieces", 0, "", "", max(0.0, timing.call - sum(p.seconds for p in pieces))))

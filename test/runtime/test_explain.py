@@ -144,6 +144,21 @@ def test_modules_of_which_parts_are_compiled():
         assert inferno.explain(model, x).call > 0
 
 
+def test_layers_that_share_a_graph():
+    model, x = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(3))), torch.randn(3, 4)
+    layer = torch.compile(lambda layer, x: layer(x), backend="inferno")
+
+    def call(x):
+        for part in model:
+            x = layer(part, x)
+        return x
+
+    with torch.no_grad():
+        call(x)
+        report = inferno.explain(call, x)
+    assert sum(p.calls for p in report.pieces) == 3 and all(p.seconds > 0 for p in report.pieces)
+
+
 def test_a_model_in_several_graphs_compiles_its_example_when_it_is_asked_for():
     def f(x, seen):
         seen.add_(1)

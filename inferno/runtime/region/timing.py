@@ -18,43 +18,51 @@ import torch
 if TYPE_CHECKING:  # a package is explained where there is no compiler
     from inferno.runtime.region.region import Region
 
-_LEAST_CALLS, _MOST_CALLS = 4, 20
-_SECONDS = 0.5  # beyond so long no further call is begun
+_LEAST_CALLS, _MOST_CALLS = 2, 20
+_SECONDS = 1.0  # beyond so long no further call is begun
+_CALLS_TOGETHER = 10  # of several processes, which must make as many
 
 _measuring = threading.Lock()  # one measurement at a time: two would take each other's marks out
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one call: of all of it, and of each step of each region in it, all its runs together.  ``steps`` has the regions
-    that ran, in the order that they did.  Means over the faster half of ``calls`` calls."""
+    """Seconds of one call: of all of it, and of each step of each region in it, all its runs together; means over the faster half of
+    several calls.  ``steps`` has the regions that ran, in the order that they did, and ``runs`` how often they did."""
 
     call: float
     steps: dict[int, tuple[float, ...]]
-    calls: int
+    runs: dict[int, int]
 
 
 def measure(prepare: Callable[[], Callable[[], Any]], regions: "Sequence[Region]", device: torch.device) -> Timing:
     """Time the calls that ``prepare()`` makes ready, of code that has run before, and the steps of those of the ``regions`` that run
     in them, by their numbers."""
     clock = _GpuClock(device) if device.type == "cuda" else _Clock()
-    runs: list[tuple[Any, list[tuple[int, Any]], Any]] = []
+    done: list[tuple[Any, list[tuple[int, Any]], Any]] = []
+    together = torch.distributed.is_available() and torch.distributed.is_initialized()
     with _measuring:
         begin = time.perf_counter()
-        while len(runs) < _LEAST_CALLS or (len(runs) < _MOST_CALLS and time.perf_counter() - begin < _SECONDS):
+        while len(done) < _CALLS_TOGETHER if together else _goes_on(len(done), time.perf_counter() - begin):
             marks: list[tuple[int, Any]] = []
             call = prepare()
             with _marked(regions, _marker(marks, clock)):
                 first = clock.now()
                 call()
-                runs.append((first, marks, clock.now()))
+                done.append((first, marks, clock.now()))
         clock.wait()
-    found = [(clock.between(first, last), _steps(marks, regions, clock)) for first, marks, last in runs]
+    found = [(clock.between(first, last), _steps(marks, regions, clock)) for first, marks, last in done]
     fast = sorted(found, key=lambda run: run[0])[: (len(found) + 1) // 2]
     ran = dict.fromkeys(i for _, steps in fast for i in steps)
     none = {i: [0.0] * len(regions[i].steps) for i in ran}
     steps = {i: tuple(sum(column) / len(fast) for column in zip(*(s.get(i, none[i]) for _, s in fast))) for i in ran}
-    return Timing(sum(whole for whole, _ in fast) / len(fast), steps, len(runs))
+    starts = [number for number, _ in done[-1][1]]
+    runs = {i: starts.count(i) // (len(regions[i].steps) + 1) for i in ran}
+    return Timing(sum(whole for whole, _ in fast) / len(fast), steps, runs)
+
+
+def _goes_on(calls: int, seconds: float) -> bool:
+    return calls < _LEAST_CALLS or (calls < _MOST_CALLS and seconds < _SECONDS)
 
 
 def _steps(marks: list[tuple[int, Any]], regions: "Sequence[Region]", clock: "_Clock") -> dict[int, list[float]]:
