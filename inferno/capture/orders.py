@@ -13,7 +13,7 @@ def dense_order(value: torch.Tensor) -> tuple[int, ...] | None:
     sizes, strides = value.shape, value.stride()
     if not any(isinstance(n, torch.SymInt) for n in (*sizes, *strides)) and value.is_contiguous():
         return tuple(range(len(sizes)))
-    order = sorted(range(len(sizes)), key=lambda i: (-_example(strides[i]), i))
+    order = sorted(range(len(sizes)), key=lambda i: (-example(strides[i]), i))
     step: Any = 1
     for i in reversed(order):
         size, stride = _expression(sizes[i]), _expression(strides[i])
@@ -34,7 +34,7 @@ def inverse(order: Sequence[int]) -> list[int]:
     return [order.index(i) for i in range(len(order))]
 
 
-def _example(size: int | torch.SymInt) -> int:
+def example(size: int | torch.SymInt) -> int:
     """What a size was in the example."""
     return size if isinstance(size, int) else int(size.node.hint or 0)
 

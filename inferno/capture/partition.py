@@ -6,7 +6,7 @@ numbers, collectives, writes) keep their order.
 """
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -14,6 +14,7 @@ from torch.fx import Graph, Node
 
 from inferno.capture.draws import is_drawing, is_philox
 from inferno.capture.orders import inverse, permuted_order
+from inferno.capture.sink import sink
 
 aten = torch.ops.aten
 _COLLECTIVES = ("_c10d_functional", "c10d_functional", "_dtensor", "c10d")
@@ -57,6 +58,10 @@ def partition(graph: Graph, refused: Mapping[Node, str]) -> list[Piece]:
     waves = _waves(nodes, before, refused)
     if not any(not p.compiled for p in waves):
         return waves
+    returned = {base_of(v, refused) for n in graph.nodes if n.op == "output" for v in n.all_input_nodes}
+    reads = {n: set(_read(n, refused)) for n in nodes}
+    moved = sink([p.nodes for p in waves], [p.compiled for p in waves], reads, before, returned)
+    waves = [Piece(p.compiled, tuple(m)) for p, m in zip(waves, moved) if m]
     small = [Piece(p.compiled and (len(_operations(p)) >= _LEAST_OPERATIONS or any(map(is_philox, p.nodes))), p.nodes) for p in waves]
     merged: list[Piece] = []
     for piece in small:
@@ -98,16 +103,18 @@ def extract(piece: Piece, graph: Graph, refused: Mapping[Node, str]) -> Part:
 
 def _needs(node: Node, refused: Mapping[Node, str]) -> set[Node]:
     """The operations that must have run before ``node``, looking through what is free."""
-    found, todo = set(), list(node.all_input_nodes)
+    return {n for n in _read(node, refused) if n.op not in ("placeholder", "get_attr")}
+
+
+def _read(node: Node, refused: Mapping[Node, str]) -> Iterable[Node]:
+    """The values that ``node`` reads, looking through what is free."""
+    todo = list(node.all_input_nodes)
     while todo:
         value = todo.pop()
-        if value.op in ("placeholder", "get_attr"):
-            continue
         if is_free(value, refused):
             todo += value.all_input_nodes
         else:
-            found.add(value)
-    return found
+            yield value
 
 
 def _ordered(nodes: list[Node]) -> list[tuple[Node, Node]]:

@@ -384,6 +384,23 @@ def test_integer_maxima_of_windows():
         same(aten.max_pool2d_with_indices.default, x, *args)
 
 
+@pytest.mark.parametrize("args", [
+    ([2], [2], [0], [1], False), ([3, 3], [2, 2], [1, 1], [1, 1], False), ([3], [2], [1], [2], True), ([2], [3], [0], [1], False),
+    ([2, 3], [1, 2], [1, 0], [1, 1], True), ([4], [1], [2], [1], False),
+], ids=str)
+def test_gradients_of_maxima_of_windows(args):
+    x = normal(2, 3, 9, 7)
+    places = aten.max_pool2d_with_indices.default(x, *args)[1]
+    for dtype in (torch.float32, torch.bfloat16):
+        check(aten.max_pool2d_with_indices_backward.default, normal(*places.shape).to(dtype), x.to(dtype), *args, places)
+
+
+def test_windows_that_meet_too_often_are_left_alone():
+    x = normal(1, 1, 9, 9)
+    value, places = aten.max_pool2d_with_indices.default(x, [5], [1])
+    assert own()[aten.max_pool2d_with_indices_backward.default](value, x, [5], [1], [0], [1], False, places) is NotImplemented
+
+
 def test_rolls_of_scalars():
     same(aten.roll.default, torch.tensor(2.5), [3], [])
 

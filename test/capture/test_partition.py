@@ -69,3 +69,43 @@ def test_dense_order(tensor, order):
         assert dense_order(tensor) is None
     else:
         assert dense_order(tensor) == order or tensor.permute(dense_order(tensor)).is_contiguous()
+
+
+def sizes_between(graph):
+    """Bytes that each compiled piece gives, and the pieces' targets."""
+    refused = refusals(graph, CPU)
+    given, targets = [], []
+    for piece in partition(graph, refused):
+        targets.append([str(n.target) for n in piece.nodes])
+        if piece.compiled:
+            given.append(sum(n.meta["val"].nbytes for n in extract(piece, graph, refused).outputs))
+    return given, targets
+
+
+def test_what_a_later_piece_alone_reads_is_computed_there():
+    def f(x, y):
+        far = (x.unsqueeze(0) * y.unsqueeze(1)).exp()  # 100 times as much as it is made of
+        return (torch.bernoulli((x @ y.t()).sigmoid()).unsqueeze(2) * far).sum()
+
+    given, targets = sizes_between(graph_of(f, (100, 64), (100, 64)))
+    assert given == [100 * 100 * 4, 4] and "aten.exp.default" in targets[-1]
+
+
+def test_what_is_less_to_keep_is_computed_early():
+    def f(x, y):
+        near = (x.unsqueeze(0) * y.unsqueeze(1)).exp().sum((0, 2))
+        return torch.bernoulli((x @ y.t()).sigmoid()).sum() + near.cos().sum() * 2
+
+    given, targets = sizes_between(graph_of(lambda x, y: f(x + 1, y + 1), (100, 64), (100, 64)))
+    assert given == [100 * 100 * 4 + 4, 4] and "aten.exp.default" in targets[0]
+
+
+def test_an_order_that_must_be_kept_is_kept():
+    def f(x, y):
+        z = (x.unsqueeze(0) * y.unsqueeze(1)).exp()
+        y.mul_(2)
+        return torch.bernoulli(y).sum() + (z * 2).sum() * 2
+
+    graph = make_fx(f, tracing_mode="fake")(torch.randn(20, 8), torch.randn(20, 8)).graph
+    targets = [str(n.target) for piece in pieces_of(graph) for n in piece.nodes]
+    assert targets.index("aten.exp.default") < targets.index("aten.mul_.Tensor")

@@ -1,7 +1,7 @@
 """``torch.compile(model, backend="inferno")``: Dynamo captures, AOTAutograd makes forward and backward graphs, Inferno compiles both.
 
 Guards, graph breaks and recompiles are Dynamo's.  Each graph becomes a region (see ``region.py``); the backward graph is
-partitioned by torch's min-cut, which computes again what is cheap.
+divided from the forward so that what is cheap is computed again (see ``rematerialise.py``).
 """
 
 import functools
@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 from torch.utils._python_dispatch import _disable_current_modes
 
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
+from inferno.capture.rematerialise import partition_training
 from inferno.capture.specialise import specialise, varies
 from inferno.errors import InfernoError, OptionError
 from inferno.options import Options, make_options
@@ -58,7 +58,7 @@ def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Opti
         bw_compiler=functools.partial(_compile, options, regions, "backward"),
         inference_compiler=functools.partial(_compile, options, regions, "inference"),
         decompositions=table(),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partition_training,
     )(graph, inputs)
     torch._dynamo.eval_frame.innermost_fn(compiled).inferno_graph = make_graph(regions, [t for t in held if isinstance(t, torch.Tensor)])
     return compiled

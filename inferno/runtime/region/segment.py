@@ -37,7 +37,7 @@ class Segment:
         self._constants = constants_of(program, device)
         self._strides = {i: tuple(inputs[i].stride()) for i in sorted(made) if dense_order(inputs[i]) is not None}
         self._steps = [_step(o, e, i) for i, (o, e) in enumerate(zip(program.launch_plan().outputs, outputs))]
-        self.takes = isinstance(self._executable, GpuExecutable) and self._executable.takes
+        self.takes = getattr(self._executable, "takes", False)
         self.call = self._run_taking if self.takes else self._unrolled() or self._run
 
     def _run_taking(self, tensors: list[Tensor]) -> list[Tensor]:

@@ -96,6 +96,9 @@ class _Writer:
             function = self._global(_identifier(node.target if node.op == "call_module" else target), target)
             self._line(f"{self.name(node)} = {function}({', '.join(arguments)})", node.all_input_nodes)
         self.made.add(node)
+        for user in node.users:  # its elements at once, so that each can go when it is no longer needed
+            if user.target is operator.getitem and user.users and is_free(user, self.refused):
+                self._value(user)
 
     def function(self, inputs: list[str], results: Any) -> tuple[Callable, str, tuple[int, ...]]:
         """The text as a function; each variable is dropped after the last line that uses it."""

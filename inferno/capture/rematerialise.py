@@ -1,0 +1,188 @@
+"""Divide a joint graph of a forward and its backward: what the backward computes again instead of keeping.
+
+torch's min-cut decides between keeping and computing again where that needs no pass over memory of its own; what a contraction of the backward
+reads it always keeps, and so it does contractions and softmax.  Three kinds of values are cheap as well, and are much of what a transformer keeps,
+so they are marked for it, as torch's checkpoints do:
+
+- What follows from a contraction whose sums are short, as attention's scores do: computing an element again takes as long as writing and reading
+  it, and a softmax and masks behind it are bound by memory.  Attention then keeps queries, keys and values, as Dao et al. (2022) do.
+- A copy that repeats its source, as the keys and values of attention with fewer heads for them.
+- What a few additions and products make of values that the backward has in any case: what a normalisation gives, for one.
+
+Nothing is computed again of what is computed again itself, so nothing is computed more than twice, and takes memory only where it is used.
+"""
+
+import math
+from collections.abc import Container, Iterable
+from typing import Any
+
+import torch
+from torch._functorch.compile_utils import fx_graph_cse
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import CheckpointPolicy
+
+from inferno.capture import partition
+from inferno.capture.orders import example as _number
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+_CONTRACTIONS = {aten.bmm.default: 1, aten.mm.default: 1, aten.baddbmm.default: 2, aten.addmm.default: 2}  # the number of the last operand
+# An H200 multiplies in bf16 (six times for an f32) at 989 TFLOP/s and moves 4.8 TB/s: an f32 is written and read in the time of a sum of
+# 137 products, a bf16 in that of 412.
+_SHORT = 128
+# What an H200 writes and reads in 0.4 us; another kernel's launch takes 2.
+LEAST_BYTES = 1 << 20
+# An element is read and written in the time of 100 of these; functions take longer.
+_ARITHMETIC = {
+    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.add.Scalar, aten.sub.Scalar, aten.mul.Scalar, aten.div.Scalar,
+    aten.neg.default, aten.relu.default, aten.where.self, aten.clamp_min.default, aten.hardtanh.default, aten.leaky_relu.default,
+    aten._to_copy.default, prims.convert_element_type.default,
+}
+_MOST_STEPS = 8
+_ROWS = {
+    aten._softmax.default, aten._log_softmax.default, aten.amax.default, aten.clone.default, aten._to_copy.default,
+    prims.convert_element_type.default,
+}
+
+
+def partition_training(joint: GraphModule, inputs: Any, *, num_fwd_outputs: int, **rest: Any) -> tuple[GraphModule, GraphModule]:
+    """The forward and the backward of ``joint``; a ``partition_fn`` of AOTAutograd's."""
+    joint.graph.eliminate_dead_code()
+    joint.graph = fx_graph_cse(joint.graph)  # what autograd has written down twice is read by both
+    mark(joint.graph, num_fwd_outputs)
+    return min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **rest)
+
+
+def mark(graph: Graph, count: int) -> None:
+    """Mark the nodes of the forward, which has the first ``count`` results, that the backward computes again.  Marks that are there stay."""
+    (output,) = (n for n in graph.nodes if n.op == "output")
+    results = {n for n in tree_leaves(output.args[0][:count]) if isinstance(n, Node)}
+    backward = _not_of(results, graph) - {output}
+    forward = [n for n in graph.nodes if n not in backward and n.op == "call_function"]
+    again: set[Node] = set()  # what is computed again from a contraction on
+    for node in [n for n in forward if _repeats(n)] + sorted(filter(_is_short_contraction, forward), key=_bytes, reverse=True):
+        family = _family(node, backward) if "recompute" not in node.meta else set()
+        if node.target in _CONTRACTIONS and (any(s in again for s in _sources(node)) or any(s in family for n in again - family for s in _sources(n))):
+            continue
+        gain = max((_bytes(n) for n in family if _is_read(n, backward)), default=0)
+        kept = {s for n in family for s in _sources(n) if not _is_there(s, family, backward)}
+        if gain >= LEAST_BYTES and gain > sum(map(_bytes, kept)):
+            _mark(family)
+            again.update(family if node.target in _CONTRACTIONS else ())
+    for node in forward:
+        if "recompute" not in node.meta and _bytes(node) >= LEAST_BYTES and _is_kept(node, backward):
+            _mark(_arithmetic(node, backward))
+
+
+def _mark(nodes: Iterable[Node]) -> None:
+    for node in nodes:
+        node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+
+
+def _not_of(results: Iterable[Node], graph: Graph) -> set[Node]:
+    """The nodes that none of ``results`` depends on."""
+    found, todo = set(), list(results)
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += node.all_input_nodes
+    return {n for n in graph.nodes if n not in found}
+
+
+def _is_short_contraction(node: Node) -> bool:
+    place = _CONTRACTIONS.get(node.target)
+    return place is not None and _number(node.args[place].meta["val"].shape[-2]) <= _SHORT
+
+
+def _repeats(node: Node) -> bool:
+    """Whether the node copies a tensor that repeats its elements."""
+    if node.target is not aten.clone.default:
+        return False
+    value = node.args[0].meta["val"]
+    return any(_number(stride) == 0 and _number(size) > 1 for size, stride in zip(value.shape, value.stride()))
+
+
+def _family(first: Node, backward: set[Node]) -> set[Node]:
+    """``first`` and what follows from it cheaply, as far as the backward reads it; nothing that the forward returns."""
+    family, todo = {first: None}, [first]
+    while todo:
+        for user in todo.pop().users:
+            if user not in family and user not in backward and "recompute" not in user.meta and _is_cheap(user, family, backward):
+                family[user] = None
+                todo.append(user)
+    wanted: set[Node] = set()
+    todo = [n for n in family if any(u in backward for u in n.users)]
+    while todo:
+        node = todo.pop()
+        if node not in wanted and not any(u.op == "output" for u in node.users):
+            wanted.add(node)
+            todo += [n for n in node.all_input_nodes if n in family]
+    return wanted
+
+
+def _is_kept(node: Node, backward: set[Node]) -> bool:
+    """Whether the backward reads the value where it needs it in memory."""
+    if any(u.op == "output" for u in node.users):  # the caller keeps it
+        return False
+    return any((u in backward and not _is_elementwise(u)) or (_is_view(u) and _is_kept(u, backward)) for u in node.users)
+
+
+def _arithmetic(node: Node, backward: set[Node]) -> set[Node]:
+    """``node`` and what it is made of, up to what the backward has in any case or what is small next to it; nothing where there is more to it."""
+    found: set[Node] = set()
+    todo = [node]
+    while todo:
+        value = todo.pop()
+        if value.target not in _ARITHMETIC or "recompute" in value.meta:
+            return set()
+        found.add(value)
+        todo += [s for s in _sources(value) if s not in found and not _is_held(s, backward) and 4 * _bytes(s) > _bytes(node)]
+    return found if len(found) <= _MOST_STEPS else set()
+
+
+def _is_held(node: Node, backward: set[Node]) -> bool:
+    return node.op == "placeholder" or (_is_read(node, backward) and "recompute" not in node.meta)
+
+
+def _is_elementwise(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
+
+
+def _is_cheap(node: Node, family: Container[Node], backward: set[Node]) -> bool:
+    """Whether a reader of the family is bound by memory, and by the family's: what else it reads is small, or there in any case."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or not isinstance(node.meta.get("val"), torch.Tensor) or target._schema.is_mutable:
+        return False
+    if torch.Tag.nondeterministic_seeded in target.tags or not (_is_elementwise(node) or _is_view(node) or target in _ROWS):
+        return False
+    return all(4 * _bytes(s) <= _bytes(node) or _is_there(s, family, backward) for s in _sources(node))
+
+
+def _is_there(node: Node, again: Container[Node], backward: set[Node]) -> bool:
+    """Whether the backward has the value without keeping it for what is computed again."""
+    return node in again or node.op == "placeholder" or "recompute" in node.meta or _is_read(node, backward)
+
+
+def _is_read(node: Node, backward: set[Node]) -> bool:
+    """Whether the backward reads the value, as a view or not."""
+    return any(u in backward or (_is_view(u) and _is_read(u, backward)) for u in node.users)
+
+
+def _sources(node: Node) -> Iterable[Node]:
+    """What the node reads: the tensors that its operands are views of."""
+    for value in node.all_input_nodes:
+        while _is_view(value):
+            value = value.args[0]
+        yield value
+
+
+def _is_view(node: Node) -> bool:
+    return partition.is_view(node) or node.target is aten._unsafe_view.default
+
+
+def _bytes(node: Node) -> int:
+    value = node.meta.get("val")
+    return math.prod(map(_number, value.shape)) * value.dtype.itemsize if isinstance(value, torch.Tensor) else 0
