@@ -82,9 +82,11 @@ def work(rank: int, world: int, port: int, kind: str) -> None:
         torch.testing.assert_close(mine.module[0].weight.grad * world, small[0].weight.grad, rtol=1e-4, atol=1e-4)
 
         torch._dynamo.reset()
-        gathered = torch.compile(_collectives, backend=backend)(x + rank)
-        for ours, expected in zip(gathered, _collectives(x + rank)):
+        fast = torch.compile(_collectives, backend=backend)
+        for ours, expected in zip(fast(x + rank), _collectives(x + rank), strict=True):
             torch.testing.assert_close(ours, expected)
+        text = "".join(region.text for _, region in _regions(fast))
+        assert text.count("_same") >= 4, "a collective is waited for"
     finally:
         dist.destroy_process_group()
 
@@ -115,7 +117,9 @@ def _collectives(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     group = dist.group.WORLD
     most = collectives.all_reduce(x * 2, "max", group)
     every = collectives.all_gather_tensor(torch.relu(x), 0, group)
-    return most + 1, every * 2
+    first = collectives.broadcast(x * 3, 0, group)
+    turned = collectives.all_to_all_single(torch.sin(x) * 2, None, None, group)
+    return most + 1, every * 2, first - 1, turned * 2
 
 
 def _regions(fast):

@@ -78,6 +78,22 @@ def reduce_scatter_tensor(tensor: Tensor, operation: str, size: int, group_name:
     return out if count == 1 else out.div_(count)
 
 
+def broadcast(tensor: Tensor, source: int, group_name: str) -> Tensor:
+    import torch.distributed as dist
+
+    out = tensor.clone(memory_format=torch.contiguous_format)
+    dist.broadcast(out, group_src=source, group=_group(group_name))
+    return out
+
+
+def all_to_all_single(tensor: Tensor, received: list[int], sent: list[int], group_name: str) -> Tensor:
+    import torch.distributed as dist
+
+    out = tensor.new_empty((sum(received), *tensor.shape[1:]))
+    dist.all_to_all_single(out, tensor.contiguous(), list(received), list(sent), group=_group(group_name))
+    return out
+
+
 _FUNCTIONS = {
-    "all_reduce": all_reduce, "all_gather_into_tensor": all_gather_into_tensor, "reduce_scatter_tensor": reduce_scatter_tensor,
+    f.__name__: f for f in (all_reduce, all_gather_into_tensor, reduce_scatter_tensor, broadcast, all_to_all_single)
 }
