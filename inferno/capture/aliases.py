@@ -4,8 +4,6 @@ torch.export takes tensors that are one object for one input, and a buffer that 
 key-value cache does) for a buffer and a constant, of which it cannot make functional what writes to the memory that they share.
 """
 
-import copy
-from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -39,16 +37,6 @@ def distinct_examples(module: torch.nn.Module, args: tuple, kwargs: dict[str, An
         return leaf.detach()
 
     return tree_map(distinct, (tuple(args), kwargs))
-
-
-def without_hooks(module: torch.nn.Module) -> torch.nn.Module:
-    """The module without the forward hooks that it has itself, which run at every call: they are Python, not the model's."""
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called")
-    if not any(module.__dict__.get(name) for name in hooks):
-        return module
-    bare = copy.copy(module)
-    bare.__dict__.update({name: OrderedDict() for name in hooks if name in module.__dict__})
-    return bare
 
 
 def remove_idle_dropout(program: ExportedProgram) -> None:

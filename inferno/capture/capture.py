@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path
 
-from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state, without_hooks
+from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
 from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
 from inferno.capture.decompose import Decomposed, decompose_kinds
 from inferno.capture.decompositions import table
@@ -26,6 +26,7 @@ from inferno.capture.normalise import normalise
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.signature import Argument, Result, Signature, View
 from inferno.capture.symbols import SymbolTable
+from inferno.capture.tracing import to_trace
 from inferno.capture.views import outputs_as_eager
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 
@@ -171,7 +172,8 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
             warnings.simplefilter("ignore")
             args, kwargs = distinct_examples(module, args, kwargs)
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)
-            program = torch.export.export(without_hooks(module), args, kwargs, dynamic_shapes=varying, strict=False)
+            with to_trace(module) as traced:
+                program = torch.export.export(traced, args, kwargs, dynamic_shapes=varying, strict=False)
             remove_idle_dropout(program)
             unite_state(program)
             name_outputs(program)

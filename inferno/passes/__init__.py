@@ -43,6 +43,11 @@ def pass_names() -> list[str]:
     return list(_PASSES)
 
 
+def modules() -> list[str]:
+    """The modules that the passes are in."""
+    return list(dict.fromkeys(place.partition(":")[0] for place in _PASSES.values()))
+
+
 def find_pass(name: str) -> Callable:
     module, function = _PASSES[name].split(":")
     return getattr(import_module(module), function)

@@ -19,7 +19,7 @@ def deduplicate_kernels(module: ir.Module) -> None:
         name = op.name.value
         # The local form does not look at the rest of the module: 0.03 s instead of 2.6 s for 438 kernels.
         text = op.operation.get_asm(enable_debug_info=False, use_local_scope=True)
-        first = kept.setdefault(re.sub(rf"@{re.escape(name)}\b", "@", text, count=1), op)
+        first = kept.setdefault(text.replace(f"@{name}(", "@(", 1), op)
         if first != op:
             instead[name] = first.name.value
             equal.append(op.operation)

@@ -95,7 +95,7 @@ def _substitute(pipeline: str, options: dict[str, str]) -> str:
 
 
 def run_pipeline(module: ir.Module, pipeline: str, observer: Observer | None = None) -> None:
-    """Run ``pipeline`` on ``module`` in place, verifying after each pass.
+    """Run ``pipeline`` on ``module`` in place, verifying after each step.
 
     Raises PassError for a pipeline that does not parse or a pass that fails, with MLIR's diagnostics in it.
     """

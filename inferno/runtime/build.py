@@ -108,7 +108,9 @@ def _build_kernels(texts: dict[str, str], target: Target) -> list[Kernel]:
     keys = {name: kernel_key(text, target) for name, text in texts.items()} if kept else {}
     found = {name: kernel for name, key in keys.items() if (kernel := kept.load_kernel(key))}
     labels = {name: f"kernel @{name} for {target.name}" for name in texts}
-    futures = {name: pool().share(labels[name], "build", text=text, target=target.name) for name, text in texts.items() if name not in found}
+    # The longest take longest, and what begins last should not: TinyLlama's 43 take 0.05 to 0.5 s each.
+    missing = sorted((name for name in texts if name not in found), key=lambda name: -len(texts[name]))
+    futures = {name: pool().share(labels[name], "build", text=texts[name], target=target.name) for name in missing}
     for name, future in futures.items():
         try:
             found[name] = future.result()

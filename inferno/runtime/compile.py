@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import operator
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -17,14 +18,11 @@ from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache.cache import open_cache
 from inferno.runtime.device import choose_target, find_device, takes_tf32
-from inferno.runtime.region.dynamo import DynamoModule
 from inferno.runtime.face import make_recipe
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.module import CompiledModule
-from inferno.runtime.region.piecewise import PiecewiseModule
 from inferno.runtime.cache.recall import capture_key, recall, remember
 from inferno.runtime.region.generator import generator_of
-from inferno.runtime.region.region import build_region, text_without_names
 from inferno.runtime.workers.pool import pool
 
 log = logging.getLogger(__name__)
@@ -158,11 +156,13 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
             log.info("from the cache: %d kernels for %s", len(program.kernels), target.name)
             return CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
         if key or not open_cache():  # there is something to compile, unless only the capture was not kept
-            pool().warm(1 + len(exported.program.graph.nodes) // _NODES)
+            pool().warm(1 + len(exported.program.graph.nodes) // _NODES, target.kind)
         captured = exported.capture()
     except (CaptureError, UnsupportedOperation) as error:
         if not options.fallback or isinstance(model, torch.export.ExportedProgram):
             raise
+        from inferno.runtime.region.dynamo import DynamoModule
+
         log.info("not one graph, so Dynamo captures it: %s", error)
         return DynamoModule(model, args, kwargs, options, target, device, str(error))
     log.info("captured in %.2f s", time.perf_counter() - begin)
@@ -178,12 +178,20 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
             if not options.fallback:
                 raise
             log.info("not whole: %s", error)
+            from inferno.runtime.region.region import text_without_names
+
             if not isinstance(error, UnsupportedOperation) or isinstance(error, NoLowering):  # it has a text, which was compiled
                 failures[text_without_names(captured.text)] = error
     if compiled is None:
+        from inferno.runtime.region.piecewise import PiecewiseModule
+        from inferno.runtime.region.region import build_region
+
         captured = captured if captured.exact else exported.capture(exact=True)  # operations in eager see strides
         build = functools.partial(build_text, target=target, tf32=tf32)
-        region = build_region(captured.graph, device, build, options.fallback, cuda_graphs=options.cuda_graphs, failures=failures)
+        region = build_region(
+            captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),
+            cuda_graphs=options.cuda_graphs, failures=failures,
+        )
         examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
         compiled = PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)
     log.info("compiled for %s: %d kernels, %.2f s", target.name, len(compiled.program.kernels), compiled.compile_seconds)

@@ -31,6 +31,11 @@ def choosers(target: Target) -> tuple[str, ...]:
     return _CHOOSERS[target.kind]
 
 
+def generators(kind: str) -> list[str]:
+    """The names of the generators for a kind of target."""
+    return [name.rpartition(".")[2] for name in _CHOOSERS[kind]]
+
+
 def kernels(module: ir.Module) -> list[func.FuncOp]:
     """The kernel functions: private and with a body."""
     return [

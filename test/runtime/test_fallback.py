@@ -6,6 +6,7 @@ from checks import assert_close_to_float64
 from torch import nn
 
 import inferno
+from inferno.runtime.region.dynamo import DynamoModule
 
 F = nn.functional
 
@@ -172,3 +173,21 @@ def test_nothing_is_compiled_twice(monkeypatch, breaks):
     compiled = inferno.compile(model, (x,))
     assert len(tried) == len(set(tried)) > 2 and compiled.fallbacks
     assert_close_to_float64(compiled(x), model, (x,))
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x):
+        y = torch.cond(x.sum() > 0, lambda v: self.linear(v) + 1, lambda v: v - 1, (x * 2,))
+        return torch.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v * 2), (torch.tensor(0), y))[1]
+
+
+def test_branches_on_data_stay_in_one_graph():
+    model, x = Branches().eval(), torch.ones(4, 6)
+    fast = inferno.compile(model, (x,))
+    for given in (x, -x):
+        assert torch.allclose(fast(given), model(given))
+    assert fast.fallbacks and not isinstance(fast, DynamoModule)

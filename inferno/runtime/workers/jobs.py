@@ -8,6 +8,7 @@ from typing import Any
 from inferno.dialect.random import RANDOM
 from inferno.errors import CompileError, InputError
 from inferno.mlir import func, ir, new_context, walk
+from inferno.passes import modules
 from inferno.passes.draw_numbers import draw_numbers
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
@@ -15,7 +16,7 @@ from inferno.runtime.check.calls import Calls, read_calls, without_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.plan.plan import Plan
 from inferno.runtime.plan.reader import read_module
-from inferno.schedule.assign import choosers, kernels
+from inferno.schedule.assign import choosers, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.target import Target, find_target
@@ -35,6 +36,12 @@ class Fused:
     kernels: dict[str, str]
     constants: list[tuple[str, tuple[int, ...], bytes]]
     passes: list[PassRecord]
+
+
+def needed(kind: str) -> list[str]:
+    """The modules that a job imports when it comes to them, for targets of this kind: 0.2 s together."""
+    made = generators(kind)
+    return [*modules(), f"inferno.targets.{kind}", *(f"inferno.{folder}.{name}" for folder in ("schedule", "codegen") for name in made)]
 
 
 def parse(text: str) -> ir.Module:
@@ -181,7 +188,7 @@ def stage_of(text: str, target: str) -> str:
         return "torch"
     for kernel in kernels(module):
         made = from_attribute(kernel.attributes[ATTRIBUTE]).generator if ATTRIBUTE in kernel.attributes else None
-        known = [name.rpartition(".")[2] for name in choosers(machine)]
+        known = generators(machine.kind)
         if made is not None and made not in known:
             raise InputError(f"kernel @{kernel.name.value} is scheduled for {made}, which is not among target {target}'s: {', '.join(known)}")
     if "inferno.results" in main.attributes:

@@ -31,15 +31,15 @@ _KILLED = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # by s
 class Worker:
     """One process.  Not thread-safe: the pool hands it to one job at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "") -> None:
         self.idle_since = 0.0
         self._log = tempfile.TemporaryFile()
         # The same sources as this process has: "-P", since a folder of that name where the process runs would come first otherwise.
         folders = dict.fromkeys([*(p or os.getcwd() for p in sys.path), str(Path(inferno.__file__).parents[1])])
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "inferno.runtime.workers.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self._log, env=environment,
+            [sys.executable, "-P", "-m", "inferno.runtime.workers.worker", *([kind] if kind else [])], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=self._log, env=environment,
         )
 
     def run(self, label: str, name: str, arguments: dict[str, Any]) -> Any:
@@ -112,13 +112,16 @@ class Pool:
         future.add_done_callback(lambda _: self._shared.pop(key, None))
         return future
 
-    def warm(self, count: int) -> None:
-        """Start workers until there are ``count``, so that they are ready when the first job comes; a start takes 0.3 s."""
+    def warm(self, count: int, kind: str = "") -> None:
+        """Start workers until there are ``count``, so that they are ready when the first job comes; a start takes 0.3 s.
+
+        ``kind``: that of the target which they will compile for.
+        """
         with self._lock:
             missing = min(count, self._size) - self._started
             self._started += max(0, missing)
-        for _ in range(missing):
-            self._put_back(Worker())
+        for worker in reversed([Worker(kind) for _ in range(missing)]):  # the first that was started gets the first job
+            self._put_back(worker)
 
     def run(self, label: str, name: str, **arguments: Any) -> Any:
         return self.submit(label, name, **arguments).result()

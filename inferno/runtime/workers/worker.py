@@ -4,8 +4,10 @@ A frame is eight bytes of length and a pickle; both ends are processes of one us
 protocol has a descriptor of its own, so that whatever MLIR prints to stdout or stderr cannot get into it.
 """
 
+import importlib
 import os
 import pickle
+import select
 import struct
 import sys
 from typing import Any, BinaryIO
@@ -31,13 +33,18 @@ def write_frame(stream: BinaryIO, value: Any) -> None:
     stream.flush()
 
 
-def main() -> None:
+def main(kind: str | None = None) -> None:
+    """``kind`` of target: while there is no request yet, load what compiling for it will need."""
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     from inferno.runtime.workers import jobs
 
+    for module in jobs.needed(kind) if kind else ():
+        if select.select([requests], [], [], 0)[0]:
+            break
+        importlib.import_module(module)
     while True:
         try:
             name, arguments = read_frame(requests)
@@ -55,4 +62,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

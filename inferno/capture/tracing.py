@@ -1,0 +1,55 @@
+"""A module as torch.export is to trace it, and the trace without what takes long and is not needed.
+
+torch.export notes for each operation the whole stack, a fifth of the time, where the innermost line of the user's is all that is
+looked at.  And it makes a graph of each part of the program between two switches of the gradients, which are off in any case;
+transformers' models switch them off once more.
+"""
+
+import contextlib
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import traceback
+from torch.overrides import TorchFunctionMode
+
+from inferno.capture.nodes import is_library
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called")
+
+
+@contextlib.contextmanager
+def to_trace(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """A module to export: it shares everything with ``module`` but the forward hooks that this has itself, which run at every call:
+    they are Python, not the model's."""
+    bare = object.__new__(type(module))
+    bare.__dict__.update(module.__dict__, **{name: OrderedDict() for name in _HOOKS})
+    mode = _Shortcuts()
+    bare.register_forward_pre_hook(lambda *_: mode.__enter__() and None)  # here, since the innermost mode is asked first
+    bare.register_forward_hook(lambda *_: mode.__exit__(None, None, None), always_call=True)
+    with traceback.preserve_node_meta():
+        yield bare
+
+
+class _Shortcuts(TorchFunctionMode):
+    """Sees each function of torch that the model calls before torch.export does."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if torch.compiler.is_dynamo_compiling():  # a branch of a torch.cond: Dynamo follows this function, and notes lines itself
+            return func(*args, **(kwargs or {}))
+        if func is torch._C._set_grad_enabled and args == (torch.is_grad_enabled(),):
+            return None
+        traceback.current_meta["stack_trace"] = _line(sys._getframe(1))
+        return func(*args, **(kwargs or {}))
+
+
+def _line(frame: Any) -> str:
+    """The innermost line of the user's in a ``forward``, as a stack trace has it."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "forward" and not is_library(code.co_filename):
+            return f'File "{code.co_filename}", line {frame.f_lineno}, in forward'
+        frame = frame.f_back
+    return ""
