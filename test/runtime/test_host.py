@@ -6,6 +6,7 @@ import pytest
 from fake_driver import FakeDriver
 
 from inferno.mlir import ExecutionEngine, ir, new_context
+from inferno.runtime.launch import host
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, STREAM, WORKSPACE, host_program
 from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan, TensorMap
 
@@ -35,6 +36,13 @@ def run(early: bool = True, fails_at: int = -1) -> tuple[FakeDriver, list[int]]:
     return driver, list(state)
 
 
+@pytest.fixture(params=["rows", "straight-line"], autouse=True)
+def form(request, monkeypatch):
+    """Both forms of the code; plans with sizes that vary are straight-line alone."""
+    if request.param == "straight-line":
+        monkeypatch.setattr(host, "rows_of", lambda *args: None)
+
+
 @pytest.mark.parametrize("early", [True, False])
 def test_every_kernel_is_launched(early):
     driver, state = run(early)
@@ -52,3 +60,14 @@ def test_every_kernel_is_launched(early):
 def test_nothing_is_launched_behind_a_failure(fails_at):
     driver, state = run(fails_at=fails_at)
     assert driver.calls == fails_at + 1 and (state[ERROR], state[STEP]) == (719, fails_at)
+
+
+def test_a_plan_of_nothing():
+    text = host_program(Plan((), (ARGUMENT,), (), 0), [], 1, 2, {}, True)
+    with new_context(), ir.Location.unknown():
+        engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
+    state = (ctypes.c_int64 * (ARGUMENTS + 1))()
+    base = ctypes.addressof(state)
+    state[0], state[1] = base + 8, base
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("run"))(base)
+    assert state[ERROR] == 0

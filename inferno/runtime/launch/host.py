@@ -1,13 +1,14 @@
 """A launch plan as native code: one function that launches every kernel of the plan.
 
-The function's text is the LLVM dialect, straight-line, compiled by MLIR's execution engine in 1 ms a launch.  Its one
-argument points to 64-bit words: [unused, own address, error, step, stream, workspace, arguments..., results..., symbols...].  The
+The function's text is the LLVM dialect, compiled by MLIR's execution engine: a loop over a table (``rows.py``), or straight-line
+where sizes vary, in 0.5 ms a launch.  Its one argument points to 64-bit words: [unused, own address, error, step, stream, workspace, arguments..., results..., symbols...].  The
 first call of the driver that fails leaves its code and the step's number there, and nothing after it is launched.
 The parameters of kernels, tensor maps too, are on the caller's stack, so that any number of threads can be in it.
 """
 
 from collections.abc import Sequence
 
+from inferno.runtime.launch.rows import rows_of, run_from_rows
 from inferno.runtime.plan.plan import Buffer, Launch, Plan, Scalar, TensorMap
 from inferno.symbolic import Int, build
 
@@ -102,10 +103,15 @@ def host_program(
     cuTensorMapEncodeTiled; ``result_words`` gives the word of each fresh result's address.  ``early``: kernels wait for those
     before them themselves (``await-kernels``).  The values of the plan's symbols are behind the last result.
     """
-    first = 1 + max([ARGUMENTS + len(plan.arguments) - 1, *result_words.values()])
-    writer = _Writer(result_words, {s.name: first + i for i, s in enumerate(plan.symbols)})
-    for number, (step, function) in enumerate(zip(plan.steps, functions)):
-        writer.launch(number, step, function)
+    rows = rows_of(plan.steps, functions, lambda b: _place(b, result_words), lambda m: (_head(m), _table_words(m)))
+    if rows is not None:
+        run = run_from_rows(rows, plan.steps)
+    else:
+        first = 1 + max([ARGUMENTS + len(plan.arguments) - 1, *result_words.values()])
+        writer = _Writer(result_words, {s.name: first + i for i, s in enumerate(plan.symbols)})
+        for number, (step, function) in enumerate(zip(plan.steps, functions)):
+            writer.launch(number, step, function)
+        run = writer.module()
     config = f"!llvm.struct<({', '.join(_CONFIG_TYPES)})>"
     fields = "\n".join(
         f"    %at_{name} = llvm.getelementptr %config[0, {i}] : (!llvm.ptr) -> !llvm.ptr, {config}\n"
@@ -116,7 +122,24 @@ def host_program(
         error=ERROR, step=STEP, stream=STREAM, launch=launch, encode=encode, config=config, fields=fields, early=EARLY,
         attributes=int(early),
     )
-    return f"module {{\n{declarations}{writer.module()}}}\n"
+    return f"module {{\n{declarations}{run}}}\n"
+
+
+def _place(buffer: Buffer, result_words: dict[int, int]) -> tuple[int, Int]:
+    """The word of the state that holds a buffer's base, and the offset from there."""
+    if buffer.place == "workspace":
+        return WORKSPACE, buffer.index
+    return ARGUMENTS + buffer.index if buffer.place == "argument" else result_words[buffer.index], 0
+
+
+def _head(map_: TensorMap) -> list[int]:
+    """What ``@encode`` takes of a tensor map by value: its element type, rank, swizzle and promotion."""
+    return [ELEMENTS[map_.element], len(map_.sizes), SWIZZLES[map_.swizzle], PROMOTIONS[map_.l2]]
+
+
+def _table_words(map_: TensorMap) -> list[Int]:
+    """A tensor map's sizes, strides, box sizes and element strides (all one)."""
+    return [*_padded(map_.sizes, 5), *_padded(map_.strides[1:], 5), *_pairs(map_.box, 3), *_pairs([1] * len(map_.sizes), 3)]
 
 
 class _Writer:
@@ -170,13 +193,11 @@ class _Writer:
         )
 
     def _encode(self, number: int, slot: str, map_: TensorMap) -> None:
-        """Call the driver to make a tensor map; its table holds sizes, strides, box sizes and element strides (all one)."""
-        rank = len(map_.sizes)
-        words = [*_padded(map_.sizes, 5), *_padded(map_.strides[1:], 5), *_pairs(map_.box, 3), *_pairs([1] * rank, 3)]
-        table = self._table(words)
+        """Call the driver to make a tensor map."""
+        table = self._table(_table_words(map_))
         where = self._new(f"llvm.inttoptr {self._address(map_.buffer)} : i64 to !llvm.ptr")
-        values = [self._constant(v, "i32") for v in (ELEMENTS[map_.element], rank)]
-        tail = [self._constant(v, "i32") for v in (SWIZZLES[map_.swizzle], PROMOTIONS[map_.l2])]
+        head = [self._constant(v, "i32") for v in _head(map_)]
+        values, tail = head[:2], head[2:]
         position = self._constant(number, "i64")
         self._lines.append(
             f"llvm.call @encode({slot}, {', '.join(values)}, {where}, {table}, {', '.join(tail)}, %state, {position}) : "
@@ -220,10 +241,9 @@ class _Writer:
 
     def _address(self, buffer: Buffer) -> str:
         """The address of a buffer, as an i64."""
-        if buffer.place == "workspace":
-            base = self._word(WORKSPACE)
-            return base if buffer.index == 0 else self._new(f"llvm.add {base}, {self._number(buffer.index)} : i64")
-        return self._word(ARGUMENTS + buffer.index if buffer.place == "argument" else self._result_words[buffer.index])
+        word, offset = _place(buffer, self._result_words)
+        base = self._word(word)
+        return base if offset == 0 else self._new(f"llvm.add {base}, {self._number(offset)} : i64")
 
     def _word(self, index: int) -> str:
         place = self._once(f"llvm.getelementptr %state[{index}] : (!llvm.ptr) -> !llvm.ptr, i64")
