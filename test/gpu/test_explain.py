@@ -59,7 +59,6 @@ def test_shares(way, own_stream):
     pieces = {p.name: p for p in report.pieces}
     slow = pieces["inferno_test.waits.default"]
     assert 0.5 * waited < slow.seconds < 2 * waited + 0.01 and slow.seconds > 0.5 * report.call
-    assert "aten.rand_like.default" in pieces or "aten.rand.default" in pieces
     assert all(p.seconds >= 0 for p in report.pieces) and sum(p.seconds for p in report.pieces) == pytest.approx(report.call, rel=1e-3)
     assert sum(p.seconds for n, p in pieces.items() if n.startswith("segment")) < 0.4 * report.call
 

@@ -41,16 +41,16 @@ def measure(prepare: Callable[[], Callable[[], Any]], regions: "Sequence[Region]
     clock = _GpuClock(device) if device.type == "cuda" else _Clock()
     done: list[tuple[Any, list[tuple[int, Any]], Any]] = []
     together = torch.distributed.is_available() and torch.distributed.is_initialized()
-    with _measuring:
+    marks: list[tuple[int, Any]] = []
+    with _measuring, _marked(regions, _marker(marks, clock)):
         begin = time.perf_counter()
-        while len(done) < _CALLS_TOGETHER if together else _goes_on(len(done), time.perf_counter() - begin):
-            marks: list[tuple[int, Any]] = []
+        while (len(done) < _CALLS_TOGETHER) if together else _goes_on(len(done), time.perf_counter() - begin):
             call = prepare()
-            with _marked(regions, _marker(marks, clock)):
-                first = clock.now()
-                call()
-                done.append((first, marks, clock.now()))
-        clock.wait()
+            marks.clear()
+            first = clock.now()
+            call()
+            done.append((first, list(marks), clock.now()))
+    clock.wait()
     found = [(clock.between(first, last), _steps(marks, regions, clock)) for first, marks, last in done]
     fast = sorted(found, key=lambda run: run[0])[: (len(found) + 1) // 2]
     ran = dict.fromkeys(i for _, steps in fast for i in steps)
