@@ -11,7 +11,7 @@ from inferno.dialect import AT_CALL
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.by_size import BySize
+from inferno.schedule.by_size import BySize, without_bounds
 from inferno.symbolic import Int, Symbol, from_python, maximum, minimum
 from inferno.target import Target
 
@@ -19,28 +19,31 @@ from inferno.target import Target
 def generate(kernel: func.FuncOp, schedule: BySize, target: Target) -> None:
     """Add the ``gpu.module`` with the kernels of all schedules, ``@<name>_size0``, ..., and make ``kernel`` the launcher of one."""
     name, symbols = kernel.name.value, {s.name: s for s in symbol_arguments(kernel.operation)}
-    chosen = _ranges(schedule, symbols, 1)
-    parts = [_part(kernel, f"{name}_size{i}", each, target) for i, (each, _) in enumerate(chosen)]
+    chosen = _ranges(schedule, symbols, 1, False)
+    parts = [_part(kernel, f"{name}_size{i}", each, target, narrow) for i, (each, _, narrow) in enumerate(chosen)]
     _merge(name, parts)
     with launcher(kernel) as arguments:
-        for part, (_, times) in zip(parts, chosen):
+        for part, (_, times, _) in zip(parts, chosen):
             _inline(part, arguments, times, name)
     for part in parts:
         part.operation.erase()
 
 
-def _ranges(schedule: Any, symbols: dict[str, Symbol], times: Int) -> list[tuple[Any, Int]]:
-    """Each generator's schedule, and a size that is 1 where it is to be launched, else 0."""
+def _ranges(schedule: Any, symbols: dict[str, Symbol], times: Int, narrow: bool) -> list[tuple[Any, Int, bool]]:
+    """Each generator's schedule, a size that is 1 where it is to be launched, else 0, and whether that is where offsets are narrow."""
     if not isinstance(schedule, BySize):
-        return [(schedule, times)]
+        return [(schedule, times, narrow)]
     above = minimum(maximum(from_python(schedule.size, symbols) - schedule.limit, 0), 1)
-    return [*_ranges(schedule.small, symbols, times * (1 - above)), *_ranges(schedule.large, symbols, times * above)]
+    small = _ranges(schedule.small, symbols, times * (1 - above), narrow or schedule.narrow)
+    return [*small, *_ranges(schedule.large, symbols, times * above, narrow)]
 
 
-def _part(kernel: func.FuncOp, name: str, schedule: Any, target: Target) -> func.FuncOp:
+def _part(kernel: func.FuncOp, name: str, schedule: Any, target: Target, narrow: bool) -> func.FuncOp:
     """The launcher of a copy of the kernel by one schedule."""
     copy = kernel.operation.clone(ip=ir.InsertionPoint(kernel.operation))
     copy.attributes["sym_name"] = ir.StringAttr.get(name)
+    if narrow:
+        without_bounds(copy.operation)
     import_module(f"inferno.codegen.{schedule.generator}").generate(copy, schedule, target)
     return _find(kernel, name)
 
@@ -71,7 +74,7 @@ def _merge(name: str, parts: list[func.FuncOp]) -> None:
 
 
 def _inline(part: func.FuncOp, arguments: list[ir.Value], times: Int, name: str) -> None:
-    """The body of a launcher with every grid ``times`` as large, at the insertion point."""
+    """The body of a launcher with every grid, and every temporary, ``times`` as large, at the insertion point."""
     block = part.entry_block
     known = dict(zip(block.arguments, arguments))
     factor = size(times)
@@ -84,6 +87,9 @@ def _inline(part: func.FuncOp, arguments: list[ir.Value], times: Int, name: str)
         known.update(zip(op.operation.results, clone.results))
         if clone.name == "inferno.launch":
             _launch_some(clone, factor, name)
+        elif clone.name == "memref.alloc" and len(clone.operands):  # a temporary of no size where it is not needed
+            with ir.InsertionPoint(clone), clone.location:
+                clone.operands[0] = arith.muli(clone.operands[0], factor)
 
 
 def _launch_some(launch: ir.Operation, factor: ir.Value, name: str) -> None:

@@ -5,22 +5,28 @@ eager adds them, which CUDA cores do.  Every kernel here is right for every size
 for the products with vectors.
 """
 
+import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isqrt
 from typing import Any, ClassVar
 
-from inferno.mlir import func
+from inferno.dialect.sizes import SYMBOL, read_symbol, symbol_attributes
+from inferno.mlir import func, ir
 from inferno.schedule import bf16x6, simt, wgmma
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.symbolic import LARGEST, Int, Symbol, as_python, bounds, evaluate, minimum, product, size_of, symbols_of
+from inferno.schedule.cost import bit_width
+from inferno.schedule.tiling import tile_contraction
+from inferno.symbolic import (
+    LARGEST, UNBOUNDED, Int, Symbol, as_python, bounds, evaluate, hint, is_unbounded, maximum, minimum, product, size_of, symbols_of,
+)
 from inferno.target import Target
 
 
 @dataclass(frozen=True)
 class BySize:
     """``small`` where ``size``, a Python expression of the kernel's symbols, is at most ``limit``, else ``large``; both are schedules
-    of other generators, or of this one."""
+    of other generators, or of this one.  ``narrow``: where it is, offsets of 32 bits reach everything, whatever the symbols' ranges."""
 
     generator: ClassVar[str] = "by_size"
 
@@ -28,6 +34,7 @@ class BySize:
     limit: int
     small: Any
     large: Any
+    narrow: bool = False
 
 
 _SCALES = tuple(4.0**i for i in range(-4, 6))
@@ -44,6 +51,49 @@ def choose(kernel: func.FuncOp, target: Target) -> Any | None:
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
     if c is None or not c.varies:
         return None
+    counts = _counts(c)
+    if all(bounds(count)[1] < 2**31 or is_unbounded(count) for count in counts) or any(hint(count) > LARGEST for count in counts):
+        return _choose(kernel, c, target)
+    # Tensor cores take offsets of 32 bits only; sizes that these do not reach are rare, and left to CUDA cores.
+    with kernel.context, ir.Location.unknown():
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        narrow = module.body.operations[0]
+        without_bounds(narrow.operation)
+    few = parse_contraction(narrow)
+    small, large = _choose(narrow, few, target), _choose(kernel, c, target)
+    if small is None or not (_uses(small, wgmma.Wgmma) or _uses(small, bf16x6.Bf16x6)):
+        return large
+    while isinstance(large, BySize):
+        large = large.large
+    counts = list(dict.fromkeys(count for count in (*_counts(few), *_copied(few)) if not isinstance(count, int)))
+    counts = [a for a in counts if not any(a != b and bounds(b - a)[0] >= 0 for b in counts)]
+    return BySize(as_python(functools.reduce(maximum, counts)), LARGEST, small, large, narrow=True)
+
+
+def without_bounds(function: ir.Operation) -> None:
+    """Let a kernel function's sizes have no upper bound: whoever launches it sees to it that they are not too large."""
+    entries = [{e.name: e.attr for e in ir.DictAttr(a)} for a in function.attributes["arg_attrs"]]
+    for entry in entries:
+        if SYMBOL in entry:
+            entry.update(symbol_attributes(replace(read_symbol(entry), high=UNBOUNDED)))
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
+
+
+def _counts(c: Contraction) -> list[Int]:
+    """The elements of each tensor."""
+    return [product(a.shape) for a in (*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations))]
+
+
+def _copied(c: Contraction) -> list[Int]:
+    """The elements of each temporary that a schedule may have."""
+    width, either = bit_width(c.lhs.element) // 8, (True, False)
+    tilings = [tile_contraction(c, width, only_along_k, rewrite) for only_along_k in either for rewrite in either]
+    return [product(s.shape) for t in tilings if t is not None for s in (t.lhs, t.rhs) if s.copied]
+
+
+def _choose(kernel: func.FuncOp, c: Contraction, target: Target) -> Any | None:
+    """The same, where offsets are as wide as the symbols' ranges ask."""
     symbols = list(dict.fromkeys(s for size in c.sizes for s in symbols_of(size)))
     points = _points(c, symbols)
     tables = [_table(kernel, c, target, p) for p in points]

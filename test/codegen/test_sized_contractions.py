@@ -14,6 +14,7 @@ from inferno.schedule.bf16x6 import Bf16x6
 from inferno.schedule.by_size import BySize
 from inferno.schedule.simt import Simt
 from inferno.schedule.wgmma import Wgmma
+from inferno.symbolic import LARGEST
 
 M, N, K = 1031, 2053, 517  # sizes that vary are these in the example
 RANGE = (1, 8192)
@@ -103,10 +104,23 @@ def test_sums_of_any_length_are_not_split():
 
 
 def test_offsets_that_need_more_than_32_bits():
-    """2^15 * 2^17 elements are too many for offsets of 32 bits: CUDA cores have wider ones."""
+    """2^15 * 2^17 elements are too many for offsets of 32 bits: CUDA cores have wider ones, for such sizes only."""
     chosen = choose(sized(M, 32768, 768, ranges=(1, 2**17)), "by_size")
-    assert all(isinstance(s, Simt) for s in schedules(chosen))
-    assert any(isinstance(s, Bf16x6) for s in schedules(choose(sized(M, 16384, 768, ranges=(1, 2**16)), "by_size")))
+    assert chosen.narrow and (chosen.size, chosen.limit) == ("n0 * 32768", LARGEST)
+    assert isinstance(chosen.large, Simt) and any(isinstance(s, Bf16x6) for s in schedules(chosen.small))
+    assert not choose(sized(M, 16384, 768, ranges=(1, 2**16)), "by_size").narrow
+
+
+def test_wide_offsets_are_where_they_are_needed():
+    text = sized(M, 32768, 768, "bf16", ranges=(1, 2**17))
+    chosen = choose(text, "by_size")
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        by_size.generate(kernels(module)[0], chosen, TARGET)
+        made = {ir.StringAttr(f.attributes["sym_name"]).value: str(f) for f in walk(module, "gpu.func", "llvm.func")}
+    count = len(schedules(chosen))
+    assert "i64" in made[f"mm_size{count - 1}"] and made[f"mm_size{count - 1}"].startswith("gpu.func")
+    assert all("wgmma" in made[f"mm_size{i}"] for i in range(count - 1))
 
 
 @pytest.mark.parametrize("schedule", [
