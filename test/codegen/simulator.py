@@ -352,6 +352,7 @@ def _compute(op: ir.Operation, x: list) -> np.ndarray:
 
 
 def _round(value: np.ndarray, type_: ir.Type) -> np.ndarray:
+    type_ = type_.element_type if isinstance(type_, ir.VectorType) else type_
     if isinstance(type_, ir.BF16Type):
         return _from_bf16(_to_bf16(np.asarray(value)))
     return np.asarray(value).astype(_register_dtype(type_))
