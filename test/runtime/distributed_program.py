@@ -71,6 +71,9 @@ def work(rank: int, world: int, port: int, kind: str) -> None:
             torch.testing.assert_close(ours.weight.grad.full_tensor(), eagers.weight.grad, rtol=1e-4, atol=1e-4)
         text = "".join(region.text for _, region in _regions(fast))
         assert "all_reduce(" in text and inferno.stats().fallbacks == 0
+        report = inferno.explain(fast, x)
+        exchanges = [p for p in report.pieces if p.reason == "it exchanges data with other processes"]
+        assert exchanges and all(0 < p.seconds < report.call for p in exchanges)
         if kind == "cuda":
             _check_streams(fast, x, rank)
 
