@@ -356,6 +356,21 @@ def test_powers_of_booleans():
         same(aten.pow.Tensor_Scalar, whole(5, high=2).bool(), exponent)
 
 
+@pytest.mark.parametrize("name,dims", [("upsample_linear1d", 1), ("upsample_bilinear2d", 2), ("upsample_trilinear3d", 3), ("upsample_bicubic2d", 2)])
+@pytest.mark.parametrize("align_corners", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_interpolation(name, dims, align_corners, dtype):
+    packet = getattr(aten, name)
+    for size in (4, 1, 7):
+        x = normal(2, 3, *[size] * dims).to(dtype)
+        for count in (6, 3, 1, 13):
+            check(packet.default, x, [count] * dims, align_corners)
+        check(packet.vec, x, None, align_corners, [1.7] * dims)
+        check(packet.vec, x, [5] * dims, align_corners, None)
+    x = normal(2, 3, *[4] * dims).to(memory_format={2: torch.channels_last, 3: torch.channels_last_3d}.get(dims, torch.contiguous_format))
+    assert own()[packet.default](x, [5] * dims, align_corners).stride() == packet.default(x, [5] * dims, align_corners).stride()
+
+
 @pytest.mark.parametrize("name", ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"])
 @pytest.mark.parametrize("align", [True, False])
 def test_antialiased_resizing(name, align):

@@ -1,9 +1,17 @@
-"""Resizing with antialiasing: each direction is a product with a matrix of the filter's weights."""
+"""Resizing: with antialiasing each direction is a product with a matrix of the filter's weights; without, a sum of 2 or 4 elements.
 
-from collections.abc import Callable
+Places are computed in float64: torch's decomposition has them in float32, and is off by a few units where eager is by one.
+"""
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import suggest_memory_format
 
 aten = torch.ops.aten
 
@@ -26,10 +34,7 @@ def _weights(
     size: int, count: int, align_corners: bool, scale: float | None, kernel: Callable[[Tensor], Tensor], reach: float, like: Tensor,
 ) -> Tensor:
     """[count, size]: how much of each input is in each output.  Rows add up to 1; the filter is widened where it shrinks."""
-    if align_corners:
-        step = (size - 1) / (count - 1) if count > 1 else 0.0
-    else:
-        step = 1 / scale if scale else size / count
+    step = _step(size, count, align_corners, scale)
     widening = max(step, 1.0)
     number = torch.arange(count, device=like.device).to(torch.float64)
     centre = (step * (number + 0.5)).unsqueeze(-1)
@@ -40,6 +45,80 @@ def _weights(
     weight = kernel(((place + 0.5 - centre) / widening).abs())
     weight = torch.where((place >= begin) & (place < end), weight, 0.0)
     return (weight / weight.sum(-1, keepdim=True)).to(like.dtype)
+
+
+def _step(size: int, count: int, align_corners: bool, scale: float | None) -> float:
+    """Elements of the input between two of the result."""
+    if align_corners:
+        return (size - 1) / (count - 1) if count > 1 else 0.0
+    return 1 / scale if scale else size / count
+
+
+def _interpolate(taps: Callable[[Tensor], tuple[range, list[Tensor]]], clamped: bool) -> Callable:
+    """The operator that takes, along each dimension, the elements at ``taps`` around a place, each with its weight.  ``clamped``: places
+    are not below 0."""
+
+    def decomposition(x: Tensor, output_size: list[int] | None, align_corners: bool, *scales: Any, scale_factors: Any = None) -> Tensor:
+        dims, scales = x.dim() - 2, scales if scale_factors is None else (scale_factors,)
+        if output_size is None:
+            scales = tuple(scales[0])
+            output_size = [math.floor(n * s) for n, s in zip(x.shape[2:], scales)]
+        elif not scales or scales[0] is None or isinstance(scales[0], (list, tuple)):
+            scales = (None,) * dims
+        if not x.is_floating_point() or any(not isinstance(n, int) for n in (*x.shape, *output_size)) or not x.numel():
+            return NotImplemented
+        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        along = []
+        for d, (size, count, scale) in enumerate(zip(x.shape[2:], output_size, scales)):
+            number = torch.arange(count, device=x.device).to(torch.float64)
+            step = _step(size, count, align_corners, scale)
+            place = number * step if align_corners else (number + 0.5) * step - 0.5
+            place = place.clamp(min=0) if clamped and not align_corners else place
+            first = torch.floor(place)
+            reach, weights = taps(place - first)
+            shape = [count if i == d else 1 for i in range(dims)]
+            along.append([((first.to(torch.int64) + o).clamp(0, size - 1).reshape(shape), w.to(wide).reshape(shape)) for o, w in zip(reach, weights)])
+        return _weighted(x, along, (), wide).to(x.dtype).contiguous(memory_format=suggest_memory_format(x))
+
+    return decomposition
+
+
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Tensor:
+    """torch.nn.functional.interpolate, in its bicubic mode alone."""
+    if mode != "bicubic" or antialias or input.dim() != 4 or (size is None) == (scale_factor is None):
+        return NotImplemented
+    given = size if size is not None else scale_factor
+    given = list(given) if isinstance(given, (list, tuple)) else [given] * 2
+    if size is None and recompute_scale_factor:
+        size, given = given, [math.floor(n * s) for n, s in zip(input.shape[2:], given)]
+    return bicubic(input, given, bool(align_corners)) if size is not None else bicubic(input, None, bool(align_corners), given)
+
+
+def _weighted(x: Tensor, along: Sequence, chosen: tuple, wide: torch.dtype) -> Tensor:
+    """The sum over the taps of the dimensions that are left."""
+    if len(chosen) == len(along):
+        return aten.index.Tensor(x, [None, None, *chosen]).to(wide)
+    terms = (_weighted(x, along, (*chosen, place), wide) * weight for place, weight in along[len(chosen)])
+    return functools.reduce(operator.add, terms)
+
+
+def _two(rest: Tensor) -> tuple[range, list[Tensor]]:
+    return range(2), [1 - rest, rest]
+
+
+def _four(rest: Tensor) -> tuple[range, list[Tensor]]:
+    """Keys' cubic convolution with a = -0.75."""
+
+    def near(x: Tensor) -> Tensor:
+        return (1.25 * x - 2.25) * x * x + 1
+
+    def far(x: Tensor) -> Tensor:
+        return ((-0.75 * x + 3.75) * x - 6) * x + 3
+
+    return range(-1, 3), [far(rest + 1), near(rest), near(1 - rest), far(2 - rest)]
 
 
 def _linear(x: Tensor) -> Tensor:
@@ -53,4 +132,9 @@ def _cubic(x: Tensor) -> Tensor:
     return torch.where(x < 1, near, torch.where(x < 2, far, 0.0))
 
 
+_linearly, bicubic = _interpolate(_two, True), _interpolate(_four, False)
 TABLE = {aten._upsample_bilinear2d_aa.default: _resize(_linear, 1.0), aten._upsample_bicubic2d_aa.default: _resize(_cubic, 2.0)}
+for _packet, _function in (
+    (aten.upsample_linear1d, _linearly), (aten.upsample_bilinear2d, _linearly), (aten.upsample_trilinear3d, _linearly), (aten.upsample_bicubic2d, bicubic),
+):
+    TABLE.update({_packet.default: _function, _packet.vec: _function})

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
+from inferno.capture.decompositions.resampling import bicubic, interpolate
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.specialise import specialise, varies
 from inferno.errors import InfernoError, OptionError
@@ -52,7 +53,7 @@ def inferno(graph: GraphModule, inputs: Sequence[Any], *, mode: str | None = Non
 def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Options, regions: list[tuple[str, Region]]) -> Callable:
     """A graph that Dynamo captured, compiled; its regions are added to ``regions``, the backward's when it is first needed."""
     held = [n.meta["grapharg"].example for n in graph.graph.nodes if n.op == "placeholder" and n.meta.get("grapharg") is not None]
-    _replace_attention(graph)
+    _replace_functions(graph)
     compiled = aot_autograd(
         fw_compiler=functools.partial(_compile, options, regions, "forward"),
         bw_compiler=functools.partial(_compile, options, regions, "backward"),
@@ -136,21 +137,37 @@ class _Sizes:
         return list(self._graph(*given))
 
 
-def _replace_attention(graph: GraphModule) -> None:
-    """Attention as contractions around a softmax, before autograd takes it: the backward of torch's fused kernels is theirs."""
+def _replace_functions(graph: GraphModule) -> None:
+    """Functions that autograd, which comes before any decomposition, takes in a form of its own.
+
+    Attention becomes contractions around a softmax: the backward of torch's fused kernels is theirs.  Of bicubic interpolation autograd's
+    form has places in float32."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
         for node in module.graph.nodes:
-            if node.op == "call_function" and node.target is torch._C._nn.scaled_dot_product_attention:
-                node.target = _attention
+            if node.op == "call_function":
+                node.target = _REPLACED.get(node.target, node.target)
         module.recompile()
 
 
-@functools.wraps(attention)
-def _attention(*args: Any, **kwargs: Any) -> torch.Tensor:
-    found = attention(*args, **kwargs)
-    return torch._C._nn.scaled_dot_product_attention(*args, **kwargs) if found is NotImplemented else found
+def _instead(original: Callable, function: Callable) -> Callable:
+    """``function``, or ``original`` for arguments that it leaves alone."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> torch.Tensor:
+        found = function(*args, **kwargs)
+        return original(*args, **kwargs) if found is NotImplemented else found
+
+    return call
+
+
+_REPLACED = {
+    original: _instead(original, function) for original, function in (
+        (torch._C._nn.scaled_dot_product_attention, attention), (torch._C._nn.upsample_bicubic2d, bicubic),
+        (torch.nn.functional.interpolate, interpolate),
+    )
+}
 
 
 def _device(graph: GraphModule) -> torch.device:
