@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._dynamo.exc import UserError
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
@@ -173,7 +175,7 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
             args, kwargs = distinct_examples(module, args, kwargs)
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)
             with to_trace(module) as traced:
-                program = torch.export.export(traced, args, kwargs, dynamic_shapes=varying, strict=False)
+                program = _trace(traced, args, kwargs, varying)
             remove_idle_dropout(program)
             unite_state(program)
             name_outputs(program)
@@ -189,6 +191,18 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
             f"{type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(model, '__name__', 'the model')} could not be captured "
             f"as one graph{f' (at {line})' if line else ''}: {_first_line(error)}. {hint}"
         ) from error
+
+
+def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:
+    """torch.export; where sizes do not vary as asked, once more with attention as plain operations: a fused kernel's questions to its
+    inputs (on a GPU, whether a mask padded to eights has a row of one) become conditions that torch cannot prove."""
+    try:
+        return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    except UserError:
+        if not dynamic_shapes:
+            raise
+        with sdpa_kernel(SDPBackend.MATH):
+            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
 
 
 def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decomposed:
