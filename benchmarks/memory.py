@@ -10,7 +10,7 @@ allocator, without its rounding and without what torch's libraries take for them
 import argparse
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,9 +55,9 @@ class Meter(TorchDispatchMode):
 class PlannedExecutable:
     """Stands for the executable of a program for a GPU: makes what it makes, when it does, and launches nothing."""
 
-    def __init__(self, program: Program, dtypes: Sequence[torch.dtype]) -> None:
+    def __init__(self, program: Program, dtypes: Sequence[torch.dtype], given: Collection[int]) -> None:
         self._plan, self._dtypes = program.launch_plan(), dtypes
-        self._chunks = cut(self._plan)
+        self._chunks = cut(self._plan, given)
         self.takes = len(self._chunks) > 1
         self._fresh = [i for i, o in enumerate(self._plan.outputs) if o.result == i]
 
@@ -100,7 +100,7 @@ def planned(meter: Meter) -> Iterator[None]:
 
         return replace(region, run=run)
 
-    segment.make_executable = lambda program, device, dtypes, **_: PlannedExecutable(program, dtypes)
+    segment.make_executable = lambda program, device, dtypes, given, **_: PlannedExecutable(program, dtypes, given)
     backend.compile_graph = metered
     try:
         yield

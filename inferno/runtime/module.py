@@ -1,6 +1,6 @@
 """The compiled module: what a user calls, prints and asks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -165,10 +165,11 @@ def constants_of(program: Program, device: torch.device) -> list[torch.Tensor]:
 
 
 def make_executable(
-    program: Program, device: torch.device, dtypes: list[torch.dtype], interpret: bool = False, cuda_graphs: bool = False, takes: bool = False,
+    program: Program, device: torch.device, dtypes: list[torch.dtype], interpret: bool = False, cuda_graphs: bool = False,
+    given: Collection[int] = (),
 ) -> Any:
-    """What runs the program on ``device``; None where the program is for another machine.  ``dtypes`` are the results'; ``takes``:
-    whoever calls it may give its arguments away."""
+    """What runs the program on ``device``; None where the program is for another machine.  ``dtypes`` are the results'; ``given``:
+    the numbers of the arguments that are given away to it."""
     if program.target.kind == "cpu":
         if device.type != "cpu":
             return None
@@ -188,7 +189,7 @@ def make_executable(
     early = program.target.early_launch
     if plan.symbols:
         return SizedGpuExecutable(plan, binaries, device, dtypes, early, interpret, cuda_graphs)
-    return GpuExecutable(plan, binaries, device, dtypes, early, interpret, cuda_graphs, takes)
+    return GpuExecutable(plan, binaries, device, dtypes, early, interpret, cuda_graphs, given)
 
 
 def _fast_call(compiled: CompiledModule) -> Any:

@@ -35,9 +35,10 @@ def used(plan: Plan, place: str, index: int) -> list[int]:
 @pytest.mark.parametrize("size", [1, 4 * MB, 20 * MB, 1 << 40])
 def test_chunks_are_all_there_is_in_order(monkeypatch, seed, size):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
+    monkeypatch.setattr(chunks, "_LEAST_SAVED", 0)
     plan = make_plan(random.Random(seed))
-    found = cut(plan)
-    assert [c.begin for c in found] == [0, *(c.end for c in found[:-1])] and found[-1].end == len(plan.steps) and len(found) <= 16
+    found = cut(plan, range(len(plan.arguments)))
+    assert [c.begin for c in found] == [0, *(c.end for c in found[:-1])] and found[-1].end == len(plan.steps) and len(found) <= 32
     assert all(c.begin < c.end for c in found)
     assert len(found) == 1 if size == 1 << 40 else len(found) > 1 or size > MB
     assert sorted(i for c in found for i in c.results) == list(range(5)) and sorted(i for c in found for i in c.arguments) == list(range(1, 8))
@@ -48,18 +49,31 @@ def test_chunks_are_all_there_is_in_order(monkeypatch, seed, size):
             assert not any(n >= c.end for n in used(plan, "argument", i))
 
 
-def test_each_chunk_has_its_share():
+def test_chunks_are_cut_where_they_save():
+    """Steps that turn one argument into one result each: half of the bytes are enough."""
+    inputs = [Buffer("argument", i, (16 * MB,), "f32") for i in range(8)]
+    outputs = [Output((16 * MB,), "f32", result=i) for i in range(8)]
+    steps = [Launch(f"k{i}::k", (1, 1, 1), (32, 1, 1), (1, 1, 1), 0, (inputs[i], Buffer("result", i, (16 * MB,), "f32"))) for i in range(8)]
+    plan = Plan(tuple(steps), tuple(inputs), tuple(outputs), 0)
+    assert len(cut(plan, range(8))) > 4
+    assert len(cut(plan, ())) == 1 and len(cut(plan, (7,))) == 1
+    all_at_once = Launch("k::k", (1, 1, 1), (32, 1, 1), (1, 1, 1), 0, tuple(inputs))
+    assert len(cut(Plan((*steps, all_at_once), tuple(inputs), tuple(outputs), 0), range(8))) == 1
+
+
+def test_each_chunk_has_its_share(monkeypatch):
+    monkeypatch.setattr(chunks, "_LEAST_SAVED", 0)
     plan = make_plan(random.Random(0), steps=200, arguments=60, results=60)
     big = [Buffer("argument", a.index, (a.shape[0] * 16,), "f32") for a in plan.arguments]
     sizes = []
-    for c in cut(Plan(plan.steps, tuple(big), plan.outputs, 256)):
+    for c in cut(Plan(plan.steps, tuple(big), plan.outputs, 256), range(60)):
         sizes.append(sum(4 * big[i].shape[0] for i in c.arguments) + sum(4 * plan.outputs[i].shape[0] for i in c.results))
     assert len(sizes) > 8 and max(sizes) < 3 * sum(sizes) / len(sizes)
 
 
 @pytest.mark.parametrize("plan", [Plan((), (), (), 0), Plan((), (Buffer("argument", 0, (4,), "f32"),), (Output((4,), "f32", argument=0),), 0)])
 def test_plans_of_nothing(plan):
-    (chunk,) = cut(plan)
+    (chunk,) = cut(plan, range(len(plan.arguments)))
     assert (chunk.begin, chunk.results, chunk.arguments) == (0, (), ())
 
 
@@ -67,7 +81,7 @@ class Runs:
     """A plan run in chunks by the interpreter, with a driver of ours."""
 
     def __init__(self, plan: Plan, fails_at: int = -1) -> None:
-        self.plan, self.chunks = plan, cut(plan)
+        self.plan, self.chunks = plan, cut(plan, range(len(plan.arguments)))
         self.driver = FakeDriver({100 + i: 3 for i in range(len(plan.steps))}, launch_fails_at=fails_at)
         self.words = {i: ARGUMENTS + len(plan.arguments) + i for i, o in enumerate(plan.outputs) if o.result == i}
         functions = [100 + i for i in range(len(plan.steps))]

@@ -120,7 +120,7 @@ def test_a_plan_is_run(cuda, interpret):
 @pytest.mark.parametrize("size", [64, 300, 1 << 30])
 def test_chunks_give_the_same_and_let_go(cuda, interpret, monkeypatch, size):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", size)
-    run = make(interpret=interpret, takes=True)
+    run = make(interpret=interpret, given=(0, 1))
     assert run.takes == (size < 1 << 30)
     for _ in range(2):
         given = inputs()
@@ -134,7 +134,7 @@ def test_chunks_give_the_same_and_let_go(cuda, interpret, monkeypatch, size):
 def test_outputs_that_are_arguments_or_other_results(cuda, interpret, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 64)
     outputs = (*OUTPUTS, Output((8, 8), "f32", argument=1), Output((8, 8), "i32", result=0))
-    run = make(Plan(STEPS, (A, B), outputs, 512), (torch.float32,) * 3 + (torch.int32,), interpret=interpret, takes=True)
+    run = make(Plan(STEPS, (A, B), outputs, 512), (torch.float32,) * 3 + (torch.int32,), interpret=interpret, given=(0, 1))
     given = inputs()
     wanted = reference(*given)
     wanted += [given[1].view(8, 8), wanted[0].view(8, 8).view(torch.int32)]
@@ -148,7 +148,7 @@ def test_outputs_that_are_arguments_or_other_results(cuda, interpret, monkeypatc
 @pytest.mark.parametrize("at", range(4))
 def test_an_error_names_the_kernel_and_nothing_runs_behind_it(cuda, interpret, monkeypatch, takes, at):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 64)
-    run = make(interpret=interpret, takes=takes)
+    run = make(interpret=interpret, given=(0, 1) if takes else ())
     cuda.fails_at = at
     for call in (run.run, run.run_taking) if takes else (run.run,):
         cuda.launched.clear()

@@ -3,7 +3,7 @@
 import ctypes
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import torch
@@ -33,11 +33,12 @@ class GpuExecutable:
 
     def __init__(
         self, plan: Plan, binaries: dict[str, bytes], device: torch.device, dtypes: Sequence[torch.dtype], early: bool, interpret: bool = False,
-        cuda_graphs: bool = False, takes: bool = False,
+        cuda_graphs: bool = False, given: Collection[int] = (),
     ) -> None:
         """``binaries``: cubin or PTX by kernel (gpu.module) name; ``dtypes``: of the outputs; ``early``: as ``host_program`` has it;
         ``interpret``: the plan is walked in Python, which needs no compiler and takes 0.7 us a launch longer; ``cuda_graphs``: see
-        ``cuda_graphs.py``; ``takes``: a plan of many bytes is for ``run_taking``."""
+        ``cuda_graphs.py``; ``given``: the numbers of the arguments that the caller
+        gives away, for which a plan of many bytes is for ``run_taking``."""
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self._plan = plan
@@ -64,7 +65,7 @@ class GpuExecutable:
                 return interpreter(part, functions[begin:end], *entry, words, early)
             return self._compile(host_program(part, functions[begin:end], *entry, words, early))
 
-        self._chunks = cut(plan) if takes and not cuda_graphs else []
+        self._chunks = cut(plan, given) if given and not cuda_graphs else []
         self._natives = [make(c.begin, c.end) for c in self._chunks] if len(self._chunks) > 1 else []
         self.native = self._run_natives if self._natives else make(0, len(functions))
         if cuda_graphs:

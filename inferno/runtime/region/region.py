@@ -7,7 +7,7 @@ drops each tensor after its last use.  What turns out not to compile is found by
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -74,11 +74,13 @@ class Region:
 def build_region(
     graph: Graph, device: torch.device, build: Callable[[str], Program], fallback: bool = True,
     attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False, failures: Mapping[str, InfernoError] | None = None,
+    given: Collection[str] = (),
 ) -> Region:
     """Compile a graph for tensors on ``device``.
 
     ``build(text)`` makes a program of a ``torch`` module; ``attributes(name)`` gives what ``get_attr`` nodes name.  Without
     ``fallback`` the first operation that does not compile raises UnsupportedOperation.  ``cuda_graphs``: of each segment's kernels.
+    ``given``: the names of the inputs that whoever calls gives away, and does not hold meanwhile.
     ``failures``: the errors of modules that were tried already, by their ``text_without_names``.
 
     Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
@@ -112,7 +114,7 @@ def build_region(
             if not fallback or (parts[i].varies and any(reason != _NO_LOWERING for reason in culprits.values())):
                 raise error
             refused.update(culprits)
-    segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs) for i, low in lowered.items()}
+    segments = {i: _segment(parts[i], built[low.text], device, refused, low, cuda_graphs, given) for i, low in lowered.items()}
     steps = [(parts[i], segments[i]) if i in segments else p.nodes for i, p in enumerate(pieces) if i in segments or not p.compiled]
     run, text, starts = write_region(graph, steps, refused, attributes)
     if eager_run is not None:
@@ -153,12 +155,14 @@ class _Lowered:
 
 def _segment(
     part: Part, program: Program, device: torch.device, refused: Mapping[Node, str], lowered: _Lowered, cuda_graphs: bool,
+    given: Collection[str],
 ) -> Segment | SizedSegment:
     made = {i for i, n in enumerate(part.inputs) if base_of(n, refused).op not in ("placeholder", "get_attr")}
     inputs, outputs = [n.meta["val"] for n in part.inputs], [n.meta["val"] for n in part.outputs]
     if lowered.sources is not None:
         return SizedSegment(program, device, inputs, outputs, lowered.sources)
-    return Segment(program, device, inputs, outputs, made, cuda_graphs)
+    alone = made | {i for i, n in enumerate(part.inputs) if base_of(n, refused).name in given}
+    return Segment(program, device, inputs, outputs, made, alone, cuda_graphs)
 
 
 def _lower(part: Part) -> _Lowered:

@@ -27,13 +27,13 @@ class Segment:
 
     def __init__(
         self, program: Program, device: torch.device, inputs: Sequence[Tensor], outputs: Sequence[Tensor], made: set[int],
-        cuda_graphs: bool = False,
+        given: set[int], cuda_graphs: bool = False,
     ) -> None:
         """``inputs`` and ``outputs`` are fake tensors with the strides that there are in eager; ``made`` are the numbers of the
-        inputs that an eager operation made."""
+        inputs that an eager operation made, ``given`` of those that nobody outside of the region holds."""
         self.program = program
         self.device = device
-        self._executable = make_executable(program, device, [t.dtype for t in outputs], cuda_graphs=cuda_graphs, takes=True)
+        self._executable = make_executable(program, device, [t.dtype for t in outputs], cuda_graphs=cuda_graphs, given=given)
         self._constants = constants_of(program, device)
         self._strides = {i: tuple(inputs[i].stride()) for i in sorted(made) if dense_order(inputs[i]) is not None}
         self._steps = [_step(o, e, i) for i, (o, e) in enumerate(zip(program.launch_plan().outputs, outputs))]
