@@ -56,3 +56,13 @@ def test_an_empty_grid_is_no_launch():
     driver = record(PLAN, (0, 7))
     assert [at[0] for at in driver.launches] == [2]
     assert driver.maps[0][2] == [32, 1]  # the driver takes no size of 0
+
+
+@pytest.mark.parametrize(("values", "launched"), [((1, 1), (1, 1)), ((2, 4), (1, 1)), ((3, 3), (2, 1)), ((64, 4096), (2, 2048)), ((0, 9), None)])
+def test_kernels_for_ranges_of_sizes(values, launched):
+    """Grids that are 0 for all sizes but those of a range: one kernel is launched, none where there is nothing to do."""
+    above = minimum(maximum(b * s - 8, 0), 1)
+    grids = (ceildiv(b * s, 8) * (1 - above), ceildiv(b * s, 128) * above)
+    steps = tuple(Launch("k::k", (g, 1, 1), (128, 1, 1), (1, 1, 1), 0, (X, OUT)) for g in grids)
+    driver = record(Plan(steps, (X,), PLAN.outputs, 0, (B, S)), values)
+    assert [(at[0], at[1][0]) for at in driver.launches] == ([launched] if launched else [])
