@@ -21,8 +21,8 @@ _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 def draw_numbers(module: ir.Module) -> None:
     """Replace each argument of ``@main`` that is random numbers.
 
-    Where one elementwise operation reads it, through reshapes or not, the numbers are computed in its body; otherwise an
-    operation of their own makes them.
+    Where one elementwise operation reads it, each number once, through reshapes or not, the numbers are computed in its body;
+    otherwise an operation of their own makes them.
     """
     main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
     if main is None or "arg_attrs" not in main.attributes:
@@ -53,7 +53,7 @@ class _Numbers:
     def replace(self, argument: ir.Value) -> None:
         reads = _reads(argument)
         reader, place, view = reads[0] if len(reads) == 1 else (None, -1, argument)
-        if reader is not None and is_elementwise(reader) and place < len(inputs(reader)) and dims(maps(reader)[place]) is not None:
+        if reader is not None and is_elementwise(reader) and place < len(inputs(reader)) and maps(reader)[place].is_permutation:
             with ir.InsertionPoint(reader), reader.location:
                 made = self._flat(reader) if self._alone(reader) else self._inside(reader, place, view)
             for old, new in zip(reader.results, made):
