@@ -195,14 +195,17 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
 
 def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:
     """torch.export; where sizes do not vary as asked, once more with attention as plain operations: a fused kernel's questions to its
-    inputs (on a GPU, whether a mask padded to eights has a row of one) become conditions that torch cannot prove."""
+    inputs (on a GPU, whether a mask padded to eights has a row of one) become conditions that torch cannot prove, and so do orders of
+    strides; those are asserted then.  A condition on which the program depends is still an error."""
     try:
         return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except UserError:
         if not dynamic_shapes:
             raise
         with sdpa_kernel(SDPBackend.MATH):
-            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+            return torch.export.export(
+                module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True,
+            )
 
 
 def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decomposed:
