@@ -29,8 +29,17 @@ def to_trace(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
     mode = _Shortcuts()
     bare.register_forward_pre_hook(lambda *_: mode.__enter__() and None)  # here, since the innermost mode is asked first
     bare.register_forward_hook(lambda *_: mode.__exit__(None, None, None), always_call=True)
-    with traceback.preserve_node_meta():
-        yield bare
+    depth = _depth()
+    try:
+        with traceback.preserve_node_meta():
+            yield bare
+    finally:
+        while _depth() > depth:  # a forward that raises under torch.export calls no hook behind it
+            torch.overrides._pop_mode()
+
+
+def _depth() -> int:
+    return torch.overrides._len_torch_function_stack()
 
 
 class _Shortcuts(TorchFunctionMode):

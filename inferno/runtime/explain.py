@@ -7,7 +7,7 @@ import torch
 
 from inferno.errors import InputError
 from inferno.runtime.check.restoring import devices_of, untraced
-from inferno.runtime.region.graphs import graphs_of, live_graphs
+from inferno.runtime.region.graphs import CompiledGraph, graphs_of, live_graphs
 from inferno.runtime.region.region import Region
 from inferno.runtime.region.timing import Timing, measure
 from inferno.runtime.report import Report, report_of
@@ -25,10 +25,9 @@ def explain(compiled: Any, /, *args: Any, **kwargs: Any) -> Report:
     if hasattr(type(compiled), "explain") and hasattr(type(compiled), "ir"):  # ours, or an instance of a decorated class
         return compiled.explain(*args, **kwargs)
     if args or kwargs:
-        every = lambda: [(k, r) for graph in live_graphs() for k, r in graph.regions]  # noqa: E731
-        regions, timing = measure_captured(compiled, args, kwargs, every)
+        regions, timing = measure_captured(compiled, args, kwargs, lambda: _regions(live_graphs()))
     else:
-        regions, timing = [(k, r) for graph in graphs_of(compiled) for k, r in graph.regions], None
+        regions, timing = _regions(graphs_of(compiled)), None
     if not regions:
         raise InputError(
             "compiled: expected a result of inferno.compile, or of torch.compile(..., backend=\"inferno\") that has been called, "
@@ -36,6 +35,11 @@ def explain(compiled: Any, /, *args: Any, **kwargs: Any) -> Report:
         )
     notes = tuple(f"graph {i}, {kind}: {len(r.programs)} segments" for i, (kind, r) in enumerate(regions))
     return report_of_regions([r for _, r in regions], notes, timing)
+
+
+def _regions(graphs: list[CompiledGraph]) -> list[tuple[str, Region]]:
+    """The regions of graphs, each once: the graphs of one DynamoModule have them in one list."""
+    return list({id(region): (kind, region) for graph in graphs for kind, region in graph.regions}.values())
 
 
 def report_of_regions(regions: list[Region], notes: tuple[str, ...], timing: Timing | None, target: str = "none") -> Report:

@@ -178,3 +178,9 @@ def test_strides_of_ones_are_no_views_by_memory():
     assert not any("as_strided" in t for t in targets(torch.nn.GroupNorm(1, 8), torch.randn(1, 8, 3, 3)))
     for model in (lambda x: x.as_strided((6,), (1,)) + 1, lambda x: (x + 1).as_strided((6,), (1,)), lambda x: (x + 1).as_strided((2, 2), (3, 1))):
         assert any("as_strided" in t for t in targets(model, torch.randn(2, 3)))
+
+
+def test_a_capture_that_fails_leaves_no_mode_behind():
+    with pytest.raises(CaptureError):
+        capture(lambda x: x * 2 if x.sum() > 0 else x, (torch.ones(3),))
+    assert torch.overrides._len_torch_function_stack() == 0

@@ -169,6 +169,7 @@ def test_a_model_in_several_graphs_compiles_its_example_when_it_is_asked_for():
     compiled = inferno.compile(f, (x, seen))
     assert "math.exp" in compiled.ir("fused") and seen == 0
     assert len(compiled.regions) == 2 and compiled.explain().segments == 2
+    assert len(inferno.explain(torch.compile(lambda x: torch.tanh(x), backend="inferno"), x).notes) == 1  # and none of its graphs
     elsewhere = inferno.compile(f, (x, seen), target="sm_90a")
     assert ".visible .entry" in elsewhere.ir("ptx") and elsewhere.explain().target == "sm_90a" and seen == 0
     with pytest.raises(inferno.LaunchError):
