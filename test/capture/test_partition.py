@@ -37,6 +37,21 @@ def test_random_numbers_keep_their_order_and_cut_as_seldom_as_they_can():
     assert eager == sorted(eager)
 
 
+def test_attention_that_gives_seeds_is_eagers():
+    """Its results hold the state of random numbers, which would not be torch's."""
+    graph = torch.fx.Graph()
+    q = graph.placeholder("q")
+    q.meta["val"] = torch.empty(1, 4, 8, 16)
+    aten = torch.ops.aten
+    for target, given in (
+        (aten._scaled_dot_product_flash_attention.default, (q, q, q)), (aten._scaled_dot_product_efficient_attention.default, (q, q, q, None, True)),
+        (aten._scaled_dot_product_cudnn_attention.default, (q, q, q, None, True)),
+        (aten._flash_attention_forward.default, (q, q, q, None, None, 4, 4, 0.0, False, False)),
+    ):
+        graph.call_function(target, given).meta["val"] = (q.meta["val"],)
+    assert [("random" in r) for r in refusals(graph, CPU).values()] == [True] * 4
+
+
 def test_a_lone_operation_between_eager_ones_stays_eager():
     pieces = pieces_of(graph_of(lambda x: torch.rand_like(torch.rand_like(x) + 1), (4,)))
     assert [p.compiled for p in pieces] == [False]

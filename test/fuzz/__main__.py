@@ -24,11 +24,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--lines", type=int, default=10, help="most lines of a program")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--backend", action="store_true", help='through torch.compile(backend="inferno"), with gradients')
+    parser.add_argument("--dynamic", action="store_true", help="with --backend: sizes vary")
     parser.add_argument("--kernels", action="store_true", help="hold every kernel against its PyTorch program too (see inferno check)")
     parser.add_argument("--keep", action="store_true", help="do not cut down what fails")
     parser.add_argument("--known", default="", help="skip failures whose text holds this")
     options = parser.parse_args(argv)
-    compile_ = backend(options.device) if options.backend else compiler(options.device)
+    compile_ = backend(options.device, options.dynamic) if options.backend else compiler(options.device)
     counts: Counter[str] = Counter()
     seen: Counter[str] = Counter()
     shown: set[Program] = set()
@@ -68,12 +69,12 @@ def compiler(device: str) -> Callable:
     return lambda function, inputs: inferno.compile(function, inputs, target=target, fallback=False)
 
 
-def backend(device: str) -> Callable:
+def backend(device: str, dynamic: bool = False) -> Callable:
     """The same through torch.compile; what cannot be compiled falls back."""
 
     def compile_(function: Callable, inputs: tuple) -> Callable:
         torch._dynamo.reset()
-        return torch.compile(function, backend="inferno", dynamic=False, options={"target": "cpu"} if device == "cpu" else {})
+        return torch.compile(function, backend="inferno", dynamic=dynamic, options={"target": "cpu"} if device == "cpu" else {})
 
     return compile_
 

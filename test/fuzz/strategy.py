@@ -126,11 +126,12 @@ def add_input(state: State) -> None:
 @st.composite
 def programs(draw, most_lines: int = 10) -> Program:
     """A program of up to ``most_lines`` lines; its outputs are what no line reads, and now and then something else, or an input."""
-    from fuzz.operations import OPERATIONS
+    from fuzz import further_operations, operations
 
     sizes = draw(st.lists(st.sampled_from(SIZES), min_size=1, max_size=3))
     if draw(st.integers(0, 11)) == 11:
         sizes.append(0)
+    all_of = operations.OPERATIONS + further_operations.OPERATIONS
     state = State(draw, sizes, draw(st.integers(0, 999)))
     for _ in range(draw(st.integers(1, 3))):
         add_input(state)
@@ -140,7 +141,7 @@ def programs(draw, most_lines: int = 10) -> Program:
     for _ in range(draw(st.integers(max(2, most_lines // 3), most_lines))):
         for _ in range(6):  # most operations do not fit most values
             before = len(state.lines)
-            draw(st.sampled_from(OPERATIONS))(state)
+            draw(st.sampled_from(all_of))(state)
             if len(state.lines) > before:
                 break
     made = [n for line in state.lines for n in line.made] or list(state.values)

@@ -58,6 +58,45 @@ def test_updates_that_meet(name):
         assert torch.equal(compiled(*args), function(*args))
 
 
+@pytest.mark.parametrize("name", ["one by one", "looked for", "added up by the memory", "a thread each"])
+def test_nothing_is_written_out_of_range(name):
+    """Eager would stop the device at these; between two blocks of the destination's own memory nothing changes."""
+    count = 3000 if name == "added up by the memory" else 6
+    i = torch.tensor([1, 9, -1, 1 << 32, -(1 << 40), 3], device="cuda").repeat(count // 6)
+    v = torch.randint(-9, 9, (count, 3), device="cuda").float()
+    function, inside = {
+        "one by one": (lambda x, i, v: x.scatter(0, i[:, None].expand(-1, 3), v), (i == 1) | (i == 3)),
+        "looked for": (lambda x, i, v: x.scatter_reduce(0, i[:, None].expand(-1, 3), v, "prod"), (i == 1) | (i == 3)),
+        "added up by the memory": (lambda x, i, v: x.scatter_add(0, i[:, None].expand(-1, 3), v), (i == 1) | (i == 3)),
+        "a thread each": (lambda x, i, v: x.index_put((i,), v), (i == 1) | (i == 3) | (i == -1)),
+    }[name]
+    x = torch.randint(-9, 9, (5, 3), device="cuda").float()
+    compiled = inferno.compile(function, (x, i, v), fallback=False)
+    assert torch.equal(compiled(x, i, v), function(x, i[inside], v[inside]))
+
+
+@pytest.mark.parametrize("mode", ["floor", "trunc"])
+def test_integers_divide_exactly(mode):
+    x = torch.tensor([-(1 << 63) + 1, (1 << 63) - 1, -7, 7, 1 << 60], device="cuda")
+    y = torch.tensor([3, -7, 2, -2, 10], device="cuda")
+
+    def divide(x, y):
+        return torch.div(x, y, rounding_mode=mode), torch.fmod(x, y), x % y, torch.div(x, 3, rounding_mode=mode), torch.fmod(x, 3)
+
+    compiled = inferno.compile(divide, (x, y), fallback=False)
+    assert all(torch.equal(a, b) for a, b in zip(compiled(x, y), divide(x, y)))
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (0, 3), (0, 10, 3), (2, 3)])
+def test_complex_numbers_of_compiled_parts(shape):
+    """``view_as_complex`` looks at the strides of what a segment made, also of one element or none."""
+    torch._dynamo.reset()
+    size, angle = torch.rand(shape, device="cuda"), torch.rand(shape, device="cuda")
+    found = torch.compile(torch.polar, backend="inferno", dynamic=False)(size, angle)
+    torch.testing.assert_close(found, torch.polar(size, angle))
+    assert found.stride() == torch.polar(size, angle).stride()
+
+
 def test_deterministic_algorithms_are_torchs():
     args = torch.zeros(50, device="cuda"), _places(50, 3000), torch.randn(3000, device="cuda")
     torch.use_deterministic_algorithms(True)
