@@ -99,7 +99,7 @@ def test_bad_files_are_input_errors(capsys, tmp_path, text, message):
     (["compile", "-c", MATMUL, "--target", "sm_99"], 2, "unknown target 'sm_99'"),
     (["compile", "-c", "x = ("], 1, "InputError: -c: not Python"),
     (["compile"], 1, "InputError: nothing to compile"),
-    (["bench", "nope"], 2, "the suites are matmul-relu"),
+    (["bench", "nope"], 2, "the suites are dynamic, matmul-relu"),
 ])
 def test_errors(capsys, arguments, code, message):
     assert main(arguments) == code
