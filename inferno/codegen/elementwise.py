@@ -67,9 +67,9 @@ class _Emitter:
         index = ir.IndexType.get()
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-        vectors = self.point.points // s.vector
+        vectors, left = self.point.points // s.vector, self.point.points % s.vector
         first = ints.add(ints.mul(block, s.threads * s.unroll), thread)
-        if vectors % (s.threads * s.unroll) == 0:
+        if vectors % (s.threads * s.unroll) == 0 and left == 0:  # (what is left over may take a block of its own)
             self.vectors(first, range(s.unroll))
         elif s.unroll == 1:
             self.guarded(first, vectors)
@@ -84,7 +84,6 @@ class _Emitter:
                 for u in range(s.unroll):
                     self.guarded(ints.add(first, u * s.threads), vectors)
                 scf.yield_([])
-        left = self.point.points % s.vector
         if left != 0:
             begin = self.point.points - left
             some = scf.IfOp(ints.less(ints.add(ints.mul(block, s.threads), thread), left))

@@ -1,7 +1,10 @@
 """The code of elementwise kernels: widths of memory accesses, registers, and what is refused."""
 
 import pytest
+import torch
 from kernels import build, choose, elementwise, unary
+
+from universal_program import SimulatedModel
 
 from inferno.schedule.elementwise import Elementwise
 
@@ -151,3 +154,12 @@ def test_a_tensor_full_of_a_constant_is_a_constant():
     }"""
     built = build(text, "elementwise")
     assert built.count(r"ld\.global") == 1 and "0f40000000" in built.ptx
+
+
+@pytest.mark.parametrize("unroll", [1, 2])
+@pytest.mark.parametrize("size", [3, 255, 256, 257, 511, 512, 513, 515, 1024, 1025])
+def test_no_point_outside(size, unroll):
+    """Vectors that fill their blocks, and points that are left over; the simulator checks every access."""
+    x = torch.randn(size)
+    model = SimulatedModel(lambda x: x * 2 + 1, (x,), choose=lambda kernel: Elementwise(64, 4, unroll))
+    assert torch.equal(model(x), x * 2 + 1)
