@@ -36,7 +36,7 @@ def launcher(kernel: func.FuncOp) -> Iterator[list[ir.Value]]:
         yield list(block.arguments)
         func.ReturnOp([])
     name = kernel.name.value
-    for key in ("inferno.schedule",):
+    for key in ("inferno.schedule", "inferno.overwrites"):
         if key in kernel.attributes:
             new.attributes[key] = kernel.attributes[key]
     kernel.operation.erase()

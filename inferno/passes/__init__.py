@@ -30,6 +30,7 @@ _PASSES = {
     # fused -> scheduled
     "fuse-rows": "inferno.schedule.fuse_rows:fuse_rows",
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
+    "mark-overwrites": "inferno.schedule.mark_overwrites:mark_overwrites",
     # scheduled -> gpu
     "generate-kernels": "inferno.codegen.generate:generate_kernels",
     "plan-launches": "inferno.runtime.plan.launches:plan_launches",

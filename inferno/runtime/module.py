@@ -12,6 +12,8 @@ from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.face import Face, rebind
 from inferno.runtime.call.finish import Finish
+from inferno.runtime.plan.in_place import write_in_place
+from inferno.runtime.plan.plan import Plan
 from inferno.runtime.program import Program
 from inferno.runtime.call.sizes import SizeCheck, expected_shape
 from inferno.target import Target
@@ -176,7 +178,7 @@ def make_executable(
         from inferno.runtime.launch.cpu import Code, CpuExecutable
         from inferno.runtime.launch.sized_cpu import SizedCpuExecutable
 
-        plan = program.launch_plan()
+        plan = _plan(program)
         code = Code(plan, {n: k.llvm for n, k in program.kernels.items()})
         return SizedCpuExecutable(plan, code, dtypes) if plan.symbols else CpuExecutable(plan, code, dtypes)
     if device.type != "cuda" or not runs(program.target, target_of(device)):
@@ -185,11 +187,17 @@ def make_executable(
     from inferno.runtime.launch.sized_executable import SizedGpuExecutable
 
     binaries = {k.code: k.cubin or k.ptx.encode() for k in program.kernels.values() if k.ptx}
-    plan = program.launch_plan()
+    plan = _plan(program)
     early = program.target.early_launch
     if plan.symbols:
         return SizedGpuExecutable(plan, binaries, device, dtypes, early, interpret, cuda_graphs)
     return GpuExecutable(plan, binaries, device, dtypes, early, interpret, cuda_graphs, given)
+
+
+def _plan(program: Program) -> Plan:
+    """The program's plan, with what its model writes written in place as far as that may be."""
+    plan, signature = program.launch_plan(), program.signature
+    return plan if signature is None else write_in_place(plan, [(i, r.target) for i, r in enumerate(signature.results) if r.kind == "mutation"])
 
 
 def _fast_call(compiled: CompiledModule) -> Any:

@@ -119,6 +119,9 @@ def test_deep_nesting_is_refused():
     ("outputs.1.argument", ..., "neither an argument's memory nor a result's"),
     ("outputs.1.shape", [2047], "4094 bytes seen in a memory of 4096"),
     ("outputs.0.result", 1, "result 1 owns no memory"),
+    ("outputs.0.overwrites", [7], "it refers to argument 7"),
+    ("outputs.0.overwrites", [0], "cannot take the place of argument 0"),
+    ("outputs.1.overwrites", [0], "cannot take the place of argument 0"),
 ])
 def test_numbers_that_do_not_fit_are_refused(path, value, says):
     plan = plan_from_dict(changed(path, value))

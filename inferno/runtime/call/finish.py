@@ -26,7 +26,14 @@ class Finish:
         self._written = frozenset(t for _, t in self._mutations)
 
     def check(self, tensors: Sequence[Tensor]) -> None:
-        """InputError where the model writes to a tensor that shares elements with another one: the program would not see it."""
+        """InputError where the model writes to a tensor that shares elements with another one, of which the program would not see it, or with
+        itself, which eager refuses as well."""
+        for i in self._written:
+            if not tensors[i].is_contiguous() and torch._debug_has_internal_overlap(tensors[i]) == 1:
+                raise InputError(
+                    f"argument {self._signature.arguments[i].name}: unsupported operation: more than one element of the written-to tensor refers to "
+                    f"a single memory location (its strides are {tensors[i].stride()}); pass a copy of it (.clone())"
+                )
         if not self._written or not (pair := overlapping(tensors, self._written)):
             return
         names = [self._signature.arguments[i].name for i in pair]
@@ -74,7 +81,11 @@ def _memory(tensor: Tensor) -> int:
 
 
 def _write(targets: list[Tensor], values: list[Tensor]) -> None:
-    """Copy each value to its target: on a GPU in a few launches for all of them."""
+    """Copy each value to its target, unless it was computed there: on a GPU in a few launches for all of them."""
+    there = [t for t, v in zip(targets, values) if v.data_ptr() == t.data_ptr() and not t.is_inference()]
+    torch.autograd.graph.increment_version(there)
+    pairs = [(t, v) for t, v in zip(targets, values) if v.data_ptr() != t.data_ptr()]
+    targets, values = [t for t, _ in pairs], [v for _, v in pairs]
     with torch.no_grad():
         if len(targets) > 1 and all(t.is_cuda for t in targets):
             torch._foreach_copy_(targets, values)

@@ -83,6 +83,10 @@ class _Check:
         held = _bytes(owner.shape, owner.element, where)
         if size is not None and held is not None and size != held:
             raise PlanError(f"{where}: {size} bytes seen in a memory of {held}")
+        for argument in output.overwrites:
+            other = self._of(plan.arguments, argument, where, "argument")
+            if output.argument >= 0 or size is None or _bytes(other.shape, other.element, where) != size:
+                raise PlanError(f"{where}: it cannot take the place of argument {argument}")
 
     def _parameter(self, parameter: Any, where: str) -> None:
         buffer = parameter.buffer if isinstance(parameter, TensorMap) else parameter

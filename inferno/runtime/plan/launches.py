@@ -4,6 +4,8 @@ Every tensor of ``@main`` is one contiguous buffer: an argument, a result (a tra
 or a ``memref.alloc`` that ``plan-memory`` places.  Launchers are inlined; a reshape only changes a buffer's type.
 """
 
+import math
+
 from inferno.codegen.launcher import buffer_type, integer
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.errors import PassError
@@ -59,6 +61,7 @@ class _Planner:
     def _describe_results(self, returned: list[ir.Value], arguments: list[ir.Value]) -> tuple[list[ir.DictAttr], list[int]]:
         """For each result where it is: a fresh buffer, an argument, or an earlier result's; and the numbers of the fresh ones."""
         descriptions, fresh, seen = [], [], {}
+        uses = self._uses()
         for i, value in enumerate(returned):
             root = self._root(value)
             if root in arguments:
@@ -70,9 +73,43 @@ class _Planner:
                 seen[root] = i
                 fresh.append(i)
                 entry = {"result": integer(i)}
+                if overwritten := self._overwritten(root, arguments, uses):
+                    entry["overwrites"] = ir.ArrayAttr.get([integer(a) for a in overwritten])
             entry.update(self._described(value) or {"shape": ir.ArrayAttr.get([integer(s) for s in value.type.shape])})
             descriptions.append(ir.DictAttr.get({**entry, "element": ir.TypeAttr.get(value.type.element_type)}))
         return descriptions, fresh
+
+    def _uses(self) -> dict[ir.Value, list[tuple[int, ir.Operation, int]]]:
+        """Which calls, by their place in ``@main``, have an argument or a ``tensor.empty`` as which operand."""
+        uses: dict[ir.Value, list[tuple[int, ir.Operation, int]]] = {}
+        for place, op in enumerate(self._main.regions[0].blocks[0].operations):
+            if op.operation.name == "func.call":
+                for i, operand in enumerate(op.operands):
+                    if isinstance(operand.type, ir.RankedTensorType):
+                        uses.setdefault(self._root(operand), []).append((place, op.operation, i))
+        return uses
+
+    def _overwritten(
+        self, result: ir.Value, arguments: list[ir.Value], uses: dict[ir.Value, list[tuple[int, ir.Operation, int]]],
+    ) -> list[int]:
+        """The numbers of the arguments that a result may take the place of: nothing reads them later than the first kernel that writes the
+        result, and that kernel allows it."""
+        size, found = _elements(result), []
+        if self._symbols or not uses.get(result):
+            return []
+        first = uses[result][0][0]
+        for number_, argument in enumerate(arguments):
+            if _elements(argument) == size and all(
+                place < first or (place == first and i in self._overwrites(call)) for place, call, i in uses.get(argument, ())
+            ):
+                found.append(number_)
+        return found
+
+    def _overwrites(self, call: ir.Operation) -> list[int]:
+        """The operands of a call whose place its result may take."""
+        launcher = self._launchers.get(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
+        known = launcher is not None and "inferno.overwrites" in launcher.attributes
+        return list(ir.DenseI64ArrayAttr(launcher.attributes["inferno.overwrites"])) if known else []
 
     def _described(self, value: ir.Value) -> dict[str, ir.Attribute]:
         """The sizes of a tensor as an attribute, where they vary."""
@@ -158,3 +195,8 @@ class _Planner:
         new.attributes["inferno.results"] = ir.ArrayAttr.get(descriptions)
         for launch in walk(new.operation, "memref.dealloc"):
             launch.erase()
+
+
+def _elements(value: ir.Value) -> tuple[int, ir.Type]:
+    """How many elements a tensor of known sizes has, and of which type."""
+    return math.prod(value.type.shape), value.type.element_type

@@ -66,12 +66,14 @@ class LibraryCall:
 
 @dataclass(frozen=True)
 class Output:
-    """One result of the program: fresh memory (``result``, the number of the result that owns it) or an argument's."""
+    """One result of the program: fresh memory (``result``, the number of the result that owns it) or an argument's.  ``overwrites``:
+    the arguments that fresh memory may be, because nothing reads them once the result is there."""
 
     shape: tuple[Int, ...]
     element: str
     argument: int = -1
     result: int = -1
+    overwrites: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

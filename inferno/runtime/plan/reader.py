@@ -103,7 +103,7 @@ def _output(entry: ir.DictAttr, symbols: list) -> Output:
     element = str(ir.TypeAttr(entry["element"]).value)
     if "argument" in entry:
         return Output(sizes, element, argument=_integer(entry["argument"]))
-    return Output(sizes, element, result=_integer(entry["result"]))
+    return Output(sizes, element, result=_integer(entry["result"]), overwrites=tuple(_plain(entry["overwrites"])) if "overwrites" in entry else ())
 
 
 def _element(type_: ir.Type) -> str:

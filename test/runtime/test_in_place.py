@@ -1,0 +1,158 @@
+"""What a program changes is computed in place where nothing reads the old value later, and is right in any case."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import inferno
+from inferno.runtime.plan.in_place import write_in_place
+from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan
+
+
+class Cached(nn.Module):
+    """A step with a cache: attention reads what was written; a count that grows."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(2, 16, 8))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.w = nn.Parameter(torch.randn(8, 8))
+
+    def forward(self, x, place):
+        k = x @ self.w
+        self.keys.index_copy_(1, place, k)
+        self.count += 1
+        return torch.softmax(x @ self.keys.transpose(1, 2), -1) @ self.keys
+
+
+def in_place(compiled) -> list[bool]:
+    """Of each write whether it is made in place."""
+    outputs = compiled._executable._plan.outputs
+    return [outputs[i].argument == r.target for i, r in enumerate(compiled.program.signature.results) if r.kind == "mutation"]
+
+
+def same_as_eager(model, compiled, *inputs, times=3):
+    eager = copy.deepcopy(model)
+    for _ in range(times):
+        given = [t.clone() for t in inputs]
+        with torch.no_grad():
+            ours, theirs = compiled(*inputs), eager(*given)
+        for a, b in zip((ours, *inputs, *model.buffers()), (theirs, *given, *eager.buffers())):
+            torch.testing.assert_close(a, b)
+
+
+def test_caches_and_counts_are_written_in_place():
+    model, inputs = Cached(), (torch.randn(2, 1, 8), torch.tensor([3]))
+    compiled = inferno.compile(model, inputs)
+    assert in_place(compiled) == [True, True]
+    version, address = model.keys._version, model.keys.data_ptr()
+    same_as_eager(model, compiled, *inputs)
+    assert model.keys._version == version + 3 and model.keys.data_ptr() == address and model.count == 3
+
+
+def test_statistics_of_batch_norm():
+    model, x = nn.Sequential(nn.BatchNorm1d(6), nn.ReLU()).train(), torch.randn(5, 6)
+    compiled = inferno.compile(model, (x,))
+    assert all(in_place(compiled)) and len(in_place(compiled)) == 3
+    same_as_eager(model, compiled, x)
+
+
+def test_an_old_value_that_is_still_needed_stays():
+    def old(x):
+        before = x.clone()
+        x.mul_(2)
+        return before
+
+    def turned(x):
+        x.copy_(x.t() + 1)
+        return x.sum()
+
+    def shifted(x):  # a roll is a tensor of its own, from which the argument may be written
+        x.copy_(x.roll(1, 0))
+        return x[0] * 2
+
+    for function, may in ((old, False), (turned, False), (shifted, True)):
+        x = torch.randn(9, 9)
+        compiled = inferno.compile(function, (x,))
+        assert may or not any(in_place(compiled))
+        given = x.clone()
+        ours, theirs = compiled(x), function(given)
+        torch.testing.assert_close((ours, x), (theirs, given))
+
+
+def test_two_that_change_places():
+    def f(x, y):
+        z = x + 1
+        x.copy_(y * 2)
+        y.copy_(z)
+        return x - y
+
+    x, y = torch.randn(40), torch.randn(40)
+    compiled = inferno.compile(f, (x, y))
+    a, b = x.clone(), y.clone()
+    ours, theirs = compiled(x, y), f(a, b)
+    torch.testing.assert_close((ours, x, y), (theirs, a, b))
+
+
+@pytest.mark.parametrize("make", [
+    lambda t: t.t().contiguous().t(), lambda t: torch.empty(4, 9)[:, ::2].copy_(t), lambda t: torch.empty(21)[1:].view(4, 5).copy_(t),
+], ids=["transposed", "with gaps", "unaligned"])
+def test_inputs_in_any_layout_are_written(make):
+    def f(x):
+        x.add_(1)
+        return x * 2
+
+    example = torch.randn(4, 5)
+    compiled = inferno.compile(f, (example,))
+    assert in_place(compiled) == [True]
+    x = make(torch.randn(4, 5))
+    given = x.clone()
+    ours, theirs = compiled(x), f(given)
+    torch.testing.assert_close((ours, x), (theirs, given))
+
+
+def test_overlapping_inputs_are_refused_before_anything_is_written():
+    compiled = inferno.compile(lambda x, y: x.add_(y), (torch.zeros(4, 3), torch.zeros(4, 3)))
+    row, y = torch.ones(3), torch.ones(4, 3)
+    with pytest.raises(inferno.InputError, match="x: unsupported operation: more than one element of the written-to tensor"):
+        compiled(row.expand(4, 3), y)
+    both = torch.ones(5, 3)
+    with pytest.raises(inferno.InputError, match="share memory"):
+        compiled(both[:4], both[1:])
+    assert torch.equal(row, torch.ones(3)) and torch.equal(both, torch.ones(5, 3))
+
+
+def test_a_tensor_made_in_inference_mode():
+    compiled = inferno.compile(lambda x: x.add_(1), (torch.zeros(8),))
+    with torch.inference_mode():
+        x = torch.zeros(8)
+        compiled(x)
+        assert torch.equal(x, torch.ones(8))
+
+
+A, B = (Buffer("argument", i, (4,), "f32") for i in range(2))
+R = [Buffer("result", i, (4,), "f32") for i in range(2)]
+
+
+def plan_of(*outputs: Output) -> Plan:
+    launch = Launch("k::k", (1, 1, 1), (32, 1, 1), (1, 1, 1), 0, (A, B, *R))
+    return Plan((launch,), (A, B), outputs, 0)
+
+
+def output(**fields) -> Output:
+    return Output((4,), "f32", **fields)
+
+
+def test_plans_with_results_in_place():
+    first, second = output(result=0, overwrites=(0,)), output(result=1, overwrites=(0, 1))
+    placed = write_in_place(plan_of(first, second), [(0, 0), (1, 1)])
+    assert [o.argument for o in placed.outputs] == [0, 1] and placed.steps[0].parameters == (A, B, A, B)
+    assert write_in_place(plan_of(first, second), [(0, 1)]) == plan_of(first, second)
+    one = write_in_place(plan_of(first, second), [(0, 0), (1, 0)])
+    assert [(o.argument, o.result) for o in one.outputs] == [(0, -1), (-1, 1)] and one.steps[0].parameters == (A, B, A, R[1])
+    kept = plan_of(first, second, output(argument=0))
+    assert write_in_place(kept, [(0, 0)]) == kept
+    twice = write_in_place(plan_of(first, second, output(result=0)), [(0, 0)])
+    assert [o.argument for o in twice.outputs] == [0, -1, 0]

@@ -1,0 +1,72 @@
+// RUN: inferno-opt -p mark-overwrites %s --split-input-file | FileCheck %s
+
+// A cache of which one row is changed, read by a sum behind it: the sum comes first then.  What is read at other places, or twice, is not marked.
+
+// CHECK-LABEL: func.func @main
+// CHECK: %[[TO:.*]] = tensor.empty() : tensor<4x8xf32>
+// CHECK: %[[SUM:.*]] = call @sum(%arg0
+// CHECK: %[[NEW:.*]] = call @put(%arg0, %arg1, %[[TO]])
+// CHECK-NEXT: return %[[NEW]], %[[SUM]]
+// CHECK: func.func private @put{{.*}} attributes {inferno.overwrites = array<i64: 0>}
+// CHECK: func.func private @sum
+// CHECK-NOT: inferno.overwrites
+#row = affine_map<(d0, d1) -> (d0, d1)>
+#one = affine_map<(d0, d1) -> (d1)>
+module {
+  func.func @main(%cache: tensor<4x8xf32>, %row: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<8xf32>) {
+    %e = tensor.empty() : tensor<4x8xf32>
+    %new = call @put(%cache, %row, %e) : (tensor<4x8xf32>, tensor<8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %f = tensor.empty() : tensor<8xf32>
+    %sum = call @sum(%cache, %f) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    return %new, %sum : tensor<4x8xf32>, tensor<8xf32>
+  }
+  func.func private @put(%a: tensor<4x8xf32>, %b: tensor<8xf32>, %to: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %0 = linalg.generic {indexing_maps = [#row, #one, #row], iterator_types = ["parallel", "parallel"]} ins(%a, %b : tensor<4x8xf32>, tensor<8xf32>) outs(%to : tensor<4x8xf32>) {
+    ^bb0(%in: f32, %x: f32, %out: f32):
+      %1 = arith.addf %in, %x : f32
+      linalg.yield %1 : f32
+    } -> tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+  func.func private @sum(%a: tensor<4x8xf32>, %to: tensor<8xf32>) -> tensor<8xf32> {
+    %c = arith.constant 0.0 : f32
+    %z = linalg.fill ins(%c : f32) outs(%to : tensor<8xf32>) -> tensor<8xf32>
+    %0 = linalg.generic {indexing_maps = [#row, #one], iterator_types = ["reduction", "parallel"]} ins(%a : tensor<4x8xf32>) outs(%z : tensor<8xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %1 = arith.addf %in, %out : f32
+      linalg.yield %1 : f32
+    } -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// A transposed read, and one of the tensor as a whole from inside: neither input can be given up.
+
+// CHECK-LABEL: func.func private @turned
+// CHECK-NOT: inferno.overwrites
+// CHECK-LABEL: func.func private @looked
+// CHECK-NOT: inferno.overwrites
+#row = affine_map<(d0, d1) -> (d0, d1)>
+#turned = affine_map<(d0, d1) -> (d1, d0)>
+module {
+  func.func private @turned(%a: tensor<8x8xf32>, %to: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = linalg.generic {indexing_maps = [#row, #turned, #row], iterator_types = ["parallel", "parallel"]} ins(%a, %a : tensor<8x8xf32>, tensor<8x8xf32>) outs(%to : tensor<8x8xf32>) {
+    ^bb0(%in: f32, %x: f32, %out: f32):
+      %1 = arith.addf %in, %x : f32
+      linalg.yield %1 : f32
+    } -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+  func.func private @looked(%a: tensor<8x8xf32>, %to: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %c0 = arith.constant 0 : index
+    %0 = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<8x8xf32>) outs(%to : tensor<8x8xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %first = tensor.extract %a[%c0, %c0] : tensor<8x8xf32>
+      %1 = arith.addf %in, %first : f32
+      linalg.yield %1 : f32
+    } -> tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
