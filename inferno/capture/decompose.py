@@ -23,6 +23,7 @@ from torch.export.graph_signature import (
     ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument,
 )
 from torch.fx import Graph, Node
+from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.node import map_arg
 from torch.fx.traceback import NodeSource, NodeSourceAction
 from torch.utils._pytree import tree_flatten
@@ -179,7 +180,8 @@ def _decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _P
     if any(not _is_plain(n.meta["val"]) for n in made):
         raise _Unequal
     graph.output(tuple(made))
-    program = _program(graph, [p for inputs in places for p in inputs], made).run_decompositions(table)
+    with _use_lazy_graph_module(True):  # nothing runs the graph as Python
+        program = _program(graph, [p for inputs in places for p in inputs], made).run_decompositions(table)
     specs = program.graph_signature.input_specs
     if any(s.kind is not InputKind.USER_INPUT for s in specs) or any(s.kind is not OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs):
         raise _Unequal

@@ -1,8 +1,9 @@
 """A module as torch.export is to trace it, and the trace without what takes long and is not needed.
 
 torch.export notes for each operation the whole stack, a fifth of the time, where the innermost line of the user's is all that is
-looked at.  And it makes a graph of each part of the program between two switches of the gradients, which are off in any case;
-transformers' models switch them off once more.
+looked at.  It makes a graph of each part of the program between two switches of the gradients, which are off in any case;
+transformers' models switch them off once more.  And it writes each of its graphs down as Python, a tenth of the time, which is
+not run: torch's lazy graph modules write it when it is.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 from torch.fx import traceback
+from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
 
 from inferno.capture.nodes import is_library
@@ -31,7 +33,7 @@ def to_trace(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
     bare.register_forward_hook(lambda *_: mode.__exit__(None, None, None), always_call=True)
     depth = _depth()
     try:
-        with traceback.preserve_node_meta():
+        with traceback.preserve_node_meta(), _use_lazy_graph_module(True):
             yield bare
     finally:
         while _depth() > depth:  # a forward that raises under torch.export calls no hook behind it

@@ -53,9 +53,12 @@ def outline_kernels(module: ir.Module) -> None:
     block = main.regions[0].blocks[0]
     _erase_dead(block)
     names, values = Names(module), SizeValues(main.operation)
+    # Clones keep their locations, which would make equal kernels differ.
+    strip = PassManager.parse("func.func(strip-debuginfo)")
+    strip.enable_verifier(False)  # of a module that is verified when all are outlined
     for op in [o.operation for o in block.operations]:
-        if _is_anchor(op):
-            _outline(main, op, names, values)
+        if _is_anchor(op) and (live := [r for r in op.results if any(True for _ in r.uses)]):
+            strip.run(_outline(main, op, live, names, values).operation)
     _erase_dead(block)
     for op in block.operations:
         if op.operation.name not in _KEPT and not _is_size(op.operation):
@@ -116,10 +119,8 @@ def _needs_memory(user: ir.Operation) -> bool:
     return user.name in _VIEWS and any(_needs_memory(next_) for next_ in users(user.results[0]))
 
 
-def _outline(main: func.FuncOp, anchor: ir.Operation, names: Names, values: SizeValues) -> None:
-    live = [r for r in anchor.results if any(True for _ in r.uses)]
-    if not live:
-        return
+def _outline(main: func.FuncOp, anchor: ir.Operation, live: list[ir.Value], names: Names, values: SizeValues) -> func.FuncOp:
+    """The kernel of ``anchor``, whose results ``live`` are used, and a call of it in the anchor's place."""
     _forget_unread(anchor)
     operations = _slice(anchor)
     inputs = _captured(operations)
@@ -143,6 +144,7 @@ def _outline(main: func.FuncOp, anchor: ir.Operation, names: Names, values: Size
                 user.replace_uses_of_with(old, value)
     if not cheap:
         anchor.erase()
+    return kernel
 
 
 def _forget_unread(anchor: ir.Operation) -> None:
@@ -241,8 +243,6 @@ def _build(main: func.FuncOp, name: str, group: _Group) -> func.FuncOp:
     if group.sizes:
         _drop_unused_sizes(kernel, group)
         _describe_sizes(kernel, group)
-    # Clones keep their locations, which would make equal kernels differ.
-    PassManager.parse("func.func(strip-debuginfo)").run(kernel.operation)
     return kernel
 
 
