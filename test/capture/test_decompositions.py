@@ -297,6 +297,13 @@ def test_gathers_from_scalars():
     same(aten.scatter.src, x, 0, zero, x * 2)
 
 
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_targets_up_to_the_first_that_is_none(reduction):
+    x, targets = normal(4, 5), torch.tensor([[0, 3, -1, -1, -1], [1, 2, 3, 4, 0], [-1, 0, 0, 0, 0], [4, -1, 2, 2, 2]])
+    check(aten.multilabel_margin_loss_forward.default, x, targets, reduction)
+    check(aten.multilabel_margin_loss_forward.default, x[0], targets[0], reduction)
+
+
 def test_one_index_without_dimensions():
     """It is taken for one in a row, where the tensor has a row."""
     x, row, place = torch.tensor(2.5), normal(4), torch.tensor(2)

@@ -12,7 +12,7 @@ import torch
 
 from inferno.capture.decompositions import (
     arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema, fast_paths, gamma, grouped,
-    indexing, integers, masks, max_pooling, normalisation, ordering, padding, pooling, precision, reductions, registered, resampling, scalars,
+    indexing, integers, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision, reductions, registered, resampling, scalars,
     scattering, segments, selections, slices, views,
 )
 
@@ -21,7 +21,7 @@ def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
         scalars, precision, arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema,
-        fast_paths, gamma, indexing, integers, masks, normalisation, ordering, padding, pooling, max_pooling, reductions, registered, resampling,
+        fast_paths, gamma, indexing, integers, losses, masks, normalisation, ordering, padding, pooling, max_pooling, reductions, registered, resampling,
         scattering, segments, selections, slices, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]

@@ -87,14 +87,16 @@ def interpolate(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None, antialias: bool = False,
 ) -> Tensor:
-    """torch.nn.functional.interpolate, in its bicubic mode alone."""
-    if mode != "bicubic" or antialias or input.dim() != 4 or (size is None) == (scale_factor is None):
+    """torch.nn.functional.interpolate, in the modes that take sums."""
+    dims = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}.get(mode)
+    if dims is None or antialias or input.dim() != dims + 2 or (size is None) == (scale_factor is None):
         return NotImplemented
     given = size if size is not None else scale_factor
-    given = list(given) if isinstance(given, (list, tuple)) else [given] * 2
+    given = list(given) if isinstance(given, (list, tuple)) else [given] * dims
     if size is None and recompute_scale_factor:
         size, given = given, [math.floor(n * s) for n, s in zip(input.shape[2:], given)]
-    return bicubic(input, given, bool(align_corners)) if size is not None else bicubic(input, None, bool(align_corners), given)
+    function = bicubic if mode == "bicubic" else linearly
+    return function(input, given, bool(align_corners)) if size is not None else function(input, None, bool(align_corners), given)
 
 
 def _weighted(x: Tensor, along: Sequence, chosen: tuple, wide: torch.dtype) -> Tensor:
@@ -132,9 +134,9 @@ def _cubic(x: Tensor) -> Tensor:
     return torch.where(x < 1, near, torch.where(x < 2, far, 0.0))
 
 
-_linearly, bicubic = _interpolate(_two, True), _interpolate(_four, False)
+linearly, bicubic = _interpolate(_two, True), _interpolate(_four, False)
 TABLE = {aten._upsample_bilinear2d_aa.default: _resize(_linear, 1.0), aten._upsample_bicubic2d_aa.default: _resize(_cubic, 2.0)}
 for _packet, _function in (
-    (aten.upsample_linear1d, _linearly), (aten.upsample_bilinear2d, _linearly), (aten.upsample_trilinear3d, _linearly), (aten.upsample_bicubic2d, bicubic),
+    (aten.upsample_linear1d, linearly), (aten.upsample_bilinear2d, linearly), (aten.upsample_trilinear3d, linearly), (aten.upsample_bicubic2d, bicubic),
 ):
     TABLE.update({_packet.default: _function, _packet.vec: _function})

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
-from inferno.capture.decompositions.resampling import bicubic, interpolate
+from inferno.capture.decompositions.resampling import interpolate
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.specialise import specialise, varies
 from inferno.errors import InfernoError, OptionError
@@ -144,8 +144,8 @@ class _Sizes:
 def _replace_functions(graph: GraphModule) -> None:
     """Functions that autograd, which comes before any decomposition, takes in a form of its own.
 
-    Attention becomes contractions around a softmax: the backward of torch's fused kernels is theirs.  Of bicubic interpolation autograd's
-    form has places in float32."""
+    Attention becomes contractions around a softmax: the backward of torch's fused kernels is theirs.  Of interpolation autograd's form
+    has places in float32."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -168,8 +168,7 @@ def _instead(original: Callable, function: Callable) -> Callable:
 
 _REPLACED = {
     original: _instead(original, function) for original, function in (
-        (torch._C._nn.scaled_dot_product_attention, attention), (torch._C._nn.upsample_bicubic2d, bicubic),
-        (torch.nn.functional.interpolate, interpolate),
+        (torch._C._nn.scaled_dot_product_attention, attention), (torch.nn.functional.interpolate, interpolate),
     )
 }
 
