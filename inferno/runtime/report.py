@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from inferno.runtime.plan.kernel import Kernel
 from inferno.runtime.plan.plan import Launch, LibraryCall
 from inferno.runtime.program import Program
 from inferno.symbolic import hint
@@ -187,7 +188,9 @@ def _rows(program: Program) -> list[Row]:
     for step in plan.steps:
         code = step.kernel.split("::")[0]
         name = by_code.get(code, code) if isinstance(step, Launch) else step.kernel or step.function
-        first.setdefault(name, step)
+        before = first.setdefault(name, step)
+        if isinstance(before, Launch) and isinstance(step, Launch) and 0 in map(hint, before.grid):
+            first[name] = step  # what the example launches
         sources.setdefault(name, {}).update(dict.fromkeys(step.source))
     rows = []
     for name, step in first.items():
@@ -197,12 +200,19 @@ def _rows(program: Program) -> list[Row]:
         generator, knobs = _schedule(kernel.schedule if kernel else "")
         rows.append(Row(
             kernel=name, calls=counts.get(name, 1), fuses=tuple(sources[name]), generator=generator or "library", schedule=knobs,
-            grid=tuple(launch.grid) if launch else (), registers=max((r.registers for r in used), default=0),
+            grid=_grid(launch, kernel), registers=max((r.registers for r in used), default=0),
             shared=max([launch.shared if launch else 0, *(r.shared for r in used)]), spills=sum(r.spills for r in used),
             flops=kernel.flops if kernel else 0, bytes=kernel.bytes if kernel else 0,
             note=kernel.note if kernel else "",
         ))
     return rows
+
+
+def _grid(launch: Launch | None, kernel: Kernel | None) -> tuple:
+    """A launch's grid; of one for a range of sizes, which says the range too, what it is in the example."""
+    if launch is None:
+        return ()
+    return tuple(map(hint, launch.grid)) if kernel is not None and "by_size" in kernel.schedule else tuple(launch.grid)
 
 
 def _calls(scheduled: str) -> dict[str, int]:
