@@ -9,6 +9,7 @@ from models import Block, Convolutions
 from torch import nn
 
 import inferno
+from inferno.runtime.check.comparison import compare_leaf
 
 F = nn.functional
 
@@ -52,6 +53,25 @@ def test_training_forward_and_backward(build, shape):
         bound = max(1.5 * (eagers - exact).norm(), torch.finfo(torch.float32).eps * exact.norm(), 1e-7)
         assert (ours - exact).norm() <= bound
     assert inferno.stats().graphs == 2 and inferno.stats().fallbacks == 0
+
+
+LABELS = torch.tensor([[0, 3, -1, -1], [1, 2, 3, 0], [-1, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("function, shape", [
+    (lambda x: F.multilabel_margin_loss(x, LABELS), (3, 4)), (lambda x: F.interpolate(x, scale_factor=1.7, mode="bicubic"), (1, 2, 4, 4)),
+    (lambda x: F.interpolate(x, size=7, mode="linear", align_corners=True), (1, 2, 4)),
+])
+def test_what_autograd_takes_apart_before_us(function, shape):
+    x = torch.randn(shape)
+    results = []
+    for call, dtype in ((compiled(function), x.dtype), (function, x.dtype), (function, torch.float64)):
+        given = x.to(dtype).requires_grad_()
+        out = call(given)
+        out.sum().backward()
+        results.append((out.detach(), given.grad))
+    for ours, eager, exact in zip(*results):
+        assert compare_leaf("result", ours, eager, exact).right
 
 
 def test_training_steps_follow_eager():

@@ -25,4 +25,13 @@ def multilabel_margin(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor
     return found.to(x.dtype), is_target.to(x.dtype).reshape(target.shape)
 
 
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+    """torch.nn.functional's."""
+    number = {"none": 0, "mean": 1, "sum": 2}.get(reduction)
+    if number is None or size_average is not None or reduce is not None or input.shape != target.shape or input.dim() > 2:
+        return NotImplemented
+    found = multilabel_margin(input, target, number)
+    return found if found is NotImplemented else found[0]
+
+
 TABLE = {aten.multilabel_margin_loss_forward.default: multilabel_margin}

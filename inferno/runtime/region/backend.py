@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
+from inferno.capture.decompositions.losses import multilabel_margin_loss
 from inferno.capture.decompositions.resampling import interpolate
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.specialise import specialise, varies
@@ -145,7 +146,7 @@ def _replace_functions(graph: GraphModule) -> None:
     """Functions that autograd, which comes before any decomposition, takes in a form of its own.
 
     Attention becomes contractions around a softmax: the backward of torch's fused kernels is theirs.  Of interpolation autograd's form
-    has places in float32."""
+    has places in float32, and of multilabel_margin_loss it is wrong."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -169,6 +170,7 @@ def _instead(original: Callable, function: Callable) -> Callable:
 _REPLACED = {
     original: _instead(original, function) for original, function in (
         (torch._C._nn.scaled_dot_product_attention, attention), (torch.nn.functional.interpolate, interpolate),
+        (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss),
     )
 }
 
