@@ -66,7 +66,7 @@ def test_what_autograd_takes_apart_before_us(function, shape):
     x = torch.randn(shape)
     results = []
     for call, dtype in ((compiled(function), x.dtype), (function, x.dtype), (function, torch.float64)):
-        given = x.to(dtype).requires_grad_()
+        given = x.detach().clone().to(dtype).requires_grad_()
         out = call(given)
         out.sum().backward()
         results.append((out.detach(), given.grad))
