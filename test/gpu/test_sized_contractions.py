@@ -1,11 +1,14 @@
 """Contractions whose sizes vary, on a GPU: by tensor cores, compiled once, right for every size against float64."""
 
+import copy
+
 import pytest
 import torch
 from checks import check, poison_memory
 from torch.export import Dim
 
 import inferno
+from inferno.tools.check import compare
 
 F = torch.nn.functional
 
@@ -114,3 +117,25 @@ def test_captured_in_a_graph_at_every_size(dtype):
             result = made(*given)
         graph.replay()
         assert torch.equal(result, expected)
+
+
+def test_gradients_of_batches_of_any_size():
+    """A weight's gradient is a sum over the batch: of any length."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(512, 768), torch.nn.GELU(), torch.nn.Linear(768, 256)).cuda()
+    fast = torch.compile(model, backend="inferno", dynamic=True)
+    exact = copy.deepcopy(model).double()
+    inferno.stats(reset=True)
+    for n in (300, 33, 64, 1000, 2500):
+        x = torch.randn(n, 512, device="cuda")
+        ours, eager, true = (gradients(f, x.to(d)) for f, d in ((fast, torch.float32), (model, torch.float32), (exact, torch.float64)))
+        found = compare(ours, eager, true)
+        assert found.right, f"{n}: {found}"
+    assert inferno.stats().recompiles == 0 and inferno.stats().fallbacks == 0
+
+
+def gradients(model, x) -> list[torch.Tensor]:
+    model.zero_grad()
+    model(x).square().mean().backward()
+    return [p.grad.clone() for p in model.parameters()]
