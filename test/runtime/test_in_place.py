@@ -29,7 +29,7 @@ class Cached(nn.Module):
 
 def in_place(compiled) -> list[bool]:
     """Of each write whether it is made in place."""
-    outputs = compiled._executable._plan.outputs
+    outputs = compiled._executable.plan.outputs
     return [outputs[i].argument == r.target for i, r in enumerate(compiled.program.signature.results) if r.kind == "mutation"]
 
 
@@ -122,6 +122,41 @@ def test_overlapping_inputs_are_refused_before_anything_is_written():
     with pytest.raises(inferno.InputError, match="share memory"):
         compiled(both[:4], both[1:])
     assert torch.equal(row, torch.ones(3)) and torch.equal(both, torch.ones(5, 3))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: (Cached(), (torch.randn(2, 1, 8), torch.tensor([3]))), lambda: (nn.BatchNorm1d(6).train(), (torch.randn(5, 6),)),
+    lambda: (lambda x, y: {"sum": x.add_(y).sum(), "all": [y * 2, y + x.mean()]}, (torch.randn(8, 4), torch.randn(8, 4))),
+], ids=["cache", "batch norm", "nested"])
+def test_usual_calls_do_not_take_the_general_way(monkeypatch, make):
+    torch.manual_seed(0)
+    model, inputs = make()
+    compiled = inferno.compile(model, inputs)
+    assert all(in_place(compiled))
+    with torch.no_grad():
+        compiled(*inputs)
+        eager, given = copy.deepcopy(model), [t.clone() for t in inputs]
+        monkeypatch.setattr(type(compiled), "_call", None)
+        for _ in range(2):
+            torch.testing.assert_close((compiled(*inputs), list(inputs)), (eager(*given), given))
+        if isinstance(model, nn.Module):
+            versions = [b._version for b in model.buffers()]
+            compiled(*inputs)
+            assert all(b._version > v for b, v in zip(model.buffers(), versions))
+
+
+def test_other_addresses_are_looked_at():
+    compiled = inferno.compile(lambda x, y: x.add_(y).sum(), (torch.zeros(4, 4), torch.zeros(4, 4)))
+    both = torch.ones(8, 4)
+    for _ in range(2):
+        assert compiled(both[:4], both[4:]) == both[:4].sum()
+        with pytest.raises(inferno.InputError, match="share memory"):
+            compiled(both[:4], both[2:6])
+        with pytest.raises(inferno.InputError, match="share memory"):
+            compiled(both[:4], both[:4])
+    for _ in range(200):
+        x, y = torch.ones(4, 4), torch.ones(4, 4)
+        assert compiled(x, y) == 32 and torch.equal(x, y + 1)
 
 
 def test_a_tensor_made_in_inference_mode():

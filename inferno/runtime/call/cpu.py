@@ -10,14 +10,15 @@ from collections.abc import Callable
 import torch
 
 from inferno.capture import Signature
-from inferno.runtime.call.text import CallText, begin_call
+from inferno.runtime.call.text import CallText, begin_call, count_writes, written_in_place
 from inferno.runtime.launch.cpu import CpuExecutable
 from inferno.runtime.launch.native import BASES, FIRST, REPORT
 
 
 def make_fast_cpu_call(signature: Signature, executable: CpuExecutable, constants: list[torch.Tensor], slow: Callable) -> Callable | None:
     """The function ``call(*inputs)``, or None for a program that is called in another way (see ``begin_call``)."""
-    text = begin_call(signature, slow, executable.all_results_are_new, "{}.is_cpu")
+    written = written_in_place(signature, executable.plan)
+    text = begin_call(signature, slow, written, "{}.is_cpu")
     if text is None:
         return None
     results = add_native_call(text, executable, constants)
@@ -25,9 +26,9 @@ def make_fast_cpu_call(signature: Signature, executable: CpuExecutable, constant
         tensors = ", ".join([*text.values, *(f"constants[{i}]" for i in range(len(constants)))])
         text.scope.update({"run": executable.run, "constants": constants})
         text.lines.append(f"    results = run([{tensors}])")
-        text.lines.append(f"    return {'results[0]' if signature.single_output else 'build(results)'}")
-    else:
-        text.lines.append(f"    return {results[0]}" if signature.single_output else f"    return build([{', '.join(results)}])")
+        results = [f"results[{i}]" for i, r in enumerate(signature.results) if r.kind == "output"]
+    text.lines.extend(count_writes(text, written))
+    text.lines.append(f"    return {results[0]}" if signature.single_output else f"    return build([{', '.join(results)}])")
     return text.compile()
 
 

@@ -19,7 +19,7 @@ class Finish:
     def __init__(self, signature: Signature, executable: Any) -> None:
         """``executable``: what runs the program.  Where it has a plan, that says where the results are; else each call looks."""
         self._signature = signature
-        plan = getattr(executable, "_plan", None)
+        plan = getattr(executable, "plan", None)
         self._mutations = [(i, r.target) for i, r in enumerate(signature.results) if r.kind == "mutation"]
         self._outputs = [(i, r) for i, r in enumerate(signature.results) if r.kind == "output"]
         self._copied = None if plan is None else _copied(signature, [_owner(o) for o in plan.outputs])

@@ -11,18 +11,20 @@ from collections.abc import Callable
 import torch
 
 from inferno.capture import Signature
-from inferno.runtime.call.text import CallText, begin_call
+from inferno.runtime.call.text import CallText, begin_call, count_writes, written_in_place
 from inferno.runtime.launch.executable import GpuExecutable
 from inferno.runtime.launch.host import ERROR
 
 
 def make_fast_call(signature: Signature, executable: GpuExecutable, constants: list[torch.Tensor], slow: Callable) -> Callable | None:
     """The function ``call(*inputs)``, or None for a program that is called in another way (see ``begin_call``)."""
-    text = begin_call(signature, slow, executable.all_results_are_new, "{}.device == device", ["current() == index"])
+    written = written_in_place(signature, executable.plan)
+    text = begin_call(signature, slow, written, "{}.device == device", ["current() == index"])
     if text is None:
         return None
     results = add_native_call(text, executable, constants)
-    text.lines.append(f"    return {results[0]}" if signature.single_output else f"    return build(({', '.join(results)},))")
+    text.lines.extend(count_writes(text, written))
+    text.lines.append(f"    return {results[0]}" if signature.single_output else f"    return build([{', '.join(results)}])")
     return text.compile()
 
 

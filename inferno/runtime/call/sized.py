@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from inferno.capture import Signature
-from inferno.runtime.call.text import begin_call
+from inferno.runtime.call.text import begin_call, written_in_place
 
 
 def make_sized_call(signature: Signature, executable: Any, constants: list[torch.Tensor], slow: Callable) -> Callable | None:
@@ -15,7 +15,7 @@ def make_sized_call(signature: Signature, executable: Any, constants: list[torch
     ``executable`` is a SizedCpuExecutable or a SizedGpuExecutable.
     """
     on_gpu = hasattr(executable, "device")
-    text = begin_call(signature, slow, executable.all_results_are_new, "{}.device == device" if on_gpu else "{}.is_cpu")
+    text = begin_call(signature, slow, written_in_place(signature, executable.plan), "{}.device == device" if on_gpu else "{}.is_cpu")
     if text is None:
         return None
     tensors = ", ".join([*text.values, *(f"constants[{i}]" for i in range(len(constants)))])

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from inferno.capture import Signature
+from inferno.runtime.plan.plan import Plan
 from inferno.symbolic import as_python, read_off
 
+_MOST_ADDRESSES = 64
 _MOST_ARGUMENTS = 2000  # compiling the text takes 20 us an argument
 
 
@@ -32,19 +34,31 @@ class CallText:
         return self.scope["call"]
 
 
+def written_in_place(signature: Signature, plan: Plan) -> tuple[int, ...] | None:
+    """The numbers of the arguments that the program writes, all of them in place; None where it has results of another kind than that, or new."""
+    written = []
+    for i, (result, output) in enumerate(zip(signature.results, plan.outputs)):
+        if result.kind == "mutation" and output.argument == result.target:
+            written.append(result.target)
+        elif result.kind == "mutation" or output.result != i:
+            return None
+    return tuple(written)
+
+
 def begin_call(
-    signature: Signature, slow: Callable, all_results_are_new: bool, placed: str, first: Sequence[str] = (),
+    signature: Signature, slow: Callable, written: tuple[int, ...] | None, placed: str, first: Sequence[str] = (),
 ) -> CallText | None:
     """The function up to the arguments' addresses; None for a program that is called in another way.
 
-    It takes programs whose inputs are tensors by position and whose results are all new.  ``placed`` is the condition that the
+    It takes programs whose inputs are tensors by position and whose results are all new, or the arguments ``written`` in place: those must not
+    overlap others, which the general way finds out for addresses that come for the first time.  ``placed`` is the condition that the
     tensor ``{}`` is where it should be, ``first`` are conditions of no tensor; ``slow(*inputs)`` is the general way.  Sizes that vary
     are variables of the function, called as their symbols are.
     """
     inputs = signature.simple_arity
-    if inputs < 1 or len(signature.arguments) > _MOST_ARGUMENTS or any(r.kind != "output" or r.strides for r in signature.results):
+    if inputs < 1 or len(signature.arguments) > _MOST_ARGUMENTS or any(r.strides for r in signature.results):
         return None
-    if not all_results_are_new or signature.views:
+    if written is None or signature.views:
         return None
     scope: dict[str, Any] = {"slow": slow, "Tensor": torch.Tensor, "build": signature.build_output}
     names = [f"x{i}" for i in range(inputs)]
@@ -74,11 +88,33 @@ def begin_call(
         ]
         if argument.kind == "input":
             conditions.append(f"not {name}.requires_grad")
+        if i in written:
+            conditions.append(f"not {name}.is_inference()")  # its writes are not counted
     addresses = [f"a{i}" for i in range(len(signature.arguments))]
     lines += [f"    if not ({' and '.join(conditions)}):", refuse]
     lines += [f"    {a} = {values[i]}.data_ptr()" for i, a in enumerate(addresses)]
     lines += [f"    if ({' | '.join(addresses)}) & 15:", refuse]
+    if written:
+        scope["apart"], scope["count_writes"] = _Apart(), torch.autograd.graph.increment_version
+        lines += [
+            f"    key = ({', '.join(addresses)},)", "    if key not in apart:", f"        result = slow({', '.join(names)})", "        apart.add(key)",
+            "        return result",
+        ]
     return CallText(lines, scope, [values[i] for i in range(len(addresses))], addresses)
+
+
+class _Apart(set):
+    """Addresses of which the general way has found that they do not overlap; the last few."""
+
+    def add(self, key: tuple[int, ...]) -> None:
+        if len(self) >= _MOST_ADDRESSES:
+            self.clear()
+        super().add(key)
+
+
+def count_writes(text: CallText, written: Sequence[int]) -> list[str]:
+    """The lines that tell autograd of what was written in place."""
+    return [f"    count_writes(({', '.join(text.values[i] for i in written)},))"] if written else []
 
 
 def begin_segment(count: int, strides: dict[int, tuple[int, ...]], slow: Callable, first: Sequence[str] = ()) -> CallText:

@@ -46,7 +46,7 @@ class CpuExecutable:
 
     def __init__(self, plan: Plan, code: "Code", dtypes: Sequence[torch.dtype]) -> None:
         """``plan`` has numbers for all sizes; ``dtypes``: of the outputs, which tell signed from unsigned."""
-        self._plan = plan
+        self.plan = plan
         self._dtypes = tuple(dtypes)
         for step in plan.steps:
             if isinstance(step, LibraryCall) and step.function not in FUNCTIONS:
@@ -69,7 +69,7 @@ class CpuExecutable:
         the address of one of ``numbers``."""
         segments: list = []
         words: list[int] = []
-        for step in self._plan.steps:
+        for step in self.plan.steps:
             if isinstance(step, LibraryCall):
                 segments.append((FUNCTIONS[step.function](step.options), step.parameters))
                 continue
@@ -117,7 +117,7 @@ class CpuExecutable:
             if first == state[FIRST]:
                 break
             done += second if isinstance(first, int) else 1
-        step = self._plan.steps[done + second - state[ROWS]]
+        step = self.plan.steps[done + second - state[ROWS]]
         where = f"in kernel {step.kernel.split('::')[0].removesuffix('_code')} ({', '.join(step.source) or 'its source is not known'})"
         if state[REPORT] == BY_ZERO:
             raise DivisionByZero(f"an integer is divided by zero {where}: every divisor must be another number")
@@ -163,8 +163,8 @@ class CpuExecutable:
             return fresh
         owned = dict(zip(self._fresh, fresh))
         # The plan knows bits, not types: what is int8 for one output may be uint8 for another, or for the argument.
-        given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self._plan.outputs]
-        return [t.view(o.shape).view(dtype) for t, o, dtype in zip(given, self._plan.outputs, self._dtypes)]
+        given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self.plan.outputs]
+        return [t.view(o.shape).view(dtype) for t, o, dtype in zip(given, self.plan.outputs, self._dtypes)]
 
 
 class _Context:
@@ -172,7 +172,7 @@ class _Context:
     compute in it."""
 
     def __init__(self, executable: CpuExecutable) -> None:
-        plan = executable._plan
+        plan = executable.plan
         self.state = (ctypes.c_int64 * (executable._workspace_word + 2))()
         self.base = ctypes.addressof(self.state)
         self.state[0], self.state[1] = self.base + 8, self.base  # the engine wants a pointer to a pointer to the argument

@@ -41,7 +41,7 @@ class GpuExecutable:
         gives away, for which a plan of many bytes is for ``run_taking``."""
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
-        self._plan = plan
+        self.plan = plan
         self._dtypes = tuple(dtypes)
         self.workspace_bytes = plan.workspace_bytes
         self.index = torch.cuda.current_device() if device.index is None else device.index
@@ -155,10 +155,10 @@ class GpuExecutable:
 
     def _outputs(self, arguments: Sequence[Tensor], owned: dict[int, Tensor]) -> list[Tensor]:
         # The plan knows bits, not types: what is int8 for one output may be uint8 for another, or for the argument.
-        given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self._plan.outputs]
-        return [t.view(o.shape).view(dtype) for t, o, dtype in zip(given, self._plan.outputs, self._dtypes)]
+        given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self.plan.outputs]
+        return [t.view(o.shape).view(dtype) for t, o, dtype in zip(given, self.plan.outputs, self._dtypes)]
 
     def fail(self, state: ctypes.Array) -> None:
         """Raise the LaunchError that the native code left in ``state``."""
-        step = self._plan.steps[state[STEP]]
+        step = self.plan.steps[state[STEP]]
         raise LaunchError(f"launching {step.kernel}: {driver.describe(state[ERROR])}")

@@ -18,7 +18,7 @@ class SizedCpuExecutable:
     """A plan with its native code; ``run`` reads the sizes off the arguments.  Safe to run from several threads."""
 
     def __init__(self, plan: Plan, code: Code, dtypes: Sequence[torch.dtype]) -> None:
-        self._plan, self._code, self._dtypes = plan, code, list(dtypes)
+        self.plan, self._code, self._dtypes = plan, code, list(dtypes)
         self._names = [s.name for s in plan.symbols]
         self._read = size_reader([a.shape for a in plan.arguments], plan.symbols)
         self._kept: OrderedDict[tuple[int, ...], CpuExecutable] = OrderedDict()
@@ -31,7 +31,7 @@ class SizedCpuExecutable:
     @property
     def all_results_are_new(self) -> bool:
         """Whether no result is an argument, or another result in another shape."""
-        return all(o.result == i for i, o in enumerate(self._plan.outputs))
+        return all(o.result == i for i, o in enumerate(self.plan.outputs))
 
     def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these arguments, which must be contiguous, of sizes that the program takes."""
@@ -41,7 +41,7 @@ class SizedCpuExecutable:
         """The same where the symbols' values are known."""
         found = self._kept.pop(sizes, None)
         if found is None:
-            found = CpuExecutable(at_sizes(self._plan, dict(zip(self._names, sizes))), self._code, self._dtypes)
+            found = CpuExecutable(at_sizes(self.plan, dict(zip(self._names, sizes))), self._code, self._dtypes)
         self._kept[sizes] = found  # the one used last is the last; each step is atomic, and two threads may both make one
         while len(self._kept) > KEPT:
             try:

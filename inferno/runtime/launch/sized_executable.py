@@ -26,7 +26,7 @@ class SizedGpuExecutable:
         """As ``GpuExecutable``'s.  With ``cuda_graphs`` too the launches are made at every call: they depend on its sizes."""
         if any(not isinstance(s, Launch) for s in plan.steps):
             raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
-        self._plan = plan
+        self.plan = plan
         self.index = torch.cuda.current_device() if device.index is None else device.index
         self.device = torch.device("cuda", self.index)
         count = len(plan.arguments)
@@ -98,12 +98,12 @@ class SizedGpuExecutable:
         state[0], state[1] = base + 8, base  # the engine's entry wants a pointer to a pointer to the argument
         self._at(values)(base)
         if state[ERROR]:
-            step = self._plan.steps[state[STEP]]
+            step = self.plan.steps[state[STEP]]
             raise LaunchError(f"launching {step.kernel} for sizes {dict(zip(self._names, values))}: {driver.describe(state[ERROR])}")
         if self._new:
             return fresh
         owned = dict(zip(self._fresh, fresh))
-        given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self._plan.outputs]
+        given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self.plan.outputs]
         return [t.view(shape).view(dtype) for t, shape, dtype in zip(given, views, self._types)]  # the plan knows bits, not types
 
 

@@ -1,0 +1,68 @@
+"""Writes in place on a GPU: caches, statistics, CUDA graphs, and calls that follow each other on one stream."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import inferno
+
+
+class Cached(nn.Module):
+    def __init__(self, size=64, length=256):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(4, length, size))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.w = nn.Parameter(torch.randn(size, size) / 8)
+
+    def forward(self, x, place):
+        self.keys.index_copy_(1, place, x @ self.w)
+        self.count += 1
+        return torch.softmax(x @ self.keys.transpose(1, 2), -1) @ self.keys
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+def test_caches(dtype, cuda_graphs):
+    torch.manual_seed(0)
+    model = Cached().cuda().to(dtype)
+    eager, x = copy.deepcopy(model), torch.randn(4, 1, 64, device="cuda", dtype=dtype)
+    compiled = inferno.compile(model, (x, torch.tensor([3], device="cuda")), cuda_graphs=cuda_graphs)
+    outputs = compiled._executable.plan.outputs
+    assert all(outputs[i].argument == r.target for i, r in enumerate(compiled.program.signature.results) if r.kind == "mutation")
+    with torch.no_grad():
+        for i in range(40):  # no synchronisation between the calls
+            x, place = torch.randn(4, 1, 64, device="cuda", dtype=dtype), torch.tensor([5 * i % 256], device="cuda")
+            ours, theirs = compiled(x, place), eager(x, place)
+        tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+        torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=tolerance)
+        torch.testing.assert_close(model.keys, eager.keys, atol=tolerance, rtol=tolerance)
+        assert model.count == eager.count == 40
+
+
+def test_batch_norm():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU()).cuda().train(), torch.randn(8, 3, 20, 20, device="cuda")
+    eager = copy.deepcopy(model)
+    compiled = inferno.compile(model, (x,))
+    with torch.no_grad(), torch.backends.cudnn.flags(allow_tf32=False):
+        for _ in range(5):
+            x = torch.randn(8, 3, 20, 20, device="cuda")
+            torch.testing.assert_close(compiled(x), eager(x), atol=1e-4, rtol=1e-4)
+    for ours, theirs in zip(model.buffers(), eager.buffers()):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize("count", [1, 1000, 1 << 20, (1 << 20) + 3])
+def test_every_element_is_written_once(dtype, count):
+    """Also where the last block is not full, and elements are loaded several at a time."""
+    x = torch.randint(0, 2, (count,), device="cuda").to(dtype)
+    flip = lambda x: x.copy_(~x if dtype == torch.bool else 3 - x)  # noqa: E731
+    compiled = inferno.compile(flip, (x,))
+    given = x.clone()
+    for _ in range(3):
+        compiled(x)
+        flip(given)
+    assert torch.equal(x, given)
