@@ -111,7 +111,7 @@ class Exported:
         results, outputs = _results(program, inputs, symbols)
         graph = _stateless(program)
         replace_restrides(graph)
-        signature = self._signature(inputs, results, outputs, symbols.guards())
+        signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
         return Captured(graph, outputs_as_eager(graph, signature, self.program, program), not isinstance(program, Decomposed))
 
     def arguments(self) -> tuple[Argument, ...]:

@@ -255,6 +255,8 @@ class _Extraction:
             return
         if is_free(value, self.refused):
             source = value.args[0]
+            while value.target is operator.getitem and source.target is operator.getitem:
+                source = source.args[0]  # what a checkpoint runs returns tuples in tuples
             # An element of what an eager operation returned is a value of its own; everything else free is made here.
             if value.target is operator.getitem and source not in inside and not is_free(source, self.refused):
                 found[value] = None

@@ -6,6 +6,7 @@ Python expression of those names, which is checked at the call.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,13 +76,28 @@ class SymbolTable:
             self.symbols[expr.name] = known
         return known
 
-    def guards(self) -> tuple[str, ...]:
-        """What torch assumed of the symbols, as Python expressions of our names."""
+    def take_assertions(self, graph: torch.fx.Graph) -> list[sympy.Basic]:
+        """What ``graph`` asserts of the symbols; the assertions are taken out of it, with what only they need."""
+        found = []
+        for node in reversed(list(graph.nodes)):
+            value = node.meta.get("val")
+            if node.target is torch.ops.aten._assert_scalar.default and isinstance(node.args[0], torch.fx.Node):
+                says = node.args[0].meta.get("val")
+                expr = says.node.expr if isinstance(says, torch.SymBool) else sympy.sympify(says)
+                if isinstance(expr, sympy.logic.boolalg.Boolean) and not _mentions_others(expr, self.symbols):
+                    found.append(expr)
+                    graph.erase_node(node)
+            elif node.op == "call_function" and not node.users and isinstance(value, (torch.SymBool, torch.SymInt)):
+                graph.erase_node(node)
+        return found[::-1]
+
+    def guards(self, asserted: Sequence[sympy.Basic] = ()) -> tuple[str, ...]:
+        """What torch assumed of the symbols, and what the program asserts of them, as Python expressions of our names."""
         if self.environment is None:
             return ()
         found = []
-        for guard in self.environment.guards:
-            expr = self.environment.simplify(guard.expr) if _mentions_others(guard.expr, self.symbols) else guard.expr
+        for expr in (*(g.expr for g in self.environment.guards), *asserted):
+            expr = self.environment.simplify(expr) if _mentions_others(expr, self.symbols) else expr
             if isinstance(expr, (sympy.logic.boolalg.BooleanTrue, bool)) or _mentions_others(expr, self.symbols):
                 continue
             renamed = expr.xreplace({s: sympy.Symbol(self.symbols[s.name].name, integer=True) for s in expr.free_symbols})

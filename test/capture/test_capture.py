@@ -1,12 +1,16 @@
 """What a captured program's arguments, results and locations are."""
 
+import operator
 from collections import namedtuple
 
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 from inferno.capture import capture
+from inferno.capture.symbols import SymbolTable
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 from inferno.mlir import ir, new_context, walk
 from inferno.passes.locations import describe
@@ -184,3 +188,26 @@ def test_a_capture_that_fails_leaves_no_mode_behind():
     with pytest.raises(CaptureError):
         capture(lambda x: x * 2 if x.sum() > 0 else x, (torch.ones(3),))
     assert torch.overrides._len_torch_function_stack() == 0
+
+
+def test_what_a_program_asserts_of_its_sizes_is_asked_of_a_call():
+    """torch takes some conditions for assertions in the program; they are conditions of the call, and the program has none."""
+    x = torch.fx.Graph().placeholder("x")
+    tensor = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(
+        torch.ones(40), symbolic_context=StatelessSymbolicContext([DimDynamic.DYNAMIC]),
+    )
+    size, graph = tensor.shape[0], x.graph
+    x.meta["val"] = tensor
+    table = SymbolTable()
+    assert str(table.size(size)) == "s0"
+    for target, args, value in (
+        (torch.ops.aten.sym_size.int, lambda made: (x, 0), size), (torch.sym_min, lambda made: (made[0], 64), torch.sym_min(size, 64)),
+        (operator.lt, lambda made: (made[0], 100), size < 100),
+        (torch.ops.aten._assert_scalar.default, lambda made: (made[2], "too large"), None),
+    ):
+        made = [n for n in graph.nodes if n.op == "call_function"]
+        graph.call_function(target, args(made)).meta["val"] = value
+    graph.output((x,))
+    asserted = table.take_assertions(graph)
+    assert [n.op for n in graph.nodes] == ["placeholder", "output"]
+    assert table.guards(asserted) == ("s0 < 100",)

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+import torch._inductor.config
+import torch.utils.checkpoint
 from checks import assert_close_to_float64
 from torch import nn
 
@@ -191,3 +193,21 @@ def test_branches_on_data_stay_in_one_graph():
     for given in (x, -x):
         assert torch.allclose(fast(given), model(given))
     assert fast.fallbacks and not isinstance(fast, DynamoModule)
+
+
+def test_what_a_checkpoint_draws():
+    """A checkpoint's random operations return tuples in tuples: the generator's state, and what they made."""
+    torch._dynamo.reset()
+
+    def f(x):
+        return torch.utils.checkpoint.checkpoint(lambda x: F.dropout(x.sin(), 0.5) * x, double(x), use_reentrant=False)
+
+    found = []
+    for g in (torch.compile(f, backend="inferno"), f):
+        torch.manual_seed(0)
+        x = torch.linspace(-1, 1, 36).reshape(6, 6).requires_grad_()
+        with torch._inductor.config.patch(fallback_random=True):
+            y = g(x)
+            y.sum().backward()
+        found.append((y.detach(), x.grad))
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
