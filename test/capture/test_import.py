@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import inferno
 from inferno.capture import capture, explain_failure
 from inferno.errors import PassError
 from inferno.mlir import ir, new_context
@@ -103,3 +104,34 @@ def test_the_operation_that_fails_alone_is_named():
     said = explain_failure(text, "error: failed to legalize operation 'torch.constant.int'", lowers)
     assert "aten.view.dtype at model.py:2 on (f32[2, 3]) is not supported" in str(said)
     assert "view" in str(failed.value) or "constant" in str(failed.value)
+
+
+
+def test_windows_without_steps():
+    """They go by the window's size."""
+    x = torch.randn(1, 2, 4, 4)
+    for divisor in (None, -2):
+        def pool(x, divisor=divisor):
+            return torch.ops.aten.avg_pool2d(x, (2, 2), (), (0,), False, True, divisor)
+
+        compiled = inferno.compile(pool, (x,), target="cpu", fallback=False)
+        torch.testing.assert_close(compiled(x), pool(x))
+
+
+def test_what_is_lowered_to_something_invalid_is_an_error():
+    """And not canonicalized, which would not come to an end."""
+    text = """func.func @main(%x: !torch.vtensor<[1,1,4,4],f32>) -> !torch.vtensor<[1,1,2,2],f32> {
+      %two = torch.constant.int 2
+      %zero = torch.constant.int 0
+      %false = torch.constant.bool false
+      %true = torch.constant.bool true
+      %none = torch.constant.none
+      %window = torch.prim.ListConstruct %two, %two : (!torch.int, !torch.int) -> !torch.list<int>
+      %steps = torch.prim.ListConstruct : () -> !torch.list<int>
+      %padding = torch.prim.ListConstruct %zero : (!torch.int) -> !torch.list<int>
+      %0 = torch.aten.avg_pool2d %x, %window, %steps, %padding, %false, %true, %none : !torch.vtensor<[1,1,4,4],f32>, !torch.list<int>,
+        !torch.list<int>, !torch.list<int>, !torch.bool, !torch.bool, !torch.none -> !torch.vtensor<[1,1,2,2],f32>
+      return %0 : !torch.vtensor<[1,1,2,2],f32>
+    }"""
+    with new_context(), ir.Location.unknown(), pytest.raises(PassError):
+        run_pipeline(ir.Module.parse(text), "inferno-import")

@@ -1,4 +1,4 @@
-"""Poolings of unbatched inputs, in the batched form that is lowered upstream."""
+"""Poolings in the form that is lowered upstream: with a batch, and sizes for each dimension."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,10 +21,28 @@ def _batched(operator: Any, rank: int) -> Callable:
     return decomposition
 
 
+def _average(operator: Any, rank: int) -> Callable:
+    """An average pooling with its window, steps and padding spelled out; no steps are those of the window."""
+    batched, dims = _batched(operator, rank), rank - 2
+
+    def spell(sizes: Any) -> list[int]:
+        sizes = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
+        return sizes * dims if len(sizes) == 1 else sizes
+
+    def decomposition(x: Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, *args: Any, **kwargs: Any) -> Any:
+        short = [v for v in (kernel_size, stride, padding) if isinstance(v, (list, tuple)) and len(v) < dims]
+        spelled = [spell(kernel_size), spell(stride) or spell(kernel_size), spell(padding)]
+        if short:
+            return operator(x, *spelled, *args, **kwargs)
+        return batched(x, *spelled, *args, **kwargs)
+
+    return decomposition
+
+
 TABLE = {
     operator: _batched(operator, rank) for operator, rank in (
-        (aten.max_pool2d_with_indices.default, 4), (aten.max_pool3d_with_indices.default, 5), (aten.avg_pool2d.default, 4),
-        (aten.avg_pool3d.default, 5), (aten._adaptive_avg_pool3d.default, 5), (aten.adaptive_max_pool2d.default, 4),
-        (aten.adaptive_max_pool3d.default, 5),
+        (aten.max_pool2d_with_indices.default, 4), (aten.max_pool3d_with_indices.default, 5), (aten._adaptive_avg_pool3d.default, 5),
+        (aten.adaptive_max_pool2d.default, 4), (aten.adaptive_max_pool3d.default, 5),
     )
 }
+TABLE.update({operator: _average(operator, rank) for operator, rank in ((aten.avg_pool2d.default, 4), (aten.avg_pool3d.default, 5))})

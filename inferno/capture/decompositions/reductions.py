@@ -133,6 +133,8 @@ def logsumexp(x: Tensor, dim: list[int], keepdim: bool = False) -> Tensor:
 
 
 def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if x.dim() and isinstance(x.shape[dim], int) and not x.shape[dim]:
+        raise IndexError(f"max(): Expected reduction dim {dim} to have non-zero size.")
     return NotImplemented if x.dim() else (x.clone(), torch.zeros((), dtype=torch.int64, device=x.device))
 
 
