@@ -56,7 +56,7 @@ def judge(name: str, sample: Sample, device: str, through: str = "torch.compile"
     except (UnsupportedOperation, CaptureError) as error:
         return Outcome("part", _line(error), seconds=time.perf_counter() - begin)
     except Exception as error:
-        return Outcome("crash", _line(error) + _place(error), seconds=time.perf_counter() - begin, timed_out=isinstance(error, TimeoutError))
+        return Outcome("crash", _line(error) + _place(error), seconds=time.perf_counter() - begin, timed_out=_timed_out(error))
     taken = time.perf_counter() - begin
     problem = _difference(name, sample, ours, eager)
     if "over the bound" in problem and max(t.numel() for t in _tensors(ours[0])) <= FEW:
@@ -201,6 +201,11 @@ def _tensors(value: Any) -> list[Tensor]:
 def _line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:400]
+
+
+def _timed_out(error: BaseException | None) -> bool:
+    """Whether it is a TimeoutError, or was raised for one."""
+    return error is not None and (isinstance(error, TimeoutError) or _timed_out(error.__cause__ or error.__context__) or "not done after" in str(error))
 
 
 def _place(error: BaseException) -> str:

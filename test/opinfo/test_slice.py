@@ -1,5 +1,7 @@
 """A fixed slice of torch's OpInfo database; ``python -m benchmarks.opinfo`` runs all of it."""
 
+import time
+
 import pytest
 import torch
 
@@ -118,6 +120,21 @@ def test_luck_is_no_error_of_integers_either(monkeypatch):
     for ours, verdict in ((lambda x: total(x) * (1 + 1e-5), "wrong"), (lambda x: (x * 0.1).double().sum().float(), "whole")):
         monkeypatch.setattr(module, "compiled", lambda *_, ours=ours: (ours, lambda: ""))
         assert judge("sum", Sample([x], total, total, (), {}), "cpu").verdict == verdict
+
+
+def test_a_stuck_compiler_is_told_from_an_error(monkeypatch):
+    """Also where Dynamo has wrapped it: whoever runs many samples goes on in another process then."""
+    from benchmarks.opinfo import judge as module
+
+    def sleeps(*_):
+        try:
+            time.sleep(5)
+        except TimeoutError as error:
+            raise RuntimeError("the backend raised") from error
+
+    monkeypatch.setattr(module, "compiled", sleeps)
+    outcome = judge("sin", sample_of("sin", "float32"), "cpu", seconds=1)
+    assert outcome.verdict == "crash" and outcome.timed_out
 
 
 def test_luck_is_no_error(monkeypatch):
