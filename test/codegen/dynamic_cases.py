@@ -71,3 +71,16 @@ CASES = {
                         ({0: Dim("n", min=0, max=64)}, None), [(5,), (0,), (1,)]),
     "multiples": lambda: (lambda x: x.view(x.shape[0] // 2, 2, 3).sum(1), rows(3), ({0: 2 * Dim("half", min=1, max=512)},), [(4,), (6,), (66,)]),
 }
+
+
+def _sums(dim: int):
+    """What is summed along one of two sizes: of numbers of one sign, so that a long chain of float32 additions is off by many roundings."""
+    def model(x):
+        return x.sum(dim), x.mean(dim), x.norm(dim=dim), x.var(dim), torch.softmax(x, dim)
+
+    return model, lambda n: (torch.rand((n, 3) if dim == 0 else (3, n)) + 1,), ({dim: Dim("n", min=2, max=1 << 20)},)
+
+
+# The model, its inputs, ``dynamic_shapes``; and for each length that it is compiled for, those that it is called with.
+SUMS = {"along memory": lambda: _sums(1), "across memory": lambda: _sums(0)}
+COMPILED_FOR, CALLED_WITH = (300, 4), (2500, 8192, 100000)

@@ -3,7 +3,8 @@
 import pytest
 import torch
 from checks import check
-from dynamic_cases import CASES
+from dynamic_cases import CALLED_WITH, CASES, COMPILED_FOR
+from dynamic_cases import SUMS as LONG
 from universal_program import SimulatedModel
 
 from inferno.mlir import ir, new_context
@@ -56,6 +57,20 @@ def test_what_follows_a_sum_of_any_length_is_part_of_it(name):
     model, inputs, dynamic_shapes, sizes = CASES[name]()
     simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, of_choice)
     assert simulated.program.gpu.count('"inferno.launch"') == 1
+
+
+@pytest.mark.parametrize("length", COMPILED_FOR)
+@pytest.mark.parametrize("name", LONG)
+def test_sums_are_as_exact_however_long_the_call_makes_them(name, length):
+    """To float32's last bit, whatever eager's error is: it grows with the length on the CPU."""
+    torch.manual_seed(0)
+    model, inputs, dynamic_shapes = LONG[name]()
+    simulated = SimulatedModel(model, inputs(length), dynamic_shapes)
+    for each in CALLED_WITH:
+        args = inputs(each)
+        for i, (ours, exact) in enumerate(zip(simulated(*args), model(args[0].double()))):
+            error = ((ours.double() - exact).norm() / exact.norm()).item()
+            assert error <= torch.finfo(torch.float32).eps, f"result {i} of {each} terms: {error:.2e}"
 
 
 def by_size(kernel):

@@ -12,7 +12,7 @@ from checks import check
 
 for folder in ("codegen", "runtime"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
-from dynamic_cases import CASES  # noqa: E402
+from dynamic_cases import CALLED_WITH, CASES, COMPILED_FOR, SUMS  # noqa: E402
 from test_dynamic_models import Wrapped  # noqa: E402
 
 transformers = pytest.importorskip("transformers")
@@ -29,6 +29,17 @@ def test_right_for_every_size(name):
     made = inferno.compile(model, on_gpu(sizes[0]), dynamic_shapes=dynamic_shapes, fallback=False)
     for each in [*sizes, sizes[0]]:
         found = check(made, model, on_gpu(each))
+        assert found.right, f"{each}: {found}"
+
+
+@pytest.mark.parametrize("length", COMPILED_FOR)
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_however_long_the_call_makes_them(name, length):
+    torch.manual_seed(0)
+    model, inputs, dynamic_shapes = SUMS[name]()
+    made = inferno.compile(model, tuple(t.cuda() for t in inputs(length)), dynamic_shapes=dynamic_shapes, fallback=False)
+    for each in (*CALLED_WITH, length):
+        found = check(made, model, tuple(t.cuda() for t in inputs(each)))
         assert found.right, f"{each}: {found}"
 
 

@@ -78,18 +78,37 @@ def test_right_for_every_size(name, dtype):
         assert found.right, f"{each}: {found}"
 
 
-@pytest.mark.parametrize("name", ["rows, residual", "terms", "terms, of a table", "columns, turned"])
+NOT_FINITE = ["rows, residual", "terms", "terms, of a table", "columns, turned"]
+
+
+def assert_not_finite_where_eager_is(ours, eager, what) -> None:
+    assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.isinf(), eager.isinf()), what
+    assert torch.equal(ours[ours.isinf()], eager[eager.isinf()]), what
+
+
+@pytest.mark.parametrize("name", NOT_FINITE)
 def test_numbers_that_are_not_finite(name):
+    """In any order of additions: 1e30 times a usual number is far from overflowing, times 1e30 it is infinite by itself."""
     torch.manual_seed(0)
     made, function, inputs, _ = compiled(name, torch.float32)
     for n in (700, 1, 40, 129, 1500):
         given = inputs(n)
         for tensor in given[:2]:
-            for i, value in enumerate([float("inf"), -float("inf"), float("nan"), 3.4e38, 1e-45]):
+            for i, value in enumerate([float("inf"), -float("inf"), float("nan"), 1e30, 1e-45]):
                 tensor[(37 * i + 1) % tensor.shape[0], (53 * i + 2) % tensor.shape[1]] = value
-        ours, eager = made(*given), function(*given)
-        assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.isinf(), eager.isinf()), n
-        assert torch.equal(ours[ours.isinf()], eager[eager.isinf()])
+        assert_not_finite_where_eager_is(made(*given), function(*given), n)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("name", NOT_FINITE)
+def test_a_number_whose_products_overflow(name, side):
+    """Alone in its sums: of two products near the largest number the order of additions says whether their sum is finite."""
+    torch.manual_seed(0)
+    made, function, inputs, _ = compiled(name, torch.float32)
+    for n in (700, 1, 40, 129, 1500):
+        given = inputs(n)
+        given[side][given[side].shape[0] // 2, given[side].shape[1] // 3] = 3.4e38
+        assert_not_finite_where_eager_is(made(*given), function(*given), n)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
