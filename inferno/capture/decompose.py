@@ -5,8 +5,8 @@ by its shape, strides, dtype and device.  torch decomposes a program by tracing 
 layers of dispatch: 2 to 5 ms an operation, 4.0 s for TinyLlama's 1400 and 0.3 s for its 40 kinds.  So torch decomposes a program of
 one operation of each kind, and what it made of each is put where the operation was.
 
-That is only right for programs that are functions of tensors of fixed sizes: one that writes to an argument, has a size that varies
-or a graph in it, or returns the same memory twice, is left to torch as a whole.
+That is only right for programs that are functions of tensors of fixed sizes: one that writes to a tensor, has a size that varies or
+a graph in it, or returns the same memory twice, is left to torch as a whole.
 """
 
 import logging
@@ -30,7 +30,6 @@ from torch.utils._pytree import tree_flatten
 
 from inferno.capture.refusal import CHECKS
 from inferno.capture.restrides import replace_restrides
-from inferno.capture.updates import without_updates
 
 aten = torch.ops.aten
 log = logging.getLogger(__name__)
@@ -58,15 +57,15 @@ class _Unequal(Exception):
 def decompose_kinds(program: ExportedProgram, table: dict[Any, Callable]) -> Decomposed | None:
     """``program`` decomposed by ``table``; None for a program that has to be decomposed as a whole."""
     try:
-        graph = _check(program)
-        kinds = _kinds(graph)
+        _check(program)
+        kinds = _kinds(program.graph)
         patterns = _decompose(list(dict.fromkeys(kinds.values())), table)
     except _Unequal:
         return None
     except Exception as error:  # of an operation that torch cannot decompose here; the whole says what and where
         log.debug("not decomposed by kinds: %s", error)
         return None
-    return _substitute(program, graph, kinds, patterns)
+    return _substitute(program, kinds, patterns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +94,8 @@ class _Pattern:
     is_tuple: bool
 
 
-def _check(program: ExportedProgram) -> Graph:
-    """The program's graph, in which nothing is written to; _Unequal for a program that is not a function from tensors to tensors
-    that share no memory with each other."""
+def _check(program: ExportedProgram) -> None:
+    """_Unequal for a program that is not a function from tensors to tensors that share no memory with each other."""
     signature = program.graph_signature
     if any(not isinstance(s.arg, (TensorArgument, ConstantArgument)) for s in signature.input_specs):
         raise _Unequal
@@ -108,16 +106,12 @@ def _check(program: ExportedProgram) -> Graph:
     for node in program.graph.nodes:
         if node.op == "placeholder" or node.op == "output" or node.target is getitem:
             continue
-        if node.op != "call_function" or not isinstance(node.target, OpOverload):
+        if node.op != "call_function" or not isinstance(node.target, OpOverload) or node.target._schema.is_mutable:
             raise _Unequal
     results = [n.meta["val"] for n in program.graph.output_node().all_input_nodes if n.op != "placeholder"]
     memory = [v.untyped_storage()._cdata if _is_plain(v) else None for v in results]
     if None in memory or len(set(memory)) < len(memory):
         raise _Unequal
-    graph = without_updates(program.graph)
-    if graph is None:
-        raise _Unequal
-    return graph
 
 
 def _is_plain(value: Any) -> bool:
@@ -240,10 +234,10 @@ def _patterns(graph: Graph, kinds: Sequence[_Kind], places: Sequence[tuple[Node,
     return patterns
 
 
-def _substitute(program: ExportedProgram, old: Graph, kinds: dict[Node, _Kind], patterns: dict[_Kind, _Pattern]) -> Decomposed:
+def _substitute(program: ExportedProgram, kinds: dict[Node, _Kind], patterns: dict[_Kind, _Pattern]) -> Decomposed:
     graph = Graph()
     now: dict[Node, Any] = {}  # a node of the result, or a tuple of them, for each of the program's
-    for node in old.nodes:
+    for node in program.graph.nodes:
         if node.op == "placeholder":
             now[node] = graph.node_copy(node)
             now[node].name = node.name  # the signature's, also where it is a word of Python's, such as input
