@@ -13,7 +13,8 @@ from inferno.runtime.region import region as regions
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """The made-up generator is that of the CPU; a function that gives a fresh one in the same state is what it returns."""
+    """The made-up generator is that of the CPU.  What Dynamo compiled before has the generator of its time."""
+    torch.compiler.reset()
     used = MadeUp()
     monkeypatch.setattr(regions, "generator_of", lambda device: used)
     monkeypatch.setattr("inferno.runtime.compile.generator_of", lambda device: used)
