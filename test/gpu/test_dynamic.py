@@ -13,9 +13,7 @@ from checks import check
 for folder in ("codegen", "runtime"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 from dynamic_cases import CALLED_WITH, CASES, COMPILED_FOR, SUMS  # noqa: E402
-from test_dynamic_models import Wrapped  # noqa: E402
-
-transformers = pytest.importorskip("transformers")
+from test_dynamic_models import bert, inputs, llama  # noqa: E402
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -65,26 +63,15 @@ def generators(made) -> set[str]:
     return {name for row in made.explain().rows for name in row.generator.split(" or ")}
 
 
-def bert() -> Wrapped:
-    config = transformers.BertConfig(hidden_size=256, num_hidden_layers=2, num_attention_heads=4, intermediate_size=1024, vocab_size=500)
-    return Wrapped(transformers.BertModel(config).eval(), "last_hidden_state")
-
-
-def llama() -> Wrapped:
-    config = transformers.LlamaConfig(
-        hidden_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=768, vocab_size=500,
-    )
-    return Wrapped(transformers.LlamaForCausalLM(config).eval(), "logits", use_cache=False)
-
-
-MODELS = {"bert": bert, "llama": llama}
+MODELS = {
+    "bert": lambda: bert(hidden_size=256, num_hidden_layers=2, num_attention_heads=4, intermediate_size=1024, vocab_size=500),
+    "llama": lambda: llama(hidden_size=256, num_hidden_layers=2, intermediate_size=768, vocab_size=500),
+}
 MODEL_SIZES = [(2, 100), (1, 1), (1, 7), (3, 33), (2, 64), (1, 129), (16, 16), (64, 3), (2, 512), (8, 512), (1, 1000)]
 
 
 def tokens(batch: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    mask = torch.ones(batch, length, dtype=torch.int64, device="cuda")
-    mask[0, length - length // 3 :] = 0
-    return torch.randint(0, 500, (batch, length), device="cuda"), mask
+    return inputs(batch, length, 500, "cuda")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -22,22 +22,22 @@ class Wrapped(torch.nn.Module):
         return getattr(self.model(ids, attention_mask=mask, **self.keywords), self.result)
 
 
-def bert() -> Wrapped:
-    config = transformers.BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64, vocab_size=50)
+def bert(**sizes) -> Wrapped:
+    small = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 50}
+    config = transformers.BertConfig(**{**small, **sizes})
     return Wrapped(transformers.BertModel(config).eval(), "last_hidden_state")
 
 
-def llama() -> Wrapped:
-    config = transformers.LlamaConfig(
-        hidden_size=32, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2, intermediate_size=64, vocab_size=50,
-    )
+def llama(**sizes) -> Wrapped:
+    small = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64, "vocab_size": 50}
+    config = transformers.LlamaConfig(**{**small, **sizes})
     return Wrapped(transformers.LlamaForCausalLM(config).eval(), "logits", use_cache=False)
 
 
-def inputs(batch: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    mask = torch.ones(batch, length, dtype=torch.int64)
+def inputs(batch: int, length: int, vocabulary: int = 50, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
+    mask = torch.ones(batch, length, dtype=torch.int64, device=device)
     mask[0, length - length // 3 :] = 0
-    return torch.randint(0, 50, (batch, length)), mask
+    return torch.randint(0, vocabulary, (batch, length), device=device), mask
 
 
 @pytest.mark.parametrize("model", [bert, llama])

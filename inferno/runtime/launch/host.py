@@ -24,6 +24,22 @@ _CONFIG = ("gx", "gy", "gz", "bx", "by", "bz", "shared", "stream", "attribute", 
 _CONFIG_TYPES = ("i32",) * 7 + ("!llvm.ptr",) * 2 + ("i32",)
 EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
+# How both functions end: the driver's %code, and the step that it failed in, go to the state.
+_END = """\
+    %failed = llvm.icmp "ne" %code, %zero : i32
+    llvm.cond_br %failed, ^fail, ^out
+  ^fail:
+    %wide = llvm.sext %code : i32 to i64
+    %error = llvm.getelementptr %state[{error}] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %wide, %error : i64, !llvm.ptr
+    %at = llvm.getelementptr %state[{step}] : (!llvm.ptr) -> !llvm.ptr, i64
+    llvm.store %step, %at : i64, !llvm.ptr
+    llvm.br ^out
+  ^out:
+    llvm.return
+  }}
+"""
+
 _DECLARATIONS = """
   llvm.func internal @launch(%function: i64, %gx: i32, %gy: i32, %gz: i32, %bx: i32, %by: i32, %bz: i32, %shared: i32, %state: !llvm.ptr, %parameters: !llvm.ptr, %step: i64) {{
     %zero = llvm.mlir.constant(0 : i32) : i32
@@ -56,18 +72,7 @@ _DECLARATIONS = """
     %attributes = llvm.mlir.constant({attributes} : i32) : i32
 {fields}
     %code = llvm.call %driver(%config, %f, %parameters, %null) : !llvm.ptr, (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
-    %failed = llvm.icmp "ne" %code, %zero : i32
-    llvm.cond_br %failed, ^fail, ^out
-  ^fail:
-    %wide = llvm.sext %code : i32 to i64
-    llvm.store %wide, %e : i64, !llvm.ptr
-    %p = llvm.getelementptr %state[{step}] : (!llvm.ptr) -> !llvm.ptr, i64
-    llvm.store %step, %p : i64, !llvm.ptr
-    llvm.br ^out
-  ^out:
-    llvm.return
-  }}
-  llvm.func internal @encode(%map: !llvm.ptr, %element: i32, %rank: i32, %address: !llvm.ptr, %table: !llvm.ptr, %swizzle: i32, %l2: i32, %state: !llvm.ptr, %step: i64) {{
+{end}  llvm.func internal @encode(%map: !llvm.ptr, %element: i32, %rank: i32, %address: !llvm.ptr, %table: !llvm.ptr, %swizzle: i32, %l2: i32, %state: !llvm.ptr, %step: i64) {{
     %zero = llvm.mlir.constant(0 : i32) : i32
     %strides = llvm.getelementptr %table[5] : (!llvm.ptr) -> !llvm.ptr, i64
     %box = llvm.getelementptr %table[10] : (!llvm.ptr) -> !llvm.ptr, i64
@@ -79,19 +84,7 @@ _DECLARATIONS = """
     %target = llvm.mlir.constant({encode} : i64) : i64
     %driver = llvm.inttoptr %target : i64 to !llvm.ptr
     %code = llvm.call %driver(%map, %element, %rank, %address, %table, %strides, %box, %ones, %zero, %swizzle, %l2, %zero) : !llvm.ptr, (!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i32, i32, i32) -> i32
-    %failed = llvm.icmp "ne" %code, %zero : i32
-    llvm.cond_br %failed, ^fail, ^out
-  ^fail:
-    %wide = llvm.sext %code : i32 to i64
-    %e = llvm.getelementptr %state[{error}] : (!llvm.ptr) -> !llvm.ptr, i64
-    llvm.store %wide, %e : i64, !llvm.ptr
-    %p = llvm.getelementptr %state[{step}] : (!llvm.ptr) -> !llvm.ptr, i64
-    llvm.store %step, %p : i64, !llvm.ptr
-    llvm.br ^out
-  ^out:
-    llvm.return
-  }}
-"""
+{end}"""
 
 
 def host_program(
@@ -119,7 +112,7 @@ def host_program(
         for i, (name, type_) in enumerate(zip(_CONFIG, _CONFIG_TYPES))
     )
     declarations = _DECLARATIONS.format(
-        error=ERROR, step=STEP, stream=STREAM, launch=launch, encode=encode, config=config, fields=fields, early=EARLY,
+        error=ERROR, end=_END.format(error=ERROR, step=STEP), stream=STREAM, launch=launch, encode=encode, config=config, fields=fields, early=EARLY,
         attributes=int(early),
     )
     return f"module {{\n{declarations}{run}}}\n"

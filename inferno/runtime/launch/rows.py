@@ -48,16 +48,8 @@ def run_from_rows(words: Sequence[int], steps: Sequence[Launch]) -> str:
     parameters = max([1, *(len(s.parameters) for s in steps)])
     maps = max([1, *(sum(isinstance(p, TensorMap) for p in s.parameters) for s in steps)])
     words = words or [0]
-    load = "\n".join(
-        f"    %{name}_at = llvm.getelementptr %row[{i + 1}] : (!llvm.ptr) -> !llvm.ptr, i64\n"
-        f"    %{name}_wide = llvm.load %{name}_at : !llvm.ptr -> i64\n    %{name} = llvm.trunc %{name}_wide : i64 to i32"
-        for i, name in enumerate(("gx", "gy", "gz", "bx", "by", "bz", "shared"))
-    )
-    describe = "\n".join(
-        f"    %{name}_at = llvm.getelementptr %at[{_PARAMETER + i}] : (!llvm.ptr) -> !llvm.ptr, i64\n"
-        f"    %{name}_wide = llvm.load %{name}_at : !llvm.ptr -> i64\n    %{name} = llvm.trunc %{name}_wide : i64 to i32"
-        for i, name in enumerate(("element", "rank", "swizzle", "promotion"))
-    )
+    load = _load("row", 1, ("gx", "gy", "gz", "bx", "by", "bz", "shared"))
+    describe = _load("at", _PARAMETER, ("element", "rank", "swizzle", "promotion"))
     return f"""  llvm.mlir.global internal constant @rows(dense<{list(words)}> : tensor<{len(words)}xi64>) : !llvm.array<{len(words)} x i64>
   llvm.func @run(%state: !llvm.ptr) {{
     %zero = llvm.mlir.constant(0 : i64) : i64
@@ -124,3 +116,12 @@ def run_from_rows(words: Sequence[int], steps: Sequence[Launch]) -> str:
     llvm.return
   }}
 """
+
+
+def _load(pointer: str, first: int, names: Sequence[str]) -> str:
+    """Neighbouring words, from number ``first`` behind a pointer on, as i32."""
+    return "\n".join(
+        f"    %{name}_at = llvm.getelementptr %{pointer}[{first + i}] : (!llvm.ptr) -> !llvm.ptr, i64\n"
+        f"    %{name}_wide = llvm.load %{name}_at : !llvm.ptr -> i64\n    %{name} = llvm.trunc %{name}_wide : i64 to i32"
+        for i, name in enumerate(names)
+    )

@@ -1,6 +1,6 @@
 """The launch plan: what runs, on which memory, in which order.
 
-Needs no MLIR: a plan also comes from a package or the cache, as the plain data of ``plan_data``.
+Needs no MLIR: a plan also comes from a package or the cache, as the plain data of ``data.py``.
 """
 
 from dataclasses import dataclass, fields, is_dataclass, replace
