@@ -112,15 +112,7 @@ class GpuExecutable:
 
     def _run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         fresh = [torch.empty_like(template) for template in self.templates]
-        size = self.workspace_bytes
-        workspace = torch.empty(size, dtype=torch.uint8, device=self.device) if size else None
-        state = self._words(
-            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr() if size else 0,
-            *[t.data_ptr() for t in arguments], *[t.data_ptr() for t in fresh],
-        )
-        # The engine's entry wants a pointer to a pointer to the argument: the first two words are those.
-        base = ctypes.addressof(state)
-        state[0], state[1] = base + 8, base
+        state, base, _workspace = self._state([*arguments, *fresh])
         self.native(base)
         if state[ERROR]:
             self.fail(state)
@@ -134,14 +126,7 @@ class GpuExecutable:
         return self._run_taking(arguments)
 
     def _run_taking(self, arguments: list[Tensor]) -> list[Tensor]:
-        size = self.workspace_bytes
-        workspace = torch.empty(size, dtype=torch.uint8, device=self.device) if size else None
-        state = self._words(
-            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr() if size else 0,
-            *[t.data_ptr() for t in arguments],
-        )
-        base = ctypes.addressof(state)
-        state[0], state[1] = base + 8, base
+        state, base, _workspace = self._state(arguments)
         owned: dict[int, Tensor] = {}
 
         def make(index: int) -> None:
@@ -152,6 +137,19 @@ class GpuExecutable:
         if state[ERROR]:
             self.fail(state)
         return [owned[i] for i in self._fresh] if self.all_results_are_new else self._outputs(arguments, owned)
+
+    def _state(self, tensors: Sequence[Tensor]) -> tuple[ctypes.Array, int, Tensor | None]:
+        """The words that the native code reads, their address, and the workspace that one of them names, to be held until the launches
+        are made.  ``tensors``: the arguments, and the results that are there already."""
+        size = self.workspace_bytes
+        workspace = torch.empty(size, dtype=torch.uint8, device=self.device) if size else None
+        state = self._words(
+            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr() if size else 0, *[t.data_ptr() for t in tensors],
+        )
+        # The engine's entry wants a pointer to a pointer to the argument: the first two words are those.
+        base = ctypes.addressof(state)
+        state[0], state[1] = base + 8, base
+        return state, base, workspace
 
     def _outputs(self, arguments: Sequence[Tensor], owned: dict[int, Tensor]) -> list[Tensor]:
         # The plan knows bits, not types: what is int8 for one output may be uint8 for another, or for the argument.
