@@ -1,5 +1,6 @@
 """The order of a tensor's dimensions in memory: kernels know row-major buffers alone, so a tensor in another order is permuted."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +38,11 @@ def inverse(order: Sequence[int]) -> list[int]:
 def example(size: int | torch.SymInt) -> int:
     """What a size was in the example."""
     return size if isinstance(size, int) else int(size.node.hint or 0)
+
+
+def example_bytes(value: torch.Tensor) -> int:
+    """The bytes of a tensor's elements in the example."""
+    return math.prod(map(example, value.shape)) * value.dtype.itemsize
 
 
 def _expression(size: int | torch.SymInt) -> Any:

@@ -12,7 +12,6 @@ so they are marked for it, as torch's checkpoints do:
 Nothing is computed again of what is computed again itself, so nothing is computed more than twice, and takes memory only where it is used.
 """
 
-import math
 from collections.abc import Container, Iterable
 from typing import Any
 
@@ -24,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 
 from inferno.capture import partition
-from inferno.capture.orders import example as _number
+from inferno.capture.orders import example, example_bytes
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -94,7 +93,7 @@ def _not_of(results: Iterable[Node], graph: Graph) -> set[Node]:
 
 def _is_short_contraction(node: Node) -> bool:
     place = _CONTRACTIONS.get(node.target)
-    return place is not None and _number(node.args[place].meta["val"].shape[-2]) <= _SHORT
+    return place is not None and example(node.args[place].meta["val"].shape[-2]) <= _SHORT
 
 
 def _repeats(node: Node) -> bool:
@@ -102,7 +101,7 @@ def _repeats(node: Node) -> bool:
     if node.target is not aten.clone.default:
         return False
     value = node.args[0].meta["val"]
-    return any(_number(stride) == 0 and _number(size) > 1 for size, stride in zip(value.shape, value.stride()))
+    return any(example(stride) == 0 and example(size) > 1 for size, stride in zip(value.shape, value.stride()))
 
 
 def _family(first: Node, backward: set[Node]) -> set[Node]:
@@ -185,4 +184,4 @@ def _is_view(node: Node) -> bool:
 
 def _bytes(node: Node) -> int:
     value = node.meta.get("val")
-    return math.prod(map(_number, value.shape)) * value.dtype.itemsize if isinstance(value, torch.Tensor) else 0
+    return example_bytes(value) if isinstance(value, torch.Tensor) else 0

@@ -5,14 +5,13 @@ masks of a backward, say, whose gradients come from a convolution in eager.  Whe
 one that moves to the next compiled piece, is a minimum cut: of the bytes that are computed in the first and read in the second.
 """
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 
 import networkx
 import torch
 from torch.fx import Node
 
-from inferno.capture.orders import example
+from inferno.capture.orders import example_bytes
 
 # What is kept of a piece is written first, and a channel's statistics are nothing next to the image that they are of: of nearly equal bytes
 # those that are there already are kept.  In whole percent: with sums that are exact, the cut nearest to the second piece is one and the same.
@@ -81,4 +80,4 @@ def _later(
 
 def _bytes(node: Node) -> int:
     values = torch.utils._pytree.tree_leaves(node.meta.get("val"))
-    return sum(math.prod(map(example, v.shape)) * v.dtype.itemsize for v in values if isinstance(v, torch.Tensor))
+    return sum(example_bytes(v) for v in values if isinstance(v, torch.Tensor))

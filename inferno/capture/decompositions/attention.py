@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from inferno.capture.orders import inverse
+from inferno.capture.orders import example, inverse
 
 aten = torch.ops.aten
 
@@ -50,7 +50,7 @@ def _order(q: Tensor) -> list[int]:
     """The order of dimensions in which torch's kernel makes its result: on a GPU flash attention and cuDNN's, for 16-bit floats, as
     the query lies in memory; the others by [batch, length, heads, size]."""
     if q.device.type == "cuda" and q.dtype in (torch.float16, torch.bfloat16):
-        strides = [s if isinstance(s, int) else int(s.node.hint or 0) for s in q.stride()]
+        strides = [example(s) for s in q.stride()]
         return sorted(range(4), key=lambda i: (-strides[i], i))
     return [0, 2, 1, 3]
 
