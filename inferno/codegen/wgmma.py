@@ -26,6 +26,7 @@ from inferno.codegen.nvvm_builder import (
 from inferno.codegen.operand_copy import THREADS, OperandCopy
 from inferno.codegen.rewriting import Rewriting
 from inferno.codegen.tensor_core import Multiplier, Tile, matrix_address
+from inferno.codegen.tile_order import tile_position
 from inferno.codegen.wgmma_epilogue import Epilogue, StoreMap, Warpgroup, columns_together, store_map
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
@@ -286,19 +287,8 @@ class Emitter:
 
     def tile(self, number: Integer) -> tuple[list[Integer], Integer, Integer]:
         """Tile ``number``: its position in the grid's axes, its first row and column."""
-        t, s, words = self.tiling, self.schedule, self.words
-        each = self.rows * self.columns
-        outer = words.split(words.div(number, each), [a.size for a in t.grid]) if t.positions != 1 else [0] * len(t.grid)
-        number = words.rem(number, each) if t.positions != 1 else number
-        group = min(s.group, self.rows) if isinstance(self.rows, int) else s.group
-        first = words.mul(words.div(number, group * self.columns), group)
-        inside = words.rem(number, group * self.columns)
-        if self.rows % group == 0:
-            row, column = words.rem(inside, group), words.div(inside, group)
-        else:
-            high = words.value(words.min(words.sub(self.rows, first), group))
-            row, column = arith.remui(inside, high), arith.divui(inside, high)
-        row = words.add(first, row)
+        s, words = self.schedule, self.words
+        outer, row, column = tile_position(words, number, [a.size for a in self.tiling.grid], self.rows, self.columns, s.group)
         if s.cluster > 1:
             row = words.add(words.mul(row, s.cluster), self.rank)
         m0, n0 = words.mul(row, s.tile_m), words.mul(column, s.tile_n)
@@ -479,7 +469,7 @@ class Emitter:
         staging = words.add(words.add(self.device.shared, self.layout.results), words.mul(self.number, s.buffers * 64 * ROW))
         group = Warpgroup(self.number, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
         maps = {i: m for i, m in zip(self.stores, self.maps[2:])}
-        self.epilogue = Epilogue(words, self.contraction, self.tiling, s, group, maps, self.tensors)
+        self.epilogue = Epilogue(words, self.contraction, self.tiling, s, self.tensors, group, maps)
 
     def end_consumer(self) -> None:
         if self.stores:

@@ -60,7 +60,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Tiling:
+class Axes:
     """``m``, ``n`` and ``k`` are tiled; ``grid`` and ``steps`` (of k) are walked one position at a time, outermost first."""
 
     grid: tuple[Axis, ...]
@@ -68,8 +68,6 @@ class Tiling:
     n: Axis
     k: Axis
     steps: tuple[Axis, ...]
-    lhs: Source
-    rhs: Source
 
     @property
     def positions(self) -> Int:
@@ -84,6 +82,14 @@ class Tiling:
         return product(a.size for a in self.steps) * ceildiv(self.k.size, depth)
 
 
+@dataclass(frozen=True)
+class Tiling(Axes):
+    """The axes of a contraction, and how the copy engine brings its operands."""
+
+    lhs: Source
+    rhs: Source
+
+
 def axes(group: Group) -> list[Axis]:
     """The runs of a group, outermost first."""
     return [Axis(tuple(run), size) for run, size in zip(group.runs, group.run_sizes)]
@@ -95,6 +101,22 @@ def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bo
     ``only_along_k``: the tensor core reads tiles of this type with k innermost only (TF32).  ``rewrite``: tiles are rewritten in
     shared memory where that is possible; otherwise there are temporaries.
     """
+    found = pick_axes(c, turned=only_along_k)
+    if found is None:
+        return None
+    others = (*found.grid, *found.steps)
+    lhs = _source(c.lhs, found.m, found.k, others, width, only_along_k, rewrite)
+    rhs = _source(c.rhs, found.n, found.k, others, width, only_along_k, rewrite)
+    if lhs is None or rhs is None:
+        return None
+    return Tiling(found.grid, found.m, found.n, found.k, found.steps, lhs, rhs)
+
+
+def pick_axes(c: Contraction, turned: bool = False) -> Axes | None:
+    """Which axes of ``c`` are tiled; None where strides may be negative, or vary along the results' rows.
+
+    ``turned``: tiles have k innermost wherever they come from.
+    """
     accesses = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
     if any(bounds(s)[0] < 0 for a in accesses for s in (*a.strides, a.offset)):
         return None
@@ -102,17 +124,14 @@ def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bo
     direct = [o.access for o in (c.lhs, c.rhs) if o.prologue is None]
     k = _pick(k_axes, lambda a: (max((a.stride(x) == 1 for x in direct), default=False), k_axes.index(a)))
     n = _pick(n_axes, n_axes.index)
-    lhs_rows = c.lhs.access if c.lhs.prologue is None and k.stride(c.lhs.access) != 1 and not only_along_k else None
+    lhs_rows = c.lhs.access if c.lhs.prologue is None and k.stride(c.lhs.access) != 1 and not turned else None
     m = _pick(m_axes, lambda a: (lhs_rows is not None and a.stride(lhs_rows) == 1, hint(a.size), m_axes.index(a)))
+    results = [*c.extras, *(d.access for d in c.destinations)]
+    if not all(isinstance(n.stride(a), int) for a in results):
+        return None
     steps = tuple(a for a in k_axes if a is not k)
     grid = (*axes(c.batch), *(a for a in m_axes if a is not m), *(a for a in n_axes if a is not n))
-    others = (*grid, *steps)
-    lhs = _source(c.lhs, m, k, others, width, only_along_k, rewrite)
-    rhs = _source(c.rhs, n, k, others, width, only_along_k, rewrite)
-    results = [*c.extras, *(d.access for d in c.destinations)]
-    if lhs is None or rhs is None or not all(isinstance(n.stride(a), int) for a in results):
-        return None
-    return Tiling(grid, m, n, k, steps, lhs, rhs)
+    return Axes(grid, m, n, k, steps)
 
 
 def _pick(candidates: list[Axis], key) -> Axis:

@@ -1,0 +1,154 @@
+"""The end of a tile whose sums lie in registers as tensor cores leave them: the epilogue on pairs of neighbours, loads and stores.
+
+Thread t of a warp has, for each 8 columns j, the values at rows ``t/4 + 8h`` and columns ``8j + t%4 * 2 + e`` of the warp's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferno.codegen.elements import as_vector, join, lanes_of
+from inferno.codegen.global_memory import Elements
+from inferno.codegen.inline import inline_body
+from inferno.codegen.integers import Integer
+from inferno.codegen.nvvm_builder import Words, integer_type, only_if
+from inferno.mlir import arith, ir, walk
+from inferno.schedule.accesses import Access
+from inferno.schedule.contraction import Contraction
+from inferno.schedule.tiling import Axes
+from inferno.symbolic import is_multiple
+
+
+@dataclass
+class PairEpilogue:
+    """Emits what follows the last product of a tile of ``schedule.tile_m`` x ``schedule.tile_n``.  ``tensors`` are those that are read
+    or written element by element, by argument."""
+
+    words: Words
+    contraction: Contraction
+    tiling: Axes
+    schedule: Any
+    tensors: dict[int, Elements]
+    _seen: dict = field(default_factory=dict, init=False)
+
+    def place_thread(self, grid: Sequence[Integer], row: Integer, column: Integer) -> None:
+        """At a position in the grid's axes, this thread's first row and column."""
+        self._seen = {}
+        self.grid, self.row, self.column = grid, row, column
+
+    def load(self, downs: Sequence[int], columns: Sequence[int]) -> None:
+        """Read what ``apply`` needs of other tensors at these places: their latency passes meanwhile."""
+        for j in columns:
+            for down in downs:
+                for source in self.contraction.extras:
+                    self.read(source, down, j)
+
+    # The values.
+
+    def apply(self, down: int, j: int, sums: ir.Value) -> list[ir.Value]:
+        """For each destination the pair of results ``down`` rows and ``8 j`` columns from this thread's first, of their sums."""
+        c = self.contraction
+        results: list[ir.Value] = []
+        if c.epilogue is not None:
+            arguments = []
+            for i, source in enumerate(c.epilogue.sources):
+                if i in c.epilogue.accumulators:
+                    arguments.append(sums)
+                elif source is None:
+                    arguments.append(arith.constant(integer_type(1), 0))
+                else:
+                    arguments.append(self.read(source, down, j))
+            results = inline_body(c.epilogue.block, arguments, self.indices(down, j), 2)
+        return [sums if d.source is None else as_vector(results[d.source], 2) for d in c.destinations]
+
+    def read(self, source: Access, down: int, j: int) -> ir.Value:
+        """What an epilogue's argument is there: a pair, or a scalar where both are the same."""
+        m, n = self.tiling.m.stride(source), self.tiling.n.stride(source)
+        key = (source, down if m != 0 else None, j if n != 0 else None)
+        if key not in self._seen:
+            tensor = self.tensors[source.argument]
+            if n == 0:
+                self._seen[key] = tensor.read(self.place(source, down, None))
+            elif self.paired(source):
+                offset, plus = self.at_column(source, down, j, 2)
+                self._seen[key] = tensor.read(offset, plus, 2, 2)
+            else:
+                each = [self.at_column(source, down, j, 1, lane) for lane in range(2)]
+                self._seen[key] = join([tensor.read(*at) for at in each])
+        return self._seen[key]
+
+    def paired(self, access: Access) -> bool:
+        """Whether a thread's two columns are one aligned pair in memory."""
+        tiling = self.tiling
+        others = [a.stride(access) for a in (*tiling.grid, tiling.m)]
+        return tiling.n.stride(access) == 1 and tiling.n.size % 2 == 0 and all(is_multiple(x, 2) for x in (access.offset, *others))
+
+    def place(self, access: Access, down: int, column: Integer | None) -> Integer:
+        """The offset ``down`` rows from this thread's first, clamped to the tensor, and at ``column`` if there is one."""
+        words, tiling = self.words, self.tiling
+        key = (access, down) if tiling.m.stride(access) != 0 else access
+        if key not in self._seen:
+            row = words.add(self.row, down)
+            if tiling.m.size % self.schedule.tile_m != 0:
+                row = words.min(row, tiling.m.size - 1)
+            strides = [a.stride(access) for a in (*tiling.grid, tiling.m)]
+            self._seen[key] = words.dot([*self.grid, row], strides, access.offset)
+        if column is None:
+            return self._seen[key]
+        return words.add(self._seen[key], words.mul(column, tiling.n.stride(access)))
+
+    def at_column(self, access: Access, down: int, j: int, count: int, lane: int = 0) -> tuple[Integer, int]:
+        """Offset and constant for ``count`` elements at column ``8 j + lane`` of this thread, clamped to the tensor."""
+        words, n = self.words, self.tiling.n
+        if n.size % self.schedule.tile_n != 0:
+            column = words.min(words.add(self.column, 8 * j + lane), n.size - count)
+            return self.place(access, down, column), 0
+        key = ("row", access, down if self.tiling.m.stride(access) != 0 else None)
+        if key not in self._seen:
+            self._seen[key] = self.place(access, down, self.column)
+        return self._seen[key], (8 * j + lane) * n.stride(access)
+
+    def indices(self, down: int, j: int) -> list[ir.Value]:
+        """For ``linalg.index`` in the epilogue."""
+        c, words, tiling = self.contraction, self.words, self.tiling
+        if not walk(c.epilogue.generic, "linalg.index"):
+            return []
+        lanes = []
+        for lane in range(2):
+            row, column = words.add(self.row, down), words.add(self.column, 8 * j + lane)
+            known: dict[int | None, Integer] = {None: 0}
+            for axis, at in zip((*tiling.grid, tiling.m, tiling.n), (*self.grid, row, column)):
+                known.update(zip(axis.dims, words.split(at, [c.sizes[d] for d in axis.dims])))
+            lanes.append([words.index(known.get(d, 0)) for d in c.epilogue.indices])
+        return [join([lane[i] for lane in lanes]) for i in range(len(lanes[0]))]
+
+    # Their way to memory.
+
+    def write(self, access: Access, down: int, first: int, pairs: Sequence[ir.Value]) -> None:
+        """A row's pairs, from ``8 first`` columns on, element by element where they are not aligned or the tile hangs over the edge."""
+        words, tiling, schedule = self.words, self.tiling, self.schedule
+        tensor, step = self.tensors[access.argument], tiling.n.stride(access)
+        paired = self.paired(access)
+        row = words.add(self.row, down)
+        offset = words.dot(
+            [*self.grid, row, self.column], [a.stride(access) for a in (*tiling.grid, tiling.m, tiling.n)], access.offset,
+        )
+        inside = [words.less(row, tiling.m.size)] if tiling.m.size % schedule.tile_m != 0 else []
+        # Where N varies, the columns that are left are one register, and what it is compared with are constants.
+        left = None if isinstance(tiling.n.size, int) else words.sub(words.value(tiling.n.size), self.column)
+        for j, pair in enumerate(pairs, first):
+            parts = [(pair, 0)] if paired else [(x, i) for i, x in enumerate(lanes_of(pair))]
+            for value, lane in parts:
+                column, conditions = 8 * j + lane, list(inside)
+                if left is not None:
+                    conditions.append(arith.cmpi(arith.CmpIPredicate.sgt, left, words.value(column)))
+                elif tiling.n.size % schedule.tile_n != 0:
+                    conditions.append(words.less(words.add(self.column, column), tiling.n.size))
+                self._write_if(conditions, tensor, value, offset, column * step)
+
+    def _write_if(self, conditions: list[ir.Value], tensor: Elements, value: ir.Value, offset: Integer, plus: int) -> None:
+        if not conditions:
+            tensor.write(value, offset, plus, aligned=2)
+            return
+        with only_if(conditions[0] if len(conditions) == 1 else arith.andi(*conditions)):
+            tensor.write(value, offset, plus, aligned=2)
