@@ -1,21 +1,33 @@
 """Run a suite: compile, check against float64, time against eager and torch.compile; print a table and write JSON.
 
-Results go to ``results/<gpu>/<suite>.json`` with the versions, the machine and the distribution of the data.
+Results go to ``results/<gpu>/<suite>.json`` with the versions, the machine and the distribution of the data; what is there of a run
+with the same versions stays.  The cases of a run are compiled by processes of their own first, all cores at once, to the cache on disk.
+
+    inferno bench matmul --fast --seconds 200            # the core, and a few others, without torch.compile
+    inferno bench linears --shard 3/8 --resume           # every 8th case, but for those that have a result
 """
 
 import importlib.metadata
 import json
+import math
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import inferno
-from benchmarks.suites import SUITES, Case
+from benchmarks.case import Case, select
+from benchmarks.limits import count_work, least_time
+from benchmarks.suites import SUITES
 from inferno.errors import OptionError
 from inferno.targets.toolkit import find_tool
 from inferno.tools.versus import Times, render, versus
@@ -23,52 +35,187 @@ from inferno.tools.versus import Times, render, versus
 RESULTS = Path(__file__).parent / "results"
 
 
-def run(suite: str | None, out: str | None = None, only: str | None = None) -> int:
-    """Run ``suite`` and write its results; returns 1 if a case was wrong or failed."""
-    if suite not in SUITES:
-        raise OptionError(f"{'no suite given' if suite is None else f'unknown suite {suite!r}'}; the suites are {', '.join(SUITES)}")
+@dataclass(frozen=True)
+class Run:
+    """Which cases of a suite are timed (see ``benchmarks.case.select``), and how: ``fast`` leaves torch.compile out; no case begins
+    after ``seconds``; ``resume`` leaves out those that have a result of the same versions."""
+
+    suite: str
+    out: str | None = None
+    only: str | None = None
+    shard: str | None = None
+    sample: int = 10
+    seed: int | None = None
+    fast: bool = False
+    seconds: float = math.inf
+    resume: bool = False
+
+
+def run(options: Run) -> int:
+    """Run a suite and write its results; returns 1 if a case was wrong or failed."""
+    begin = time.perf_counter()
+    if options.suite not in SUITES:
+        named = "no suite given" if options.suite is None else f"unknown suite {options.suite!r}"
+        raise OptionError(f"{named}; the suites are {', '.join(SUITES)}")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    cases = [c for c in SUITES[suite] if only is None or only in c.name]
-    results, times = {}, {}
-    path = (Path(out) if out else RESULTS) / machine() / f"{suite}.json"
+    seed = int(time.time()) // 3600 if options.seed is None else options.seed
+    cases = select(SUITES[options.suite], options.only, options.shard, options.sample, seed)
+    path = (Path(options.out) if options.out else RESULTS) / machine() / f"{options.suite}.json"
+    kept = _kept(path)
+    if options.resume:
+        cases = [c for c in cases if "times" not in kept.get(c.name, {})]
+    if device.type == "cuda":
+        _compile_all(options.suite, cases)
+    made: dict[str, dict] = {}
     for case in cases:
+        if time.perf_counter() - begin > options.seconds:
+            print(f"{len(cases) - len(made)} cases are left after {options.seconds:.0f} s", file=sys.stderr)
+            break
         torch.manual_seed(0)
-        results[case.name] = result = _run(case, device)
-        print(f"{case.name}: {result.get('error') or result['times']['check']}", file=sys.stderr, flush=True)
-        if "times" in result:
-            times[case.name] = Times(**result["times"])
-        write(path, {"environment": environment(), "data": "random normal, seed 0", "cases": results})
+        made[case.name] = result = _run(case, device, options.fast)
+        print(f"{case.name}: {result.get('error') or result['times']['check']}{_summary(result)}", file=sys.stderr, flush=True)
+        write(path, {"environment": environment(), "data": "random normal, seed 0", "cases": {**kept, **made}})
     print(f"wrote {path}", file=sys.stderr)
-    print(render(times))
-    return int(any("error" in r or not r["times"]["right"] for r in results.values()))
+    print(render({name: Times(**r["times"]) for name, r in made.items() if "times" in r}))
+    print(summarise(made))
+    return int(any("error" in r or not r["times"]["right"] for r in made.values()))
 
 
-def _run(case: Case, device: torch.device) -> dict:
+def _kept(path: Path) -> dict[str, dict]:
+    """The results that are there already, if they are of the same versions."""
+    if not path.exists():
+        return {}
+    found = json.loads(path.read_text())
+    same = {k: v for k, v in found["environment"].items() if k != "date"} == {k: v for k, v in environment().items() if k != "date"}
+    return found["cases"] if same else {}
+
+
+# Beforehand: the way to a program is by one core, and a suite's programs are many.
+
+
+def _compile_all(suite: str, cases: Sequence[Case]) -> None:
+    """Fill the cache with the cases' programs; what fails will fail again, and say so, where it is timed."""
+    count = min(len(cases), max(1, (os.cpu_count() or 1) - 1), 12)
+    if count < 2:
+        return
+    code = "import sys; from benchmarks.runner import compile_cases; compile_cases(sys.argv[1], sys.argv[2:])"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, suite, *(c.name for c in cases[i::count])], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for i in range(count)
+    ]
+    for process in processes:
+        process.wait()
+
+
+def compile_cases(suite: str, names: Sequence[str]) -> None:
+    """Compile these cases of a suite, for what that leaves in the cache."""
+    cases = {c.name: c for c in SUITES[suite]}
+    for name in names:
+        try:
+            with _precision(cases[name]):
+                _compile(cases[name], *cases[name].make(torch.device("cuda")))
+        except Exception as error:  # it is told where the case is timed
+            print(f"{name}: {error}", file=sys.stderr)
+
+
+@contextmanager
+def _precision(case: Case) -> Iterator[None]:
+    """torch's precision of float32 matmuls as the case has it."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(case.precision or before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _compile(case: Case, model: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The compiled model, and others to time."""
+    if case.dynamic_shapes is None:
+        return inferno.compile(model, args, kwargs=kwargs, **case.options), {}
+    _, example, keywords = case.example(args[0].device if args else torch.device("cuda"))
+    compiled = inferno.compile(model, example, kwargs=keywords, dynamic_shapes=case.dynamic_shapes, **case.options)
+    return compiled, {"static": inferno.compile(model, args, kwargs=kwargs, **case.options)}
+
+
+def _run(case: Case, device: torch.device, fast: bool = False) -> dict:
     model, args, kwargs = case.make(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
     try:
-        begin = time.perf_counter()
-        others = {}
-        if case.dynamic_shapes is None:
-            compiled = inferno.compile(model, args, kwargs=kwargs)
-        else:
-            _, example, keywords = case.example(device)
-            compiled = inferno.compile(model, example, kwargs=keywords, dynamic_shapes=case.dynamic_shapes)
-            others["static"] = inferno.compile(model, args, kwargs=kwargs)
-        seconds = time.perf_counter() - begin
-        with torch.no_grad():
-            compiled(*args, **kwargs)
-        peak = torch.cuda.max_memory_allocated() - before if device.type == "cuda" else 0
-        times = versus(model, compiled, args, kwargs, case.modes, others=others)
+        with _precision(case):
+            begin = time.perf_counter()
+            compiled, others = _compile(case, model, args, kwargs)
+            seconds = time.perf_counter() - begin
+            with torch.no_grad():
+                compiled(*args, **kwargs)
+            peak = torch.cuda.max_memory_allocated() - before if device.type == "cuda" else 0
+            modes = () if fast else case.modes
+            times = versus(model, compiled, args, kwargs, modes, budget=0.15 if fast else 0.4, others=others)
+            limit = _limit(case, model, args, kwargs, device)
     except Exception as error:  # one case that fails must not lose the others' numbers
         return {"error": f"{type(error).__name__}: {error}"[:2000]}
     report = compiled.explain()
     return {
         "times": times.as_dict(), "kernels": len(report.rows), "launches": report.launches, "compile_seconds": seconds,
         "workspace_bytes": report.workspace, "peak_bytes": peak, "generators": sorted({r.generator for r in report.rows}),
+        "group": case.group, "core": case.core, **limit,
     }
+
+
+def _limit(case: Case, model: Any, args: tuple, kwargs: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """What the case costs at least, for those that are held against it."""
+    if case.rate is None or device.type != "cuda":
+        return {}
+    bytes_, flops = count_work(model, args, kwargs)
+    least, limit = least_time(case.rate, bytes_, flops)
+    return {"bytes": bytes_, "flops": flops, "least": least, "limit": limit}
+
+
+# What comes of it.
+
+
+def _ratios(result: dict) -> dict[str, float]:
+    """The fastest of the others by ours, and the share of the limit; of the device's time, and with the L2 flushed."""
+    found = {}
+    for kind in ("device", "cold"):
+        times = result.get("times", {}).get(kind, {})
+        ours, others = times.get("inferno"), [t for name, t in times.items() if name not in ("inferno", "static")]
+        if ours and others:
+            found[kind] = min(others) / ours
+            if "least" in result:
+                found[f"{kind} share"] = result["least"] / ours
+    return found
+
+
+def _summary(result: dict) -> str:
+    ratios = _ratios(result)
+    times = result.get("times", {})
+    parts = [f"{times[k]['inferno']:.1f} us {k}, {ratios[k]:.2f} x" for k in ("device", "cold") if k in ratios]
+    if "cold share" in ratios:
+        parts.append(f"{ratios['cold share']:.0%} of {result['limit']}")
+    return "".join(f"; {p}" for p in parts)
+
+
+def summarise(results: dict[str, dict]) -> str:
+    """A line for each group of cases: how many, and the geometric mean and the least of each ratio (see ``_ratios``)."""
+    groups: dict[str, list[dict[str, float]]] = {}
+    for result in results.values():
+        if result.get("group") and _ratios(result):
+            groups.setdefault(result["group"], []).append(_ratios(result))
+    if not groups:
+        return ""
+    kinds = ("device", "cold", "device share", "cold share")
+    lines = [f"{'fastest other / ours: mean, least':34}{'cases':>6}" + "".join(f"{k:>20}" for k in kinds)]
+    for group, ratios in groups.items():
+        cells = []
+        for kind in kinds:
+            values = [r[kind] for r in ratios if kind in r]
+            mean = math.exp(sum(map(math.log, values)) / len(values)) if values else 0.0
+            cells.append(f"{mean:12.2f}, {min(values):6.2f}" if values else "")
+        lines.append(f"{group:34}{len(ratios):6}" + "".join(f"{c:>20}" for c in cells))
+    return "\n".join(lines)
 
 
 def machine() -> str:

@@ -1,36 +1,12 @@
 """The suites: named lists of cases.  A case makes its model and inputs when it is asked, on random normal data."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-
-@dataclass(frozen=True)
-class Case:
-    """One thing to time: ``make(device)`` gives (model, args, kwargs).
-
-    With ``dynamic_shapes`` it is compiled for the sizes of ``example(device)``'s inputs and called with those of ``make``'s; the
-    version ``static`` is compiled for these.
-    """
-
-    name: str
-    make: Callable[[torch.device], tuple]
-    modes: tuple[str, ...] = ("torch.compile",)
-    dynamic_shapes: Any = None
-    example: Callable[[torch.device], tuple] | None = None
-
-
-class MatmulRelu(torch.nn.Module):
-    """relu(x @ w), the weight as a parameter of shape (K, N)."""
-
-    def __init__(self, k: int, n: int, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.w = torch.nn.Parameter(torch.randn(k, n, dtype=dtype) / k**0.5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x @ self.w)
+from benchmarks.case import Case
+from benchmarks.matmuls import SUITES as MATMUL_SUITES
+from benchmarks.matmuls import MatmulRelu
 
 
 def multiply_add_sigmoid(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
@@ -39,7 +15,7 @@ def multiply_add_sigmoid(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> t
 
 def _matmul(m: int, k: int, n: int, dtype: torch.dtype) -> Callable:
     def make(device: torch.device) -> tuple:
-        return MatmulRelu(k, n, dtype).to(device), (torch.randn(m, k, dtype=dtype, device=device),), {}
+        return MatmulRelu(k, n, dtype, device), (torch.randn(m, k, dtype=dtype, device=device),), {}
 
     return make
 
@@ -176,4 +152,5 @@ SUITES: dict[str, list[Case]] = {
     ],
     "models": [Case(f"{name} {_name(d)}", _model(name, "base", d)) for name in MODELS for d in (torch.bfloat16, torch.float32)],
     "models-small": [Case(f"small {name} f32", _model(name, "small", torch.float32)) for name in MODELS],
+    **MATMUL_SUITES,
 }

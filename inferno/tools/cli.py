@@ -4,8 +4,10 @@ What a command prints of IR goes to stdout alone, everything else to stderr.
 """
 
 import argparse
+import dataclasses
 import difflib
 import logging
+import math
 import os
 import sys
 
@@ -68,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("suite", nargs="?", metavar="SUITE")
     bench.add_argument("--out", metavar="FOLDER", help="where results/<gpu>/<suite>.json goes (default: benchmarks/results)")
     bench.add_argument("--only", metavar="TEXT", help="only the cases whose name holds TEXT")
+    bench.add_argument("--shard", metavar="I/N", help="every N-th case from the I-th on, instead of the core and a sample of the others")
+    bench.add_argument("--sample", type=int, default=10, metavar="N", help="cases besides the core, others from hour to hour (default: 10)")
+    bench.add_argument("--seed", type=int, metavar="N", help="draw the sample by this number")
+    bench.add_argument("--fast", action="store_true", help="without torch.compile")
+    bench.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="begin no case after so many")
+    bench.add_argument("--resume", action="store_true", help="leave out the cases that have a result of the same versions")
 
     cache = commands.add_parser("cache", help="the cache on disk: show it, clear it", description="Show or clear the cache on disk.")
     what = cache.add_subparsers(required=True, metavar="COMMAND")
@@ -245,7 +253,8 @@ def _bench(options: argparse.Namespace) -> int:
         from benchmarks import runner
     except ImportError as error:
         raise OptionError("the benchmark suites are in the repository: run `inferno bench` from a checkout's root") from error
-    return runner.run(options.suite, options.out, options.only)
+    given = {f.name: getattr(options, f.name) for f in dataclasses.fields(runner.Run)}
+    return runner.run(runner.Run(**given))
 
 
 if __name__ == "__main__":

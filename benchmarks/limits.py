@@ -1,0 +1,53 @@
+"""What this GPU can do at most: the bytes that a copy moves and the operations of cuBLAS' largest matmuls, measured when asked for.
+
+A case's share of the limit is the time that its bytes and operations take at these rates, the longer of the two, divided by
+the time that it took.
+"""
+
+import functools
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from inferno.tools.timing import device_times
+
+_BYTES = 1 << 30
+_SIZE = {"bf16": 8192, "f16": 8192, "tf32": 8192, "f32": 4096}
+_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "tf32": torch.float32, "f32": torch.float32}
+
+
+@functools.cache
+def copy_bandwidth() -> float:
+    """Bytes a microsecond, read and written, of a copy of 1 GiB."""
+    source = torch.empty(_BYTES, dtype=torch.int8, device="cuda")
+    target = torch.empty_like(source)
+    return 2 * _BYTES / device_times({"copy": lambda: target.copy_(source)}, calls=3)["copy"]
+
+
+@functools.cache
+def matmul_rate(kind: str) -> float:
+    """Operations a microsecond of torch.mm on random normal data; ``kind`` is bf16, f16, tf32 or f32."""
+    size = _SIZE[kind]
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if kind == "tf32" else "highest")
+    try:
+        x, y = (torch.randn(size, size, dtype=_DTYPES[kind], device="cuda") for _ in range(2))
+        return 2 * size**3 / device_times({"mm": lambda: torch.mm(x, y)}, calls=3)["mm"]
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def count_work(model: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[int, int]:
+    """(bytes of inputs, parameters and results, each once; operations of the matmuls)."""
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        results = model(*args, **kwargs)
+    state = list(model.parameters()) + list(model.buffers()) if isinstance(model, torch.nn.Module) else []
+    tensors = [t for t in tree_leaves((args, kwargs, results, state)) if isinstance(t, torch.Tensor)]
+    return sum(t.nbytes for t in tensors), counter.get_total_flops()
+
+
+def least_time(kind: str, bytes_: int, flops: int) -> tuple[float, str]:
+    """Microseconds, and what limits: "copy" or "matmul"."""
+    return max((bytes_ / copy_bandwidth(), "copy"), (flops / matmul_rate(kind), "matmul"))
