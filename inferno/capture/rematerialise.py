@@ -24,6 +24,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from inferno.capture import partition
 from inferno.capture.orders import example, example_bytes
+from inferno.capture.split_gradients import split_convolution_gradients
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -51,7 +52,10 @@ def partition_training(joint: GraphModule, inputs: Any, *, num_fwd_outputs: int,
     joint.graph.eliminate_dead_code()
     joint.graph = fx_graph_cse(joint.graph)  # what autograd has written down twice is read by both
     mark(joint.graph, num_fwd_outputs)
-    return min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **rest)
+    forward, backward = min_cut_rematerialization_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **rest)
+    split_convolution_gradients(backward.graph)
+    backward.recompile()
+    return forward, backward
 
 
 def mark(graph: Graph, count: int) -> None:
