@@ -25,6 +25,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.bf16x6 import DEPTH, Bf16x6, divides, raw_bytes, sources, tile
 from inferno.schedule.contraction import Operand, parse_contraction
 from inferno.schedule.tiling import Axis, Source
+from inferno.schedule.wgmma import Shared
 from inferno.target import Target
 
 _PANEL = 32  # rows of a panel of the lhs, where k is not innermost: 128 bytes
@@ -58,6 +59,9 @@ class _Emitter(Emitter):
         self.raw_bytes = raw_bytes(s, c, t)
         self.rewrites = True
         self.prepare()
+
+    def lay_out(self) -> Shared:
+        return self.schedule.shared(sum(self.raw_bytes))
 
     def plain_reads(self) -> list[Access]:
         return [*self.contraction.lhs.reads, *self.contraction.rhs.reads]

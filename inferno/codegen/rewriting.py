@@ -57,7 +57,7 @@ class Rewriting:
         self, thread: ir.Value, raw: Integer, slot: Integer, first: Integer, k0: Integer, where: dict[Axis, Integer],
     ) -> None:
         """The tile at ``first`` and ``k0``, from shared address ``raw`` to ``slot``; ``where`` has the other axes' positions."""
-        pieces = self.tile.bytes // 16
+        pieces = self.tile.rows * ROW // 16
 
         def some(item: ir.Value) -> Sequence[ir.Value]:
             # In the last turn a thread may make the last piece again, as another does.

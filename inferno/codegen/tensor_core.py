@@ -3,7 +3,7 @@
 A tile is ``rows`` (m or n) x ``depth`` (k), under the swizzle that the copy engine writes it with:
 
 * k innermost: rows of 128 bytes one after the other.
-* otherwise: panels of up to 64 rows, each with one line of rows for every k.
+* otherwise: panels of up to 64 rows, each with one line of rows for every k; the last one may have more than the tile's rows.
 
 The layout of sums: thread t of the warpgroup has, for each 8 columns j, the values at rows ``t/32 * 16 + t%32/4 + 8h``, columns
 ``8j + t%4 * 2 + e`` as number ``4j + 2h + e``.
@@ -14,10 +14,8 @@ from dataclasses import dataclass
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words, integer_type, operation, shared_pointer
-from inferno.errors import CompileError
 from inferno.mlir import arith, ir, llvm, nvvm
-
-ROW = 128  # bytes
+from inferno.schedule.wgmma import ROW, height, panel
 
 
 @dataclass(frozen=True)
@@ -29,32 +27,32 @@ class Tile:
     along_k: bool
     row: int = ROW
 
-    def __post_init__(self) -> None:
-        if self.rows % self.panel:
-            raise CompileError(f"a tile of {self.rows} rows does not consist of panels of {self.panel}")
-
     @property
     def depth(self) -> int:
         return self.row // self.width
 
     @property
     def bytes(self) -> int:
-        return self.rows * self.row
+        return height(self.rows, self.along_k) * self.row
 
     @property
     def span(self) -> int:
         """Bytes of a line in shared memory, which is the span of the swizzle too."""
-        return self.row if self.along_k else min(64, self.rows) * self.width
+        return self.row if self.along_k else self.panel * self.width
 
     @property
     def panel(self) -> int:
         """Rows that one box of the copy engine holds."""
-        return self.rows if self.along_k else min(64, self.rows)
+        return panel(self.rows, self.along_k)
 
     @property
     def box(self) -> tuple[int, int]:
         """Elements of a box along the innermost dimension in memory and the other one."""
         return (self.depth, self.rows) if self.along_k else (self.panel, self.depth)
+
+    @property
+    def panels(self) -> int:
+        return height(self.rows, self.along_k) // self.panel
 
     @property
     def panel_bytes(self) -> int:
@@ -108,8 +106,9 @@ class Multiplier:
         """Sums for ``blocks`` times 64 rows, before the first product (which overwrites them)."""
         return [operation("llvm.mlir.undef", [self.sums_type]) for _ in range(blocks)]
 
-    def multiply(self, sums: Sequence[ir.Value], lhs: Integer, rhs: Integer, first: bool) -> list[ir.Value]:
-        """Start the products of one slot; ``lhs`` and ``rhs`` are ``matrix_address``es.  One group, to be waited for."""
+    def multiply(self, sums: Sequence[ir.Value], lhs: Integer, rhs: Integer, first: bool, chunks: int = 1) -> list[ir.Value]:
+        """Start the products of one slot, which has ``chunks`` tiles of each operand; ``lhs`` and ``rhs`` are ``matrix_address``es.  One
+        group, to be waited for."""
         attribute = ir.Attribute.parse
         terms = 32 // self.lhs.width
         shape = attribute(f"#nvvm.shape<m = 64, n = {self.rhs.rows}, k = {terms}>")
@@ -120,11 +119,12 @@ class Multiplier:
             "row" if self.lhs.along_k else "col", "col" if self.rhs.along_k else "row")]
         nvvm.WgmmaFenceAlignedOp()
         sums = list(sums)
-        for term in range(0, self.lhs.depth, terms):
-            b = self.rhs.descriptor(self.words, rhs, 0, term)
+        for at in range(0, chunks * self.lhs.depth, terms):
+            chunk, term = divmod(at, self.lhs.depth)
+            b = self.rhs.descriptor(self.words, self.words.add(rhs, chunk * self.rhs.bytes >> 4), 0, term)
             for i, old in enumerate(sums):
-                a = self.lhs.descriptor(self.words, lhs, 64 * i, term)
-                scale = attribute(f"#nvvm.wgmma_scale_out<{'zero' if first and term == 0 else 'one'}>")
+                a = self.lhs.descriptor(self.words, self.words.add(lhs, chunk * self.lhs.bytes >> 4), 64 * i, term)
+                scale = attribute(f"#nvvm.wgmma_scale_out<{'zero' if first and at == 0 else 'one'}>")
                 sums[i] = nvvm.WgmmaMmaAsyncOp(
                     self.sums_type, old, a, b, shape, factor, factor, total, scale, one, one, *layouts,
                 ).results[0]

@@ -27,14 +27,14 @@ from inferno.codegen.operand_copy import THREADS, OperandCopy
 from inferno.codegen.rewriting import Rewriting
 from inferno.codegen.tensor_core import Multiplier, Tile, matrix_address
 from inferno.codegen.tile_order import tile_position
-from inferno.codegen.wgmma_epilogue import Epilogue, StoreMap, Warpgroup, columns_together, store_map
+from inferno.codegen.wgmma_epilogue import Epilogue, Warpgroup, columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
-from inferno.schedule.wgmma import ROW, Wgmma, precision, raw_bytes
+from inferno.schedule.wgmma import ROW, Shared, Wgmma, precision, raw_bytes
 from inferno.symbolic import Int, Symbol, ceildiv, minimum
 from inferno.target import Target
 
@@ -99,8 +99,8 @@ class Emitter:
     def __post_init__(self) -> None:
         t, s = self.tiling, self.schedule
         width = 4 if self.kind == "tf32" else 2
-        self.lhs, self.rhs = Tile(s.tile_m, width, t.lhs.along_k), Tile(s.tile_n, width, t.rhs.along_k)
-        self.depth = self.lhs.depth
+        self.lhs, self.rhs = Tile(s.lhs_height, width, t.lhs.along_k), Tile(s.tile_n, width, t.rhs.along_k)
+        self.depth = self.lhs.depth * s.chunks
         self.raw_bytes = raw_bytes(s, t, self.depth)
         self.rewrites = sum(self.raw_bytes) > 0  # by warps 1 to 3, which have nothing else to do
         self.prepare()
@@ -121,16 +121,17 @@ class Emitter:
         if s.persistent and s.split == 1:  # where the number of tiles varies, the blocks find out
             most = self.target.multiprocessors // s.cluster
             self.workers = min(most, self.tiles) if isinstance(self.tiles, int) else most
-        self.layout = s.shared(sum(self.raw_bytes))
-        self.stores: dict[int, StoreMap] = {
-            i: m for i, m in ((i, store_map(d, t)) for i, d in enumerate(c.destinations)) if m is not None
-        }
+        self.layout = self.lay_out()
+        self.stores = store_maps(c, t, s)
         written = {d.access.argument for d in c.destinations}
         plain = {d.access.argument: d.access.element for i, d in enumerate(c.destinations) if i not in self.stores}
         plain.update({a.argument: a.element for a in c.extras})
         plain.update({a.argument: a.element for a in self.plain_reads()})
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
         self.plain = {a: (plain[a], a not in written) for a in sorted(plain)}
+
+    def lay_out(self) -> Shared:
+        return self.schedule.shared(sum(self.raw_bytes), self.rhs.bytes // ROW)
 
     def plain_reads(self) -> list[Access]:
         """What is read of the operands without the copy engine."""
@@ -306,7 +307,7 @@ class Emitter:
     @property
     def direct_bytes(self) -> int:
         """Bytes of a slot that the copy engine fills."""
-        return sum(tile.bytes for tile, raw in zip((self.lhs, self.rhs), self.raw_bytes) if not raw)
+        return self.schedule.chunks * sum(tile.bytes for tile, raw in zip((self.lhs, self.rhs), self.raw_bytes) if not raw)
 
     def produce(self) -> None:
         words, carried = self.words, [*self.ring.start().values, *self.raw.start().values]
@@ -357,9 +358,11 @@ class Emitter:
             ring.full.expect(at.slot, self.direct_bytes)
             for map_, tile, source, first, base, size, blocks in operands:
                 if not size:
-                    slot = words.add(words.add(self.device.shared, base), words.mul(at.slot, tile.bytes))
+                    slot = words.add(words.add(self.device.shared, base), words.mul(at.slot, self.schedule.chunks * tile.bytes))
                     outer = [where[a] for a in source.axes[2:]]
-                    self.copy_tile(map_, tile, outer, first, k0, slot, ring.full.at(at.slot), blocks)
+                    for i in range(self.schedule.chunks):
+                        target = words.add(slot, i * tile.bytes)
+                        self.copy_tile(map_, tile, outer, first, words.add(k0, i * tile.depth), target, ring.full.at(at.slot), blocks)
         return [*ring.next(at).values, *raw.values]
 
     def raw_slot(self, slot: ir.Value) -> Integer:
@@ -383,7 +386,7 @@ class Emitter:
             target = words.add(slot, words.mul(begin, ROW))
             tma.load_box(words, map_, [k0, words.add(first, begin), *outer], target, barrier, blocks)
             return
-        panels = tile.rows // tile.panel // blocks
+        panels = tile.panels // blocks
         for i in range(panels):
             panel = words.add(words.mul(self.rank, panels), i) if blocks > 1 else i
             target = words.add(slot, words.mul(panel, tile.panel_bytes))
@@ -538,9 +541,9 @@ class Emitter:
 
     def multiply(self, slot: ir.Value, sums: Sequence[ir.Value], first: bool) -> list[ir.Value]:
         words = self.words
-        lhs = words.add(self.lhs_base, words.mul(slot, self.lhs.bytes >> 4))
-        rhs = words.add(self.rhs_base, words.mul(slot, self.rhs.bytes >> 4))
-        return self.multiplier.multiply(sums, lhs, rhs, first)
+        lhs = words.add(self.lhs_base, words.mul(slot, self.schedule.chunks * self.lhs.bytes >> 4))
+        rhs = words.add(self.rhs_base, words.mul(slot, self.schedule.chunks * self.rhs.bytes >> 4))
+        return self.multiplier.multiply(sums, lhs, rhs, first, self.schedule.chunks)
 
 
 def _operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: int) -> ir.Value:

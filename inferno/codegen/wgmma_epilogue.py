@@ -29,7 +29,16 @@ class StoreMap:
     strides: tuple[Int, ...]
 
 
-def store_map(destination: Destination, tiling: Tiling) -> StoreMap | None:
+def store_maps(c: Contraction, tiling: Tiling, schedule: Wgmma) -> dict[int, StoreMap]:
+    """The maps of the destinations that are staged, by number: a tile has to consist of lines that a swizzle knows."""
+    found = {i: m for i, m in ((i, _store_map(d, tiling)) for i, d in enumerate(c.destinations)) if m is not None}
+    sizes = {i: element_bytes(c.destinations[i].access.element) for i in found}
+    together = min(schedule.tile_n, ROW // max(sizes.values(), default=2))
+    fits = schedule.tile_n % together == 0
+    return {i: m for i, m in found.items() if fits and together * sizes[i] in (32, 64, 128)}
+
+
+def _store_map(destination: Destination, tiling: Tiling) -> StoreMap | None:
     """How the copy engine writes a destination; None if it cannot."""
     access = destination.access
     size = element_bytes(access.element)
@@ -45,7 +54,7 @@ def store_map(destination: Destination, tiling: Tiling) -> StoreMap | None:
 
 def columns_together(c: Contraction, tiling: Tiling, schedule: Wgmma) -> int:
     """Columns that are computed and staged at a time: as many as a line of shared memory has for the widest result."""
-    staged = [element_bytes(d.access.element) for d in c.destinations if store_map(d, tiling) is not None]
+    staged = [element_bytes(c.destinations[i].access.element) for i in store_maps(c, tiling, schedule)]
     return min(schedule.tile_n, ROW // max(staged, default=2))
 
 
@@ -81,7 +90,8 @@ class Epilogue(PairEpilogue):
 
     def load_part(self, begin: int, block: int) -> None:
         """Read what the epilogue needs for some columns of 64 rows."""
-        self.load([64 * block + 8 * half for half in range(2)], range(begin // 8, (begin + self.width) // 8))
+        end = min(begin + self.width, self.schedule.tile_n)
+        self.load([64 * block + 8 * half for half in range(2)], range(begin // 8, end // 8))
 
     def emit(self, sums: Sequence[Sequence[ir.Value]]) -> None:
         """``sums`` as ``Multiplier.finish`` gives them.  A part's loads are under way while the one before is computed."""
@@ -90,7 +100,8 @@ class Epilogue(PairEpilogue):
         for (begin, block), following in zip(parts, [*parts[1:], None]):
             if following is not None:
                 self.load_part(*following)
-            results = [self.apply_pairs(block, begin // 8 + j, sums[block]) for j in range(self.width // 8)]
+            end = min(begin + self.width, self.schedule.tile_n)
+            results = [self.apply_pairs(block, j, sums[block]) for j in range(begin // 8, end // 8)]
             for number, destination in enumerate(self.contraction.destinations):
                 pairs = [[r[number] for r in each] for each in results]
                 if number in self.maps:

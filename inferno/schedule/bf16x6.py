@@ -35,6 +35,7 @@ class Bf16x6:
 
     generator: ClassVar[str] = "bf16x6"
     cluster: ClassVar[int] = 1
+    chunks: ClassVar[int] = 1
     pingpong: ClassVar[bool] = False
 
     tile_m: int = 128

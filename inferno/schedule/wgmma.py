@@ -9,7 +9,7 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Tiling, tile_contraction
-from inferno.symbolic import hint, product, reach
+from inferno.symbolic import bounds, hint, product, reach
 from inferno.target import Target
 
 ROW = 128  # bytes of a tile's row in shared memory: the span of the swizzle, and the depth of a step along k
@@ -35,6 +35,8 @@ class Wgmma:
     other writes its own.  ``cluster`` blocks along m share the tiles of the rhs.  ``persistent`` blocks walk over tiles,
     down columns of ``group`` tiles, so that blocks that run together share operands in L2.  ``buffers`` for results a consumer.
     ``split`` blocks, a cluster, share the terms of one tile and add up in the first one's registers: for few, long sums.
+    ``lhs_rows``: if not 0, only so many rows of the lhs come to shared memory, all that there are.  The tensor core takes what lies
+    behind them for the others of its 64, whose sums are dropped.  A slot holds ``chunks`` tiles along k.
     ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first warpgroup, from ``raw`` slots; otherwise they are
     computed to temporaries first.
     """
@@ -53,6 +55,8 @@ class Wgmma:
     rewrite: bool = True
     raw: int = 2
     split: int = 1
+    lhs_rows: int = 0
+    chunks: int = 1
 
     @property
     def rows(self) -> int:
@@ -68,11 +72,16 @@ class Wgmma:
     def threads(self) -> int:
         return 128 * (self.consumers + 1)
 
-    def shared(self, raw_bytes: int = 0) -> Shared:
+    @property
+    def lhs_height(self) -> int:
+        """Rows of the lhs's tile in shared memory."""
+        return self.lhs_rows or self.tile_m
+
+    def shared(self, raw_bytes: int = 0, rhs_height: int = 0) -> Shared:
         """Slots for the operands, staging for results (64 rows of up to 128 bytes each), ``raw`` slots of ``raw_bytes``, then
-        barriers."""
-        rhs = self.stages * self.tile_m * ROW
-        results = rhs + self.stages * self.tile_n * ROW
+        barriers.  ``rhs_height``: rows of the rhs's tile, if they are more than ``tile_n``."""
+        rhs = self.stages * self.chunks * self.lhs_height * ROW
+        results = rhs + self.stages * self.chunks * (rhs_height or self.tile_n) * ROW
         raw = results + self.consumers * self.buffers * 64 * ROW
         barriers = raw + self.raw * raw_bytes
         return Shared(0, rhs, results, raw, barriers, barriers + 16 * self.stages + 16 + 16 * self.raw)
@@ -103,8 +112,11 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     return min(found, key=lambda item: item[0])[1] if found else None
 
 
-def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Wgmma]]:
-    """Schedules with their estimates in microseconds; none where ``c`` is not for Hopper's tensor cores."""
+def candidates(
+    kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, thin: bool = False,
+) -> list[tuple[float, Wgmma]]:
+    """Schedules with their estimates in microseconds; none where ``c`` is not for Hopper's tensor cores.  ``thin``: those for few rows
+    are among them."""
     if not target.hopper or precision(kernel, c) is None or not supported(c) or c.is_reduction:
         return []
     width, found = bit_width(c.lhs.element) // 8, []
@@ -112,7 +124,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
-        for s, share in _CANDIDATES + _SPLIT:
+        few = [(s, 1.0) for s in thin_schedules(tiling, width, target, at)] if thin else []
+        for s, share in (*_CANDIDATES, *_SPLIT, *few):
             if s.split > 1 and not _splits(s, tiling, width, target, at):
                 continue
             s = _fit(replace(s, rewrite=rewrite), c, tiling, target)
@@ -123,7 +136,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
 
 def _splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool:
     """Whether all clusters run at once and every block has a few terms, of a number that is known."""
-    steps = tiling.k_steps(ROW // width)
+    steps = tiling.k_steps(s.chunks * ROW // width)
     if not isinstance(steps, int):
         return False
     each = ceil(steps / s.split)
@@ -131,19 +144,55 @@ def _splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> boo
     return few and each >= 4 and (s.split - 1) * each < steps
 
 
+_SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts copies needs about 200 clocks a slot (an estimate)
+_FEW = 64  # rows that are multiplied together, however few there are
+
+
+def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint) -> list[Wgmma]:
+    """Schedules for up to 64 rows, which cost the time of reading the rhs: it is dealt out evenly to all multiprocessors, and most of
+    their shared memory is slots for it, as it takes 40 KB under way on each to keep memory busy."""
+    if at(tiling.m.size) > _FEW:
+        return []
+    most = bounds(tiling.m.size)[1]
+    rows = 8 * ceil(most / 8) if most <= _FEW and tiling.lhs.along_k else 0
+    unit, n, positions = 8 if tiling.rhs.along_k else 16, at(tiling.n.size), at(tiling.positions)
+    found = []
+    for split in (1, 2, 4, 8):
+        blocks = clusters_at_once(split, target.multiprocessors)
+        for rounds in range(1, 9 if split == 1 else 2):
+            tile_n = unit * ceil(n / max(1, blocks * rounds // positions) / unit)
+            if tile_n <= (256 if split == 1 else 128) and tile_n not in (s.tile_n for s in found if s.split == split):
+                raw = tiling.lhs.raw is not None or tiling.rhs.raw is not None
+                chunks = 1 if raw else max(1, _SLOT // ROW // height(tile_n, tiling.rhs.along_k))
+                chunks = min(chunks, at(tiling.k_steps(ROW // width)), 8)
+                found.append(Wgmma(64, tile_n, 32, 1, persistent=split == 1, split=split, lhs_rows=rows % _FEW, chunks=chunks))
+    return found
+
+
 def raw_bytes(s: Wgmma, tiling: Tiling, depth: int) -> tuple[int, int]:
     """Bytes of a raw slot's parts: what the lhs and the rhs are made of, for those that are rewritten in shared memory."""
     return tuple(
         0 if o.raw is None else rows * depth * bit_width(o.raw.element) // 8
-        for rows, o in ((s.tile_m, tiling.lhs), (s.tile_n, tiling.rhs))
+        for rows, o in ((s.lhs_height, tiling.lhs), (s.tile_n, tiling.rhs))
     )
+
+
+def panel(rows: int, along_k: bool) -> int:
+    """Rows of an operand's tile that one box of the copy engine holds: where k is not innermost they are a line, of up to 128 bytes."""
+    return rows if along_k else next(p for p in (16, 32, 64) if p >= min(rows, 64))
+
+
+def height(rows: int, along_k: bool) -> int:
+    """Rows of whole panels."""
+    each = panel(rows, along_k)
+    return ceil(rows / each) * each
 
 
 def _fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | None:
     """``s`` with as many stages as shared memory holds beside raw slots; None if that is less than 2."""
     raw = sum(raw_bytes(s, tiling, ROW // (bit_width(c.lhs.element) // 8)))
-    stages = s.stages
-    while stages > 1 and replace(s, stages=stages).shared(raw).total > target.shared:
+    stages, rhs = s.stages, height(s.tile_n, tiling.rhs.along_k)
+    while stages > 1 and replace(s, stages=stages).shared(raw, rhs).total > target.shared:
         stages -= 1
     return replace(s, stages=stages) if stages > 1 else None
 
@@ -178,6 +227,7 @@ def supported(c: Contraction) -> bool:
 _CLOCK = 1.7e3  # MHz
 _COPY_RATE = 90  # bytes a clock that a multiprocessor gets from L2
 _LATENCY = 1200  # clocks from the start of a copy to its arrival
+_LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of the lhs are read (an estimate)
 _EXCHANGE, _EXCHANGE_RATE = 2500, 32  # clocks, and bytes a clock, between the blocks of a cluster (estimates)
 _STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
@@ -202,9 +252,10 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.
     rounds = ceil(rounds) if rounds <= 4 else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
-    multiply = s.tile_m * s.tile_n * 4 / 128 / share
-    depth = ROW // width
-    step = max(multiply, (s.tile_m + s.tile_n) * ROW / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1))
+    multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST)
+    depth = s.chunks * ROW // width
+    copied = s.chunks * (s.lhs_height + height(s.tile_n, tiling.rhs.along_k)) * ROW
+    step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1))
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / _STORE_RATE
     clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + 0.3 * (rounds - 1))

@@ -97,7 +97,7 @@ def test_only_on_hopper():
 @pytest.mark.parametrize("schedule, message", [
     (Bf16x6(64, 64, 3, 6, groups=2), "cannot divide"), (Bf16x6(64, 64, 6, 6, groups=3, slices=2, split=2, persistent=False), "cannot divide"),
     (Bf16x6(128, 128, 2, 4), "cannot divide"), (Bf16x6(128, 128, 4, 8, persistent=False), "bytes of shared memory"),
-    (Bf16x6(128, 96, 2, 4, persistent=False), "panels of 64"),
+    (Bf16x6(128, 96, 2, 4, persistent=False), "cannot split lines of 96"),
 ])
 def test_schedules_that_do_not_fit_are_refused(schedule, message):
     with pytest.raises(CompileError, match=message):
