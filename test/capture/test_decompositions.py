@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
+import inferno
 from inferno.capture.decompositions import own
 from inferno.tools.check import compare, to_float64
 
@@ -129,6 +130,29 @@ def test_isclose():
     same(aten.isclose.default, x[:, None], x[None], 0.0, 0.0)
     same(aten.isclose.default, x > 0, x > 1)
     same(aten.isclose.default, whole(9)[:, None], whole(9)[None])
+
+
+RANGES = [(10000,), (300.0,), (7, 300.0, 1.3), (0, 1, 0.1), (5.0, -3.0, -0.7), (2, 2), (1 << 24, (1 << 24) + 9, 2), (-3, 400, 7)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, None], ids=str)
+@pytest.mark.parametrize("numbers", RANGES, ids=str)
+def test_ranges(numbers, dtype):
+    """Each number is rounded once from float64, whose own rounding is another where a multiply-add rounds once."""
+    exact = torch.arange(*numbers, dtype=torch.float64)
+    mine = own()[aten.arange.start_step](*((0, *numbers) if len(numbers) == 1 else numbers), dtype=dtype)
+    if dtype is None and all(isinstance(n, int) for n in numbers):
+        assert mine is NotImplemented
+    else:
+        rounding = 2.0**-52 * exact.abs().max() if exact.numel() and dtype is torch.float64 else 0.0
+        torch.testing.assert_close(mine, exact.to(dtype or torch.float32), rtol=0, atol=float(rounding))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+def test_ranges_have_all_their_elements(dtype):
+    """10000 is 9984 in bf16."""
+    ours = inferno.compile(lambda x: torch.arange(10000, dtype=dtype) + x, (torch.zeros(1, dtype=dtype),), target="cpu")
+    assert torch.equal(ours(torch.zeros(1, dtype=dtype)), torch.arange(10000.0).to(dtype))
 
 
 def test_frexp():

@@ -12,8 +12,8 @@ import torch
 
 from inferno.capture.decompositions import (
     arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema, fast_paths, gamma, grouped,
-    indexing, integers, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision, reductions, registered, resampling, scalars,
-    scattering, segments, selections, slices, views,
+    indexing, integers, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision, ranges, reductions, registered, resampling,
+    scalars, scattering, segments, selections, slices, views,
 )
 
 
@@ -21,8 +21,8 @@ def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
         scalars, precision, arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema,
-        fast_paths, gamma, indexing, integers, losses, masks, normalisation, ordering, padding, pooling, max_pooling, reductions, registered, resampling,
-        scattering, segments, selections, slices, views,
+        fast_paths, gamma, indexing, integers, losses, masks, normalisation, ordering, padding, pooling, max_pooling, ranges, reductions, registered,
+        resampling, scattering, segments, selections, slices, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}

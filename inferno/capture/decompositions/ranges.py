@@ -1,0 +1,34 @@
+"""Ranges of floating-point numbers: torch-mlir would count their elements in the result's type, which in 16 bits is some other number."""
+
+import math
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+_Number = int | float
+
+
+def arange(start: _Number, end: _Number, step: _Number = 1, *, dtype: torch.dtype | None = None, device: torch.device | None = None, **_: object) -> Tensor:
+    """start + i * step, rounded once; [ceil((end - start) / step)], counted in float64 as torch does."""
+    numbers = (start, end, step)
+    whole = all(isinstance(n, (int, torch.SymInt)) for n in numbers)
+    if dtype is None:
+        dtype = torch.int64 if whole else torch.get_default_dtype()
+    if not dtype.is_floating_point or not (whole or all(type(n) in (int, float) for n in numbers)) or not step:
+        return NotImplemented
+    if whole:
+        return torch.arange(start, end, step, dtype=torch.int64, device=device).to(dtype)
+    count = math.ceil((end - start) / step)
+    return (torch.arange(max(count, 0), device=device).to(torch.float64) * step + start).to(dtype)
+
+
+def arange_from(start: _Number, end: _Number, **options: object) -> Tensor:
+    return arange(start, end, 1, **options)
+
+
+def arange_to(end: _Number, **options: object) -> Tensor:
+    return arange(0, end, 1, **options)
+
+
+TABLE = {aten.arange.default: arange_to, aten.arange.start: arange_from, aten.arange.start_step: arange}
