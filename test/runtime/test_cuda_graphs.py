@@ -1,8 +1,10 @@
 """Plans as CUDA graphs, with functions of ours in the driver's place: each launch has what the plain launches would have."""
 
 import ctypes
+import gc
 import random
 import threading
+from dataclasses import replace
 
 import pytest
 from checks import in_threads
@@ -11,7 +13,7 @@ from fake_driver import FakeDriver
 from inferno.runtime.launch.cuda_graphs import GraphLauncher, Node
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STREAM, WORKSPACE
 from inferno.runtime.launch.interpreter import interpreter
-from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan, TensorMap
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, Plan, TensorMap
 
 ARGUMENT, OTHER, SCRATCH, RESULT = (
     Buffer("argument", 0, (64, 64), "bf16"), Buffer("argument", 1, (8,), "f32"), Buffer("workspace", 512, (64,), "f32"),
@@ -73,6 +75,30 @@ class FakeGraphs:
         self.alive[graph].append([self._new(node), self._kernel(parameters)])
         return 0
 
+    def add_child(self, node, graph, dependencies, count, child):
+        assert dependencies is None and count == 0
+        self.alive[graph].append([self._new(node), self.alive[child]])
+        return 0
+
+    def set_child(self, executable, node, child):
+        self.changed += 1
+        next(n for n in self.alive[executable] if n[0] == node)[1] = self.alive[child]
+        return 1 if "set_child" in self.refuses else 0
+
+    def create_stream(self, stream, flags):
+        self.alive[self._new(stream)] = []
+        return 0
+
+    def begin_capture(self, stream, mode):
+        self.capturing.add(stream)
+        self.alive[stream] = []
+        return 0
+
+    def end_capture(self, stream, graph):
+        self.capturing.remove(stream)
+        self.alive[self._new(graph)] = list(self.alive[stream])
+        return 0
+
     def add_dependencies(self, graph, sources, targets, edges, count):
         nodes = [n for n, _ in self.alive[graph]]
         assert list((ctypes.c_int64 * count).from_address(sources)) == nodes[:-1]
@@ -99,7 +125,7 @@ class FakeGraphs:
         del self.alive[executable]
         return 0
 
-    destroy = destroy_executable
+    destroy = destroy_stream = destroy_executable
 
     def describe(self, code):
         return f"error {code}"
@@ -244,3 +270,56 @@ def test_threads_on_one_stream_take_turns():
     results = [(stream, launched[3][2][3] // 1000) for stream, launched in api.launches]
     results += [(stream, values[3] // 1000) for function, _, stream, _, values in plain.launches if function == FUNCTIONS[3]]
     assert sorted(results) == sorted((5 + n % 2, n) for n in range(1, 5) for _ in range(100))
+
+
+class LibraryCalls:
+    """Calls of a plan of a kernel, a library call and two kernels."""
+
+    STEPS = (STEPS[0], LibraryCall("cublaslt", {}, (SCRATCH, OTHER), (), "mm"), STEPS[2], STEPS[3])
+
+    def __init__(self, *refuses: str, status: int = 0) -> None:
+        self.api, self.plain, self.log = FakeGraphs(*refuses), FakeDriver(COUNTS), []
+        functions = [FUNCTIONS[0], self, *FUNCTIONS[2:]]
+        plan = replace(PLAN, steps=self.STEPS)
+        self.status, self.run = status, self._run
+        self.launcher = GraphLauncher(plan, functions, WORDS, True, self.api, interpreter(plan, functions, self.plain.launch, self.plain.encode, WORDS, True))
+
+    def _run(self, addresses, stream):
+        if stream in self.api.capturing:
+            self.api.alive[stream].append(tuple(addresses))
+        else:
+            self.log.append((tuple(addresses), stream))
+        return self.status if stream in self.api.capturing else 0
+
+    def __call__(self, *addresses: int) -> str:
+        state = (ctypes.c_int64 * (ARGUMENTS + 3))(0, 0, 0, 0, 5, 0x10000, *addresses)
+        before, made = len(self.api.launches), len(self.log)
+        self.launcher.run(ctypes.addressof(state))
+        assert state[ERROR] == 0
+        if len(self.api.launches) > before:
+            assert len(self.log) == made and self.api.launches[-1][1][1] == [(0x10000 + 512, addresses[1])]
+            return "graph"
+        assert self.log[-1] == ((0x10000 + 512, addresses[1]), 5)
+        return "plain"
+
+
+def test_a_library_call_is_a_graph_in_the_graph():
+    calls = LibraryCalls()
+    assert [calls(16, 32, 48) for _ in range(3)] == ["plain", "graph", "graph"] and calls.api.changed == 0
+    # no edge from or to it lets anything begin early
+    assert [e[2] for e in calls.api.edges] == [0, 0, 1]
+    assert calls(16, 32, 64) == "graph" and calls.api.changed == 1
+    assert calls(16, 64, 64) == "plain" and calls(16, 64, 64) == "graph" and calls.api.changed == 4
+    # what was captured is given back: a graph, its executable and the stream are left
+    assert len(calls.api.alive) == 3
+    api = calls.api
+    del calls
+    gc.collect()
+    assert not api.alive
+
+
+@pytest.mark.parametrize("refuses", [("set_child",), ()])
+def test_a_library_call_that_no_graph_takes_is_called(refuses):
+    calls = LibraryCalls(*refuses, status=0 if refuses else 15)
+    assert calls(16, 32, 48) == "plain" and calls(16, 32, 48) == ("graph" if refuses else "plain")
+    assert [calls(16, 64, 64) for _ in range(3)] == ["plain"] * 3

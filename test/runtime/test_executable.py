@@ -10,7 +10,7 @@ import torch
 
 from inferno.errors import CompileError, LaunchError
 from inferno.runtime.launch import chunks
-from inferno.runtime.launch import executable
+from inferno.runtime.launch import executable, steps
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, Plan
 
 N = 64
@@ -84,6 +84,7 @@ def cuda(monkeypatch):
     cuda = Cuda()
     monkeypatch.setattr(executable, "torch", cuda)
     monkeypatch.setattr(executable, "driver", cuda)
+    monkeypatch.setattr(steps, "driver", cuda)
     return cuda
 
 
@@ -157,8 +158,8 @@ def test_an_error_names_the_kernel_and_nothing_runs_behind_it(cuda, interpret, m
         assert len(cuda.launched) == at
 
 
-def test_library_calls_are_refused(cuda):
-    with pytest.raises(CompileError, match="a library call"):
+def test_a_library_that_a_gpu_does_not_have_is_refused(cuda):
+    with pytest.raises(CompileError, match="calls the library function matmul"):
         make(Plan((LibraryCall("matmul", {}, (A,)),), (A,), (), 0), ())
 
 

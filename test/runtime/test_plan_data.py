@@ -6,6 +6,7 @@ import json
 import pytest
 
 from inferno.errors import PlanError
+from inferno.library_matmul import LibraryMatmul
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, Plan, TensorMap
 from inferno.runtime.plain_data import reader, to_data
 from inferno.runtime.plan.data import check_plan, plan_from_dict
@@ -16,7 +17,8 @@ ARGUMENT, SCRATCH, RESULT = (
 )
 MAP = TensorMap(ARGUMENT, (64, 32), (2, 128), (64, 8), "bf16", 128, 256)
 LAUNCH = Launch("k::k", (4, 2, 1), (128, 1, 1), (1, 1, 1), 1000, (MAP, SCRATCH, RESULT), ("relu (model.py:3)",))
-CALL = LibraryCall("matmul", {"m": [4], "scale": 0.5, "plain": True, "none": None}, (ARGUMENT, RESULT), (), "mm")
+MATMUL = LibraryMatmul((1, 8, 4, 16), (0, 16, 1), (0, 1, 16), (0, 4, 1), alpha=0.5)
+CALL = LibraryCall("cublaslt", MATMUL.options(), (ARGUMENT, ARGUMENT, SCRATCH, RESULT), (), "mm")
 PLAN = Plan((LAUNCH, CALL, LAUNCH), (ARGUMENT,), (Output((64,), "f32", result=0), Output((2048,), "bf16", argument=0)), 1024)
 
 
@@ -114,6 +116,10 @@ def test_deep_nesting_is_refused():
     ("steps.0.block", [1024, 2, 1], "2048 threads a block"),
     ("steps.0.cluster", [16, 2, 1], "32 blocks a cluster"),
     ("steps.0.shared", -1, "-1 bytes of shared memory"),
+    ("steps.1.function", "matmul", "library function 'matmul'; on a GPU there is cublaslt"),
+    ("steps.1.options.offsets", [2000, 0, 0, 0, 0], "lhs has 2048 elements"),
+    ("steps.1.options.compute", "f64", "step 1 (mm): bf16 times bf16 to f32, which it does not multiply"),
+    ("steps.1.options.bias", True, "4 operands; expected lhs, rhs, bias"),
     ("arguments.0.index", 1, "argument 0: it stands for argument 1"),
     ("outputs.1.argument", 5, "it refers to argument 5"),
     ("outputs.1.argument", ..., "neither an argument's memory nor a result's"),

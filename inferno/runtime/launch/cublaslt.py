@@ -9,6 +9,7 @@ The address of a bias is part of cuBLASLt's description of a product.  So a call
 
 import ctypes
 import importlib.util
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -24,7 +25,7 @@ _COMPUTE = {"f32": 68, "f64": 70, "i32": 72, "tf32": 77}
 _SCALE = {"f32": ("f32", ctypes.c_float), "tf32": ("f32", ctypes.c_float), "f64": ("f64", ctypes.c_double), "i32": ("i32", ctypes.c_int32)}
 _EPILOGUES = {"none": 1, "relu": 2, "gelu_tanh": 32}
 _BIAS = 4  # is added to one of these; alone it is this
-_TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE, _BIAS_POINTER = 3, 4, 7, 8  # of a product's description
+TRANSPOSE_A, TRANSPOSE_B, EPILOGUE, BIAS_POINTER = 3, 4, 7, 8  # of a product's description
 _BATCH, _BATCH_STRIDE = 5, 6  # of a matrix'
 _WORKSPACE, _REDUCTIONS, _ALIGNMENTS = 1, 3, 5  # of a preference; four alignments, of A to D
 _IN_COMPUTE_TYPE = 2  # partial sums are neither rounded to the result's type nor added up in the order that they come in
@@ -126,7 +127,7 @@ class MatmulCall:
         elements = {role: p.element for role, p in zip(call.roles, step.parameters)}
         offsets = dict(zip(("lhs", "rhs", "start", "bias", "out"), call.offsets))
         begins = {role: at * ctypes.sizeof(_C_TYPES[elements[role]]) for role, at in offsets.items() if role in places}
-        workspace = step.parameters[places["workspace"]].shape[0]
+        workspace = math.prod(step.parameters[places["workspace"]].shape)  # of bytes
         parts = ["rhs", "lhs", "start" if call.beta else "out", "out"]  # A, B, C and D
         a, b, c, d = call.matrices
         steps = {"lhs": call.lhs[0], "rhs": call.rhs[0], "start": call.start[0], "out": call.out[0]}
@@ -165,9 +166,9 @@ class MatmulCall:
             if status:
                 return status
             descriptor = made.value
-            for i, attribute in enumerate((_TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE)):
+            for i, attribute in enumerate((TRANSPOSE_A, TRANSPOSE_B, EPILOGUE)):
                 status = status or call["cublasLtMatmulDescSetAttribute"](descriptor, attribute, w[ATTRIBUTES + i], 4)
-            status = status or call["cublasLtMatmulDescSetAttribute"](descriptor, _BIAS_POINTER, ctypes.addressof(where), 8)
+            status = status or call["cublasLtMatmulDescSetAttribute"](descriptor, BIAS_POINTER, ctypes.addressof(where), 8)
             status = status or self._multiply(descriptor, a, b, c, d, workspace, stream)
             call["cublasLtMatmulDescDestroy"](descriptor)
             return status
@@ -206,10 +207,10 @@ class MatmulCall:
 
     def _descriptor(self, call: LibraryMatmul, scale: str, attributes: Sequence[ctypes.c_int32], bias: int | None) -> int:
         handle = self._create("MatmulDesc", _COMPUTE[call.compute], _DATA[scale])
-        for attribute, value in zip((_TRANSPOSE_A, _TRANSPOSE_B, _EPILOGUE), attributes):
+        for attribute, value in zip((TRANSPOSE_A, TRANSPOSE_B, EPILOGUE), attributes):
             self._library.set("MatmulDesc", handle, attribute, value)
         if bias is not None:  # the heuristic looks at how the address is aligned
-            self._library.set("MatmulDesc", handle, _BIAS_POINTER, ctypes.c_void_p(4096 + _alignment(bias)))
+            self._library.set("MatmulDesc", handle, BIAS_POINTER, ctypes.c_void_p(4096 + _alignment(bias)))
         return handle
 
     def _choose(self, call: LibraryMatmul, descriptor: int, layouts: Sequence[int], alignments: Sequence[int], workspace: int, kernel: str) -> int:

@@ -2,7 +2,8 @@
 
 Nothing is captured: a plan says what would be, so the graph is built of it, node by node, with the addresses of a call.  A
 call with other addresses changes the nodes that have them.  So inputs are not copied, results are new tensors each time, and
-workspace comes from torch's allocator, whose pool all graphs share.  In a loop the allocator gives the same addresses again and
+workspace comes from torch's allocator, whose pool all graphs share.  A call of the library is a graph in the graph: what it launches is
+the library's own business, so that alone is captured, on a stream of ours.  In a loop the allocator gives the same addresses again and
 again, and nothing is changed at all.
 
 Each stream has a graph of its own, since a graph runs once at a time.  The plan is launched without a graph where one does not
@@ -18,15 +19,17 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from inferno.runtime.launch import driver
-from inferno.runtime.launch.host import ERROR, STEP, STREAM, WORKSPACE
+from inferno.runtime.launch.cublaslt import MatmulCall
+from inferno.runtime.launch.host import ERROR, STEP, STREAM, WORKSPACE, begins_early
 from inferno.runtime.launch.parameters import ENCODE, Layout, Parameters
-from inferno.runtime.plan.plan import Plan
+from inferno.runtime.plan.plan import LibraryCall, Plan
 
 log = logging.getLogger(__name__)
 
 # Streams of one program that keep their graph; torch's own pool has 32, of which programs use one or two.
 _STREAMS = 8
 _LEAST_KERNELS = 2  # one kernel alone is one call already
+_NON_BLOCKING, _RELAXED = 1, 2  # a stream that waits for no other; a capture that forbids no other thread anything
 
 
 class Node(ctypes.Structure):
@@ -46,8 +49,14 @@ class Api(Protocol):
     def create(self, graph: int, flags: int) -> int: ...
     def add_kernel(self, node: int, graph: int, dependencies: int | None, count: int, parameters: int) -> int: ...
     def add_dependencies(self, graph: int, sources: int, targets: int, edges: int, count: int) -> int: ...
+    def add_child(self, node: int, graph: int, dependencies: int | None, count: int, child: int) -> int: ...
     def instantiate(self, executable: int, graph: int, flags: int) -> int: ...
     def set_parameters(self, executable: int, node: int, parameters: int) -> int: ...
+    def set_child(self, executable: int, node: int, child: int) -> int: ...
+    def create_stream(self, stream: int, flags: int) -> int: ...
+    def destroy_stream(self, stream: int) -> int: ...
+    def begin_capture(self, stream: int, mode: int) -> int: ...
+    def end_capture(self, stream: int, graph: int) -> int: ...
     def launch(self, executable: int, stream: int) -> int: ...
     def destroy_executable(self, executable: int) -> int: ...
     def destroy(self, graph: int) -> int: ...
@@ -71,12 +80,20 @@ class Driver:
         self.instantiate = entry("cuGraphInstantiateWithFlags", pointer, pointer, ctypes.c_ulonglong)
         self.set_parameters = entry("cuGraphExecKernelNodeSetParams_v2", pointer, pointer, pointer)
         self.launch = entry("cuGraphLaunch", pointer, pointer)
+        self.add_child = entry("cuGraphAddChildGraphNode", pointer, pointer, pointer, ctypes.c_size_t, pointer)
+        self.set_child = entry("cuGraphExecChildGraphNodeSetParams", pointer, pointer, pointer)
+        self.create_stream = entry("cuStreamCreate", pointer, unsigned)
+        self.destroy_stream = entry("cuStreamDestroy_v2", pointer)
+        self.begin_capture = entry("cuStreamBeginCapture_v2", pointer, ctypes.c_int)
+        self.end_capture = entry("cuStreamEndCapture", pointer, pointer)
         self.destroy_executable = entry("cuGraphExecDestroy", pointer)
         self.destroy = entry("cuGraphDestroy", pointer)
         self.describe = driver.describe
 
 
-def graphs(plan: Plan, functions: Sequence[int], result_words: dict[int, int], early: bool, plain: Callable[[int], None]) -> Callable[[int], None]:
+def graphs(
+    plan: Plan, functions: Sequence[int | MatmulCall], result_words: dict[int, int], early: bool, plain: Callable[[int], None],
+) -> Callable[[int], None]:
     """The function of a state's address that launches the plan as CUDA graphs; ``plain``, which launches it kernel by kernel, where
     the driver is too old for them."""
     try:
@@ -85,6 +102,9 @@ def graphs(plan: Plan, functions: Sequence[int], result_words: dict[int, int], e
         log.warning("cuda_graphs: the driver lacks %s; kernels are launched one by one", error)
         return plain
     return GraphLauncher(plan, functions, result_words, early, api, plain).run
+
+
+_NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED: said of a library call that cannot be captured
 
 
 class Refused(Exception):
@@ -98,7 +118,7 @@ class GraphLauncher:
     """
 
     def __init__(
-        self, plan: Plan, functions: Sequence[int], result_words: dict[int, int], early: bool, api: Api, plain: Callable[[int], None],
+        self, plan: Plan, functions: Sequence[int | MatmulCall], result_words: dict[int, int], early: bool, api: Api, plain: Callable[[int], None],
     ) -> None:
         self._layout = Layout(plan, result_words)
         self._functions, self._early, self._api, self._plain = functions, early, api, plain
@@ -184,27 +204,31 @@ class _Stream:
 
 
 class _Graph:
-    """One executable graph: the plan's kernels in a row, each behind the one before it."""
+    """One executable graph: the plan's steps in a row, each behind the one before it."""
 
-    def __init__(self, layout: Layout, functions: Sequence[int], early: bool, api: Api, state: Sequence[int]) -> None:
-        self._layout, self._api = layout, api
-        self._graph, self.executable = ctypes.c_void_p(), None
+    def __init__(self, layout: Layout, functions: Sequence[int | MatmulCall], early: bool, api: Api, state: Sequence[int]) -> None:
+        self._layout, self._functions, self._api = layout, functions, api
+        self._graph, self.executable, self._stream = ctypes.c_void_p(), None, ctypes.c_void_p()
         self._memory = Parameters(layout)
         self._memory.values[:] = self._memory.read(state)
         self._check(self._memory.make_maps(api.encode)[0])
-        self._parameters = [
-            Node(f, *s.grid, *s.block, s.shared, p, None, None, None) for f, s, p in zip(functions, layout.steps, self._memory.pointers)
-        ]
-        self._addresses = [ctypes.addressof(p) for p in self._parameters]
+        steps = layout.steps
+        self._parameters = {
+            i: Node(f, *s.grid, *s.block, s.shared, p, None, None, None)
+            for i, (f, s, p) in enumerate(zip(functions, steps, self._memory.pointers)) if not isinstance(s, LibraryCall)
+        }
         self._nodes = (ctypes.c_void_p * len(functions))()
+        first = ctypes.addressof(self._nodes)
         self._check(api.create(ctypes.addressof(self._graph), 0))
-        for i, address in enumerate(self._addresses):
-            self._check(api.add_kernel(ctypes.addressof(self._nodes) + 8 * i, self._graph.value, None, 0, address))
+        for i in range(len(functions)):
+            if i in self._parameters:
+                self._check(api.add_kernel(first + 8 * i, self._graph.value, None, 0, ctypes.addressof(self._parameters[i])))
+            else:
+                self._with_captured(i, lambda child, i=i: api.add_child(first + 8 * i, self._graph.value, None, 0, child))
         # CUgraphEdgeData: bytes for the port, 1 when all blocks have let the next kernel come, 0, and the type, 1 for programmatic.
         edges = (ctypes.c_ubyte * 8 * (len(functions) - 1))()
-        for edge in edges if early else ():
-            edge[0] = edge[2] = 1
-        first = ctypes.addressof(self._nodes)
+        for i, edge in enumerate(edges, 1):
+            edge[0] = edge[2] = int(begins_early(steps, i, early))
         self._check(api.add_dependencies(self._graph.value, first, first + 8, ctypes.addressof(edges), len(functions) - 1))
         executable = ctypes.c_void_p()
         self._check(api.instantiate(ctypes.addressof(executable), self._graph.value, 0))
@@ -224,14 +248,36 @@ class _Graph:
         memory.values[:] = values
         self._check(memory.make_maps(self._api.encode)[0])
         for step in steps:
-            self._check(self._api.set_parameters(self.executable, self._nodes[step], self._addresses[step]))
+            node = self._nodes[step]
+            if step in self._parameters:
+                self._check(self._api.set_parameters(self.executable, node, ctypes.addressof(self._parameters[step])))
+            else:
+                self._with_captured(step, lambda child, node=node: self._api.set_child(self.executable, node, child))
         return True
+
+    def _with_captured(self, step: int, use: Callable[[int], int]) -> None:
+        """Capture a library call into a graph for the driver to copy: ``use`` has it do so."""
+        api, child = self._api, ctypes.c_void_p()
+        if self._stream.value is None:
+            self._check(api.create_stream(ctypes.addressof(self._stream), _NON_BLOCKING))
+        stream = self._stream.value
+        self._check(api.begin_capture(stream, _RELAXED))
+        status = self._functions[step].run([self._memory.values[p] for p in self._layout.positions(self._layout.steps[step])], stream)
+        code = api.end_capture(stream, ctypes.addressof(child))
+        try:
+            self._check(code or (_NOT_SUPPORTED if status else 0))
+            self._check(use(child.value))
+        finally:
+            if child.value:
+                api.destroy(child.value)
 
     def __del__(self) -> None:
         if self.executable:
             self._api.destroy_executable(self.executable)
         if self._graph.value:
             self._api.destroy(self._graph.value)
+        if self._stream.value:
+            self._api.destroy_stream(self._stream.value)
 
     @staticmethod
     def _check(code: int) -> None:

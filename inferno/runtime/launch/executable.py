@@ -9,13 +9,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from inferno.errors import CompileError, LaunchError
+from inferno.errors import LaunchError
 from inferno.runtime.launch import driver
 from inferno.runtime.launch.chunks import cut, run_chunks
 from inferno.runtime.launch.cuda_graphs import graphs
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.launch.interpreter import interpreter
-from inferno.runtime.plan.plan import Launch, Plan
+from inferno.runtime.launch.steps import failure, functions_of
+from inferno.runtime.plan.plan import Plan
 
 
 def template(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -39,8 +40,6 @@ class GpuExecutable:
         ``interpret``: the plan is walked in Python, which needs no compiler and takes 0.7 us a launch longer; ``cuda_graphs``: see
         ``cuda_graphs.py``; ``given``: the numbers of the arguments that the caller
         gives away, for which a plan of many bytes is for ``run_taking``."""
-        if any(not isinstance(s, Launch) for s in plan.steps):
-            raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self.plan = plan
         self._dtypes = tuple(dtypes)
         self.workspace_bytes = plan.workspace_bytes
@@ -55,7 +54,7 @@ class GpuExecutable:
         with torch.cuda.device(self.device):
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             self._modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
-            functions = [self._function(s) for s in plan.steps]
+            self._functions = functions = functions_of(plan, self._modules, self.index)
         entry = driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")
         self._engines: list = []
 
@@ -98,10 +97,6 @@ class GpuExecutable:
             engine.initialize()
         self._engines.append(engine)
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("run"))
-
-    def _function(self, step: Launch) -> int:
-        module, name = step.kernel.split("::")
-        return driver.function(self._modules[module], name, step.shared)
 
     def run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
         """The outputs for these arguments, which must be on the device, contiguous and 16-byte aligned."""
@@ -158,5 +153,4 @@ class GpuExecutable:
 
     def fail(self, state: ctypes.Array) -> None:
         """Raise the LaunchError that the native code left in ``state``."""
-        step = self.plan.steps[state[STEP]]
-        raise LaunchError(f"launching {step.kernel}: {driver.describe(state[ERROR])}")
+        raise LaunchError(failure(self.plan.steps[state[STEP]], state[ERROR]))

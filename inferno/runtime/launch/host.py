@@ -1,4 +1,4 @@
-"""A launch plan as native code: one function that launches every kernel of the plan.
+"""A launch plan as native code: one function that launches every kernel of the plan, and calls the library where the plan does.
 
 The function's text is the LLVM dialect, compiled by MLIR's execution engine: a loop over a table (``rows.py``), or straight-line
 where sizes vary, in 0.5 ms a launch.  Its one argument points to 64-bit words: [unused, own address, error, step, stream, workspace, arguments..., results..., symbols...].  The
@@ -8,8 +8,10 @@ The parameters of kernels, tensor maps too, are on the caller's stack, so that a
 
 from collections.abc import Sequence
 
+from inferno.runtime.launch.cublaslt import MatmulCall
+from inferno.runtime.launch.library_host import library_function
 from inferno.runtime.launch.rows import rows_of, run_from_rows
-from inferno.runtime.plan.plan import Buffer, Launch, Plan, Scalar, TensorMap
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Scalar, TensorMap
 from inferno.symbolic import Int, build
 
 ERROR, STEP, STREAM, WORKSPACE, ARGUMENTS = 2, 3, 4, 5, 6
@@ -24,7 +26,7 @@ _CONFIG = ("gx", "gy", "gz", "bx", "by", "bz", "shared", "stream", "attribute", 
 _CONFIG_TYPES = ("i32",) * 7 + ("!llvm.ptr",) * 2 + ("i32",)
 EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
-# How both functions end: the driver's %code, and the step that it failed in, go to the state.
+# How the functions end: the driver's %code, and the step that it failed in, go to the state.
 _END = """\
     %failed = llvm.icmp "ne" %code, %zero : i32
     llvm.cond_br %failed, ^fail, ^out
@@ -41,7 +43,7 @@ _END = """\
 """
 
 _DECLARATIONS = """
-  llvm.func internal @launch(%function: i64, %gx: i32, %gy: i32, %gz: i32, %bx: i32, %by: i32, %bz: i32, %shared: i32, %state: !llvm.ptr, %parameters: !llvm.ptr, %step: i64) {{
+  llvm.func internal @launch(%function: i64, %attributes: i32, %gx: i32, %gy: i32, %gz: i32, %bx: i32, %by: i32, %bz: i32, %shared: i32, %state: !llvm.ptr, %parameters: !llvm.ptr, %step: i64) {{
     %zero = llvm.mlir.constant(0 : i32) : i32
     %one = llvm.mlir.constant(1 : i32) : i32
     %null = llvm.mlir.zero : !llvm.ptr
@@ -69,7 +71,6 @@ _DECLARATIONS = """
     %allowed = llvm.getelementptr %attribute[1] : (!llvm.ptr) -> !llvm.ptr, i64
     llvm.store %kind, %attribute : i64, !llvm.ptr
     llvm.store %one64, %allowed : i64, !llvm.ptr
-    %attributes = llvm.mlir.constant({attributes} : i32) : i32
 {fields}
     %code = llvm.call %driver(%config, %f, %parameters, %null) : !llvm.ptr, (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
 {end}  llvm.func internal @encode(%map: !llvm.ptr, %element: i32, %rank: i32, %address: !llvm.ptr, %table: !llvm.ptr, %swizzle: i32, %l2: i32, %state: !llvm.ptr, %step: i64) {{
@@ -88,22 +89,24 @@ _DECLARATIONS = """
 
 
 def host_program(
-    plan: Plan, functions: Sequence[int], launch: int, encode: int, result_words: dict[int, int], early: bool,
+    plan: Plan, functions: Sequence[int | MatmulCall], launch: int, encode: int, result_words: dict[int, int], early: bool,
 ) -> str:
     """The text of a module with ``@run``.
 
-    ``functions`` are the kernels' handles, one for each step; ``launch`` and ``encode`` the addresses of cuLaunchKernelEx and
+    ``functions`` are the kernels' handles and the library's calls, one for each step; ``launch`` and ``encode`` the addresses of cuLaunchKernelEx and
     cuTensorMapEncodeTiled; ``result_words`` gives the word of each fresh result's address.  ``early``: kernels wait for those
-    before them themselves (``await-kernels``).  The values of the plan's symbols are behind the last result.
+    before them themselves (``await-kernels``), and are launched before those have ended.  The values of the plan's symbols are behind the last result.
     """
-    rows = rows_of(plan.steps, functions, lambda b: _place(b, result_words), lambda m: (_head(m), _table_words(m)))
+    functions = [f.record if isinstance(f, MatmulCall) else f for f in functions]
+    begins = [begins_early(plan.steps, number, early) for number in range(len(plan.steps))]
+    rows = rows_of(plan.steps, functions, begins, lambda b: _place(b, result_words), lambda m: (_head(m), _table_words(m)))
     if rows is not None:
         run = run_from_rows(rows, plan.steps)
     else:
         first = 1 + max([ARGUMENTS + len(plan.arguments) - 1, *result_words.values()])
         writer = _Writer(result_words, {s.name: first + i for i, s in enumerate(plan.symbols)})
         for number, (step, function) in enumerate(zip(plan.steps, functions)):
-            writer.launch(number, step, function)
+            writer.step(number, step, function, begins[number])
         run = writer.module()
     config = f"!llvm.struct<({', '.join(_CONFIG_TYPES)})>"
     fields = "\n".join(
@@ -111,11 +114,16 @@ def host_program(
         f"    llvm.store %{name}, %at_{name} : {type_}, !llvm.ptr"
         for i, (name, type_) in enumerate(zip(_CONFIG, _CONFIG_TYPES))
     )
-    declarations = _DECLARATIONS.format(
-        error=ERROR, end=_END.format(error=ERROR, step=STEP), stream=STREAM, launch=launch, encode=encode, config=config, fields=fields, early=EARLY,
-        attributes=int(early),
-    )
+    end = _END.format(error=ERROR, step=STEP)
+    declarations = _DECLARATIONS.format(error=ERROR, end=end, stream=STREAM, launch=launch, encode=encode, config=config, fields=fields, early=EARLY)
+    if any(isinstance(s, LibraryCall) for s in plan.steps):
+        declarations += library_function(ERROR, STREAM, end)
     return f"module {{\n{declarations}{run}}}\n"
+
+
+def begins_early(steps: Sequence[Launch | LibraryCall], number: int, early: bool) -> bool:
+    """Whether a step is launched before the one in front of it has ended: a kernel behind a kernel.  A program's first step is one too."""
+    return early and isinstance(steps[number], Launch) and (number == 0 or isinstance(steps[number - 1], Launch))
 
 
 def _place(buffer: Buffer, result_words: dict[int, int]) -> tuple[int, Int]:
@@ -160,8 +168,8 @@ class _Writer:
         body = "\n    ".join([*head, *self._lines, "llvm.return"])
         return "\n".join(self._globals) + f"\n  llvm.func @run(%state: !llvm.ptr) {{\n    {body}\n  }}\n"
 
-    def launch(self, number: int, step: Launch, function: int) -> None:
-        """Fill the parameters of one kernel and launch it."""
+    def step(self, number: int, step: Launch | LibraryCall, function: int, early: bool) -> None:
+        """Fill the parameters of one kernel and launch it, or call the library."""
         self._most = max(self._most, len(step.parameters))
         maps = 0
         for i, parameter in enumerate(step.parameters):
@@ -178,11 +186,15 @@ class _Writer:
                 place = self._once(f"llvm.getelementptr %parameters[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr")
                 self._lines.append(f"llvm.store {slot}, {place} : !llvm.ptr, !llvm.ptr")
         self._maps = max(self._maps, maps)
-        sizes = [self._constant(v, "i32") if isinstance(v, int) else self._narrow(v) for v in (*step.grid, *step.block, step.shared)]
         handle, position = self._constant(function, "i64"), self._constant(number, "i64")
+        if isinstance(step, LibraryCall):
+            self._lines.append(f"llvm.call @library({handle}, %values, %state, {position}) : (i64, !llvm.ptr, !llvm.ptr, i64) -> ()")
+            return
+        numbers = (int(early), *step.grid, *step.block, step.shared)
+        sizes = [self._constant(v, "i32") if isinstance(v, int) else self._narrow(v) for v in numbers]
         self._lines.append(
             f"llvm.call @launch({handle}, {', '.join(sizes)}, %state, %parameters, {position}) : "
-            "(i64, i32, i32, i32, i32, i32, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> ()"
+            "(i64, i32, i32, i32, i32, i32, i32, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> ()"
         )
 
     def _encode(self, number: int, slot: str, map_: TensorMap) -> None:

@@ -9,9 +9,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from inferno.runtime.launch.host import EARLY, ERROR, STEP, STREAM
+from inferno.runtime.launch.cublaslt import MatmulCall
+from inferno.runtime.launch.host import EARLY, ERROR, STEP, STREAM, begins_early
 from inferno.runtime.launch.parameters import ENCODE, Layout, Parameters
-from inferno.runtime.plan.plan import Plan, at_sizes
+from inferno.runtime.plan.plan import LibraryCall, Plan, at_sizes
 from inferno.runtime.plan.data import check_plan
 
 
@@ -29,14 +30,14 @@ _KEPT = 16  # sizes of a plan whose launches are kept; making them again takes s
 
 
 def interpreter(
-    plan: Plan, functions: Sequence[int], launch: int, encode: int, result_words: dict[int, int], early: bool,
+    plan: Plan, functions: Sequence[int | MatmulCall], launch: int, encode: int, result_words: dict[int, int], early: bool,
 ) -> Callable[[int], None]:
     """The function of a state's address that launches every kernel of the plan; takes what ``host_program`` takes."""
     return _Interpreter(Layout(plan, result_words), functions, _LAUNCH(launch), ENCODE(encode), early).run
 
 
 def sized_interpreter(
-    plan: Plan, functions: Sequence[int], launch: int, encode: int, result_words: dict[int, int], early: bool,
+    plan: Plan, functions: Sequence[int | MatmulCall], launch: int, encode: int, result_words: dict[int, int], early: bool,
 ) -> Callable[[tuple[int, ...]], Callable[[int], None]]:
     """For a plan whose sizes vary: the function of the symbols' values that gives ``interpreter``'s.
 
@@ -50,7 +51,7 @@ def sized_interpreter(
         found = kept.pop(values, None)
         if found is None:
             fixed = at_sizes(plan, dict(zip(names, values)))
-            numbers = [i for i, step in enumerate(fixed.steps) if 0 not in step.grid]
+            numbers = [i for i, step in enumerate(fixed.steps) if isinstance(step, LibraryCall) or 0 not in step.grid]
             fixed = replace(fixed, steps=tuple(fixed.steps[i] for i in numbers))
             check_plan(fixed)
             found = _Interpreter(Layout(fixed, result_words), [functions[i] for i in numbers], *entries, early, numbers).run
@@ -67,12 +68,12 @@ def sized_interpreter(
 
 class _Interpreter:
     def __init__(
-        self, layout: Layout, functions: Sequence[int], launch: Callable, encode: Callable, early: bool, numbers: Sequence[int] | None = None,
+        self, layout: Layout, functions: Sequence[int | MatmulCall], launch: Callable, encode: Callable, early: bool, numbers: Sequence[int] | None = None,
     ) -> None:
         """``numbers``: what the steps are called where one fails."""
         self._numbers = range(len(functions)) if numbers is None else numbers
         self.layout, self.functions, self.early = layout, functions, early
-        self._launch, self._encode = launch, encode
+        self.launch, self._encode = launch, encode
         self._state = ctypes.c_int64 * layout.words
         self._contexts: list[_Context] = []  # free ones; append and pop are atomic
 
@@ -89,9 +90,8 @@ class _Interpreter:
             stream = state[STREAM]
             if stream != context.stream:
                 context.set_stream(stream)
-            launch = self._launch
-            for step, arguments in enumerate(context.launches):  # noqa: B007
-                error = launch(*arguments)
+            for step, (function, *arguments) in enumerate(context.launches):  # noqa: B007
+                error = function(*arguments)
                 if error:
                     break
         if error:
@@ -108,10 +108,18 @@ class _Context(Parameters):
         self._attribute = (ctypes.c_uint64 * 9)(EARLY, 1)
         self._configs: list[Config] = []
         self.launches: list[tuple] = []
-        for step, function, pointers in zip(owner.layout.steps, owner.functions, self.pointers):
-            config = Config(*step.grid, *step.block, step.shared, 0, ctypes.addressof(self._attribute), int(owner.early))
+        steps = owner.layout.steps
+        for number, (step, function, pointers) in enumerate(zip(steps, owner.functions, self.pointers)):
+            if isinstance(step, LibraryCall):
+                self.launches.append((self._call, function, owner.layout.positions(step)))
+                continue
+            attributes = int(begins_early(steps, number, owner.early))
+            config = Config(*step.grid, *step.block, step.shared, 0, ctypes.addressof(self._attribute), attributes)
             self._configs.append(config)
-            self.launches.append((ctypes.addressof(config), function, pointers, None))
+            self.launches.append((owner.launch, ctypes.addressof(config), function, pointers, None))
+
+    def _call(self, call: MatmulCall, positions: Sequence[int]) -> int:
+        return call.run([self.values[p] for p in positions], self.stream)
 
     def set_stream(self, stream: int) -> None:
         self.stream = stream

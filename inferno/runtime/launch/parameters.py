@@ -8,7 +8,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 
 from inferno.runtime.launch.host import ARGUMENTS, ELEMENTS, PROMOTIONS, SWIZZLES, WORKSPACE
-from inferno.runtime.plan.plan import Buffer, Launch, Plan, Scalar, TensorMap
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Scalar, TensorMap
 
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64  # of a CUtensorMap
 
@@ -21,7 +21,7 @@ class Layout:
     """
 
     def __init__(self, plan: Plan, result_words: dict[int, int]) -> None:
-        self.steps: Sequence[Launch] = plan.steps
+        self.steps: Sequence[Launch | LibraryCall] = plan.steps
         self.values: dict[tuple[int, int], int] = {}
         self.maps: dict[TensorMap, tuple[int, int]] = {}
         self.users: list[list[int]] = []
@@ -47,6 +47,10 @@ class Layout:
         else:
             key = ARGUMENTS + buffer.index if buffer.place == "argument" else self._result_words[buffer.index], 0
         return self.values.setdefault(key, len(self.values))
+
+    def positions(self, step: LibraryCall) -> list[int]:
+        """The positions of a library call's operands."""
+        return [self.position(p) for p in step.parameters]
 
 
 class Parameters:

@@ -3,35 +3,40 @@
 Straight-line code takes half a millisecond a launch to compile, 0.4 s for TinyLlama's 724, most of starting from the cache.  This is
 a loop over rows of 64-bit words that compiles in a few milliseconds and takes some nanoseconds a parameter more.
 
-A row is (function, grid, block, shared memory, number of parameters), then for each parameter (kind, a, b): a number ``a``, or the
+A row is (function, how, grid, block, shared memory, number of parameters), then for each parameter (kind, a, b): a number ``a``, or the
 address that the state's word ``a`` holds plus ``b``; for a tensor map of that address (element, rank, swizzle, promotion) and the
-table of 16 words that ``@encode`` takes are behind it.
+table of 16 words that ``@encode`` takes are behind it.  ``how`` is the number of a launch's attributes, or says that the function is the
+record of a library call (``cublaslt.py``), which has no grid.
 """
 
 from collections.abc import Callable, Sequence
 
-from inferno.runtime.plan.plan import Buffer, Launch, Scalar, TensorMap
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Scalar, TensorMap
 
 _NUMBER, _ADDRESS, _MAP = 0, 1, 2
-_HEAD, _PARAMETER, _MAP_HEAD = 9, 3, 7  # words before the parameters, of a parameter, and before a map's table
+_LIBRARY = 2  # a launch has up to one attribute
+_HEAD, _PARAMETER, _MAP_HEAD = 10, 3, 7  # words before the parameters, of a parameter, and before a map's table
 _TABLE = 16
 
-# The types of ``host.py``'s two functions.
+# The types of ``host.py``'s functions.
 _ENCODE = "(!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i32, i32, !llvm.ptr, i64) -> ()"
-_LAUNCH = "(i64, i32, i32, i32, i32, i32, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> ()"
+_LAUNCH = "(i64, i32, i32, i32, i32, i32, i32, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> ()"
+_CALL = "(i64, !llvm.ptr, !llvm.ptr, i64) -> ()"
 
 
 def rows_of(
-    steps: Sequence[Launch], functions: Sequence[int], place: Callable[[Buffer], tuple[int, int]], encode: Callable[[TensorMap], tuple[list, list]],
+    steps: Sequence[Launch | LibraryCall], functions: Sequence[int], early: Sequence[bool], place: Callable[[Buffer], tuple[int, int]],
+    encode: Callable[[TensorMap], tuple[list, list]],
 ) -> list[int] | None:
     """The words of the table; None where a size varies.
 
-    ``place`` gives the word of the state and the offset of a buffer; ``encode`` a tensor map's (element, rank, swizzle, promotion) and
-    its table.
+    ``early`` says of each step whether it is launched before the one in front of it has ended; ``place`` gives the word of the state and
+    the offset of a buffer; ``encode`` a tensor map's (element, rank, swizzle, promotion) and its table.
     """
     words: list = []
-    for step, function in zip(steps, functions):
-        words += [function, *step.grid, *step.block, step.shared, len(step.parameters)]
+    for step, function, begins_early in zip(steps, functions, early):
+        launch = [int(begins_early), *step.grid, *step.block, step.shared] if isinstance(step, Launch) else [_LIBRARY, *[0] * 7]
+        words += [function, *launch, len(step.parameters)]
         for parameter in step.parameters:
             if isinstance(parameter, Scalar):
                 words += [_NUMBER, parameter.value, 0]
@@ -43,13 +48,14 @@ def rows_of(
     return words if all(isinstance(w, int) for w in words) else None
 
 
-def run_from_rows(words: Sequence[int], steps: Sequence[Launch]) -> str:
+def run_from_rows(words: Sequence[int], steps: Sequence[Launch | LibraryCall]) -> str:
     """The table, and ``@run``, which launches what it holds."""
     parameters = max([1, *(len(s.parameters) for s in steps)])
     maps = max([1, *(sum(isinstance(p, TensorMap) for p in s.parameters) for s in steps)])
     words = words or [0]
-    load = _load("row", 1, ("gx", "gy", "gz", "bx", "by", "bz", "shared"))
+    load = _load("row", 1, ("how", "gx", "gy", "gz", "bx", "by", "bz", "shared"))
     describe = _load("at", _PARAMETER, ("element", "rank", "swizzle", "promotion"))
+    branch = _BRANCH if any(isinstance(s, LibraryCall) for s in steps) else ""
     return f"""  llvm.mlir.global internal constant @rows(dense<{list(words)}> : tensor<{len(words)}xi64>) : !llvm.array<{len(words)} x i64>
   llvm.func @run(%state: !llvm.ptr) {{
     %zero = llvm.mlir.constant(0 : i64) : i64
@@ -109,12 +115,25 @@ def run_from_rows(words: Sequence[int], steps: Sequence[Launch]) -> str:
     %m_next = llvm.add %m, %one : i64
     llvm.br ^parameter(%behind_map, %i_next, %m_next : !llvm.ptr, i64, i64)
   ^launch:
-    llvm.call @launch(%function, %gx, %gy, %gz, %bx, %by, %bz, %shared, %state, %parameters, %number) : {_LAUNCH}
+{branch}    llvm.call @launch(%function, %how, %gx, %gy, %gz, %bx, %by, %bz, %shared, %state, %parameters, %number) : {_LAUNCH}
+    llvm.br ^next
+  ^next:
     %number_next = llvm.add %number, %one : i64
     llvm.br ^step(%at, %number_next : !llvm.ptr, i64)
   ^end:
     llvm.return
   }}
+"""
+
+
+_BRANCH = f"""\
+    %library = llvm.mlir.constant({_LIBRARY} : i32) : i32
+    %is_call = llvm.icmp "eq" %how, %library : i32
+    llvm.cond_br %is_call, ^call, ^kernel
+  ^call:
+    llvm.call @library(%function, %values, %state, %number) : {_CALL}
+    llvm.br ^next
+  ^kernel:
 """
 
 

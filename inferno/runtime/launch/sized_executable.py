@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.errors import CompileError, InputError, LaunchError
+from inferno.errors import InputError, LaunchError
 from inferno.runtime.launch import driver
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.launch.interpreter import sized_interpreter
-from inferno.runtime.plan.plan import Buffer, Launch, Plan, TensorMap
+from inferno.runtime.launch.steps import failure, functions_of
+from inferno.runtime.plan.plan import Buffer, Plan, TensorMap
 from inferno.runtime.call.sizes import size_reader
 from inferno.symbolic import LARGEST, as_python, bounds, is_unbounded, product
 
@@ -24,8 +25,6 @@ class SizedGpuExecutable:
         cuda_graphs: bool = False,
     ) -> None:
         """As ``GpuExecutable``'s.  With ``cuda_graphs`` too the launches are made at every call: they depend on its sizes."""
-        if any(not isinstance(s, Launch) for s in plan.steps):
-            raise CompileError("a plan for a GPU holds a library call, which only the cpu target runs")
         self.plan = plan
         self.index = torch.cuda.current_device() if device.index is None else device.index
         self.device = torch.device("cuda", self.index)
@@ -42,8 +41,8 @@ class SizedGpuExecutable:
         with torch.cuda.device(self.device):
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
-            functions = [driver.function(modules[s.kernel.split("::")[0]], s.kernel.split("::")[1], s.shared) for s in plan.steps]
-        self._modules = modules
+            functions = functions_of(plan, modules, self.index)
+        self._modules, self._functions = modules, functions
         entry = driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")
         if interpret:
             self._at = sized_interpreter(plan, functions, *entry, result_words, early)
@@ -98,8 +97,7 @@ class SizedGpuExecutable:
         state[0], state[1] = base + 8, base  # the engine's entry wants a pointer to a pointer to the argument
         self._at(values)(base)
         if state[ERROR]:
-            step = self.plan.steps[state[STEP]]
-            raise LaunchError(f"launching {step.kernel} for sizes {dict(zip(self._names, values))}: {driver.describe(state[ERROR])}")
+            raise LaunchError(failure(self.plan.steps[state[STEP]], state[ERROR], f" for sizes {dict(zip(self._names, values))}"))
         if self._new:
             return fresh
         owned = dict(zip(self._fresh, fresh))

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from inferno.errors import PlanError
+from inferno.library_matmul import FUNCTION, check_call
 from inferno.runtime.plain_data import reader, to_data
-from inferno.runtime.plan.plan import Buffer, Launch, Plan, TensorMap, at_sizes
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, TensorMap, at_sizes
 
 ELEMENT_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "ui64": 8, "ui32": 4, "ui16": 2, "ui8": 1, "si8": 1,
@@ -67,6 +68,8 @@ class _Check:
                 _check_launch(step, where)
             for n, parameter in enumerate(step.parameters):
                 self._parameter(parameter, f"{where}, parameter {n}")
+            if isinstance(step, LibraryCall) and gpu:
+                _check_library(step, where)
 
     def _output(self, index: int) -> None:
         plan, output = self._plan, self._plan.outputs[index]
@@ -134,6 +137,14 @@ def _check_launch(launch: Launch, where: str) -> None:
         raise PlanError(f"{where}: {math.prod(launch.cluster)} blocks a cluster; {_MOST_CLUSTER} are possible")
     if _known(launch.shared) and not 0 <= launch.shared < 2**20:
         raise PlanError(f"{where}: {launch.shared} bytes of shared memory")
+
+
+def _check_library(step: LibraryCall, where: str) -> None:
+    if step.function != FUNCTION:
+        raise PlanError(f"{where}: library function {step.function!r:.60}; on a GPU there is {FUNCTION}")
+    if not all(isinstance(p, Buffer) and all(map(_known, p.shape)) for p in step.parameters):
+        raise PlanError(f"{where}: {FUNCTION} takes buffers whose sizes are numbers")
+    check_call(step.options, [(math.prod(p.shape), p.element) for p in step.parameters], where)
 
 
 def _check_map(map_: TensorMap, where: str) -> None:
