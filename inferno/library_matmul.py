@@ -99,6 +99,8 @@ class LibraryMatmul:
         if self.compute == "i32" and (self.alpha != 1 or self.beta not in (0, 1)):
             return "scaled integers"
         if any(x is None for x in self.matrices):
+            if self.compute == "i32":
+                return "integers that do not lie along the sum in both operands"
             return "an operand or the result whose elements lie neither by rows nor by columns"
         if any(x.ld >= _MOST for x in self.matrices) or max(self.sizes) >= _MOST:
             return "more than 2^31 elements in a row"

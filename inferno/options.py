@@ -5,6 +5,8 @@ from typing import Any
 
 from inferno.errors import OptionError
 
+MATMULS = ("auto", "generated", "library")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -12,18 +14,23 @@ class Options:
 
     ``target`` is the machine to compile for; by default the one that the tensors are on.  ``fallback``: what cannot be compiled
     runs as ATen calls between the compiled segments; without it, it is an UnsupportedOperation.  ``cuda_graphs``: the program's
-    launches are recorded once and replayed.  ``check``: the first call is compared with eager and with float64.
+    launches are recorded once and replayed.  ``check``: the first call is compared with eager and with float64.  ``matmul``: what
+    multiplies matrices: "generated", kernels of ours, or "library", cuBLASLt (on the CPU torch's own) wherever it can; "auto" takes what is
+    thought, or was measured, to be faster.
     """
 
     target: str | None = None
     fallback: bool = True
     cuda_graphs: bool = False
     check: bool = False
+    matmul: str = "auto"
 
     def __post_init__(self) -> None:
         for name in ("fallback", "cuda_graphs", "check"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"option {name}: expected True or False, got {getattr(self, name)!r}")
+        if self.matmul not in MATMULS:
+            raise OptionError(f"option matmul: expected one of {', '.join(MATMULS)}, got {self.matmul!r}")
 
 
 def make_options(given: dict[str, Any]) -> Options:

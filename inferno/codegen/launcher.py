@@ -98,15 +98,22 @@ def launch(
     )
 
 
-def library(parameters: Sequence[ir.Value], function: str, options: Mapping[str, Int | Sequence[Int]]) -> None:
+def library(parameters: Sequence[ir.Value], function: str, options: Mapping[str, Int | Sequence[Int] | float | bool | str]) -> None:
     """Call a library's function; numbers among the options that vary are operands behind the others, in the order of names."""
     varying, fixed = [], {}
     for name in sorted(options):
         value = options[name]
-        numbers = [value] if isinstance(value, (int, Size)) else list(value)
-        varying += [scalar(size(v)) for v in numbers if not isinstance(v, int)]
-        known = [v if isinstance(v, int) else AT_CALL for v in numbers]
-        fixed[name] = integer(known[0]) if isinstance(value, (int, Size)) else integers(known)
+        if isinstance(value, bool):
+            fixed[name] = ir.BoolAttr.get(value)
+        elif isinstance(value, float):
+            fixed[name] = ir.FloatAttr.get(ir.F64Type.get(), value)
+        elif isinstance(value, str):
+            fixed[name] = ir.StringAttr.get(value)
+        else:
+            numbers = [value] if isinstance(value, (int, Size)) else list(value)
+            varying += [scalar(size(v)) for v in numbers if not isinstance(v, int)]
+            known = [v if isinstance(v, int) else AT_CALL for v in numbers]
+            fixed[name] = integer(known[0]) if isinstance(value, (int, Size)) else integers(known)
     LibraryOp([*parameters, *varying], ir.StringAttr.get(function), ir.DictAttr.get(fixed))
 
 

@@ -15,9 +15,11 @@ from inferno.target import Target
 log = logging.getLogger(__name__)
 
 
-def build_program(captured: Captured, target: Target, tf32: bool = False, record: bool = False, explain: bool = True) -> Program:
+def build_program(
+    captured: Captured, target: Target, tf32: bool = False, record: bool = False, explain: bool = True, matmul: str = "auto",
+) -> Program:
     """Everything past the ``torch`` stage: from the cache, else in worker processes.  With ``record`` it is compiled in any
-    case, and the passes' texts are kept.
+    case, and the passes' texts are kept.  ``matmul`` is the option.
 
     Without ``explain`` an operation that has no lowering is a NoLowering that does not name it: who finds it out needs no other to.
     """
@@ -25,25 +27,26 @@ def build_program(captured: Captured, target: Target, tf32: bool = False, record
 
     try:
         if record:
-            return build_from("torch", captured.text, target, tf32, record, signature=captured.signature)
-        return replace(build_text(captured.text, target, tf32), signature=captured.signature)
+            return build_from("torch", captured.text, target, tf32, record, signature=captured.signature, matmul=matmul)
+        return replace(build_text(captured.text, target, tf32, matmul), signature=captured.signature)
     except NoLowering as error:
         if not explain:
             raise
         raise explain_failure(captured.text, str(error), _lowers) from error
 
 
-def build_text(text: str, target: Target, tf32: bool = False) -> Program:
+def build_text(text: str, target: Target, tf32: bool = False, matmul: str = "auto") -> Program:
     """The program of a ``torch`` module's text, from the cache or compiled; it has no signature."""
     kept = open_cache()
     if kept is None:
-        return build_from("torch", text, target, tf32)
-    return load_or_build(kept, text_key(text, target, tf32), target, lambda: build_from("torch", text, target, tf32))
+        return build_from("torch", text, target, tf32, matmul=matmul)
+    key = text_key(text, target, tf32, matmul)
+    return load_or_build(kept, key, target, lambda: build_from("torch", text, target, tf32, matmul=matmul))
 
 
-def text_key(text: str, target: Target, tf32: bool) -> str:
+def text_key(text: str, target: Target, tf32: bool, matmul: str = "auto") -> str:
     """The key under which ``build_text`` keeps a program."""
-    return program_key(text, target, {"tf32": tf32})
+    return program_key(text, target, {"tf32": tf32, **({"matmul": matmul} if matmul != "auto" else {})})
 
 
 def load_or_build(kept: Cache, key: str, target: Target, build: Callable[[], Program]) -> Program:
@@ -68,13 +71,16 @@ def load_or_build(kept: Cache, key: str, target: Target, build: Callable[[], Pro
 
 def build_from(
     stage: str, text: str, target: Target, tf32: bool = False, record: bool = False, last: str = "sass", signature: Signature | None = None,
+    matmul: str = "auto",
 ) -> Program:
     """Everything past ``stage``, which ``text`` is at, and no more than ``last`` needs."""
     with pool().bar.shown():
-        return _build_from(stage, text, target, tf32, record, last, signature)
+        return _build_from(stage, text, target, tf32, record, last, signature, matmul)
 
 
-def _build_from(stage: str, text: str, target: Target, tf32: bool, record: bool, last: str, signature: Signature | None) -> Program:
+def _build_from(
+    stage: str, text: str, target: Target, tf32: bool, record: bool, last: str, signature: Signature | None, matmul: str,
+) -> Program:
     workers, wanted = pool(), STAGES.index(last)
     stages, passes, kernels, constants, plan = {stage: text}, [], [], [], None
     if stage == "torch" and wanted > STAGES.index("torch"):
@@ -82,7 +88,9 @@ def _build_from(stage: str, text: str, target: Target, tf32: bool, record: bool,
         passes += imported
     start = next((s for s in ("linalg", "fused", "scheduled") if s in stages), None)
     if start and wanted > STAGES.index(start):
-        fused = workers.run("fusing the program", "fuse", text=stages[start], target=target.name, tf32=tf32, record=record, stage=start)
+        fused = workers.run(
+            "fusing the program", "fuse", text=stages[start], target=target.name, tf32=tf32, record=record, stage=start, matmul=matmul,
+        )
         stages, passes, constants = {**stages, **fused.stages}, [*passes, *fused.passes], fused.constants
         if wanted > STAGES.index("scheduled"):
             kernels = _build_kernels(fused.kernels, target)

@@ -170,10 +170,10 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
     drawn = generator is not None and draws(captured.graph, generator)  # a region gives its segments the generator's states
     if not drawn and (not options.fallback or not refusals(captured.graph, device)):
         try:
-            program = build_program(captured, target, tf32, explain=not options.fallback)
+            program = build_program(captured, target, tf32, explain=not options.fallback, matmul=options.matmul)
             compiled = CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
             if key:
-                remember(key, exported, captured, text_key(captured.text, target, tf32), target)
+                remember(key, exported, captured, text_key(captured.text, target, tf32, options.matmul), target)
         except (CompileError, PassError, UnsupportedOperation) as error:
             if not options.fallback:
                 raise
@@ -187,7 +187,7 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
         from inferno.runtime.region.region import build_region
 
         captured = captured if captured.exact else exported.capture(exact=True)  # operations in eager see strides
-        build = functools.partial(build_text, target=target, tf32=tf32)
+        build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul)
         region = build_region(
             captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),
             cuda_graphs=options.cuda_graphs, failures=failures,

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """One kernel function: how often it runs, what it computes in PyTorch's terms, and what it costs."""
+    """One kernel function: how often it runs, what it computes in PyTorch's terms, and what it costs.  ``no_library``: why a library that was
+    asked for does not compute it."""
 
     kernel: str
     calls: int
@@ -35,6 +36,7 @@ class Row:
     flops: int
     bytes: int
     note: str = ""
+    no_library: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Report:
         for row in self.rows:
             if row.note:
                 console.print(f"{row.kernel}: {row.note}; {row.generator} made it instead")
+            if row.no_library:
+                console.print(f"{row.kernel}: not computed by the library: {row.no_library}")
         for line in self.notes:
             console.print(line)
         if self.pieces and (self.call is not None or any(p.reason for p in self.pieces)):
@@ -183,7 +187,8 @@ def _rows(program: Program) -> list[Row]:
     plan = program.launch_plan()
     first: dict[str, Launch | LibraryCall] = {}
     sources: dict[str, dict[str, None]] = {}
-    counts = _calls(program.stages.get("scheduled", ""))
+    scheduled = program.stages.get("scheduled", "")
+    counts, refused = _calls(scheduled), dict(re.findall(r'func\.func private @([\w.$-]+)\(.*inferno\.no_library = "([^"]*)"', scheduled))
     by_code = {k.code: n for n, k in program.kernels.items() if k.code}
     for step in plan.steps:
         code = step.kernel.split("::")[0]
@@ -203,7 +208,7 @@ def _rows(program: Program) -> list[Row]:
             grid=_grid(launch, kernel), registers=max((r.registers for r in used), default=0),
             shared=max([launch.shared if launch else 0, *(r.shared for r in used)]), spills=sum(r.spills for r in used),
             flops=kernel.flops if kernel else 0, bytes=kernel.bytes if kernel else 0,
-            note=kernel.note if kernel else "",
+            note=kernel.note if kernel else "", no_library=refused.get(name, ""),
         ))
     return rows
 

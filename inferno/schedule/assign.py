@@ -4,26 +4,44 @@ from importlib import import_module
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir
+from inferno.options import MATMULS
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
+from inferno.schedule.cublaslt import refusal
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
 # In order of preference: the first whose ``choose(kernel, target)`` returns a schedule takes the kernel.
 _CHOOSERS = {
     "nvptx": (
-        "inferno.schedule.by_size", "inferno.schedule.wgmma", "inferno.schedule.bf16x6", "inferno.schedule.simt", "inferno.schedule.elementwise",
-        "inferno.schedule.universal",
+        "inferno.schedule.cublaslt", "inferno.schedule.by_size", "inferno.schedule.wgmma", "inferno.schedule.bf16x6", "inferno.schedule.simt",
+        "inferno.schedule.elementwise", "inferno.schedule.universal",
     ),
     "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
 }
 
 
+# How matmuls are computed: "library" or "generated" in any case, "auto" as the target's choosers have it.  The module says it, until here.
+MATMUL = "inferno.matmul"
+# On a kernel that a library was asked for: why it does not compute it.
+NO_LIBRARY = "inferno.no_library"
+# Asked by matmul="library" alone: kernels of ours are as fast, unless a measurement says otherwise.
+_ON_DEMAND = "inferno.schedule.cublaslt"
+
+
 def assign_schedules(module: ir.Module, target: str) -> None:
-    """Set ``inferno.schedule`` on each kernel that has none yet; a schedule that is already there is kept."""
-    machine = find_target(target)
+    """Set ``inferno.schedule`` on each kernel that has none yet; a schedule that is already there is kept.  A module with
+    ``inferno.matmul = "library"`` or ``"generated"`` says what computes its contractions."""
+    machine, matmul = find_target(target), "auto"
+    if MATMUL in module.operation.attributes:
+        matmul = ir.StringAttr(module.operation.attributes[MATMUL]).value
+        if matmul not in MATMULS:
+            raise PassError(f"assign-schedules: {MATMUL} is {matmul!r}; expected one of {', '.join(MATMULS)}")
+        del module.operation.attributes[MATMUL]
     for kernel in kernels(module):
         if ATTRIBUTE not in kernel.attributes:
-            kernel.attributes[ATTRIBUTE] = to_attribute(_choose(kernel, machine))
+            kernel.attributes[ATTRIBUTE] = to_attribute(_choose(kernel, machine, matmul))
+            if matmul == "library" and machine.kind == "nvptx" and (reason := refusal(kernel)):
+                kernel.attributes[NO_LIBRARY] = ir.StringAttr.get(reason, kernel.context)
 
 
 def choosers(target: Target) -> tuple[str, ...]:
@@ -44,12 +62,14 @@ def kernels(module: ir.Module) -> list[func.FuncOp]:
     ]
 
 
-def _choose(kernel: func.FuncOp, target: Target):
+def _choose(kernel: func.FuncOp, target: Target, matmul: str):
     for name in choosers(target):
+        if name == _ON_DEMAND and matmul != "library":
+            continue
         try:
             schedule = import_module(name).choose(kernel, target)
         except Undecided:
             continue  # what the choice rests on depends on the call
-        if schedule is not None:
+        if schedule is not None and not (matmul == "generated" and getattr(schedule, "multiplies", False)):
             return schedule
     raise PassError(f"no generator for {target.name} takes kernel @{kernel.name.value}")

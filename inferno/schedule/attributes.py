@@ -21,6 +21,7 @@ _CLASSES = {
     "bf16x6": "inferno.schedule.bf16x6:Bf16x6",
     "loops": "inferno.schedule.loops:Loops",
     "library": "inferno.schedule.library:Library",
+    "cublaslt": "inferno.schedule.cublaslt:CublasLt",
     "by_size": "inferno.schedule.by_size:BySize",
 }
 

@@ -17,6 +17,11 @@ class Library:
     generator: ClassVar[str] = "library"
     function: str = "matmul"
 
+    @property
+    def multiplies(self) -> bool:
+        """Whether it is the library that multiplies matrices."""
+        return self.function == "matmul"
+
 
 # Below this many multiply-adds loops are done before a call of the library has begun (5 us, in which loops do 10000).
 SMALL = 8192

@@ -12,6 +12,7 @@ import os
 import sys
 
 from inferno.errors import InfernoError, InputError, LaunchError, OptionError
+from inferno.options import MATMULS
 from inferno.target import TARGETS, find_target
 
 STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
@@ -45,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("expr", nargs="?", metavar="EXPR", help=expr)
         sub.add_argument("-c", dest="code", metavar="TEXT", help="Python text; the last expression is compiled, torch, nn and F are in scope")
         sub.add_argument("--target", metavar="NAME", help=f"compile for this machine instead of the one at hand: {', '.join(TARGETS)}")
+        sub.add_argument("--matmul", choices=MATMULS, default="auto", help="what multiplies matrices (default: auto, what is faster)")
         sub.add_argument("--dtype", metavar="NAME", help="floating-point type of weights and inputs: float32, bf16, f16 (default: the model's own)")
         sub.add_argument("--batch", type=int, metavar="N", help="of a Hugging Face model's inputs (default: 1)")
         sub.add_argument("--sequence", type=int, metavar="N", help="tokens of a Hugging Face model's inputs (default: 128)")
@@ -107,7 +109,7 @@ def _compiled(options: argparse.Namespace):
     from inferno.runtime.compile import compile
 
     subject = _subject(options)
-    return subject, compile(subject.model, subject.args, kwargs=subject.kwargs, target=options.target)
+    return subject, compile(subject.model, subject.args, kwargs=subject.kwargs, target=options.target, matmul=options.matmul)
 
 
 def _compile(options: argparse.Namespace) -> int:
@@ -145,7 +147,7 @@ def _compile_file(options: argparse.Namespace):
         raise InputError(f"{options.expr}: {getattr(error, 'strerror', None) or error}") from error
     if STAGES.index(options.ir) < STAGES.index(stage):
         raise OptionError(f"{options.expr} is at stage {stage}, behind {options.ir}; from there are {', '.join(STAGES[STAGES.index(stage):])}")
-    program = build_from(stage, text, target, record=options.verbose, last=options.ir)
+    program = build_from(stage, text, target, record=options.verbose, last=options.ir, matmul=options.matmul)
     if options.verbose:
         _print_diffs(program.stages[stage], program.passes)
     return program
@@ -161,7 +163,7 @@ def _print_program(options: argparse.Namespace) -> None:
     device = find_device(subject.model, subject.args, subject.kwargs)
     target = choose_target(options.target, device)
     captured = capture(subject.model, subject.args, subject.kwargs)
-    _print_diffs(captured.text, build_program(captured, target, record=True).passes)
+    _print_diffs(captured.text, build_program(captured, target, record=True, matmul=options.matmul).passes)
 
 
 def _print_diffs(text: str, passes: list) -> None:
@@ -189,7 +191,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.code is None and (options.expr or "").endswith(".mlir"):
         from inferno.tools.ir_program import run_file
 
-        return run_file(options.expr, options.target)
+        return run_file(options.expr, options.target, options.matmul)
     subject, compiled = _compiled(options)
     gpu = compiled.device.type == "cuda"
     if gpu:

@@ -34,8 +34,8 @@ class IrProgram:
     executable: Any
 
     @staticmethod
-    def read(path: str | Path, target: str | None = None, device: str | torch.device | None = None) -> "IrProgram":
-        """Compile the file for ``target``; by default the GPU if there is one, else the CPU.
+    def read(path: str | Path, target: str | None = None, device: str | torch.device | None = None, matmul: str = "auto") -> "IrProgram":
+        """Compile the file for ``target``; by default the GPU if there is one, else the CPU.  ``matmul`` is the option.
 
         InputError where the file cannot be read, is no program, or has sizes that vary.
         """
@@ -46,7 +46,7 @@ class IrProgram:
             stage = pool().run(f"reading {path}", "stage_of", text=text, target=machine.name)
         except (OSError, UnicodeDecodeError, InputError) as error:
             raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-        program = build_from(stage, text, machine)
+        program = build_from(stage, text, machine, matmul=matmul)
         program = replace(program, stages={**program.stages, stage: text})
         plan = program.launch_plan()
         given = plan.arguments[: len(plan.arguments) - len(program.constants)]
@@ -102,9 +102,9 @@ def random_inputs(types: Sequence[tuple[tuple[int, ...], str]], seed: int, devic
     return made
 
 
-def run_file(path: str, target: str | None) -> int:
+def run_file(path: str, target: str | None, matmul: str = "auto") -> int:
     """What ``inferno run FILE.mlir`` does: the exit status."""
-    program = IrProgram.read(path, target)
+    program = IrProgram.read(path, target, matmul=matmul)
     inputs = program.random_inputs()
     results = program(*inputs)
     found = program.check(inputs)

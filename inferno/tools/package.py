@@ -19,8 +19,9 @@ def names_package(options: argparse.Namespace) -> bool:
 def _load(options: argparse.Namespace, device: str | None):
     from inferno.runtime.package.load import load
 
-    if options.target:
-        raise InputError(f"{options.expr} is compiled already; --target is for what is still to be compiled")
+    for flag, given in (("target", options.target), ("matmul", options.matmul != "auto")):
+        if given:
+            raise InputError(f"{options.expr} is compiled already; --{flag} is for what is still to be compiled")
     return load(options.expr, device)
 
 

@@ -86,7 +86,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     begin = time.perf_counter()
     device = _device(graph)
     target = choose_target(options.target, device)
-    build = functools.partial(build_text, target=target, tf32=takes_tf32())
+    build = functools.partial(build_text, target=target, tf32=takes_tf32(), matmul=options.matmul)
     # AOTAutograd gives a backward what the forward kept for it, and the gradients; of what came from outside, "primals", it only says where it is.
     given = {n.name for n in graph.graph.nodes if n.op == "placeholder" and kind == "backward" and not n.name.startswith("primals")}
     region = build_region(

@@ -16,7 +16,7 @@ from inferno.runtime.check.calls import Calls, read_calls, without_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.plan.plan import Plan
 from inferno.runtime.plan.reader import read_module
-from inferno.schedule.assign import choosers, generators, kernels
+from inferno.schedule.assign import MATMUL, choosers, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.target import Target, find_target
@@ -67,8 +67,9 @@ def lower_to_linalg(text: str, record: bool = False) -> tuple[str, list[PassReco
     return print_module(module, locations=True), recorder.records
 
 
-def fuse(text: str, target: str, tf32: bool = False, record: bool = False, stage: str = "linalg") -> Fused:
-    """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own; ``text`` is at one of the three."""
+def fuse(text: str, target: str, tf32: bool = False, record: bool = False, stage: str = "linalg", matmul: str = "auto") -> Fused:
+    """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own; ``text`` is at one of the three.
+    ``matmul`` is the option."""
     module = parse(text)
     recorder = _Recorder(record)
     stages = {}
@@ -79,6 +80,8 @@ def fuse(text: str, target: str, tf32: bool = False, record: bool = False, stage
         if tf32:
             for kernel in kernels(module):
                 kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32", module.context)
+        if matmul != "auto":
+            module.operation.attributes[MATMUL] = ir.StringAttr.get(matmul, module.context)
         run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
         stages["scheduled"] = print_module(module)
     with module.context:
