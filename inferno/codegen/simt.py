@@ -7,6 +7,7 @@ to the other half of shared memory, so that a step costs one barrier.  Long sums
 from dataclasses import dataclass
 
 from inferno.codegen.elements import lanes_of, join, load_vector, splat, store_vector
+from inferno.codegen.exact_sums import add_exactly
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers
@@ -93,8 +94,8 @@ class _Emitter:
         m0, n0 = ints.mul(tile_m, s.tile_m), ints.mul(tile_n, s.tile_n)
         self.shared = shared
         tiles = (
-            Tiles(ints, c.lhs, c.batch, c.m, c.k, s.tile_m, s.tile_k, s.threads, s.tile_m + 4, c.accumulator, buffers),
-            Tiles(ints, c.rhs, c.batch, c.n, c.k, s.tile_n, s.tile_k, s.threads, s.tile_n + 4, c.accumulator, buffers),
+            Tiles(ints, c.lhs, c.batch, c.m, c.k, c.accumulator, buffers, s.tile_m, s.tile_k, s.threads, s.tile_m + 4),
+            Tiles(ints, c.rhs, c.batch, c.n, c.k, c.accumulator, buffers, s.tile_n, s.tile_k, s.threads, s.tile_n + 4),
         )
         for t, first in zip(tiles, (m0, n0)):
             t.place(thread, batch, first)
@@ -168,7 +169,7 @@ class _Emitter:
             end = ints.min(ints.add(begin, self.per_chunk), self.steps)
             sums = self.loop(begin, end, zeros, lambda step, sums: self.step(tiles, step, sums))
             if self.exact:
-                return self.add_exactly(totals, sums)
+                return add_exactly(totals, sums)
             if not self.dynamic:
                 return [self.plus(a, b) for a, b in zip(totals, sums)]
             self.add_to_memory(sums, number)
@@ -239,19 +240,6 @@ class _Emitter:
     def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return arith.addi(a, b) if isinstance(self.contraction.accumulator, ir.IntegerType) else arith.addf(a, b)
 
-    def add_exactly(self, totals: list[ir.Value], sums: list[ir.Value]) -> list[ir.Value]:
-        """``totals`` followed by what they lost so far, with ``sums`` added (Knuth's TwoSum)."""
-        made, lost = [], []
-        for total, rest, x in zip(totals, totals[len(sums):], sums):
-            new = arith.addf(total, x)
-            part = arith.subf(new, total)
-            error = arith.addf(arith.subf(total, arith.subf(new, part)), arith.subf(x, part))
-            # (infinity and NaN stay as they are)
-            finite = arith.cmpf(arith.CmpFPredicate.ORD, error, error)
-            made.append(new)
-            lost.append(arith.addf(rest, arith.select(finite, error, splat(error.type, 0))))
-        return [*made, *lost]
-
     # Totals in dynamic shared memory: vector i of thread t at (i * threads + t) vectors, free of bank conflicts.
 
     def total_address(self, number: int) -> ir.Value:
@@ -299,7 +287,7 @@ class _Emitter:
                 at = [ints.mul(ints.add(self.thread, i * s.threads), width) for i in range(items)]
                 parts = [load_vector(ints, array, a, c.accumulator, width, width, k * tile) for a in at]
                 parts = [p if isinstance(p.type, ir.VectorType) else join([p]) for p in parts]
-                own = self.add_exactly(own, parts) if self.exact else [self.plus(x, p) for x, p in zip(own, parts)]
+                own = add_exactly(own, parts) if self.exact else [self.plus(x, p) for x, p in zip(own, parts)]
         if self.exact:
             own = [self.plus(x, lost) for x, lost in zip(own, own[items:])]
         for i in range(items):

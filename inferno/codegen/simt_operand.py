@@ -11,7 +11,7 @@ from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
-from inferno.schedule.contraction import Group, Operand
+from inferno.schedule.contraction import Group, Operand, aligned_along
 
 
 def group_offset(ints: Integers, group: Group, access: Access, index: Integer) -> Integer:
@@ -20,23 +20,64 @@ def group_offset(ints: Integers, group: Group, access: Access, index: Integer) -
 
 
 @dataclass
-class Tiles:
-    """Moves tiles of ``rows`` (m or n) x ``depth`` (k) with ``threads`` threads; each moves some vectors of ``lanes`` elements
-    along ``along``: the group in which the tensor is contiguous."""
+class Reader:
+    """Reads a factor's elements, ``lanes`` neighbours at a time ``along`` one of the groups k and ``mn``; ``element`` is the type that
+    they are widened to."""
 
     ints: Integers
     operand: Operand
     batch: Group
     mn: Group
     k: Group
+    element: ir.Type
+    buffers: list[ir.Value]
+    lanes: int = field(default=1, kw_only=True)
+    along: str = field(default="k", kw_only=True)
+
+    def aligned(self, access: Access, group: Group) -> int:
+        """Neighbours along ``group`` that are aligned together wherever a vector begins."""
+        return aligned_along(access, group, (self.batch, self.mn, self.k))
+
+    def base(self, access: Access, batch: Integer, row: Integer) -> Integer:
+        """Where a row's terms begin."""
+        ints = self.ints
+        return ints.add(ints.add(group_offset(ints, self.batch, access, batch), group_offset(ints, self.mn, access, row)), access.offset)
+
+    def read(self, access: Access, offset: Integer) -> ir.Value:
+        buffer, group = self.buffers[access.argument], self.k if self.along == "k" else self.mn
+        step = group.strides(access)[-1] if group.runs else 0
+        if self.lanes == 1 or step == 0:
+            return load(self.ints, buffer, offset, access.element)
+        if step == 1:
+            return load_vector(self.ints, buffer, offset, access.element, self.lanes, self.aligned(access, group))
+        return join([load(self.ints, buffer, offset, access.element, i * step) for i in range(self.lanes)])
+
+    def finish(self, values: list[ir.Value]) -> ir.Value:
+        """Prologue and widening."""
+        lanes = self.lanes if self.lanes > 1 else 0
+        value = values[0]
+        if self.operand.prologue is not None:
+            rest = iter(values)
+            unused = arith.constant(ir.IntegerType.get_signless(1), 0)
+            arguments = [unused if s is None else next(rest) for s in self.operand.prologue.sources]
+            value = inline_body(self.operand.prologue.block, arguments, (), lanes)[0]
+        if lanes:
+            value = as_vector(value, lanes)
+        if self.operand.extend is not None:
+            type_ = ir.VectorType.get([lanes], self.element) if lanes else self.element
+            value = ir.Operation.create(self.operand.extend, results=[type_], operands=[value]).results[0]
+        return value
+
+
+@dataclass
+class Tiles(Reader):
+    """Moves tiles of ``rows`` (m or n) x ``depth`` (k) with ``threads`` threads; each moves some vectors of ``lanes`` elements
+    along ``along``: the group in which the tensor is contiguous."""
+
     rows: int
     depth: int
     threads: int
     pitch: int
-    element: ir.Type
-    buffers: list[ir.Value]
-    lanes: int = 1
-    along: str = "k"
     slots: list[tuple[Integer, Integer]] = field(default_factory=list)
     bases: list[list[Integer]] = field(default_factory=list)
 
@@ -53,17 +94,6 @@ class Tiles:
             choices.append((contiguous, lanes, name))
         contiguous, lanes, self.along = max(choices, key=lambda c: (c[0], c[1]))
         self.lanes = lanes if contiguous else 1
-
-    def aligned(self, access: Access, group: Group) -> int:
-        """Neighbours along ``group`` that are aligned together wherever a vector begins."""
-        last = group.runs[-1][-1] if group.runs else None
-        others = [access.strides[run[-1]] for g in (self.batch, self.mn, self.k) for run in g.runs if run[-1] != last]
-        if last is None or access.strides[last] != 1:
-            return 1
-        aligned = 1
-        while aligned < 16 and all(x % (2 * aligned) == 0 for x in (access.offset, *others)):
-            aligned *= 2
-        return aligned
 
     def place(self, thread: Integer, batch: Integer, first_row: Integer) -> None:
         """Compute, once, which elements this thread moves and where their rows begin."""
@@ -84,10 +114,7 @@ class Tiles:
             at = ints.add(first_row, row)
             if self.mn.size % self.rows != 0:
                 at = ints.min(at, self.mn.size - (self.lanes if self.along == "mn" else 1))
-            self.bases.append([
-                ints.add(ints.add(group_offset(ints, self.batch, a, batch), group_offset(ints, self.mn, a, at)), a.offset)
-                for a in self.operand.reads
-            ])
+            self.bases.append([self.base(a, batch, at) for a in self.operand.reads])
 
     def fetch(self, first: Integer) -> list[list[ir.Value]]:
         """Load this thread's part of the tile whose terms begin at ``first``; what lies beyond the end is clamped."""
@@ -100,15 +127,6 @@ class Tiles:
                 self.read(a, ints.add(base, group_offset(ints, self.k, a, at))) for a, base in zip(self.operand.reads, bases)
             ])
         return loaded
-
-    def read(self, access: Access, offset: Integer) -> ir.Value:
-        buffer, group = self.buffers[access.argument], self.k if self.along == "k" else self.mn
-        step = group.strides(access)[-1] if group.runs else 0
-        if self.lanes == 1 or step == 0:
-            return load(self.ints, buffer, offset, access.element)
-        if step == 1:
-            return load_vector(self.ints, buffer, offset, access.element, self.lanes, self.aligned(access, group))
-        return join([load(self.ints, buffer, offset, access.element, i * step) for i in range(self.lanes)])
 
     def commit(self, loaded: list[list[ir.Value]], shared: ir.Value, begin: Integer, first: Integer) -> None:
         """Finish the elements that ``fetch`` loaded and store them to the tile at ``shared[begin]``; terms beyond the
@@ -127,19 +145,3 @@ class Tiles:
             else:
                 for i, x in enumerate(lanes):
                     store_vector(ints, join([x]), shared, where, 1, i * self.pitch)
-
-    def finish(self, values: list[ir.Value]) -> ir.Value:
-        """Prologue and widening."""
-        lanes = self.lanes if self.lanes > 1 else 0
-        value = values[0]
-        if self.operand.prologue is not None:
-            rest = iter(values)
-            unused = arith.constant(ir.IntegerType.get_signless(1), 0)
-            arguments = [unused if s is None else next(rest) for s in self.operand.prologue.sources]
-            value = inline_body(self.operand.prologue.block, arguments, (), lanes)[0]
-        if lanes:
-            value = as_vector(value, lanes)
-        if self.operand.extend is not None:
-            type_ = ir.VectorType.get([lanes], self.element) if lanes else self.element
-            value = ir.Operation.create(self.operand.extend, results=[type_], operands=[value]).results[0]
-        return value

@@ -17,6 +17,7 @@ _CLASSES = {
     "universal": "inferno.schedule.universal:Universal",
     "elementwise": "inferno.schedule.elementwise:Elementwise",
     "simt": "inferno.schedule.simt:Simt",
+    "vectors": "inferno.schedule.vectors:Vectors",
     "wgmma": "inferno.schedule.wgmma:Wgmma",
     "bf16x6": "inferno.schedule.bf16x6:Bf16x6",
     "loops": "inferno.schedule.loops:Loops",

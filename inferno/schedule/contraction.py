@@ -83,6 +83,18 @@ class Group:
         return sum(self.strides(access))
 
 
+def aligned_along(access: Access, group: Group, groups: Sequence[Group]) -> int:
+    """Neighbours along ``group``, one of all ``groups``, that are aligned together wherever a vector begins."""
+    last = group.runs[-1][-1] if group.runs else None
+    others = [access.strides[run[-1]] for g in groups for run in g.runs if run[-1] != last]
+    if last is None or access.strides[last] != 1:
+        return 1
+    aligned = 1
+    while aligned < 16 and all(x % (2 * aligned) == 0 for x in (access.offset, *others)):
+        aligned *= 2
+    return aligned
+
+
 @dataclass(frozen=True)
 class Destination:
     """Result ``source`` of the epilogue (None: the accumulator itself) goes to ``access``."""

@@ -1,0 +1,215 @@
+"""Products with few vectors on CUDA cores: every thread streams its part of the other factor from memory straight to registers.
+
+All loads of a step are started before its first product, and there are enough threads that memory is never idle.  Few terms are
+added in a row, their sums in trees or, in float32, with what the additions lose: eager adds such products in trees.
+"""
+
+from dataclasses import dataclass
+
+from inferno.codegen.block_reductions import exchange
+from inferno.codegen.elements import join, lanes_of, load, splat, store
+from inferno.codegen.exact_sums import add_exactly
+from inferno.codegen.expand_math import expand_math
+from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.launcher import launch, launcher, parameter
+from inferno.codegen.simt_epilogue import Epilogue
+from inferno.codegen.simt_operand import Reader, group_offset
+from inferno.errors import CompileError
+from inferno.mlir import arith, func, gpu, ir, math, scf, vector
+from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.vectors import Vectors, oriented
+from inferno.symbolic import ceildiv, reach
+from inferno.target import Target
+
+
+def generate(kernel: func.FuncOp, schedule: Vectors, target: Target) -> None:
+    """Add the ``gpu.module`` of a product with vectors and make ``kernel`` its launcher."""
+    c, name = parse_contraction(kernel), kernel.name.value
+    if c is None:
+        raise CompileError(f"@{name} is not a contraction")
+    c = oriented(c, schedule.swapped)
+    if not isinstance(c.K, int) or c.K % schedule.terms or (not schedule.along_k and c.N % schedule.columns != 0):
+        raise CompileError(f"@{name}: {schedule} cannot read {c.N} columns of {c.K} terms")
+    for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
+        if map_ is not None:
+            expand_math(map_.generic)
+    buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
+    blocks = c.B * ceildiv(c.M, schedule.rows) * ceildiv(c.N, schedule.width)
+    width = 32 if max(reach(blocks), *(b.count for b in buffers if b is not None)) < 2**31 else 64
+    with gpu_function(kernel, buffers, schedule.threads, [(schedule.shared_elements, c.accumulator)]) as function:
+        ints = integers_for(kernel, width, function.buffers)
+        _Emitter(ints, c, schedule, function.buffers, function.shared[0]).emit()
+    with launcher(kernel) as arguments:
+        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1))
+
+
+@dataclass
+class _Emitter:
+    ints: Integers
+    contraction: Contraction
+    schedule: Vectors
+    buffers: list[ir.Value]
+    shared: ir.Value
+
+    def emit(self) -> None:
+        c, s, ints, index = self.contraction, self.schedule, self.ints, ir.IndexType.get()
+        self.exact = all(str(t) == "f32" for t in (c.accumulator, c.lhs.element, c.rhs.element))
+        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
+        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        rows, columns = ceildiv(c.M, s.rows), ceildiv(c.N, s.width)
+        batch, at = (ints.div(block, rows * columns), ints.rem(block, rows * columns)) if c.B != 1 else (0, block)
+        m0, n0 = ints.mul(ints.rem(at, rows), s.rows), ints.mul(ints.div(at, rows), s.width)
+        warp, lane = ints.div(thread, 32), ints.rem(thread, 32)
+        self.term = ints.mul(ints.add(ints.mul(warp, 32 // s.across), ints.div(lane, s.across)), s.terms)
+        self.place(batch, m0, ints.add(n0, ints.mul(ints.rem(lane, s.across), s.columns)))
+        sums = self.meet(self.multiply())
+        epilogue = Epilogue(ints, c, self.buffers, batch, c.M % s.rows != 0, c.N % s.width != 0)
+        self.finish(sums, thread, warp, lane, lambda row, column, x: epilogue.emit(ints.add(m0, row), ints.add(n0, column), x))
+
+    def place(self, batch: Integer, m0: Integer, n0: Integer) -> None:
+        """Where this thread reads: of each row, and of each column or of the columns together."""
+        c, s, ints = self.contraction, self.schedule, self.ints
+        self.left = Reader(ints, c.lhs, c.batch, c.m, c.k, c.accumulator, self.buffers, lanes=s.terms)
+        self.right = Reader(
+            ints, c.rhs, c.batch, c.n, c.k, c.accumulator, self.buffers, lanes=s.terms if s.along_k else s.columns,
+            along="k" if s.along_k else "mn",
+        )
+        rows = [ints.min(ints.add(m0, i), c.M - 1) if c.M % s.rows != 0 else ints.add(m0, i) for i in range(s.rows)]
+        if s.along_k:
+            columns = [ints.min(ints.add(n0, i), c.N - 1) if c.N % s.width != 0 else ints.add(n0, i) for i in range(s.columns)]
+        else:
+            columns = [ints.min(n0, c.N - s.columns) if c.N % s.width != 0 else n0]
+        self.rows, self.columns = (
+            [[reader.base(a, batch, at) for a in reader.operand.reads] for at in places]
+            for reader, places in ((self.left, rows), (self.right, columns))
+        )
+
+    # The products.
+
+    def multiply(self) -> list[ir.Value]:
+        """This thread's sums: of each row those of all columns."""
+        c, s, ints = self.contraction, self.schedule, self.ints
+        each, lanes = s.depth * s.unroll, s.terms if s.along_k else s.columns
+        count = s.rows * (s.columns if s.along_k else 1)
+        type_ = ir.VectorType.get([lanes], c.accumulator) if lanes > 1 else c.accumulator
+        whole, rest = divmod(c.K, each)
+        if self.exact:
+            carried = [splat(c.accumulator if s.along_k else type_, 0)] * (2 * count)
+        else:
+            carried = [splat(type_, 0)] * count
+        if whole > 1:
+            loop = scf.ForOp(ints.value(0), ints.value(whole), ints.value(1), carried)
+            with ir.InsertionPoint(loop.body):
+                scf.yield_(self.step(ints.mul(loop.induction_variable, each), list(loop.inner_iter_args), type_, each))
+            carried = list(loop.results)
+        elif whole:
+            carried = self.step(0, carried, type_, each)
+        if rest:
+            carried = self.step(whole * each, carried, type_, rest)
+        if self.exact:
+            sums = [arith.addf(total, lost) for total, lost in zip(carried, carried[count:])]
+        else:
+            sums = [self.tree(lanes_of(x)) for x in carried] if s.along_k else carried
+        return [x for v in sums for x in lanes_of(v)]
+
+    def step(self, first: Integer, carried: list[ir.Value], type_: ir.Type, count: int) -> list[ir.Value]:
+        """Add the products of ``count`` terms from ``first`` on, at most those of a whole step."""
+        s, ints, c = self.schedule, self.ints, self.contraction
+        loaded = []
+        for begin in range(0, count, s.depth):
+            at, inside = ints.add(ints.add(self.term, first), begin), None
+            if begin + s.depth > count:
+                inside = ints.less(at, c.K)
+                at = ints.min(at, c.K - s.terms)
+            left = [self.load(self.left, bases, at) for bases in self.rows]
+            if s.along_k:
+                right = [self.load(self.right, bases, at) for bases in self.columns]
+            else:
+                right = [self.load(self.right, self.columns[0], ints.add(at, p)) for p in range(s.terms)]
+            loaded.append((left, right, inside))
+        number = len(carried) // 2 if self.exact else len(carried)
+        sums = [splat(type_, 0)] * number if self.exact else list(carried)
+        for left, right, inside in loaded:
+            left, right = ([self.keep(reader.finish(v), inside) for v in values]
+                           for reader, values in ((self.left, left), (self.right, right)))
+            sums = self.products(left, right, sums)
+        if not self.exact:
+            return sums
+        return add_exactly(carried, [self.tree(lanes_of(x)) for x in sums] if s.along_k else sums)
+
+    def load(self, reader: Reader, bases: list[Integer], at: Integer) -> list[ir.Value]:
+        ints = self.ints
+        return [
+            reader.read(a, ints.add(base, group_offset(ints, reader.k, a, at))) for a, base in zip(reader.operand.reads, bases)
+        ]
+
+    def keep(self, value: ir.Value, inside: ir.Value | None) -> ir.Value:
+        """Zero for terms that there are not: of both factors, as one may be infinite."""
+        return value if inside is None else arith.select(inside, value, splat(value.type, 0))
+
+    def products(self, left: list[ir.Value], right: list[ir.Value], sums: list[ir.Value]) -> list[ir.Value]:
+        s, made = self.schedule, list(sums)
+        for i, x in enumerate(left):
+            if s.along_k:
+                for j, y in enumerate(right):
+                    made[i * s.columns + j] = self.fma(x, y, made[i * s.columns + j])
+                continue
+            for one, y in zip(lanes_of(x), right):
+                made[i] = self.fma(vector.broadcast(y.type, one) if isinstance(y.type, ir.VectorType) else one, y, made[i])
+        return made
+
+    def fma(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        if isinstance(self.contraction.accumulator, ir.IntegerType):
+            return arith.addi(c, arith.muli(a, b))
+        return vector.FMAOp(a, b, c).result if isinstance(a.type, ir.VectorType) else math.fma(a, b, c)
+
+    def plus(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return arith.addi(a, b) if isinstance(self.contraction.accumulator, ir.IntegerType) else arith.addf(a, b)
+
+    def tree(self, values: list[ir.Value]) -> ir.Value:
+        while len(values) > 1:
+            half = len(values) // 2
+            values = [self.plus(a, b) for a, b in zip(values[:half], values[half:])] + values[2 * half:]
+        return values[0]
+
+    # All threads' sums together.
+
+    def meet(self, sums: list[ir.Value]) -> list[ir.Value]:
+        """The sums of a warp's lanes that have the same columns, in each of them."""
+        distance = self.schedule.across
+        while distance < 32:
+            sums = [self.plus(x, exchange(x, distance)) for x in sums]
+            distance *= 2
+        return sums
+
+    def finish(self, sums: list[ir.Value], thread: Integer, warp: Integer, lane: Integer, emit) -> None:
+        """Add the warps' sums up; ``emit(row, column, sum)``, a thread for each result."""
+        s, ints = self.schedule, self.ints
+        first = scf.IfOp(ints.less(lane, s.across))
+        with ir.InsertionPoint(first.then_block):
+            for i, x in enumerate(sums):
+                row, column = divmod(i, s.columns)
+                where = ints.mul(ints.add(ints.mul(warp, s.rows), row), s.width)
+                store(ints, x, self.shared, ints.add(ints.add(where, ints.mul(lane, s.columns)), column))
+            scf.yield_([])
+        gpu.barrier()
+        results = s.rows * s.width
+        for begin in range(0, results, s.threads):
+            number = ints.add(thread, begin)
+            inside = scf.IfOp(ints.less(number, results)) if begin + s.threads > results else None
+            with ir.InsertionPoint(inside.then_block) if inside else ir.InsertionPoint.current:
+                emit(ints.div(number, s.width), ints.rem(number, s.width), join([self.total(number, results)]))
+                if inside:
+                    scf.yield_([])
+
+    def total(self, number: Integer, results: int) -> ir.Value:
+        """The sum of all warps' sums of a result."""
+        ints, warps = self.ints, self.schedule.threads // 32
+        parts = [load(ints, self.shared, number, self.contraction.accumulator, w * results) for w in range(warps)]
+        if not self.exact:
+            return self.tree(parts)
+        carried = [parts[0], splat(parts[0].type, 0)]
+        for part in parts[1:]:
+            carried = add_exactly(carried, [part])
+        return arith.addf(*carried)

@@ -1,0 +1,123 @@
+"""The schedule of products with few vectors on CUDA cores: the other factor is read once, at the speed of memory."""
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.schedule import simt
+from inferno.schedule.contraction import Contraction, Group, Operand, aligned_along, parse_contraction
+from inferno.schedule.cost import At, bit_width, moved_bytes
+from inferno.schedule.simt import VECTOR
+from inferno.symbolic import hint
+from inferno.target import Target
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """A block computes ``rows`` results of the short side times ``across * columns`` of the long one, whose factor is the lhs if
+    ``swapped``.
+
+    A thread has ``columns`` columns, next to those of ``across`` - 1 others, and multiplies ``terms`` neighbouring terms at a time,
+    ``unroll`` times a step, all of which are loaded first; the threads share the terms.  ``along_k``: it loads neighbouring terms
+    together, otherwise its columns.
+    """
+
+    generator: ClassVar[str] = "vectors"
+
+    rows: int = 1
+    columns: int = 4
+    across: int = 1
+    terms: int = 4
+    unroll: int = 2
+    threads: int = 256
+    along_k: bool = True
+    swapped: bool = False
+
+    @property
+    def width(self) -> int:
+        """Columns of a block."""
+        return self.across * self.columns
+
+    @property
+    def depth(self) -> int:
+        """Terms that a block multiplies at a time; a step has ``unroll`` times as many."""
+        return self.threads // self.across * self.terms
+
+    @property
+    def shared_elements(self) -> int:
+        """Each warp's sums."""
+        return self.threads // 32 * self.rows * self.width
+
+
+def oriented(c: Contraction, swapped: bool) -> Contraction:
+    """``c`` with its shorter side as m."""
+    return replace(c, m=c.n, n=c.m, lhs=c.rhs, rhs=c.lhs) if swapped else c
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Vectors | None:
+    """The schedule with the lowest estimate if ``kernel`` is a product with up to 8 vectors, else None."""
+    c = parse_contraction(kernel) if target.kind == "nvptx" else None
+    found = candidates(c, target) if c is not None else []
+    return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def candidates(c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Vectors]]:
+    """Schedules with their estimates in microseconds; none where the short side is longer than 8 or varies, sums have 64 bits, or
+    the other factor cannot be read 8 bytes at a time."""
+    if not simt.supported(c) or c.is_reduction or c.accumulator.width != 32:
+        return []
+    swapped = hint(c.N) < hint(c.M)
+    turned = oriented(c, swapped)
+    if not isinstance(turned.M, int) or turned.M > VECTOR or not isinstance(turned.K, int):
+        return []
+    shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned) for t in (32, 64, 128, 256, 512)]
+    least = min((s.depth for s in shapes), default=0)
+    return [(estimate(s, turned, target, at), s) for s in shapes if 2 * s.depth <= turned.K or s.depth == least]
+
+
+def _shapes(c: Contraction) -> list[Vectors]:
+    """Ways to read the long side's factor: 16 bytes at a time, along the terms if it can be."""
+    width = max(bit_width(a.element) // 8 for a in c.rhs.reads)
+    most = min(16 // width, 8) if c.M <= 4 else min(16 // width, 4)  # more sums than that would not fit the registers
+    if (lanes := _lanes(c, c.rhs, c.k, most)) * width >= 8:
+        return [Vectors(c.M, 4 if c.M <= 4 else 2, 1, lanes, 2 if c.M * lanes <= 32 else 1)]
+    if (lanes := _lanes(c, c.rhs, c.n, most)) * width < 8:
+        return []
+    terms = next(t for t in (4, 2, 1) if _inside(c.k, t))
+    unroll = (8 if c.M <= 4 else 4) // terms
+    return [Vectors(c.M, lanes, across, terms, unroll, along_k=False) for across in (2, 4, 8, 16)]
+
+
+def _lanes(c: Contraction, operand: Operand, group: Group, most: int) -> int:
+    """Neighbours along ``group`` that the factor's largest tensor holds side by side and aligned."""
+    main = max(operand.reads, key=lambda a: sum(s != 0 for s in a.strides))
+    lanes = most
+    while lanes > 1 and not (_inside(group, lanes) and aligned_along(main, group, (c.batch, c.m, c.n, c.k)) >= lanes):
+        lanes //= 2
+    return lanes
+
+
+def _inside(group: Group, lanes: int) -> bool:
+    """Whether so many neighbours never cross the end of a run."""
+    return lanes == 1 or (bool(group.runs) and group.run_sizes[-1] % lanes == 0)
+
+
+_START = 2.0  # microseconds until the first bytes arrive, and from the last ones to the results (an estimate)
+_SHARE = 0.9  # of the memory's rate (an estimate)
+_MEMORY_RATE = 4.3e6  # bytes a microsecond
+_RESIDENT = 1280  # threads of a multiprocessor
+_UNDER_WAY = 80  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product
+
+
+def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint) -> float:
+    """Microseconds: what memory takes, at its rate or the one of the loads under way, or the arithmetic."""
+    blocks = at(c.B) * ceil(at(c.N) / s.width)
+    threads = min(blocks * s.threads, target.multiprocessors * _RESIDENT, blocks * at(c.K) // s.terms)
+    rate = min(_SHARE * _MEMORY_RATE, threads * _UNDER_WAY)
+    if not s.along_k and s.width * bit_width(c.rhs.reads[0].element) // 8 < 64:
+        rate *= 0.85  # short lines (an estimate)
+    # Half of the lanes' rate; what is added exactly adds a half.
+    work = 1.5 * c.M * at(c.B) * at(c.N) * at(c.K) / (target.multiprocessors * 128 * 1.7e3 * 0.5)
+    # A block's end, its warps' sums, is hidden behind other blocks.
+    return _START + max(moved_bytes(c, at) / rate, work) + 0.002 * blocks * s.threads / 32 / target.multiprocessors

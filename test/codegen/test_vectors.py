@@ -1,0 +1,111 @@
+"""Products with few vectors on CUDA cores: right on the simulated GPU, and assembled without spills."""
+
+import pytest
+import torch
+from checks import check
+from contractions import contraction
+from kernels import TARGET, build, choose
+from universal_program import SimulatedModel
+
+from inferno.errors import CompileError
+from inferno.schedule import elementwise, vectors
+from inferno.schedule.vectors import Vectors
+
+F = torch.nn.functional
+
+
+def right(function, *args, dtype=torch.float32):
+    """``args`` are tensors or shapes of normal ones."""
+    torch.manual_seed(0)
+    args = tuple(a if isinstance(a, torch.Tensor) else torch.randn(a).to(dtype) for a in args)
+    found = check(simulate(function, args), function, args)
+    assert found.right, str(found)
+
+
+def simulate(function, args):
+    chosen = []
+
+    def choose_vectors(kernel):
+        chosen.append(vectors.choose(kernel, TARGET))
+        return chosen[-1] or elementwise.choose(kernel, TARGET)
+
+    simulated = SimulatedModel(function, args, choose=choose_vectors)
+    assert any(chosen)
+    return simulated
+
+
+@pytest.mark.parametrize("m, k, n, dtype", [(1, 512, 40, torch.float32), (3, 264, 36, torch.bfloat16), (8, 136, 24, torch.float32)])
+@pytest.mark.parametrize("turned", [False, True], ids=["kn", "nk"])
+def test_layouts(m, k, n, dtype, turned):
+    right((lambda x, w: x @ w.t()) if turned else (lambda x, w: x @ w), (m, k), (n, k) if turned else (k, n), dtype=dtype)
+
+
+@pytest.mark.parametrize("m, k, n", [(40, 512, 1), (36, 264, 5)])
+@pytest.mark.parametrize("turned", [False, True], ids=["kn", "nk"])
+def test_the_long_side_is_the_lhs(m, k, n, turned):
+    right((lambda x, w: x @ w.t()) if turned else (lambda x, w: x @ w), (m, k), (n, k) if turned else (k, n))
+
+
+def test_columns_of_the_lhs():
+    right(lambda x, w: x.t() @ w, (256, 40), (256, 2))
+
+
+def test_epilogue_and_residual():
+    right(lambda x, w, b, r: torch.relu(F.linear(x, w, b)) + r, (2, 260), (44, 260), (44,), (2, 44))
+
+
+def test_several_results():
+    def both(x, w):
+        y = x @ w
+        return y, torch.relu(y)
+
+    right(both, (2, 128), (128, 24))
+
+
+def test_batches():
+    right(torch.matmul, (3, 2, 64), (3, 64, 24))
+
+
+def test_prologue():
+    right(lambda x, w, s: x @ (w * s).t(), (2, 128), (24, 128), (24, 1))
+    right(lambda x, w, s: x @ (w * s), (2, 128), (128, 24), (24,))
+
+
+def test_weights_of_bytes():
+    weights = torch.randint(-127, 128, (24, 128), dtype=torch.int8)
+    right(lambda x, s, w: x @ (w.float() * s).t(), (2, 128), (24, 1), weights)
+
+
+def test_long_sums_are_exact():
+    right(lambda x, w: x @ w.t(), (1, 16384), (8, 16384))
+    right(lambda x, w: x @ w, (1, 16384), (16384, 8))
+
+
+def test_infinity_stays_where_it_is():
+    x, w = torch.randn(1, 200), torch.randn(200, 8)
+    x[0, 7], w[9, 3] = float("inf"), float("nan")
+    function = lambda x, w: x @ w  # noqa: E731
+    ours, exact = simulate(function, (x, w))(x, w), x.double() @ w.double()
+    assert torch.equal(ours.isnan(), exact.isnan()) and torch.equal(ours.isinf(), exact.isinf())
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+@pytest.mark.parametrize("layout", ["nk", "kn"])
+@pytest.mark.parametrize("m", [1, 8])
+def test_no_schedule_spills(element, layout, m):
+    text = contraction({"m": m, "n": 4096, "k": 4096}, "mk", layout, "mn", element)
+    built = build(text, "vectors")
+    if built.resources:
+        assert built.resources.spills == 0 and built.resources.stack == 0
+    if m == 1:
+        assert "ld.global.nc.v4.b32" in built.accesses()  # 16 bytes
+
+
+def test_what_is_left_to_others():
+    assert choose(contraction({"m": 9, "n": 64, "k": 64}, "mk", "nk", "mn", "f32"), "vectors") is None
+    assert choose(contraction({"m": 1, "n": 64, "k": 65}, "mk", "nk", "mn", "f32"), "vectors") is None  # rows are not aligned
+
+
+def test_schedules_that_do_not_fit_are_refused():
+    with pytest.raises(CompileError, match="cannot read"):
+        build(contraction({"m": 1, "n": 64, "k": 66}, "mk", "nk", "mn", "f32"), "vectors", Vectors())
