@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from inferno.errors import OptionError
+from inferno.settings import read_bytes
 
 MATMULS = ("auto", "generated", "library")
 
@@ -16,7 +17,8 @@ class Options:
     runs as ATen calls between the compiled segments; without it, it is an UnsupportedOperation.  ``cuda_graphs``: the program's
     launches are recorded once and replayed.  ``check``: the first call is compared with eager and with float64.  ``matmul``: what
     multiplies matrices: "generated", kernels of ours, or "library", cuBLASLt (on the CPU torch's own) wherever it can; "auto" takes what is
-    thought, or was measured, to be faster.
+    thought, or was measured, to be faster.  ``freeze``: what is made of weights alone is kept from call to call, and made again when
+    they change; True for at most twice the weights' own bytes, or the most bytes, a number or text such as "2G".
     """
 
     target: str | None = None
@@ -24,6 +26,7 @@ class Options:
     cuda_graphs: bool = False
     check: bool = False
     matmul: str = "auto"
+    freeze: bool | int | str = False
 
     def __post_init__(self) -> None:
         for name in ("fallback", "cuda_graphs", "check"):
@@ -31,6 +34,9 @@ class Options:
                 raise OptionError(f"option {name}: expected True or False, got {getattr(self, name)!r}")
         if self.matmul not in MATMULS:
             raise OptionError(f"option matmul: expected one of {', '.join(MATMULS)}, got {self.matmul!r}")
+        given = self.freeze
+        if not (read_bytes(given) is not None if isinstance(given, str) else isinstance(given, int) and given >= 0):
+            raise OptionError(f"option freeze: expected True, False, a number of bytes, or a number with K, M or G such as '2G', got {given!r}")
 
 
 def make_options(given: dict[str, Any]) -> Options:

@@ -73,7 +73,13 @@ def _count(name: str, default: int) -> int:
 
 def _size(name: str, default: str) -> int:
     given = os.environ.get(name, "").strip() or default
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", given, re.I | re.A)
-    if match is None:
+    found = read_bytes(given)
+    if found is None:
         raise OptionError(f"environment variable {name}: expected bytes or a number with K, M or G, such as 500M, got {given!r}")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return found
+
+
+def read_bytes(text: str) -> int | None:
+    """Bytes, or a number with K, M, G or T, such as ``500M``; None for any other text."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I | re.A)
+    return int(float(match[1]) * _UNITS[match[2].upper()]) if match else None

@@ -3,9 +3,9 @@
 from typing import Any
 
 from inferno.capture.capture import Captured, Exported, capture, export_model
-from inferno.capture.signature import Argument, Result, Signature, View
+from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 
-__all__ = ["Argument", "Captured", "Exported", "Result", "Signature", "View", "capture", "explain_failure", "export_model"]
+__all__ = ["Argument", "Captured", "Exported", "Frozen", "Result", "Signature", "View", "capture", "explain_failure", "export_model"]
 
 
 def __getattr__(name: str) -> Any:

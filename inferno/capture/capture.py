@@ -26,7 +26,7 @@ from inferno.capture.draws import is_philox
 from inferno.capture.nodes import is_library, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.restrides import replace_restrides
-from inferno.capture.signature import Argument, Result, Signature, View
+from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.symbols import SymbolTable
 from inferno.capture.tracing import to_trace
 from inferno.capture.views import outputs_as_eager
@@ -43,20 +43,21 @@ class Captured:
     graph: torch.fx.Graph
     signature: Signature
     exact: bool = True
+    frozen: Frozen | None = None
 
     @functools.cached_property
     def text(self) -> str:
         """The ``torch`` stage, with locations.  UnsupportedOperation for an operation that does not import."""
-        return lower_graph(self.graph, self.signature.arguments)
+        return lower_graph(self.graph, self.signature.arguments, self.frozen)
 
 
-def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...]) -> str:
+def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: Frozen | None = None) -> str:
     """The text of the ``torch`` stage, with locations, of a graph, which stays as it is."""
     from inferno.capture.importer import import_graph  # MLIR, which a package does without
 
     copied = copy_graph(graph)
     normalise(copied)
-    return import_graph(copied, (*arguments, *_take_draws(copied)))
+    return import_graph(copied, (*arguments, *_take_draws(copied)), frozen)
 
 
 def copy_graph(graph: torch.fx.Graph) -> torch.fx.Graph:

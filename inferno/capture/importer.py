@@ -4,7 +4,7 @@ import torch
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
 from inferno.capture.nodes import operation_name, unsupported, user_line
-from inferno.capture.signature import Argument
+from inferno.capture.signature import Argument, Frozen
 from inferno.errors import UnsupportedOperation
 from inferno.mlir import ir, new_context
 from inferno.dialect.random import RANDOM, random_attribute
@@ -23,8 +23,8 @@ class _Locations(ContextCache):
         return ir.Location.name(operation_name(node), childLoc=inner, context=self._c)
 
 
-def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...]) -> str:
-    """The text, with locations, of a module whose ``@main`` is ``graph``; its arguments carry their names."""
+def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: Frozen | None = None) -> str:
+    """The text, with locations, of a module whose ``@main`` is ``graph``; its arguments carry their names, and say which are ``frozen``."""
     context = new_context()
     importer = FxImporter(context=context)
     importer._cc = _Locations(context, py_attr_tracker=importer._py_attr_tracker)
@@ -40,6 +40,10 @@ def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...]) -> str:
                 entry[SIZES] = sizes_attribute(argument.shape, symbols)
             if argument.random is not None:
                 entry[RANDOM] = random_attribute(*argument.random)
+        if frozen is not None:
+            function.attributes["inferno.freeze"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), frozen.bytes)
+            for i in frozen.arguments:
+                attributes[i]["inferno.frozen"] = ir.UnitAttr.get()
         if symbols:
             function.attributes[SYMBOLS] = symbols_attribute(symbols)
         function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])

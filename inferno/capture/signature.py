@@ -34,6 +34,14 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Frozen:
+    """The numbers of the arguments that change rarely, and how many bytes may be kept of what is made of them alone."""
+
+    arguments: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Result:
     """One result of ``@main``: an "output", or a "mutation" that is written back to argument ``target``.
 

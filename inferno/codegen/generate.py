@@ -4,6 +4,7 @@ from importlib import import_module
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir
+from inferno.passes.programs import MAIN, PREPARE
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.target import find_target
@@ -23,7 +24,7 @@ def generate_kernels(module: ir.Module, target: str) -> None:
     if machine.kind == "nvptx":
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get(module.context)
     for op in module.body.operations:
-        if not isinstance(op, func.FuncOp) or op.name.value != "main":
+        if not isinstance(op, func.FuncOp) or op.name.value not in (MAIN, PREPARE):
             op.operation.verify()
 
 

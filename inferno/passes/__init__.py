@@ -19,6 +19,8 @@ _PASSES = {
     "lift-constants": "inferno.passes.lift_constants:lift_constants",
     "fold-transposes": "inferno.passes.fold_transposes:fold_transposes",
     "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",
+    "split-frozen": "inferno.passes.split_frozen:split_frozen",
+    "hoist-frozen": "inferno.passes.hoist_frozen:hoist_frozen",
     "fuse-elementwise": "inferno.passes.fuse_elementwise:fuse_elementwise",
     "fuse-contractions": "inferno.passes.fuse_contractions:fuse_contractions",
     "split-contractions": "inferno.passes.split_contractions:split_contractions",

@@ -69,11 +69,17 @@ def _pays(producer: ir.Operation, value: ir.Value) -> bool:
 
 def is_cheap(producer: ir.Operation) -> bool:
     """Whether a reader may compute a producer again: few cheap operations, and no more bytes read than written."""
-    names = [o.operation.name for o in body(producer).operations]
-    if any(n not in _CHEAP for n in names) or sum(n not in ("arith.constant", "linalg.yield", "linalg.index") for n in names) > _MOST_REPEATED:
+    if not is_cheap_body(producer):
         return False
     read = sum(_bytes(v) for v in inputs(producer))
     return read <= 1.05 * sum(_bytes(r) for r in producer.results)
+
+
+def is_cheap_body(generic: ir.Operation) -> bool:
+    """Whether a generic's body is few cheap operations."""
+    names = [o.operation.name for o in body(generic).operations]
+    few = sum(n not in ("arith.constant", "linalg.yield", "linalg.index") for n in names) <= _MOST_REPEATED
+    return few and all(n in _CHEAP for n in names)
 
 
 def _bytes(value: ir.Value) -> int:

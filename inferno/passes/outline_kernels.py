@@ -16,6 +16,7 @@ from inferno.errors import PassError
 from inferno.mlir import PassManager, arith, func, ir, linalg, owner, tensor, users, walk
 from inferno.passes.kernel_names import Names
 from inferno.passes.locations import describe
+from inferno.passes.programs import MAIN, programs
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, number, shape, sizes
 from inferno.symbolic import Int, Size, Symbol, bounds, divisor, hint, size_of
 
@@ -43,16 +44,22 @@ class _Group:
 
 
 def outline_kernels(module: ir.Module) -> None:
-    """Outline the kernels of ``@main``.  Raises PassError for sizes that are not known and for operations that have no tensor form."""
-    main = next((op for op in module.body.operations if isinstance(op, func.FuncOp) and op.name.value == "main"), None)
-    if main is None:
+    """Outline the kernels of ``@main`` and ``@prepare``.  Raises PassError for sizes that are not known and for operations that have no tensor form."""
+    functions = programs(module)
+    if not functions or functions[0].name.value != MAIN:
         raise PassError("outline-kernels: the module has no @main")
+    names = Names(module)
+    for function in functions:
+        _outline_program(function, names)
+
+
+def _outline_program(main: func.FuncOp, names: Names) -> None:
     if len(main.regions[0].blocks) != 1:
         raise PassError("outline-kernels: @main has branches")
     _check_sizes(main)
     block = main.regions[0].blocks[0]
     _erase_dead(block)
-    names, values = Names(module), SizeValues(main.operation)
+    values = SizeValues(main.operation)
     # Clones keep their locations, which would make equal kernels differ.
     strip = PassManager.parse("func.func(strip-debuginfo)")
     strip.enable_verifier(False)  # of a module that is verified when all are outlined

@@ -82,7 +82,7 @@ def _build_from(
     stage: str, text: str, target: Target, tf32: bool, record: bool, last: str, signature: Signature | None, matmul: str,
 ) -> Program:
     workers, wanted = pool(), STAGES.index(last)
-    stages, passes, kernels, constants, plan = {stage: text}, [], [], [], None
+    stages, passes, kernels, constants, plan, preparation = {stage: text}, [], [], [], None, None
     if stage == "torch" and wanted > STAGES.index("torch"):
         stages["linalg"], imported = _import(text, record)
         passes += imported
@@ -95,12 +95,13 @@ def _build_from(
         if wanted > STAGES.index("scheduled"):
             kernels = _build_kernels(fused.kernels, target)
             _warn(kernels)
-            stages["gpu"], plan = workers.run(
+            stages["gpu"], plan, preparation = workers.run(
                 "planning the launches", "plan", scheduled=stages["scheduled"], modules={k.name: k.module for k in kernels},
             )
     elif stage == "gpu" and wanted > STAGES.index("gpu"):
         kernels = workers.run("assembling the kernels", "assemble", text=text, target=target.name)
-    return Program(signature, target, stages, {k.name: k for k in kernels}, constants, passes, plan)
+        preparation = workers.run("reading the preparation", "preparation_of", text=text)
+    return Program(signature, target, stages, {k.name: k for k in kernels}, constants, passes, plan, preparation)
 
 
 def _warn(kernels: Iterable[Kernel]) -> None:

@@ -5,7 +5,7 @@ import logging
 import operator
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from inferno.runtime.device import choose_target, find_device, takes_tf32
 from inferno.runtime.face import make_recipe
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.module import CompiledModule
+from inferno.runtime.prepared import freeze, shares
 from inferno.runtime.cache.recall import capture_key, recall, remember
 from inferno.runtime.region.generator import generator_of
 from inferno.runtime.workers.pool import pool
@@ -158,6 +159,8 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
         if key or not open_cache():  # there is something to compile, unless only the capture was not kept
             pool().warm(1 + len(exported.program.graph.nodes) // _NODES, target.kind)
         captured = exported.capture()
+        if options.freeze is not False:
+            captured = replace(captured, frozen=freeze(captured.signature, options.freeze))
     except (CaptureError, UnsupportedOperation) as error:
         if not options.fallback or isinstance(model, torch.export.ExportedProgram):
             raise
@@ -186,11 +189,12 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
         from inferno.runtime.region.piecewise import PiecewiseModule
         from inferno.runtime.region.region import build_region
 
-        captured = captured if captured.exact else exported.capture(exact=True)  # operations in eager see strides
+        if not captured.exact:  # operations in eager see strides
+            captured = replace(exported.capture(exact=True), frozen=captured.frozen)
         build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul)
         region = build_region(
             captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),
-            cuda_graphs=options.cuda_graphs, failures=failures,
+            cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze),
         )
         examples = [n.meta["val"] for n in captured.graph.nodes if n.op == "placeholder"]
         compiled = PiecewiseModule(region, examples, captured.signature, target, device, time.perf_counter() - begin)

@@ -1,6 +1,6 @@
 """The compiled module: what a user calls, prints and asks."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,9 @@ from inferno.runtime.elements import DTYPES
 from inferno.runtime.face import Face, rebind
 from inferno.runtime.call.finish import Finish
 from inferno.runtime.plan.in_place import write_in_place
-from inferno.runtime.plan.plan import Plan
+from inferno.runtime.plan.kernel import Kernel
+from inferno.runtime.plan.plan import Launch, Plan
+from inferno.runtime.prepared import Prepared
 from inferno.runtime.program import Program
 from inferno.runtime.call.sizes import SizeCheck, expected_shape
 from inferno.target import Target
@@ -31,16 +33,20 @@ class CompiledModule(Face):
         self.programs = (program,)
         self.fallbacks = ()
         executable = make_executable(program, device, [r.dtype for r in program.signature.results], interpret, cuda_graphs)
-        self._bind(program, device, seconds, executable, constants_of(program, device))
+        constants = constants_of(program, device)
+        self._bind(program, device, seconds, executable, constants, make_prepared(program, device, constants, interpret))
         self._fast = _fast_call(self)
 
-    def _bind(self, program: Program, device: torch.device, seconds: float, executable: Any, constants: list[torch.Tensor]) -> None:
+    def _bind(
+        self, program: Program, device: torch.device, seconds: float, executable: Any, constants: list[torch.Tensor], prepared: Prepared | None = None,
+    ) -> None:
         self.program = program
         self.device = device
         self.compile_seconds = seconds
         signature = program.signature
         self._executable = executable
         self._constants = constants
+        self._prepared = prepared
         self._expected = [(expected_shape(a), a.dtype, a.kind == "input") for a in signature.arguments]
         self._check_sizes = SizeCheck(signature) if any(shape is None for shape, _, _ in self._expected) else None
         self._finish = Finish(signature, executable) if executable else None
@@ -61,7 +67,7 @@ class CompiledModule(Face):
         copied = type(self).__new__(type(self))
         copied.__dict__.update({k: v for k, v in self.__dict__.items() if k not in (*copied.__dict__, "_call")})
         program = replace(self.program, signature=rebind(self.program.signature, self._model, model, memo))
-        copied._bind(program, self.device, self.compile_seconds, self._executable, self._constants)
+        copied._bind(program, self.device, self.compile_seconds, self._executable, self._constants, self._prepared and self._prepared.copy())
         if len(self.programs) == 1 and self.programs[0] is self.program:
             copied.programs = (program,)
             copied._fast = _fast_call(copied)
@@ -79,15 +85,36 @@ class CompiledModule(Face):
         if self._check_sizes is not None:
             self._check_sizes(tensors)
         ready = tensors
+        # Weights that are read to prepare alone need not be ready to be read.
+        unread = self._prepared.only if self._prepared is not None and self._prepared.holds(tensors) else ()
         for i, (tensor, (shape, dtype, is_input)) in enumerate(zip(tensors, self._expected)):
             if (
                 not isinstance(tensor, torch.Tensor) or (shape is not None and tensor.shape != shape) or tensor.dtype is not dtype or tensor.device != device
                 or not tensor.is_contiguous() or tensor.data_ptr() & 15 or (is_input and tensor.requires_grad)
-            ):
+            ) and i not in unread:
                 ready = list(tensors) if ready is tensors else ready
                 ready[i] = self._adapt(i, tensor)
         self._finish.check(tensors)
-        return self._finish(tensors, self._executable.run([*ready, *self._constants] if self._constants else ready))
+        if self._prepared is not None:
+            ready = [*ready, *self._constants, *self._prepared.get(tensors, ready)]
+        elif self._constants:
+            ready = [*ready, *self._constants]
+        return self._finish(tensors, self._executable.run(ready))
+
+    def refresh(self) -> None:
+        """Prepare frozen weights again, as after a change of theirs that torch does not count; see ``docs/freezing.md``."""
+        if self._prepared is None or self._executable is None:
+            return
+        self._prepared.forget()
+        signature = self.program.signature
+        tensors: list[Any] = [None] * len(signature.arguments)
+        for i, table, key in signature.held:
+            tensors[i] = table.get(key)
+        ready = list(tensors)
+        for i in self._prepared.weights:
+            ready[i] = self._adapt(i, tensors[i])
+        with torch.no_grad():
+            self._prepared.get(tensors, ready)
 
     def _adapt(self, index: int, tensor: Any) -> torch.Tensor:
         """The tensor as the kernels need it, contiguous and 16-byte aligned; InputError if it does not fit at all."""
@@ -166,6 +193,22 @@ def constants_of(program: Program, device: torch.device) -> list[torch.Tensor]:
     return [_tensor(*c).to(device) for c in program.constants]
 
 
+def further_arguments(program: Program, device: torch.device, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """What ``@main`` takes behind the arguments of a call: constants, and what is prepared of both."""
+    constants = constants_of(program, device)
+    prepared = make_prepared(program, device, constants)
+    return constants if prepared is None else [*constants, *prepared.get(arguments, [a.contiguous() for a in arguments])]
+
+
+def make_prepared(program: Program, device: torch.device, constants: Sequence[torch.Tensor], interpret: bool = False) -> Prepared | None:
+    """What keeps the program's prepared weights; None where it prepares none."""
+    if program.preparation is None:
+        return None
+    plan = program.preparation.plan
+    part = replace(program, signature=None, plan=plan, preparation=None)
+    return Prepared(program, make_executable(part, device, [DTYPES[o.element] for o in plan.outputs], interpret), constants)
+
+
 def make_executable(
     program: Program, device: torch.device, dtypes: list[torch.dtype], interpret: bool = False, cuda_graphs: bool = False,
     given: Collection[int] = (),
@@ -179,19 +222,25 @@ def make_executable(
         from inferno.runtime.launch.sized_cpu import SizedCpuExecutable
 
         plan = _plan(program)
-        code = Code(plan, {n: k.llvm for n, k in program.kernels.items()})
+        code = Code(plan, {n: k.llvm for n, k in _launched(program, plan).items()})
         return SizedCpuExecutable(plan, code, dtypes) if plan.symbols else CpuExecutable(plan, code, dtypes)
     if device.type != "cuda" or not runs(program.target, target_of(device)):
         return None
     from inferno.runtime.launch.executable import GpuExecutable
     from inferno.runtime.launch.sized_executable import SizedGpuExecutable
 
-    binaries = {k.code: k.cubin or k.ptx.encode() for k in program.kernels.values() if k.ptx}
     plan = _plan(program)
+    binaries = {k.code: k.cubin or k.ptx.encode() for k in _launched(program, plan).values() if k.ptx}
     early = program.target.early_launch
     if plan.symbols:
         return SizedGpuExecutable(plan, binaries, device, dtypes, early, interpret, cuda_graphs)
     return GpuExecutable(plan, binaries, device, dtypes, early, interpret, cuda_graphs, given)
+
+
+def _launched(program: Program, plan: Plan) -> dict[str, Kernel]:
+    """The kernels that a plan launches: a program that prepares weights has others, too."""
+    codes = {s.kernel.split("::")[0] for s in plan.steps if isinstance(s, Launch)}
+    return {name: k for name, k in program.kernels.items() if k.code in codes}
 
 
 def _plan(program: Program) -> Plan:
@@ -211,7 +260,7 @@ def _fast_call(compiled: CompiledModule) -> Any:
     else:
         from inferno.runtime.call.gpu import make_fast_call as make
     return make(
-        compiled.program.signature, compiled._executable, compiled._constants, lambda *args: compiled._call(args, {}),
+        compiled.program.signature, compiled._executable, compiled._constants, lambda *args: compiled._call(args, {}), compiled._prepared,
     )
 
 

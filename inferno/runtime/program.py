@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inferno.capture.signature import Signature
 from inferno.errors import OptionError
 from inferno.runtime.plan.kernel import Kernel, PassRecord
-from inferno.runtime.plan.plan import Plan, read_plan
+from inferno.runtime.plan.plan import Plan, Preparation, read_plan
 from inferno.target import Target
 
 STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
@@ -15,7 +15,7 @@ STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
 class Program:
     """All that compiling made, as data: text by stage, compiled kernels by name, the passes as they ran.
 
-    A program that was read as IR has no signature, and no stages before the one that it was read at.  One that comes from a
+    ``preparation`` is what makes the last of the plan's arguments of frozen ones.  A program that was read as IR has no signature, and no stages before the one that it was read at.  One that comes from a
     package has its ``plan`` as data, and of the stages those that were saved.
     """
 
@@ -26,6 +26,7 @@ class Program:
     constants: list[tuple[str, tuple[int, ...], bytes]]
     passes: list[PassRecord]
     plan: Plan | None = None
+    preparation: Preparation | None = None
 
     def launch_plan(self) -> Plan:
         """What the ``gpu`` stage's ``@main`` launches, as data."""

@@ -13,10 +13,13 @@ from rich.table import Table
 from inferno.runtime.plan.kernel import Kernel
 from inferno.runtime.plan.plan import Launch, LibraryCall
 from inferno.runtime.program import Program
+from inferno.runtime.prepared import prepared_bytes
 from inferno.symbolic import hint
 
 if TYPE_CHECKING:
     from inferno.runtime.region.timing import Timing
+
+_MOST_NAMES = 6  # of frozen weights
 
 
 @dataclass(frozen=True)
@@ -145,8 +148,29 @@ def report_of(
     plans = [program.launch_plan() for program in programs]
     workspace = max((hint(p.workspace_bytes) for p in plans), default=0)
     return Report(
-        target, tuple(rows), sum(len(p.steps) for p in plans), workspace, seconds, len(plans), tuple(map(str, fallbacks)), notes,
+        target, tuple(rows), sum(len(p.steps) for p in plans), workspace, seconds, len(plans), tuple(map(str, fallbacks)), (*notes, *_frozen(programs)),
         _pieces(steps, timing), None if timing is None else timing.call,
+    )
+
+
+def _frozen(programs: Sequence[Program]) -> tuple[str, ...]:
+    """What the programs keep of frozen weights, in a line."""
+    found = list({id(p.preparation): p for p in programs if p.preparation is not None}.values())
+    if not found:
+        return ()
+    names, kernels, kept = {}, 0, 0
+    for program in found:
+        given = program.signature.arguments if program.signature is not None else ()
+        names.update((n, given[n].name if n < len(given) else "") for n in program.preparation.arguments)
+        kernels += len(program.preparation.plan.steps)
+        kept += prepared_bytes(program)
+    named = [n for n in names.values() if n]
+    listed = f" ({', '.join(named[:_MOST_NAMES])}{', ...' if len(named) > _MOST_NAMES else ''})" if named else ""
+    reads = sum(len(p.preparation.arguments) for p in found)
+    outputs = sum(len(p.preparation.plan.outputs) for p in found)
+    return (
+        f"frozen: {outputs} tensor{'s' if outputs != 1 else ''}, {human(kept, 1024, 'B')}, made of {reads} weight{'s' if reads != 1 else ''}{listed} "
+        f"by {kernels} launch{'es' if kernels != 1 else ''} when they change",
     )
 
 

@@ -48,6 +48,7 @@ def fuse_rows(module: ir.Module, target: str) -> None:
         return
     kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
     main = kernels.pop("main", None)
+    kernels.pop("prepare", None)
     if main is None:
         return
     known = {name: _read(kernel, target) for name, kernel in kernels.items()}
@@ -243,7 +244,7 @@ def _erase_views(op: ir.Operation) -> None:
 
 
 def _erase_unused(module: ir.Module, main: func.FuncOp) -> None:
-    called = {_callee(c) for c in walk(main, "func.call")}
+    called = {_callee(c) for c in walk(module.operation, "func.call")}
     for op in [o for o in module.body.operations if isinstance(o, func.FuncOp) and "sym_visibility" in o.attributes]:
         if op.name.value not in called:
             op.operation.erase()

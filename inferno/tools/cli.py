@@ -47,6 +47,10 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("-c", dest="code", metavar="TEXT", help="Python text; the last expression is compiled, torch, nn and F are in scope")
         sub.add_argument("--target", metavar="NAME", help=f"compile for this machine instead of the one at hand: {', '.join(TARGETS)}")
         sub.add_argument("--matmul", choices=MATMULS, default="auto", help="what multiplies matrices (default: auto, what is faster)")
+        sub.add_argument(
+            "--freeze", nargs="?", const=True, default=False, metavar="BYTES",
+            help="keep what is made of weights alone from call to call: at most twice their bytes, or so many (such as 2G)",
+        )
         sub.add_argument("--dtype", metavar="NAME", help="floating-point type of weights and inputs: float32, bf16, f16 (default: the model's own)")
         sub.add_argument("--batch", type=int, metavar="N", help="of a Hugging Face model's inputs (default: 1)")
         sub.add_argument("--sequence", type=int, metavar="N", help="tokens of a Hugging Face model's inputs (default: 128)")
@@ -109,7 +113,7 @@ def _compiled(options: argparse.Namespace):
     from inferno.runtime.compile import compile
 
     subject = _subject(options)
-    return subject, compile(subject.model, subject.args, kwargs=subject.kwargs, target=options.target, matmul=options.matmul)
+    return subject, compile(subject.model, subject.args, kwargs=subject.kwargs, target=options.target, matmul=options.matmul, freeze=options.freeze)
 
 
 def _compile(options: argparse.Namespace) -> int:

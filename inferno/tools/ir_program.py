@@ -13,7 +13,7 @@ from inferno.runtime.build import build_from
 from inferno.runtime.check.comparison import Comparison, compare
 from inferno.runtime.device import choose_target
 from inferno.runtime.elements import DTYPES
-from inferno.runtime.module import constants_of, make_executable
+from inferno.runtime.module import further_arguments, make_executable
 from inferno.runtime.plan.plan import Buffer
 from inferno.runtime.program import Program
 from inferno.runtime.check.trace import evaluate
@@ -49,7 +49,8 @@ class IrProgram:
         program = build_from(stage, text, machine, matmul=matmul)
         program = replace(program, stages={**program.stages, stage: text})
         plan = program.launch_plan()
-        given = plan.arguments[: len(plan.arguments) - len(program.constants)]
+        kept = len(program.preparation.plan.outputs) if program.preparation is not None else 0
+        given = plan.arguments[: len(plan.arguments) - len(program.constants) - kept]
         if any(not isinstance(n, int) for b in (*given, *plan.outputs) for n in b.shape):
             raise InputError(f"{path}: its sizes vary; give them numbers in the file")
         executable = make_executable(program, where, [DTYPES[o.element] for o in plan.outputs])
@@ -68,7 +69,7 @@ class IrProgram:
             dense = tensor.to(self.device).contiguous()
             ready.append(dense.clone() if dense.data_ptr() % 16 or dense.data_ptr() == tensor.data_ptr() else dense)
         with torch.no_grad():
-            return list(self.executable.run([*ready, *constants_of(self.program, self.device)]))
+            return list(self.executable.run([*ready, *further_arguments(self.program, self.device, ready)]))
 
     def random_inputs(self, seed: int = 0) -> list[Tensor]:
         """Normal numbers; integers that are indices into every tensor among the arguments; coins."""

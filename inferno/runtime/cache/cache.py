@@ -22,7 +22,8 @@ from inferno.errors import CompileError, InfernoError, NoLowering, PassError, Pl
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.program import Program
-from inferno.runtime.plan.data import plan_from_dict
+from inferno.runtime.plan.data import plan_from_dict, preparation_from_data
+from inferno.runtime.plain_data import to_data
 from inferno.runtime.cache.store import Store
 from inferno.runtime.cache.versions import versions
 from inferno.settings import settings
@@ -167,6 +168,7 @@ def _write_program(program: Program) -> tuple[dict[str, Any], dict[str, bytes]]:
     facts = {
         "stages": list(program.stages), "kernels": kernels, "constants": [[element, list(shape)] for element, shape, _ in program.constants],
         "passes": [[p.name, p.seconds] for p in program.passes], "plan": program.plan.as_dict() if program.plan else None,
+        "preparation": to_data(program.preparation) if program.preparation else None,
     }
     parts["facts"] = json.dumps(facts, separators=(",", ":")).encode()
     return {"name": f"{len(kernels)} kernels"}, parts
@@ -183,6 +185,7 @@ def _read_program(header: dict[str, Any], parts: dict[str, bytes], target: Targe
         constants=[(element, tuple(shape), parts[f"constant {i}"]) for i, (element, shape) in enumerate(facts["constants"])],
         passes=[PassRecord(name, seconds, None) for name, seconds in facts["passes"]],
         plan=plan_from_dict(facts["plan"]) if facts["plan"] else None,
+        preparation=preparation_from_data(facts["preparation"]) if facts["preparation"] else None,
     )
 
 

@@ -13,17 +13,20 @@ from inferno.capture import Signature
 from inferno.runtime.call.text import CallText, begin_call, count_writes, written_in_place
 from inferno.runtime.launch.cpu import CpuExecutable
 from inferno.runtime.launch.native import BASES, FIRST, REPORT
+from inferno.runtime.prepared import Prepared
 
 
-def make_fast_cpu_call(signature: Signature, executable: CpuExecutable, constants: list[torch.Tensor], slow: Callable) -> Callable | None:
+def make_fast_cpu_call(
+    signature: Signature, executable: CpuExecutable, constants: list[torch.Tensor], slow: Callable, prepared: Prepared | None = None,
+) -> Callable | None:
     """The function ``call(*inputs)``, or None for a program that is called in another way (see ``begin_call``)."""
     written = written_in_place(signature, executable.plan)
-    text = begin_call(signature, slow, written, "{}.is_cpu")
+    text = begin_call(signature, slow, written, "{}.is_cpu", prepared=prepared)
     if text is None:
         return None
     results = add_native_call(text, executable, constants)
     if results is None:
-        tensors = ", ".join([*text.values, *(f"constants[{i}]" for i in range(len(constants)))])
+        tensors = ", ".join([*text.values, *(f"constants[{i}]" for i in range(len(constants))), *(["*kept"] if prepared else [])])
         text.scope.update({"run": executable.run, "constants": constants})
         text.lines.append(f"    results = run([{tensors}])")
         results = [f"results[{i}]" for i, r in enumerate(signature.results) if r.kind == "output"]
@@ -47,9 +50,10 @@ def add_native_call(text: CallText, executable: CpuExecutable, constants: list[t
     scope.update({f"c{i}": t.data_ptr() for i, t in enumerate(constants)})
     words = [
         str(first), str(rows), "threads()" if executable.shares else "1", "0", *addresses, *(f"c{i}" for i in range(len(constants))),
+        *(f"r{i}" for i in range(text.prepared)),
         *(f"{y}.data_ptr()" for y in results),
     ]
-    assert len(words) == BASES - FIRST + len(addresses) + len(constants) + len(results)
+    assert len(words) == BASES - FIRST + len(addresses) + len(constants) + text.prepared + len(results)
     scope.update({
         "pack": struct.Struct(f"{len(words)}q").pack_into, "native": executable.native, "pop": executable.contexts.pop,
         "free": executable.contexts.append, "new_context": executable.new_context, "empty_like": torch.empty_like, "threads": torch.get_num_threads,

@@ -14,12 +14,15 @@ from inferno.capture import Signature
 from inferno.runtime.call.text import CallText, begin_call, count_writes, written_in_place
 from inferno.runtime.launch.executable import GpuExecutable
 from inferno.runtime.launch.host import ERROR
+from inferno.runtime.prepared import Prepared
 
 
-def make_fast_call(signature: Signature, executable: GpuExecutable, constants: list[torch.Tensor], slow: Callable) -> Callable | None:
+def make_fast_call(
+    signature: Signature, executable: GpuExecutable, constants: list[torch.Tensor], slow: Callable, prepared: Prepared | None = None,
+) -> Callable | None:
     """The function ``call(*inputs)``, or None for a program that is called in another way (see ``begin_call``)."""
     written = written_in_place(signature, executable.plan)
-    text = begin_call(signature, slow, written, "{}.device == device", ["current() == index"])
+    text = begin_call(signature, slow, written, "{}.device == device", gpu_conditions(prepared), prepared)
     if text is None:
         return None
     results = add_native_call(text, executable, constants)
@@ -28,12 +31,17 @@ def make_fast_call(signature: Signature, executable: GpuExecutable, constants: l
     return text.compile()
 
 
+def gpu_conditions(prepared: Prepared | None) -> list[str]:
+    """The conditions of a fast call that are about no tensor; what is prepared must be told of a capture."""
+    return ["current() == index", *(["not capturing()"] if prepared else [])]
+
+
 def add_native_call(text: CallText, executable: GpuExecutable, constants: list[torch.Tensor]) -> list[str]:
     """Add the lines that make the results and launch the kernels; the names of the results."""
     lines, scope, addresses = text.lines, text.scope, text.addresses
     scope.update({
         "empty_like": torch.empty_like, "empty": torch.empty, "uint8": torch.uint8, "stream": torch._C._cuda_getCurrentRawStream,
-        "current": torch._C._cuda_getDevice, "index": executable.index, "device": executable.device, "fail": executable.fail,
+        "capturing": torch.cuda.is_current_stream_capturing, "current": torch._C._cuda_getDevice, "index": executable.index, "device": executable.device, "fail": executable.fail,
         "native": executable.native, "local": threading.local(), "size": executable.workspace_bytes, "addressof": ctypes.addressof,
     })
     for i, tensor in enumerate(constants):
@@ -47,7 +55,7 @@ def add_native_call(text: CallText, executable: GpuExecutable, constants: list[t
         lines.append("    workspace = empty(size, dtype=uint8, device=device)")
     words = [
         "base + 8", "base", "0", "0", "stream(index)", "workspace.data_ptr()" if executable.workspace_bytes else "0", *addresses,
-        *(f"c{i}" for i in range(len(constants))), *(f"{y}.data_ptr()" for y in results),
+        *(f"c{i}" for i in range(len(constants))), *(f"r{i}" for i in range(text.prepared)), *(f"{y}.data_ptr()" for y in results),
     ]
     layout = struct.Struct(f"{len(words)}q")
     scope["pack"], scope["Words"] = layout.pack_into, ctypes.c_int64 * len(words)

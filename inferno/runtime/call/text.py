@@ -12,6 +12,7 @@ import torch
 
 from inferno.capture import Signature
 from inferno.runtime.plan.plan import Plan
+from inferno.runtime.prepared import Prepared
 from inferno.symbolic import as_python, read_off
 
 _MOST_ADDRESSES = 64
@@ -21,12 +22,14 @@ _MOST_ARGUMENTS = 2000  # compiling the text takes 20 us an argument
 @dataclass(frozen=True)
 class CallText:
     """A function in the making: its ``lines`` so far, what they name in ``scope``, the names of the arguments' ``values`` and of
-    their ``addresses``."""
+    their ``addresses``; ``prepared`` is the number of tensors that come behind the constants: ``kept`` has them, ``r0``, ``r1``, ... are
+    their addresses."""
 
     lines: list[str]
     scope: dict[str, Any]
     values: list[str]
     addresses: list[str]
+    prepared: int = 0
 
     def compile(self) -> Callable:
         """The function ``call(*inputs)``."""
@@ -47,6 +50,7 @@ def written_in_place(signature: Signature, plan: Plan) -> tuple[int, ...] | None
 
 def begin_call(
     signature: Signature, slow: Callable, written: tuple[int, ...] | None, placed: str, first: Sequence[str] = (),
+    prepared: Prepared | None = None,
 ) -> CallText | None:
     """The function up to the arguments' addresses; None for a program that is called in another way.
 
@@ -69,7 +73,7 @@ def begin_call(
         values[i], scope[f"t{i}"] = f"p{i}", table
     if signature.held:
         lines += ["    try:", *(f"        p{i} = t{i}[{key!r}]" for i, _, key in signature.held), "    except KeyError:", refuse]
-    conditions = list(first)
+    conditions, frozen = list(first), add_prepared(lines, scope, prepared, refuse)
     places = read_off([a.shape for a in signature.arguments])
     if places:
         read = [f"        {p.symbol.name} = ({values[p.argument]}.shape[{p.dim}] - {p.constant}) // {p.coefficient}" for p in places]
@@ -83,9 +87,9 @@ def begin_call(
         else:
             shape = f"({''.join(as_python(s) + ', ' for s in argument.shape)})"
         scope[f"d{i}"] = argument.dtype
-        conditions += [
-            f"isinstance({name}, Tensor)", f"{name}.shape == {shape}", f"{name}.dtype is d{i}", placed.format(name), f"{name}.is_contiguous()",
-        ]
+        # The address, which is compared later, is of memory that is held: it says the device too.
+        same = [f"{name} is w{i}", f"{name}._version == v{i}"] if i in frozen else [f"isinstance({name}, Tensor)", placed.format(name)]
+        conditions += [*same, f"{name}.shape == {shape}", f"{name}.dtype is d{i}", f"{name}.is_contiguous()"]
         if argument.kind == "input":
             conditions.append(f"not {name}.requires_grad")
         if i in written:
@@ -93,14 +97,25 @@ def begin_call(
     addresses = [f"a{i}" for i in range(len(signature.arguments))]
     lines += [f"    if not ({' and '.join(conditions)}):", refuse]
     lines += [f"    {a} = {values[i]}.data_ptr()" for i, a in enumerate(addresses)]
-    lines += [f"    if ({' | '.join(addresses)}) & 15:", refuse]
+    lines += [f"    if ({' | '.join(addresses)}) & 15{''.join(f' or a{i} != q{i}' for i in frozen)}:", refuse]
     if written:
         scope["apart"], scope["count_writes"] = _Apart(), torch.autograd.graph.increment_version
         lines += [
             f"    key = ({', '.join(addresses)},)", "    if key not in apart:", f"        result = slow({', '.join(names)})", "        apart.add(key)",
             "        return result",
         ]
-    return CallText(lines, scope, [values[i] for i in range(len(addresses))], addresses)
+    return CallText(lines, scope, [values[i] for i in range(len(addresses))], addresses, prepared.count if prepared else 0)
+
+
+def add_prepared(lines: list[str], scope: dict[str, Any], prepared: Prepared | None, refuse: str) -> tuple[int, ...]:
+    """Add the lines that read what is prepared: of each weight the tensor, its version and its address, for the caller to compare.
+    The numbers of these weights."""
+    if prepared is None:
+        return ()
+    scope["prepared"] = prepared
+    names = [*(f"{letter}{n}" for n in prepared.weights for letter in "wvq"), *(f"r{i}" for i in range(prepared.count)), "kept"]
+    lines += ["    state = prepared.state", "    if state is None:", refuse, f"    {', '.join(names)}, = state"]
+    return prepared.weights
 
 
 class _Apart(set):
@@ -117,16 +132,21 @@ def count_writes(text: CallText, written: Sequence[int]) -> list[str]:
     return [f"    count_writes(({', '.join(text.values[i] for i in written)},))"] if written else []
 
 
-def begin_segment(count: int, strides: dict[int, tuple[int, ...]], slow: Callable, first: Sequence[str] = ()) -> CallText:
+def begin_segment(
+    count: int, strides: dict[int, tuple[int, ...]], slow: Callable, first: Sequence[str] = (), prepared: Prepared | None = None,
+) -> CallText:
     """The same for a segment, whose caller has checked its ``count`` tensors but for those that eager made: their ``strides``
     by number must be these."""
     names, addresses = [f"x{i}" for i in range(count)], [f"a{i}" for i in range(count)]
     lines = [f"def call({', '.join(names)}):"]
     refuse = f"        return slow({', '.join(names)})"
+    scope: dict[str, Any] = {"slow": slow, **{f"st{i}": s for i, s in strides.items()}}
+    frozen = add_prepared(lines, scope, prepared, refuse)
     conditions = [*first, *(f"x{i}.stride() == st{i}" for i in strides)]
+    conditions += [c for i in frozen for c in (f"x{i} is w{i}", f"x{i}._version == v{i}")]
     if conditions:
         lines += [f"    if not ({' and '.join(conditions)}):", refuse]
     lines += [f"    {a} = {x}.data_ptr()" for a, x in zip(addresses, names)]
     if addresses:
-        lines += [f"    if ({' | '.join(addresses)}) & 15:", refuse]
-    return CallText(lines, {"slow": slow, **{f"st{i}": s for i, s in strides.items()}}, names, addresses)
+        lines += [f"    if ({' | '.join(addresses)}) & 15{''.join(f' or a{i} != q{i}' for i in frozen)}:", refuse]
+    return CallText(lines, scope, names, addresses, prepared.count if prepared else 0)

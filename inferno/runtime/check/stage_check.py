@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from inferno.runtime.module import constants_of
+from inferno.runtime.module import further_arguments
 from inferno.runtime.program import Program
 from inferno.runtime.check.trace import evaluate
 from inferno.runtime.workers.pool import pool
@@ -22,7 +22,7 @@ def find_stage(program: Program, arguments: Sequence[Tensor], device: torch.devi
     held = [s for s in ("linalg", "fused", "scheduled") if s in program.stages]
     if len(held) < 2:
         return "the IR of the stages was not kept, so where it goes wrong cannot be told"
-    constants = constants_of(program, device)
+    constants = further_arguments(program, device, arguments)
     before = None
     for stage in held:
         count = _arguments_of(program.stages[stage])

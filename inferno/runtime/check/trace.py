@@ -17,7 +17,7 @@ from inferno.errors import CheckError
 from inferno.runtime.check.calls import Calls, Step
 from inferno.runtime.check.comparison import Comparison, compare_leaf, relative_error
 from inferno.runtime.elements import DTYPES
-from inferno.runtime.module import constants_of, make_executable
+from inferno.runtime.module import further_arguments, make_executable
 from inferno.runtime.check.perturbation import FLOAT64_TO_FLOAT32, run_perturbed
 from inferno.runtime.program import Program
 from inferno.runtime.workers.pool import pool
@@ -57,7 +57,7 @@ class Tracer:
 
     def run(self, arguments: Sequence[Tensor]) -> Iterator[KernelCheck]:
         """Each kernel call in order, for the arguments of ``@main``, which are not written to."""
-        values: dict[int, Tensor] = dict(enumerate([*arguments, *constants_of(self._program, self._device)]))
+        values: dict[int, Tensor] = dict(enumerate([*arguments, *further_arguments(self._program, self._device, arguments)]))
         last = {n: i for i, step in enumerate(self.calls.steps) for n in step.operands}
         for i, step in enumerate(self.calls.steps):
             given = [values[n] for n in step.operands]

@@ -23,8 +23,8 @@ from inferno.runtime.plan.kernel import Kernel
 from inferno.runtime.module import CompiledModule, runs
 from inferno.runtime.package.save import FORMAT, PROGRAM, VERSION, digest
 from inferno.runtime.package.weights import OURS, held_by, hold
-from inferno.runtime.plan.plan import Launch, Plan
-from inferno.runtime.plan.data import check_plan, plan_from_dict
+from inferno.runtime.plan.plan import Launch, Plan, Preparation
+from inferno.runtime.plan.data import check_plan, plan_from_dict, preparation_from_data
 from inferno.runtime.program import Program
 from inferno.runtime.package.signature_data import signature_from_data
 from inferno.target import TARGETS, Target
@@ -146,12 +146,13 @@ def _strided(tensor: Tensor, strides: Any) -> Tensor:
 def _build(content: dict[str, Any], target: Target, weights: dict[str, Tensor], blobs: dict[str, bytes]) -> Program:
     plan = plan_from_dict(content["plan"])
     check_plan(plan)
+    preparation = preparation_from_data(content["preparation"]) if content.get("preparation") is not None else None
     signature = signature_from_data(content["signature"], weights)
     constants = [(c["element"], tuple(c["shape"]), blobs[f"constants/{i}"]) for i, c in enumerate(content["constants"])]
     kernels = [_kernel_from_data(k, i, blobs) for i, k in enumerate(content["kernels"])]
-    _check_fit(plan, signature, constants, kernels)
+    _check_fit(plan, signature, constants, kernels, preparation)
     stages = {_stage(s): blobs[f"stages/{s}"].decode() for s in content["stages"]}
-    return Program(signature, target, stages, {k.name: k for k in kernels}, constants, [], plan)
+    return Program(signature, target, stages, {k.name: k for k in kernels}, constants, [], plan, preparation)
 
 
 def _stage(name: Any) -> str:
@@ -172,14 +173,17 @@ def _kernel_from_data(data: Any, number: int, blobs: dict[str, bytes]) -> Kernel
     )
 
 
-def _check_fit(plan: Plan, signature: Signature, constants: list, kernels: Iterable[Kernel]) -> None:
-    """Whether the plan runs on what the signature and the constants give, with the kernels that there are."""
+def _check_fit(plan: Plan, signature: Signature, constants: list, kernels: Iterable[Kernel], preparation: Preparation | None) -> None:
+    """Whether the plan runs on what the signature, the constants and the preparation give, with the kernels that there are."""
     wanted = [(a.shape, a.dtype) for a in signature.arguments]
     for element, shape, data in constants:
         dtype = DTYPES[element]
         if torch.Size(shape).numel() * dtype.itemsize != len(data):
             raise PackageError(f"a constant of {shape} {element} has {len(data)} bytes")
         wanted.append((shape, dtype))
+    if preparation is not None:
+        _check_preparation(preparation, wanted)
+        wanted += [(o.shape, DTYPES[o.element]) for o in preparation.plan.outputs]
     _same([(b.shape, b.element) for b in plan.arguments], wanted, "arguments")
     # Where eager has other strides, the plan's result has its dimensions in another order.
     moved = [r.strides is not None for r in signature.results] + [False] * len(plan.outputs)
@@ -187,9 +191,17 @@ def _check_fit(plan: Plan, signature: Signature, constants: list, kernels: Itera
     planned = [(order(o.shape, i), o.element) for i, o in enumerate(plan.outputs)]
     _same(planned, [(order(r.shape, i), r.dtype) for i, r in enumerate(signature.results)], "results")
     known = {k.code for k in kernels if k.ptx or k.cubin}
-    for step in plan.steps:
+    for step in (*plan.steps, *(preparation.plan.steps if preparation is not None else ())):
         if isinstance(step, Launch) and step.kernel.split("::")[0] not in known:
             raise PackageError(f"its plan launches {step.kernel}, which it does not hold")
+
+
+def _check_preparation(preparation: Preparation, given: list[tuple]) -> None:
+    """Whether the preparation runs on those arguments of the program that it names."""
+    check_plan(preparation.plan)
+    if any(not 0 <= n < len(given) for n in preparation.arguments) or preparation.plan.symbols:
+        raise PackageError("its preparation takes arguments that there are not")
+    _same([(b.shape, b.element) for b in preparation.plan.arguments], [given[n] for n in preparation.arguments], "prepared arguments")
 
 
 def _same(planned: list[tuple], wanted: list[tuple], what: str) -> None:

@@ -23,10 +23,11 @@ from inferno.errors import PackageError
 from inferno.runtime.plan.kernel import Kernel
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.package.weights import OURS, collect
+from inferno.runtime.plain_data import to_data
 from inferno.runtime.package.signature_data import signature_to_data
 
 FORMAT = "inferno"
-VERSION = 1
+VERSION = 2  # 1 has no preparation of frozen weights
 PROGRAM = f"{OURS}program"
 
 
@@ -58,6 +59,7 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
     content = {
         "target": asdict(program.target),
         "plan": program.launch_plan().as_dict(),
+        "preparation": to_data(program.preparation) if program.preparation is not None else None,
         "signature": signature_to_data(program.signature, weights.names),
         "kernels": kernels,
         "constants": [{"element": element, "shape": list(shape)} for element, shape, _ in program.constants],
@@ -69,7 +71,7 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
     }
     text = json.dumps(content, allow_nan=False).encode()
     tensors[PROGRAM] = _bytes_tensor(text)
-    metadata = {"format": FORMAT, "version": str(VERSION), "sha256": hashlib.sha256(text).hexdigest()}
+    metadata = {"format": FORMAT, "version": str(1 if program.preparation is None else VERSION), "sha256": hashlib.sha256(text).hexdigest()}
     _write(path, tensors, metadata)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from inferno.errors import PlanError
 from inferno.library_matmul import FUNCTION, check_call
 from inferno.runtime.plain_data import reader, to_data
-from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, TensorMap, at_sizes
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Preparation, TensorMap, at_sizes
 
 ELEMENT_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "ui64": 8, "ui32": 4, "ui16": 2, "ui8": 1, "si8": 1,
@@ -32,6 +32,14 @@ def plan_from_dict(data: Any) -> Plan:
         return reader(Plan)(data, "plan")
     except RecursionError as error:
         raise PlanError("plan: it is nested too deeply") from error
+
+
+def preparation_from_data(data: Any) -> Preparation:
+    """As ``plan_from_dict``, of a Preparation."""
+    try:
+        return reader(Preparation)(data, "preparation")
+    except RecursionError as error:
+        raise PlanError("preparation: it is nested too deeply") from error
 
 
 def check_plan(plan: Plan, gpu: bool = True) -> None:

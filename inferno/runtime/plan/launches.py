@@ -10,6 +10,7 @@ from inferno.codegen.launcher import buffer_type, integer
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, memref, walk
+from inferno.passes.programs import MAIN, PREPARE, programs
 from inferno.passes.shapes import SizeValues, argument_attributes, number, shape, static, symbol_arguments
 from inferno.symbolic import Int, product
 
@@ -17,12 +18,13 @@ _VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
 
 
 def plan_launches(module: ir.Module) -> None:
-    """Rewrite ``@main``; its results are described by ``inferno.results``, one dictionary for each."""
-    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
-    if main is None:
+    """Rewrite ``@main``, and ``@prepare`` where there is one; their results are described by ``inferno.results``, one dictionary for each."""
+    found = programs(module)
+    if not found or found[0].name.value != MAIN:
         raise PassError("plan-launches: the module has no @main")
-    launchers = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value != "main"}
-    _Planner(main, launchers).run()
+    launchers = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value not in (MAIN, PREPARE)}
+    for program in found:
+        _Planner(program, launchers).run()
     for launcher in launchers.values():
         launcher.operation.erase()
 
@@ -43,7 +45,7 @@ class _Planner:
         descriptions, fresh = self._describe_results(returned, list(old.arguments))
         types = [*inputs, *(buffer_type(returned[i].type) for i in fresh)]
         with ir.InsertionPoint(self._main.operation), self._main.location:
-            new = func.FuncOp("main__plan", (types, []))
+            new = func.FuncOp(f"{self._main.name.value}__plan", (types, []))
             if types:
                 marks = [{"inferno.result": integer(i), **self._described(returned[i])} for i in fresh]
                 new.attributes["arg_attrs"] = ir.ArrayAttr.get([*argument_attributes(self._main.operation), *map(ir.DictAttr.get, marks)])
@@ -190,8 +192,9 @@ class _Planner:
         ).result
 
     def _finish(self, new: func.FuncOp, descriptions: list[ir.DictAttr]) -> None:
+        name = self._main.name.value
         self._main.operation.erase()
-        new.attributes["sym_name"] = ir.StringAttr.get("main")
+        new.attributes["sym_name"] = ir.StringAttr.get(name)
         new.attributes["inferno.results"] = ir.ArrayAttr.get(descriptions)
         for launch in walk(new.operation, "memref.dealloc"):
             launch.erase()

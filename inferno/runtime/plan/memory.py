@@ -13,6 +13,7 @@ from inferno.dialect import SizedWorkspaceOp, WorkspaceOp
 from inferno.dialect.sizes import sizes_attribute
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, users, walk
+from inferno.passes.programs import MAIN, programs
 from inferno.passes.shapes import SizeValues, shape, symbol_arguments
 from inferno.runtime.plan.placement import Lifetime, place
 from inferno.schedule.cost import bit_width, tensor_bytes
@@ -22,10 +23,15 @@ ALIGNMENT = 256  # bytes; what torch's allocator gives, and more than any access
 
 
 def plan_memory(module: ir.Module) -> None:
-    """Replace each ``memref.alloc`` by an ``inferno.workspace``; ``@main`` gets ``inferno.workspace_bytes``."""
-    main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
-    if main is None:
+    """Replace each ``memref.alloc`` by an ``inferno.workspace``; ``@main`` and ``@prepare`` get ``inferno.workspace_bytes``."""
+    found = programs(module)
+    if not found or found[0].name.value != MAIN:
         raise PassError("plan-memory: the module has no @main")
+    for program in found:
+        _place_buffers(program)
+
+
+def _place_buffers(main: func.FuncOp) -> None:
     order = {id_: i for i, id_ in enumerate(_number(main))}
     every = [(op, *_lifetime(op, order)) for op in walk(main.operation, "memref.alloc")]
     buffers = [(op, tensor_bytes(op.results[0].type), *alive) for op, *alive in every if not len(op.operands)]

@@ -94,6 +94,15 @@ class Plan:
         return to_data(self)
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """What is computed when weights have changed, and kept: ``arguments`` are the numbers of the main plan's arguments that ``plan``
+    takes; its results are the main plan's last arguments, in order."""
+
+    plan: Plan
+    arguments: tuple[int, ...]
+
+
 def read_plan(text: str) -> Plan:
     """The plan of a module at the ``gpu`` stage, after plan-launches and plan-memory."""
     from inferno.runtime.plan.reader import read
@@ -114,4 +123,4 @@ def at_sizes(part: Any, values: dict[str, int]) -> Any:
     return {k: at_sizes(v, values) for k, v in part.items()} if isinstance(part, dict) else part
 
 
-__all__ = ["Buffer", "Launch", "LibraryCall", "Output", "Plan", "Scalar", "TensorMap", "at_sizes", "read_plan"]
+__all__ = ["Buffer", "Launch", "LibraryCall", "Output", "Plan", "Preparation", "Scalar", "TensorMap", "at_sizes", "read_plan"]

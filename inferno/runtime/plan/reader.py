@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context, owner
+from inferno.mlir import func, ir, new_context, owner
 from inferno.dialect import AT_CALL
 from inferno.dialect.sizes import SIZES, read_sizes
-from inferno.passes.shapes import known_size, shape, symbol_arguments
-from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, Plan, Scalar, TensorMap
+from inferno.passes.programs import ARGUMENT, PREPARE, programs
+from inferno.passes.shapes import argument_attributes, known_size, shape, symbol_arguments
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, Plan, Preparation, Scalar, TensorMap
 from inferno.symbolic import Int
 
 
@@ -19,7 +20,19 @@ def read(text: str) -> Plan:
 
 def read_module(module: ir.Module) -> Plan:
     """As ``read``, of the module itself."""
-    main = next(o for o in module.body.operations if o.operation.name == "func.func" and o.name.value == "main")
+    return _read_function(programs(module)[0])
+
+
+def read_preparation(module: ir.Module) -> Preparation | None:
+    """What ``@prepare`` of such a module is; None where there is none."""
+    found = next((f for f in programs(module) if f.name.value == PREPARE), None)
+    if found is None:
+        return None
+    numbers = [_integer(e[ARGUMENT]) for e in argument_attributes(found.operation) if ARGUMENT in e]
+    return Preparation(_read_function(found), tuple(numbers))
+
+
+def _read_function(main: func.FuncOp) -> Plan:
     reader = _Reader(main)
     steps = [reader.step(o.operation) for o in main.regions[0].blocks[0].operations if o.operation.name in ("inferno.launch", "inferno.library")]
     return Plan(

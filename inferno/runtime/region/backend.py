@@ -27,6 +27,7 @@ from inferno.runtime import stats
 from inferno.runtime.build import build_text
 from inferno.runtime.device import choose_target, takes_tf32
 from inferno.runtime.garbage import collection_paused
+from inferno.runtime.prepared import share
 from inferno.runtime.region.graphs import make_graph
 from inferno.runtime.region.region import Region, build_region
 from inferno.runtime.check.region_check import check_region
@@ -89,8 +90,9 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     build = functools.partial(build_text, target=target, tf32=takes_tf32(), matmul=options.matmul)
     # AOTAutograd gives a backward what the forward kept for it, and the gradients; of what came from outside, "primals", it only says where it is.
     given = {n.name for n in graph.graph.nodes if n.op == "placeholder" and kind == "backward" and not n.name.startswith("primals")}
+    frozen = _frozen(graph, options) if kind == "inference" else {}
     region = build_region(
-        graph.graph, device, build, options.fallback, lambda name: _attribute(graph, name), options.cuda_graphs, given=given,
+        graph.graph, device, build, options.fallback, lambda name: _attribute(graph, name), options.cuda_graphs, given=given, frozen=frozen,
     )
     if options.check:
         region = check_region(region, graph, device)
@@ -106,6 +108,19 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     for fallback in region.fallbacks:
         log.info("%s", fallback)
     return region
+
+
+def _frozen(graph: GraphModule, options: Options) -> dict[str, int]:
+    """The names of the inputs that are parameters and buffers, which the graph does not write to, each with its share of the limit."""
+    context = torch._guards.TracingContext.try_get() if options.freeze is not False else None
+    facts = context.fw_metadata if context is not None else None
+    if facts is None:
+        return {}
+    inputs = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    held = [i for i in facts.static_input_indices if i < len(inputs) and i < len(facts.input_info) and not facts.input_info[i].mutates_data]
+    tensors = {inputs[i].name: inputs[i].meta["val"] for i in held if isinstance(inputs[i].meta.get("val"), torch.Tensor)}
+    sizes = {name: t for name, t in tensors.items() if all(isinstance(s, int) for s in t.shape)}
+    return share(sizes, options.freeze) if sizes else {}
 
 
 class _Sizes:

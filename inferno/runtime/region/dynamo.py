@@ -80,6 +80,11 @@ class DynamoModule(Face):
             except LaunchError as error:
                 log.info("the example's call ended: %s", error)
 
+    def refresh(self) -> None:
+        """Prepare frozen weights again at the next call."""
+        for _, region in self.regions:
+            region.refresh()
+
     def save(self, path: Any, ir: bool = True) -> None:
         """Packages hold whole programs: PackageError, which says why this is none."""
         raise PackageError(f"a package holds one graph, and this model is not one: {self.reason}")

@@ -34,6 +34,10 @@ class PiecewiseModule(CompiledModule):
         """The segments' text at ``stage``, each as a module of its own."""
         return join_stages(self.programs, stage)
 
+    def refresh(self) -> None:
+        """Prepare frozen weights again at the next call."""
+        self.region.refresh()
+
     def save(self, path: Any, ir: bool = True) -> None:
         """Packages hold whole programs: PackageError, which names what runs in eager."""
         reason = self.fallbacks[0] if self.fallbacks else "it is compiled in pieces"

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
-from inferno.capture import Argument
+from inferno.capture import Argument, Frozen
 from inferno.capture.capture import copy_graph, lower_graph
 from inferno.capture.draws import is_drawing, is_philox
 from inferno.capture.nodes import operation_name, unsupported, user_line
+from inferno.capture.orders import dense_order
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
 from inferno.capture.refusal import BETWEEN, COLLECTIVE, preferences, refusals
 from inferno.capture.replace_draws import draws, replace_draws
@@ -69,18 +70,25 @@ class Region:
     device: torch.device
     steps: tuple[Program | Fallback, ...]
     starts: tuple[int, ...]
+    segments: tuple[Segment | SizedSegment, ...] = ()
+
+    def refresh(self) -> None:
+        """Prepare frozen weights again at the next call."""
+        for segment in self.segments:
+            segment.refresh()
 
 
 def build_region(
     graph: Graph, device: torch.device, build: Callable[[str], Program], fallback: bool = True,
     attributes: Callable[[str], Any] | None = None, cuda_graphs: bool = False, failures: Mapping[str, InfernoError] | None = None,
-    given: Collection[str] = (),
+    given: Collection[str] = (), frozen: Mapping[str, int] | None = None,
 ) -> Region:
     """Compile a graph for tensors on ``device``.
 
     ``build(text)`` makes a program of a ``torch`` module; ``attributes(name)`` gives what ``get_attr`` nodes name.  Without
     ``fallback`` the first operation that does not compile raises UnsupportedOperation.  ``cuda_graphs``: of each segment's kernels.
     ``given``: the names of the inputs that whoever calls gives away, and does not hold meanwhile.
+    ``frozen``: the names of the inputs that change rarely, each with the bytes that may be kept for it.
     ``failures``: the errors of modules that were tried already, by their ``text_without_names``.
 
     Raises what the compiler raised where sizes vary and a piece does not compile for all of them.
@@ -104,7 +112,7 @@ def build_region(
     while True:
         pieces = partition(graph, refused)
         parts = {i: extract(p, graph, refused) for i, p in enumerate(pieces) if p.compiled}
-        lowered, failed = _lower_all({i: part for i, part in parts.items() if part.outputs})
+        lowered, failed = _lower_all(parts, _limits(parts, device, frozen or {}))
         failed.update(_build(lowered, build, built, failures or {}))
         if not failed:
             break
@@ -125,7 +133,8 @@ def build_region(
     eager = [n for p in pieces if not p.compiled for n in p.nodes if refused.get(n, COLLECTIVE) not in BETWEEN]
     eager = [n for n in eager if isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
     fallbacks = tuple(_fallback(n, refused[n]) for n in eager)
-    return Region(run, text, tuple(s.program for s in segments.values()), fallbacks, time.perf_counter() - begin, device, done, starts)
+    made = tuple(segments.values())
+    return Region(run, text, tuple(s.program for s in made), fallbacks, time.perf_counter() - begin, device, done, starts, made)
 
 
 def _in_eager(graph: Graph, attributes: Callable[[str], Any] | None) -> Callable[[list[Any]], list[Any]]:
@@ -165,23 +174,41 @@ def _segment(
     return Segment(program, device, inputs, outputs, made, alone, cuda_graphs)
 
 
-def _lower(part: Part) -> _Lowered:
+def _lower(part: Part, limits: Mapping[Node, int] | None = None) -> _Lowered:
+    """``limits``: of those of the part's inputs that are frozen, the bytes that may be kept for each."""
+    limits = {i: limits[n] for i, n in enumerate(part.inputs) if n in limits} if limits else {}
     if part.varies:
         arguments, sources = take_sizes(part.graph)
-        return _Lowered(lower_graph(part.graph, arguments), sources)
+        places = {s.place: i for i, s in enumerate(sources) if not s.is_size}
+        frozen = Frozen(tuple(places[i] for i in limits if i in places), sum(limits.values())) if limits else None
+        return _Lowered(lower_graph(part.graph, arguments, frozen), sources)
     inputs = [n for n in part.graph.nodes if n.op == "placeholder"]
     # Names that say nothing, so that equal layers have equal texts.
     arguments = tuple(Argument(f"x{i}", "input", tuple(n.meta["val"].shape), n.meta["val"].dtype) for i, n in enumerate(inputs))
-    return _Lowered(lower_graph(part.graph, arguments), None)
+    return _Lowered(lower_graph(part.graph, arguments, Frozen(tuple(limits), sum(limits.values())) if limits else None), None)
 
 
-def _lower_all(parts: Mapping[int, Part]) -> tuple[dict[int, _Lowered], dict[int, InfernoError]]:
-    """The parts' ``torch`` stages, and the errors of those that have none."""
+def _limits(parts: Mapping[int, Part], device: torch.device, frozen: Mapping[str, int]) -> dict[Node, int]:
+    """The inputs that are frozen where parts read them, and the bytes that each such part may keep for each.  What would be copied on
+    the way to a part is another tensor at every call, and so is not frozen."""
+    reads: dict[Node, int] = {}
+    for part in parts.values() if frozen else ():
+        for node in part.inputs:
+            example = node.meta["val"]
+            if node.op == "placeholder" and node.name in frozen and example.device == device and dense_order(example) is not None:
+                reads[node] = reads.get(node, 0) + 1
+    return {node: frozen[node.name] // count for node, count in reads.items()}
+
+
+def _lower_all(parts: Mapping[int, Part], limits: Mapping[Node, int]) -> tuple[dict[int, _Lowered], dict[int, InfernoError]]:
+    """The ``torch`` stages of the parts that have results, and the errors of those that have none."""
     lowered: dict[int, _Lowered] = {}
     failed: dict[int, InfernoError] = {}
     for i, part in parts.items():
+        if not part.outputs:
+            continue
         try:
-            lowered[i] = _lower(part)
+            lowered[i] = _lower(part, limits)
         except UnsupportedOperation as error:
             failed[i] = error
     return lowered, failed

@@ -14,7 +14,7 @@ from inferno.errors import LaunchError
 from inferno.runtime.call.text import begin_segment
 from inferno.runtime.launch.cpu import CpuExecutable
 from inferno.runtime.launch.executable import GpuExecutable
-from inferno.runtime.module import constants_of, make_executable
+from inferno.runtime.module import constants_of, make_executable, make_prepared
 from inferno.runtime.plan.plan import Output
 from inferno.runtime.program import Program
 
@@ -35,15 +35,20 @@ class Segment:
         self.device = device
         self._executable = make_executable(program, device, [t.dtype for t in outputs], cuda_graphs=cuda_graphs, given=given)
         self._constants = constants_of(program, device)
+        self._prepared = make_prepared(program, device, self._constants)
         self._strides = {i: tuple(inputs[i].stride()) for i in sorted(made) if dense_order(inputs[i]) is not None}
         self._steps = [_step(o, e, i) for i, (o, e) in enumerate(zip(program.launch_plan().outputs, outputs))]
         self.takes = getattr(self._executable, "takes", False)
         self.call = self._run_taking if self.takes else self._unrolled() or self._run
 
     def _run_taking(self, tensors: list[Tensor]) -> list[Tensor]:
+        given = list(tensors) if self._prepared is not None else []
         for i in range(len(tensors)):
             tensors[i] = self._ready(i, tensors[i])
         tensors += self._constants
+        if self._prepared is not None:
+            tensors += self._prepared.get(given, tensors)
+        del given
         results = self._executable.run_taking(tensors)
         return [r if step is None else step(r) for step, r in zip(self._steps, results)]
 
@@ -52,8 +57,14 @@ class Segment:
         if self._executable is None:
             raise LaunchError(f"compiled for {self.program.target.name}, which is not what {self.device} is")
         ready = [self._ready(i, t) for i, t in enumerate(tensors)]
-        results = self._executable.run([*ready, *self._constants])
+        prepared = self._prepared.get(tensors, ready) if self._prepared is not None else ()
+        results = self._executable.run([*ready, *self._constants, *prepared])
         return [r if step is None else step(r) for step, r in zip(self._steps, results)]
+
+    def refresh(self) -> None:
+        """Prepare frozen weights again at the next call."""
+        if self._prepared is not None:
+            self._prepared.forget()
 
     def _ready(self, number: int, tensor: Tensor) -> Tensor:
         expected = self._strides.get(number)
@@ -64,15 +75,15 @@ class Segment:
     def _unrolled(self) -> Callable | None:
         """A function without loops for the usual call; None for a program that is called in another way."""
         executable = self._executable
-        count = len(self.program.launch_plan().arguments) - len(self._constants)
+        count = len(self.program.launch_plan().arguments) - len(self._constants) - (self._prepared.count if self._prepared else 0)
         if isinstance(executable, CpuExecutable):
             from inferno.runtime.call.cpu import add_native_call
 
-            text = begin_segment(count, self._strides, self._run)
+            text = begin_segment(count, self._strides, self._run, prepared=self._prepared)
         elif isinstance(executable, GpuExecutable):
-            from inferno.runtime.call.gpu import add_native_call
+            from inferno.runtime.call.gpu import add_native_call, gpu_conditions
 
-            text = begin_segment(count, self._strides, self._run, ["current() == index"])
+            text = begin_segment(count, self._strides, self._run, gpu_conditions(self._prepared), self._prepared)
         else:
             return None
         if not executable.all_results_are_new:

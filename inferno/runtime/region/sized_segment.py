@@ -9,7 +9,7 @@ from torch import Tensor
 from inferno.capture.orders import dense_order, inverse
 from inferno.capture.take_sizes import Source
 from inferno.errors import LaunchError, UnsupportedOperation
-from inferno.runtime.module import constants_of, make_executable
+from inferno.runtime.module import constants_of, make_executable, make_prepared
 from inferno.runtime.plan.plan import Output
 from inferno.runtime.program import Program
 
@@ -28,6 +28,7 @@ class SizedSegment:
         self.device = device
         self._executable = make_executable(program, device, [t.dtype for t in outputs])
         self._constants = constants_of(program, device)
+        self._prepared = make_prepared(program, device, self._constants)
         self._sources = [(s.place, s.is_size, None if s.is_size else dense_order(inputs[s.place])) for s in sources]
         orders = [dense_order(t) for t in outputs]
         if any(order is None for order in orders):
@@ -39,8 +40,17 @@ class SizedSegment:
         if self._executable is None:
             raise LaunchError(f"compiled for {self.program.target.name}, which is not what {self.device} is")
         ready = [self._ready(values[place], is_size, order) for place, is_size, order in self._sources]
-        results = self._executable.run([*ready, *self._constants])
+        prepared = ()
+        if self._prepared is not None:
+            tensors = [r if is_size else values[place] for r, (place, is_size, _) in zip(ready, self._sources)]
+            prepared = self._prepared.get(tensors, ready)
+        results = self._executable.run([*ready, *self._constants, *prepared])
         return [r if step is None else step(r) for step, r in zip(self._steps, results)]
+
+    def refresh(self) -> None:
+        """As Segment's."""
+        if self._prepared is not None:
+            self._prepared.forget()
 
     def _ready(self, value: Any, is_size: bool, order: tuple[int, ...] | None) -> Tensor:
         """The program's tensor: dense in its physical order, which is how the program knows it."""

@@ -14,8 +14,8 @@ from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.check.calls import Calls, read_calls, without_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
-from inferno.runtime.plan.plan import Plan
-from inferno.runtime.plan.reader import read_module
+from inferno.runtime.plan.plan import Plan, Preparation
+from inferno.runtime.plan.reader import read_module, read_preparation
 from inferno.schedule.assign import MATMUL, choosers, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
@@ -204,9 +204,9 @@ def stage_of(text: str, target: str) -> str:
     return "scheduled" if all(ATTRIBUTE in k.attributes for k in kernels(module)) else "fused"
 
 
-def plan(scheduled: str, modules: dict[str, str]) -> tuple[str, Plan]:
+def plan(scheduled: str, modules: dict[str, str]) -> tuple[str, Plan, Preparation | None]:
     """``scheduled`` and the generated kernels -> the ``gpu`` stage, every kernel's code and ``@main`` as a launch plan; and
-    that plan as data."""
+    that plan as data, and ``@prepare``'s."""
     module = parse(scheduled)
     with module.context, ir.Location.unknown():
         for kernel in kernels(module):
@@ -217,7 +217,12 @@ def plan(scheduled: str, modules: dict[str, str]) -> tuple[str, Plan]:
         if any(o.operation.name == "gpu.module" for o in module.body.operations):
             module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
     run_pipeline(module, "plan-launches,plan-memory")
-    return print_module(module), read_module(module)
+    return print_module(module), read_module(module), read_preparation(module)
+
+
+def preparation_of(text: str) -> Preparation | None:
+    """``@prepare`` of a program at the ``gpu`` stage as data."""
+    return read_preparation(parse(text))
 
 
 def calls_of(text: str) -> Calls:

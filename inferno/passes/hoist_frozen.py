@@ -1,0 +1,206 @@
+"""What depends on frozen arguments alone becomes a program of its own, ``@prepare``, which runs when they have changed.
+
+A frozen argument is a weight, which changes rarely; a constant never does.  A value that is hoisted is computed once and kept, as a
+result of ``@prepare`` and another argument of ``@main``; so it must be worth its memory: it is no larger than what ``@main`` would
+read instead, or costs more than reading.
+"""
+
+from dataclasses import dataclass
+
+from inferno.dialect.random import RANDOM
+from inferno.mlir import func, ir, owner, walk
+from inferno.passes.fuse_elementwise import is_cheap_body
+from inferno.passes.generics import is_elementwise
+from inferno.passes.lift_constants import ATTRIBUTE as CONSTANT
+from inferno.passes.programs import ARGUMENT, FREEZE, FROZEN, MAIN, PREPARE, PREPARED, programs
+from inferno.passes.shapes import argument_attributes
+from inferno.symbolic import product
+
+# What is free where it is read: no kernel, or none that takes time.
+_FREE = frozenset({
+    "tensor.empty", "tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "arith.constant", "linalg.fill",
+})
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A value that no call changes: the ``operations`` that make it, in order, and the arguments that they read."""
+
+    operations: dict[ir.Operation, None]
+    arguments: dict[ir.Value, None]
+
+    @property
+    def is_free(self) -> bool:
+        return all(op.name in _FREE for op in self.operations)
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether computing it takes more than reading what it is made of."""
+        return any(op.name not in _FREE and not (is_elementwise(op) and is_cheap_body(op)) for op in self.operations)
+
+
+def hoist_frozen(module: ir.Module) -> None:
+    """Move what is made of frozen arguments and constants, and is worth it, from ``@main`` to ``@prepare``.
+
+    ``inferno.freeze`` on ``@main`` is how many bytes may be kept; what is left of them is put there.  Without it, or without frozen
+    arguments, nothing changes.
+    """
+    found = {f.name.value: f for f in programs(module)}
+    main = found.get(MAIN)
+    if main is None or FREEZE not in main.attributes or PREPARE in found:
+        return
+    _Hoist(main).run()
+
+
+def known_values(main: func.FuncOp) -> dict[ir.Value, _Known]:
+    """The values of ``@main`` that are the same at every call as long as the frozen arguments are; none where no argument is frozen."""
+    block, entries = main.regions[0].blocks[0], argument_attributes(main.operation)
+    if FREEZE not in main.attributes or not any(FROZEN in e for e in entries):
+        return {}
+    given = [a for a, e in zip(block.arguments, entries) if (FROZEN in e or CONSTANT in e) and _is_static(a)]
+    known = {a: _Known({}, {a: None}) for a in given}
+    for op in block.operations:
+        op = op.operation
+        if not _is_pure(op):
+            continue
+        operations, arguments = {}, {}
+        operands = _operands(op)
+        if all(v in known for v in operands):
+            for value in operands:
+                operations.update(known[value].operations)
+                arguments.update(known[value].arguments)
+            found = _Known({**operations, op: None}, arguments)
+            known.update((r, found) for r in op.results)
+    return known
+
+
+class _Hoist:
+    def __init__(self, main: func.FuncOp) -> None:
+        self.main = main
+        self.block = main.regions[0].blocks[0]
+        self.known = known_values(main)
+
+    def run(self) -> None:
+        candidates: dict[ir.Value, None] = {}
+        for op in self.block.operations:
+            if not all(r in self.known for r in op.operation.results) or not len(op.operation.results):
+                for value in _operands(op.operation):
+                    if value in self.known:
+                        self._consider(value, candidates)
+        # What costs time first, and of that what takes little memory.
+        order = sorted(candidates, key=lambda v: (not self.known[v].is_costly, tensor_bytes(v)))
+        chosen, left = [], ir.IntegerAttr(self.main.attributes[FREEZE]).value
+        for value in order:
+            if tensor_bytes(value) <= left:
+                chosen.append(value)
+                left -= tensor_bytes(value)
+        if chosen:
+            place = {v: i for i, v in enumerate(candidates)}
+            self._move(sorted(chosen, key=place.get))
+            self.main.attributes[FREEZE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), left)
+
+    def _consider(self, value: ir.Value, candidates: dict[ir.Value, None]) -> None:
+        """Add ``value``, which a call needs, or what it is made of as far as that is worth it."""
+        known = self.known[value]
+        if value in candidates or known.is_free or not isinstance(value.type, ir.RankedTensorType):
+            return
+        read = sum(tensor_bytes(a) for a in known.arguments)
+        if known.is_costly or tensor_bytes(value) <= read:
+            candidates[value] = None
+            return
+        for operand in _operands(owner(value)):
+            self._consider(operand, candidates)
+
+    def _move(self, chosen: list[ir.Value]) -> None:
+        operations: dict[ir.Operation, None] = {}
+        for value in chosen:
+            operations.update(self.known[value].operations)
+        arguments = list(dict.fromkeys(a for v in chosen for a in self.known[v].arguments))
+        prepare = new_prepare(self.main, arguments, [v.type for v in chosen])
+        clones = dict(zip(arguments, prepare.regions[0].blocks[0].arguments))
+        with ir.InsertionPoint(prepare.regions[0].blocks[0]):
+            for op in [o.operation for o in self.block.operations if o.operation in operations]:
+                clone = op.clone()
+                for inner in walk(clone):
+                    for i, operand in enumerate(inner.operands):
+                        if operand in clones:
+                            inner.operands[i] = clones[operand]
+                clones.update(zip(op.results, clone.results))
+            with self.main.location:
+                func.ReturnOp([clones[v] for v in chosen])
+        given = add_prepared(self.main, [v.type for v in chosen], 0)
+        for value, argument in zip(chosen, given):
+            value.replace_all_uses_with(argument)
+        for op in reversed(list(operations)):
+            if all(not any(True for _ in r.uses) for r in op.results):
+                op.erase()
+
+
+def new_prepare(main: func.FuncOp, arguments: list[ir.Value], results: list[ir.Type]) -> func.FuncOp:
+    """An empty ``@prepare`` behind ``@main``, which takes these arguments of it."""
+    place = ir.InsertionPoint(main.operation)
+    with place, main.location:
+        prepare = func.FuncOp(PREPARE, ([a.type for a in arguments], results))
+        prepare.operation.move_after(main.operation)
+        prepare.add_entry_block()
+        prepare.attributes["arg_attrs"] = ir.ArrayAttr.get([_entry(main, a) for a in arguments])
+    return prepare
+
+
+def _entry(main: func.FuncOp, argument: ir.Value) -> ir.DictAttr:
+    """What ``@prepare`` says of an argument of ``@main``: its number among those that a call gets, its name and kind."""
+    entries = argument_attributes(main.operation)
+    number = argument.arg_number
+    before = list(zip(main.regions[0].blocks[0].arguments, entries))[:number]
+    given = sum(isinstance(a.type, ir.RankedTensorType) and RANDOM not in e for a, e in before)
+    kept = {name: entries[number][name] for name in ("inferno.name", "inferno.kind") if name in entries[number]}
+    return ir.DictAttr.get({**kept, ARGUMENT: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), given)})
+
+
+def add_prepared(main: func.FuncOp, types: list[ir.Type], first: int) -> list[ir.Value]:
+    """More arguments of ``@main``: the results of ``@prepare`` from number ``first`` on."""
+    block = main.regions[0].blocks[0]
+    entries = argument_attributes(main.operation)
+    with main.context:
+        i64 = ir.IntegerType.get_signless(64)
+        for i, type_ in enumerate(types, first):
+            block.add_argument(type_, main.location)
+            name = ir.StringAttr.get(f"prepared {i}")
+            entries.append(ir.DictAttr.get({PREPARED: ir.IntegerAttr.get(i64, i), "inferno.name": name, "inferno.kind": ir.StringAttr.get("prepared")}))
+        arguments = list(block.arguments)
+        results = list(main.type.results)
+        main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in arguments], results))
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get(entries)
+    return arguments[len(arguments) - len(types):]
+
+
+def _operands(op: ir.Operation) -> list[ir.Value]:
+    """The values from outside that an operation reads, in its regions too."""
+    if not len(op.regions):
+        return list(op.operands)
+    inside = {r for o in walk(op) if o != op for r in o.results}
+    inside |= {a for o in walk(op) for region in o.regions for block in region.blocks for a in block.arguments}
+    return list(dict.fromkeys(v for o in walk(op) for v in o.operands if v not in inside))
+
+
+def _is_pure(op: ir.Operation) -> bool:
+    """Whether an operation only computes tensors, or scalars, of sizes that are known."""
+    if not len(op.results) or op.name.startswith("func.") or not all(_is_static(r) for r in op.results):
+        return False
+    return op.name.startswith(("linalg.", "tensor.", "arith.", "math.", "complex.", "tm_tensor.", "index."))
+
+
+def _is_static(value: ir.Value) -> bool:
+    type_ = value.type
+    return type_.has_static_shape if isinstance(type_, ir.RankedTensorType) else not isinstance(type_, ir.ShapedType)
+
+
+def tensor_bytes(value: ir.Value) -> int:
+    """Bytes that a tensor of known sizes takes."""
+    type_ = value.type
+    if not isinstance(type_, ir.RankedTensorType):
+        return 0
+    element = type_.element_type
+    if isinstance(element, ir.ComplexType):
+        return product(type_.shape) * 2 * element.element_type.width // 8
+    return product(type_.shape) * (8 if isinstance(element, ir.IndexType) else max(8, element.width) // 8)
