@@ -15,7 +15,9 @@ STAGES = ("torch", "linalg", "fused", "scheduled", "gpu", "llvm", "ptx", "sass")
 class Program:
     """All that compiling made, as data: text by stage, compiled kernels by name, the passes as they ran.
 
-    ``preparation`` is what makes the last of the plan's arguments of frozen ones.  A program that was read as IR has no signature, and no stages before the one that it was read at.  One that comes from a
+    ``preparation`` makes the last of the plan's arguments of frozen ones.
+
+    A program that was read as IR has no signature, and no stages before the one that it was read at.  One that comes from a
     package has its ``plan`` as data, and of the stages those that were saved.
     """
 

@@ -41,7 +41,8 @@ def add_native_call(text: CallText, executable: GpuExecutable, constants: list[t
     lines, scope, addresses = text.lines, text.scope, text.addresses
     scope.update({
         "empty_like": torch.empty_like, "empty": torch.empty, "uint8": torch.uint8, "stream": torch._C._cuda_getCurrentRawStream,
-        "capturing": torch.cuda.is_current_stream_capturing, "current": torch._C._cuda_getDevice, "index": executable.index, "device": executable.device, "fail": executable.fail,
+        "capturing": torch.cuda.is_current_stream_capturing,
+        "current": torch._C._cuda_getDevice, "index": executable.index, "device": executable.device, "fail": executable.fail,
         "native": executable.native, "local": threading.local(), "size": executable.workspace_bytes, "addressof": ctypes.addressof,
     })
     for i, tensor in enumerate(constants):

@@ -24,7 +24,8 @@ def make_sized_call(
     if text is None:
         return None
     tensors = ", ".join([*text.values, *(f"constants[{i}]" for i in range(len(constants))), *(["*kept"] if prepared else [])])
-    text.scope.update({"capturing": torch.cuda.is_current_stream_capturing, "run": executable.run_at, "constants": constants, "device": getattr(executable, "device", None)})
+    text.scope["capturing"] = torch.cuda.is_current_stream_capturing
+    text.scope.update({"run": executable.run_at, "constants": constants, "device": getattr(executable, "device", None)})
     text.lines.append(f"    results = run(({''.join(name + ', ' for name in executable.names)}), [{tensors}])")
     text.lines.append(f"    return {'results[0]' if signature.single_output else 'build(results)'}")
     return text.compile()
