@@ -1,7 +1,8 @@
 """A contraction and the elementwise work around it become one ``linalg.generic``: matmul + bias + GELU is one kernel.
 
 After: the elementwise reader of the result, if it is the only one.  Before: what makes an operand, if it is cheap (it is
-done again for every tile) and reads no more than it writes: casts, scales, dequantisation.
+done again for every tile) and reads no more than it writes: casts, scales, dequantisation.  What lies between two contractions is the
+epilogue of the first.
 """
 
 from inferno.mlir import ir, owner, rewrite
@@ -68,8 +69,13 @@ def _prologues(contraction: ir.Operation, pays) -> list[ir.Operation | None]:
     for value in inputs(contraction):
         producer = owner(value)
         fits = is_elementwise(producer) and knows_sizes(producer) and len(producer.results) == 1 and not is_copy(producer)
-        found.append(producer if fits and pays(producer, contraction) else None)
+        found.append(producer if fits and not _ends_contraction(producer) and pays(producer, contraction) else None)
     return found
+
+
+def _ends_contraction(op: ir.Operation) -> bool:
+    """Whether an elementwise operation may be the epilogue of another contraction, where it is done once for each element."""
+    return any(_fits_after(owner(value), op, number) for number, value in enumerate(inputs(op)))
 
 
 def _replace(contraction: ir.Operation, epilogue: ir.Operation | None, number: int, rewriter, pays) -> bool:

@@ -9,11 +9,13 @@ from inferno.mlir import func, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Group, parse_contraction
 from inferno.schedule.library_epilogue import Epilogue, match_epilogue
+from inferno.symbolic import Undecided
 from inferno.target import Target
 
 # What NVIDIA's documentation recommends for Hopper and later, and for GPUs before.  It lies where the plan's other buffers are.
 _WORKSPACE, _WORKSPACE_BEFORE = 32 << 20, 4 << 20
-_OFFERED = 4  # algorithms that are worth trying: the heuristic's order is seldom further off
+_VARIES = "its sizes vary"
+_OFFERED = 4  # of the library's algorithms are in the space
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def choose(kernel: func.FuncOp, target: Target) -> CublasLt | None:
 
 
 def space(kernel: func.FuncOp, target: Target) -> list[CublasLt]:
-    """Every schedule that is worth a measurement; none where the kernel is no call of cuBLASLt's."""
+    """The schedules to measure, the one that the library expects most of first; none where the kernel is no call of cuBLASLt's."""
     try:
         found = recognise(kernel)
     except Refused:
@@ -60,6 +62,8 @@ def refusal(kernel: func.FuncOp) -> str | None:
         recognise(kernel)
     except Refused as error:
         return str(error)
+    except Undecided:
+        return _VARIES
     return None
 
 
@@ -69,7 +73,7 @@ def recognise(kernel: func.FuncOp) -> Found | None:
     if c is None:
         return None
     if c.varies:
-        raise Refused("its sizes vary")
+        raise Refused(_VARIES)
     if c.is_reduction:
         raise Refused("it adds up products, but multiplies no matrices")
     if c.lhs.access is None or c.rhs.access is None:

@@ -1,0 +1,87 @@
+"""The option matmul: what multiplies matrices, on a GPU and on the CPU, and what explain() and packages say of it."""
+
+import pytest
+import torch
+from checks import check
+from torch import nn
+
+import inferno
+from inferno.errors import OptionError
+from inferno.runtime.plan.data import check_plan
+from inferno.runtime.plan.plan import Launch, LibraryCall
+
+
+class Net(nn.Module):
+    """A call of cuBLASLt's, and a matmul whose epilogue is none of its."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(64, 96), nn.Linear(96, 64)
+
+    def forward(self, x):
+        return torch.sigmoid(self.down(torch.relu(self.up(x))))
+
+
+@pytest.fixture(scope="module")
+def case():
+    torch.manual_seed(0)
+    return Net().eval(), torch.randn(32, 64)
+
+
+def generators(compiled):
+    return {row.kernel: row.generator for row in compiled.explain().rows}
+
+
+@pytest.mark.parametrize("matmul", ["auto", "generated"])
+def test_a_gpu_multiplies_by_kernels_of_ours(case, matmul):
+    model, x = case
+    compiled = inferno.compile(model, (x,), target="sm_90a", matmul=matmul)
+    assert "cublaslt" not in generators(compiled).values() and not any(r.no_library for r in compiled.explain().rows)
+    assert all(isinstance(s, Launch) for s in compiled.program.launch_plan().steps)
+
+
+def test_the_library_is_asked_for(case):
+    model, x = case
+    compiled = inferno.compile(model, (x,), target="sm_90a", matmul="library")
+    rows = compiled.explain().rows
+    (call,) = [r for r in rows if r.generator == "cublaslt"]
+    assert call.fuses[0].startswith("linear") and call.fuses[1].startswith("relu") and call.flops >= 2 * 32 * 64 * 96 and call.grid == ()
+    (refused,) = [r for r in rows if r.no_library]
+    assert refused.no_library == "its epilogue is none of cuBLASLt's"
+    assert f"{refused.kernel}: not computed by the library: its epilogue is none of cuBLASLt's" in str(compiled.explain())
+    plan = compiled.program.launch_plan()
+    (step,) = [s for s in plan.steps if isinstance(s, LibraryCall)]
+    assert step.options["activation"] == "relu" and step.options["bias"] is True and step.options["sizes"] == [1, 32, 96, 64]
+    check_plan(plan)
+    assert f".entry {call.kernel}(" not in compiled.ir("ptx") and f".entry {refused.kernel}(" in compiled.ir("ptx")
+
+
+def test_a_program_of_calls_alone_has_no_code(tmp_path):
+    x = torch.randn(32, 64)
+    compiled = inferno.compile(nn.Linear(64, 96).eval(), (x,), target="sm_90a", matmul="library")
+    assert compiled.ir("ptx") == compiled.ir("llvm") == "" and "inferno.library" in compiled.ir("gpu")
+    compiled.save(tmp_path / "net.inferno")
+    loaded = inferno.load(tmp_path / "net.inferno", device="cpu")
+    assert loaded.program.launch_plan() == compiled.program.launch_plan() and str(loaded.explain()) == str(compiled.explain())
+
+
+def test_the_cpu_multiplies_by_loops_where_it_is_told_to(case):
+    model, x = case
+    for matmul, expected in (("auto", True), ("library", True), ("generated", False)):
+        compiled = inferno.compile(model, (x,), target="cpu", matmul=matmul)
+        assert ("library" in generators(compiled).values()) == expected
+        assert check(compiled, model, (x,)).right
+
+
+def test_under_torch_compile(case):
+    model, x = case
+    fast = torch.compile(model, backend="inferno", options={"matmul": "generated"})
+    with torch.no_grad():
+        fast(x)
+    assert not [r for r in inferno.explain(fast).rows if r.generator == "library"]
+
+
+def test_another_value_is_an_error(case):
+    model, x = case
+    with pytest.raises(OptionError, match="option matmul: expected one of auto, generated, library, got 'fast'"):
+        inferno.compile(model, (x,), matmul="fast")

@@ -1,0 +1,255 @@
+"""Which contractions, with which epilogues, are calls of cuBLASLt's, and which calls; and why others are none."""
+
+import itertools
+
+import pytest
+
+from inferno.library_matmul import LibraryMatmul
+from inferno.mlir import ir, new_context
+from inferno.schedule.attributes import from_attribute, to_attribute
+from inferno.schedule.cublaslt import CublasLt, Refused, choose, recognise, refusal, space
+from inferno.target import find_target
+
+M, N, K = 64, 48, 32
+MAPS = {"m": f"tensor<{M}x", "n": f"tensor<{N}x", "mn": f"tensor<{M}x{N}x", "1": "tensor<1x", "nm": f"tensor<{N}x{M}x"}
+
+
+@pytest.fixture(scope="module")
+def context():
+    return new_context()
+
+
+def kernel(context, text):
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(text)
+    found = module.body.operations[0]
+    found.keep = module
+    return found
+
+
+def linear(body, sources=(), element="bf16", out="bf16", sum_="f32", extend="arith.extf", transposed=(False, True), attributes=""):
+    """The text of a kernel: a matmul whose sum is %v and whose epilogue, with ``sources`` as %s0, %s1, ..., gives %y of the sum's type."""
+    zero = "0" if sum_[0] == "i" else "0.0"
+    lhs, rhs = (f"{K}x{M}" if transposed[0] else f"{M}x{K}"), (f"{N}x{K}" if transposed[1] else f"{K}x{N}")
+    maps = [f"({'k, m' if transposed[0] else 'm, k'})", f"({'n, k' if transposed[1] else 'k, n'})", "(m, n)"]
+    types = [f"{MAPS[s]}{out}>" for s in sources]
+    dims = {"1": "0", "m": "m", "n": "n", "mn": "m, n", "nm": "n, m"}
+    given = "".join(f", %t{i}: {t}" for i, t in enumerate(types))
+    widen = "" if extend is None else f"%aw = {extend} %a : {element} to {sum_}\n %bw = {extend} %b : {element} to {sum_}"
+    a, b = ("%a", "%b") if extend is None else ("%aw", "%bw")
+    kind = "i" if sum_[0] == "i" else "f"
+    wide = "\n".join(f"%s{i} = arith.ext{'si' if kind == 'i' else 'f'} %r{i} : {out} to {sum_}" for i in range(len(types)) if out != sum_)
+    reads = "".join(f"%{'s' if out == sum_ else 'r'}{i}: {out}, " for i in range(len(types)))
+    narrow = f"%n = arith.trunc{kind} %y : {sum_} to {out}" if out != sum_ else ""
+    return f"""func.func private @k(%x: tensor<{lhs}x{element}>, %w: tensor<{rhs}x{element}>{given}, %o: tensor<{M}x{N}x{out}>) -> tensor<{M}x{N}x{out}>
+        attributes {{{attributes}}} {{
+      %zero = arith.constant {zero} : {sum_}
+      %e = tensor.empty() : tensor<{M}x{N}x{sum_}>
+      %f = linalg.fill ins(%zero : {sum_}) outs(%e : tensor<{M}x{N}x{sum_}>) -> tensor<{M}x{N}x{sum_}>
+      %0 = linalg.generic {{indexing_maps = [{", ".join(f"affine_map<(m, n, k) -> {m}>" for m in maps)}],
+                           iterator_types = ["parallel", "parallel", "reduction"]}}
+        ins(%x, %w : tensor<{lhs}x{element}>, tensor<{rhs}x{element}>) outs(%f : tensor<{M}x{N}x{sum_}>) {{
+      ^bb0(%a: {element}, %b: {element}, %acc: {sum_}):
+        {widen}
+        %p = arith.mul{kind} {a}, {b} : {sum_}
+        %s = arith.add{kind} %acc, %p : {sum_}
+        linalg.yield %s : {sum_}
+      }} -> tensor<{M}x{N}x{sum_}>
+      %1 = linalg.generic {{indexing_maps = [{", ".join(f"affine_map<(m, n) -> ({d})>" for d in ["m, n", *(dims[s] for s in sources), "m, n"])}],
+                           iterator_types = ["parallel", "parallel"]}}
+        ins(%0{"".join(f", %t{i}" for i in range(len(types)))} : tensor<{M}x{N}x{sum_}>{"".join(f", {t}" for t in types)}) outs(%o : tensor<{M}x{N}x{out}>) {{
+      ^bb0(%v: {sum_}, {reads}%old: {out}):
+        {wide}
+        {body}
+        {narrow}
+        linalg.yield %{"n" if narrow else "y"} : {out}
+      }} -> tensor<{M}x{N}x{out}>
+      return %1 : tensor<{M}x{N}x{out}>
+    }}"""
+
+
+C = """%c0 = arith.constant 0.0 : f32
+%c1 = arith.constant 1.0 : f32
+%h = arith.constant 0.5 : f32
+%k = arith.constant 0.044715 : f32
+%q = arith.constant 0.797884583 : f32
+"""
+ADD = "%y = arith.addf %v, %s0 : f32"
+BIAS = C + "%z = arith.addf %s0, %v : f32\n"
+GELU = """%z2 = arith.mulf %z, %z : f32
+%z3 = arith.mulf %z2, %z : f32
+%z4 = arith.mulf %z3, %k : f32
+%z5 = arith.addf %z, %z4 : f32
+%z6 = arith.mulf %z5, %q : f32
+%z7 = math.tanh %z6 : f32
+%z8 = arith.addf %z7, %c1 : f32
+%z9 = arith.mulf %z, %h : f32
+%y = arith.mulf %z9, %z8 : f32"""
+POWER = GELU.replace("%z2 = arith.mulf %z, %z : f32\n%z3 = arith.mulf %z2, %z : f32", "%three = arith.constant 3 : i64\n%z3 = math.fpowi %z, %three : f32, i64")
+
+
+@pytest.mark.parametrize(("sources", "body", "expected"), [
+    ("", "%y = arith.negf %v : f32", {"alpha": -1.0}),
+    (("n",), ADD, {"bias": True}),
+    (("mn",), ADD, {"beta": 1.0, "start": (0, N, 1)}),
+    (("n", "mn"), ADD.replace("%y", "%z") + "\n%y = arith.subf %z, %s1 : f32", {"bias": True, "beta": -1.0, "start": (0, N, 1)}),
+    (("mn",), C + "%z = arith.mulf %v, %h : f32\n%u = arith.mulf %s0, %k : f32\n%y = arith.addf %u, %z : f32",
+     {"alpha": 0.5, "beta": pytest.approx(0.044715, rel=1e-7), "start": (0, N, 1)}),
+    (("n",), BIAS + "%y = arith.maximumf %z, %c0 : f32", {"bias": True, "activation": "relu"}),
+    (("n",), BIAS + "%g = arith.cmpf ugt, %z, %c0 : f32\n%y = arith.select %g, %z, %c0 : f32", {"bias": True, "activation": "relu"}),
+    (("n",), BIAS + "%g = arith.cmpf olt, %z, %c0 : f32\n%y = arith.select %g, %c0, %z : f32", {"bias": True, "activation": "relu"}),
+    (("n",), BIAS + "%g = arith.cmpf ule, %c0, %z : f32\n%y = arith.select %g, %z, %c0 : f32", {"bias": True, "activation": "relu"}),
+    (("n",), BIAS + GELU, {"bias": True, "activation": "gelu_tanh"}),
+    (("mn",), BIAS + POWER, {"beta": 1.0, "start": (0, N, 1), "activation": "gelu_tanh"}),
+])
+def test_epilogues(context, sources, body, expected):
+    found = recognise(kernel(context, linear(body, sources)))
+    assert found.call == LibraryMatmul((1, M, N, K), (0, K, 1), (0, 1, K), (0, N, 1), **expected)
+    # the bias comes behind what is added, and the result is last
+    bias, added = (2 + sources.index(s) if s in sources else None for s in ("n", "mn"))
+    assert found.arguments == (0, 1, *(a for a in (added, bias) if a is not None), 2 + len(sources))
+
+
+@pytest.mark.parametrize(("sources", "body"), [
+    (("n",), BIAS + "%y = math.tanh %z : f32"),
+    (("n",), BIAS + "%y = math.exp %z : f32"),
+    (("n",), BIAS + "%y = arith.mulf %z, %z : f32"),
+    (("n",), BIAS + "%y = arith.maximumf %z, %h : f32"),
+    # NaN would become 0, or be kept where eager's is not
+    (("n",), BIAS + "%g = arith.cmpf ogt, %z, %c0 : f32\n%y = arith.select %g, %z, %c0 : f32"),
+    (("n",), BIAS + "%g = arith.cmpf ult, %z, %c0 : f32\n%y = arith.select %g, %c0, %z : f32"),
+    # the other side of ReLU, and leaky
+    (("n",), BIAS + "%g = arith.cmpf ugt, %z, %c0 : f32\n%y = arith.select %g, %c0, %z : f32"),
+    (("n",), BIAS + "%u = arith.mulf %z, %h : f32\n%g = arith.cmpf ugt, %z, %c0 : f32\n%y = arith.select %g, %z, %u : f32"),
+    # GELU with other constants, of something else beside, without its 1
+    (("n",), BIAS + GELU.replace("%z3, %k", "%z3, %h")),
+    (("n",), BIAS + GELU.replace("%z9 = arith.mulf %z,", "%z9 = arith.mulf %v,")),
+    (("n",), BIAS + GELU.replace("arith.addf %z7, %c1", "arith.addf %z7, %c0")),
+    (("n",), BIAS + GELU.replace("%z7 = math.tanh", "%z7 = math.erf")),
+    # what is added after the activation
+    (("mn",), BIAS + "%r = arith.maximumf %v, %c0 : f32\n%y = arith.addf %r, %s0 : f32"),
+    # products of what is read, and a rounding in between
+    (("mn",), "%y = arith.mulf %v, %s0 : f32"),
+    (("n",), "%b = arith.truncf %v : f32 to bf16\n%u = arith.extf %b : bf16 to f32\n%y = arith.addf %u, %s0 : f32"),
+])
+def test_other_epilogues_are_refused(context, sources, body):
+    assert refusal(kernel(context, linear(body, sources))) == "its epilogue is none of cuBLASLt's"
+
+
+@pytest.mark.parametrize(("sources", "body", "says"), [
+    (("m",), ADD, "neither by rows nor by columns"),
+    (("nm",), ADD, "neither by rows nor by columns"),
+    (("mn", "mn"), ADD.replace("%y", "%z") + "\n%y = arith.addf %z, %s1 : f32", "more than a bias and one tensor"),
+    (("n",), C + "%u = arith.mulf %s0, %h : f32\n%y = arith.addf %v, %u : f32", "neither by rows nor by columns"),
+])
+def test_what_is_added_must_lie_as_the_library_wants_it(context, sources, body, says):
+    assert says in refusal(kernel(context, linear(body, sources)))
+
+
+NOTHING = "%y = arith.addf %v, %zero : f32"
+
+
+@pytest.mark.parametrize(("element", "out", "sum_", "extend", "attributes", "compute"), [
+    ("bf16", "bf16", "f32", "arith.extf", "", "f32"), ("bf16", "f32", "f32", "arith.extf", "", "f32"),
+    ("f16", "f16", "f32", "arith.extf", "", "f32"), ("f16", "f32", "f32", "arith.extf", "", "f32"),
+    ("f32", "f32", "f32", None, "", "f32"), ("f32", "f32", "f32", None, 'inferno.precision = "tf32"', "tf32"),
+    ("bf16", "bf16", "f32", "arith.extf", 'inferno.precision = "tf32"', "f32"),
+    ("f64", "f64", "f64", None, "", "f64"), ("i8", "i32", "i32", "arith.extsi", "", "i32"),
+    ("f32", "bf16", "f32", None, "", None), ("i8", "i32", "i32", "arith.extui", "", None), ("i16", "i32", "i32", "arith.extsi", "", None),
+    ("i64", "i64", "i64", None, "", None),
+])
+@pytest.mark.parametrize("transposed", list(itertools.product((False, True), repeat=2)))
+def test_types_and_layouts(context, element, out, sum_, extend, attributes, compute, transposed):
+    body = f"%two = arith.constant {'1' if sum_[0] == 'i' else '1.0'} : {sum_}\n%y = arith.mul{'i' if sum_[0] == 'i' else 'f'} %v, %two : {sum_}"
+    text = linear(body, (), element, out, sum_, extend, transposed, attributes)
+    if compute == "i32" and transposed != (False, True):
+        compute = None  # integers lie along the sum in both operands
+    if compute is None:
+        assert refusal(kernel(context, text))
+        return
+    call = recognise(kernel(context, text)).call
+    assert call.compute == compute and call.lhs == ((0, 1, M) if transposed[0] else (0, K, 1)) and call.rhs == ((0, 1, K) if transposed[1] else (0, N, 1))
+    a, b, _, _ = call.matrices
+    assert (a.transposed, b.transposed) == (transposed[1], transposed[0])
+
+
+def product(lhs, rhs, out, maps, kinds):
+    maps, zero = ", ".join(f"affine_map<{m}>" for m in maps), "%zero = arith.constant 0.0 : f32"
+    return f"""func.func private @k(%x: tensor<{lhs}xf32>, %w: tensor<{rhs}xf32>, %o: tensor<{out}xf32>) -> tensor<{out}xf32> {{
+      {zero}
+      %f = linalg.fill ins(%zero : f32) outs(%o : tensor<{out}xf32>) -> tensor<{out}xf32>
+      %0 = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{", ".join('"parallel"' if k == "p" else '"reduction"' for k in kinds)}]}}
+        ins(%x, %w : tensor<{lhs}xf32>, tensor<{rhs}xf32>) outs(%f : tensor<{out}xf32>) {{
+      ^bb0(%a: f32, %b: f32, %acc: f32):
+        %p = arith.mulf %a, %b : f32
+        %s = arith.addf %acc, %p : f32
+        linalg.yield %s : f32
+      }} -> tensor<{out}xf32>
+      return %0 : tensor<{out}xf32>
+    }}"""
+
+
+@pytest.mark.parametrize(("shapes", "maps", "kinds", "call"), [
+    # batches, in front and between
+    (("5x8x16", "5x16x24", "5x8x24"), ("(b, m, n, k) -> (b, m, k)", "(b, m, n, k) -> (b, k, n)", "(b, m, n, k) -> (b, m, n)"), "pppr",
+     LibraryMatmul((5, 8, 24, 16), (128, 16, 1), (384, 24, 1), (192, 24, 1))),
+    (("8x5x16", "5x16x24", "8x5x24"), ("(b, m, n, k) -> (m, b, k)", "(b, m, n, k) -> (b, k, n)", "(b, m, n, k) -> (m, b, n)"), "pppr",
+     LibraryMatmul((5, 8, 24, 16), (16, 80, 1), (384, 24, 1), (24, 120, 1))),
+    # an operand that all batches share: rows of one matrix where they lie so, else a stride of 0
+    (("5x8x16", "16x24", "5x8x24"), ("(b, m, n, k) -> (b, m, k)", "(b, m, n, k) -> (k, n)", "(b, m, n, k) -> (b, m, n)"), "pppr",
+     LibraryMatmul((1, 40, 24, 16), (0, 16, 1), (0, 24, 1), (0, 24, 1))),
+    (("8x16", "5x16x24", "5x8x24"), ("(b, m, n, k) -> (m, k)", "(b, m, n, k) -> (b, k, n)", "(b, m, n, k) -> (b, m, n)"), "pppr",
+     LibraryMatmul((5, 8, 24, 16), (0, 16, 1), (384, 24, 1), (192, 24, 1))),
+    (("5x16x8", "16x24", "5x8x24"), ("(b, m, n, k) -> (b, k, m)", "(b, m, n, k) -> (k, n)", "(b, m, n, k) -> (b, m, n)"), "pppr",
+     LibraryMatmul((5, 8, 24, 16), (128, 1, 8), (0, 24, 1), (192, 24, 1))),
+    # a result whose rows are its columns: the operands change places
+    (("8x16", "16x24", "24x8"), ("(m, n, k) -> (m, k)", "(m, n, k) -> (k, n)", "(m, n, k) -> (n, m)"), "ppr",
+     LibraryMatmul((1, 24, 8, 16), (0, 1, 24), (0, 1, 16), (0, 8, 1))),
+    # one row
+    (("1x16", "24x16", "1x24"), ("(m, n, k) -> (m, k)", "(m, n, k) -> (n, k)", "(m, n, k) -> (m, n)"), "ppr",
+     LibraryMatmul((1, 1, 24, 16), (0, 0, 1), (0, 1, 16), (0, 0, 1))),
+    # every second row of an operand
+    (("16x16", "16x24", "8x24"), ("(m, n, k) -> (m * 2 + 1, k)", "(m, n, k) -> (k, n)", "(m, n, k) -> (m, n)"), "ppr",
+     LibraryMatmul((1, 8, 24, 16), (0, 32, 1), (0, 24, 1), (0, 24, 1), offsets=(16, 0, 0, 0, 0))),
+])
+def test_shapes(context, shapes, maps, kinds, call):
+    found = recognise(kernel(context, product(*shapes, maps, kinds)))
+    assert found.call == call
+    rows, first = found.call.sizes[1], found.arguments[0]
+    assert found.arguments == ((1, 0, 2) if (rows, first) == (24, 1) else (0, 1, 2))
+
+
+@pytest.mark.parametrize(("shapes", "maps", "kinds", "says"), [
+    (("5x3x8x16", "3x16x24", "5x3x8x24"), ("(a, b, m, n, k) -> (a, b, m, k)", "(a, b, m, n, k) -> (b, k, n)", "(a, b, m, n, k) -> (a, b, m, n)"), "ppppr",
+     "more than one dimension"),
+    (("8x4x16", "16x4x24", "8x24"), ("(m, n, j, k) -> (m, j, k)", "(m, n, j, k) -> (k, j, n)", "(m, n, j, k) -> (m, n)"), "pprr", "the terms of a sum"),
+    (("64x16", "64x16", "64"), ("(m, k) -> (m, k)", "(m, k) -> (m, k)", "(m, k) -> (m)"), "pr", "multiplies no matrices"),
+    (("8x20", "3x24", "8x24"), ("(m, n, k) -> (m, m + k)", "(m, n, k) -> (k, n)", "(m, n, k) -> (m, n)"), "ppr", None),
+    (("20", "3x24", "8x24"), ("(m, n, k) -> (m * 2 + k)", "(m, n, k) -> (k, n)", "(m, n, k) -> (m, n)"), "ppr", "neither by rows nor by columns"),
+    (("8x32", "16x24", "8x24"), ("(m, n, k) -> (m, k * 2)", "(m, n, k) -> (k, n)", "(m, n, k) -> (m, n)"), "ppr", "neither by rows nor by columns"),
+])
+def test_shapes_that_the_library_does_not_have(context, shapes, maps, kinds, says):
+    found = kernel(context, product(*shapes, maps, kinds))
+    if says is None:  # rows that begin one further each time are a matrix too
+        assert recognise(found).call.lhs == (0, 21, 1)
+        return
+    assert says in refusal(found) and choose(found, find_target("sm_90a")) is None and space(found, find_target("sm_90a")) == []
+    with pytest.raises(Refused):
+        recognise(found)
+
+
+def test_what_is_no_contraction_is_not_its_business(context):
+    text = """func.func private @k(%x: tensor<8xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
+      %0 = linalg.exp ins(%x : tensor<8xf32>) outs(%o : tensor<8xf32>) -> tensor<8xf32>
+      return %0 : tensor<8xf32>
+    }"""
+    assert recognise(kernel(context, text)) is None and refusal(kernel(context, text)) is None
+
+
+@pytest.mark.parametrize(("target", "bytes_"), [("sm_90a", 32 << 20), ("sm_80", 4 << 20)])
+def test_the_schedules(context, target, bytes_):
+    found = space(kernel(context, linear(NOTHING.replace("%v, %zero", "%v, %v"))), find_target(target))
+    assert [s.algorithm for s in found] == [0, 1, 2, 3] and {s.workspace for s in found} == {bytes_}
+    with context:
+        assert all(from_attribute(to_attribute(s)) == s for s in found)
+        assert str(to_attribute(CublasLt(1, 16))) == '{algorithm = 1 : i64, generator = "cublaslt", workspace = 16 : i64}'
