@@ -79,12 +79,12 @@ def _fuse(captured) -> tuple[str, list]:
         return str(module), lifted_values(module)
 
 
-def compile_universal(model: Callable, args: tuple, device: torch.device, target: str) -> CompiledModule:
-    """What ``inferno.compile`` gives when every kernel is scheduled for the universal generator."""
+def compile_universal(model: Callable, args: tuple, device: torch.device, target: str, choose: Callable | None = None) -> CompiledModule:
+    """What ``inferno.compile`` gives when every kernel is scheduled for the universal generator, or as ``choose(kernel)`` says."""
     captured = capture(model, args)
     text, constants = _fuse(captured)
     with new_context(), ir.Location.unknown():
-        module = scheduled(text)
+        module = scheduled(text, choose)
         whole = str(module)
         texts = {k.name.value: f"module {{\n{k}\n}}\n" for k in kernels(module)}
     built = {name: jobs.build(text, target) for name, text in texts.items()}
