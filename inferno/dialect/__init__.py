@@ -9,7 +9,7 @@
 | ``inferno.sized_tensor_map`` | gpu | the same where sizes or strides depend on the call |
 | ``inferno.workspace``  | gpu   | a buffer inside the plan's workspace, at a byte offset |
 | ``inferno.sized_workspace`` | gpu | the same where its offset or its sizes depend on the call |
-| ``inferno.library``    | gpu   | call a library function (an ATen operator) on the operands |
+| ``inferno.library``    | gpu   | call a library function (an ATen operator, cuBLASLt) on the operands |
 
 Text is MLIR's generic form: ``"inferno.launch"(%p, %q) {kernel = @k::@k, ...} : (!inferno.parameter, !inferno.parameter) -> ()``.
 """
