@@ -1,7 +1,10 @@
-"""A cuBLASLt of ours: it keeps what it is told of products and matrices, writes down the calls, and fails where it is told to."""
+"""A cuBLASLt of ours: it keeps what it is told of products and matrices, writes down the calls, computes them where the memory is the host's,
+and fails where it is told to."""
 
 import ctypes
 import threading
+
+import torch
 
 from inferno.runtime.launch.cublaslt import _RESULT_WORDS, _SIGNATURES, CublasLt
 
@@ -17,9 +20,10 @@ _ATTRIBUTES = {
 class FakeCublasLt:
     """``library`` is a CublasLt.  ``calls`` has a dictionary for each product: the descriptions and matrices as they were then, addresses,
     factors, the algorithm's number, the stream; ``asked`` those of each question to the heuristic, with the preference; ``alive`` what is not
-    given back.  ``offers``: how many algorithms there are; ``fails``: the statuses of functions by name."""
+    given back.  ``offers``: how many algorithms there are; ``fails``: the statuses of functions by name; ``computes``: whether addresses are
+    of tensors on the CPU, to be multiplied."""
 
-    def __init__(self, offers: int = 1, fails: dict[str, int] | None = None, log: list | None = None) -> None:
+    def __init__(self, offers: int = 1, fails: dict[str, int] | None = None, log: list | None = None, computes: bool = False) -> None:
         self.fails, self.calls, self.asked, self.alive = fails or {}, [] if log is None else log, [], {}
         lock, count = threading.Lock(), iter(range(1, 1 << 30))
 
@@ -64,6 +68,8 @@ class FakeCublasLt:
                     "addresses": [a, b, c, d], "workspace": (workspace, size), "factors": self._factors(description, alpha, beta),
                     "algorithm": ctypes.c_uint64.from_address(algorithm).value, "stream": stream,
                 })
+            if computes:
+                _compute(self.calls[-1])
             return self.fails.get("cublasLtMatmul", 0)
 
         made = {"cublasLtCreate": create("handle"), "cublasLtMatmulAlgoGetHeuristic": heuristic, "cublasLtMatmul": matmul}
@@ -75,3 +81,31 @@ class FakeCublasLt:
     def _factors(self, description, alpha, beta):
         type_ = {0: ctypes.c_float, 1: ctypes.c_double, 10: ctypes.c_int32}[self.alive[description]["made of"][1]]
         return type_.from_address(alpha).value, type_.from_address(beta).value
+
+
+_TYPES = {0: torch.float32, 1: torch.float64, 2: torch.float16, 3: torch.int8, 10: torch.int32, 14: torch.bfloat16}
+
+
+def _seen(address: int, made_of: tuple, batch: int, step: int) -> torch.Tensor:
+    """A matrix by columns, or a batch of them, at an address."""
+    kind, rows, columns, ld = made_of
+    count = (batch - 1) * step + (columns - 1) * ld + rows
+    memory = (ctypes.c_char * (count * _TYPES[kind].itemsize)).from_address(address)
+    return torch.frombuffer(memory, dtype=_TYPES[kind]).as_strided((batch, rows, columns), (step, 1, ld))
+
+
+def _compute(call: dict) -> None:
+    """What cublasLtMatmul is documented to do, in float64."""
+    description = call["description"]
+    batches = [(m.get("batch", 1), m.get("step", 0)) for m in call["matrices"]]
+    a, b, c, d = (_seen(address, m["made of"], *batch) for address, m, batch in zip(call["addresses"], call["matrices"], batches))
+    a, b = (x.double().mT if description[t] else x.double() for x, t in ((a, "transpose_a"), (b, "transpose_b")))
+    alpha, beta = call["factors"]
+    result = alpha * (a @ b) + (beta * c.double() if beta else 0)
+    if description["epilogue"] & 4:
+        result += _seen(description["bias"], (call["matrices"][3]["made of"][0], d.shape[1], 1, d.shape[1]), 1, 0).double()
+    if description["epilogue"] & 2:
+        result = result.relu()
+    if description["epilogue"] & 32:
+        result = torch.nn.functional.gelu(result, approximate="tanh")
+    d.copy_(result)

@@ -7,8 +7,10 @@ import weakref
 
 import pytest
 import torch
+from fake_cublaslt import FakeCublasLt
 
 from inferno.errors import CompileError, LaunchError
+from inferno.library_matmul import LibraryMatmul
 from inferno.runtime.launch import chunks
 from inferno.runtime.launch import executable, steps
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, Plan
@@ -156,6 +158,23 @@ def test_an_error_names_the_kernel_and_nothing_runs_behind_it(cuda, interpret, m
         with pytest.raises(LaunchError, match=f"launching {STEPS[at].kernel}: error 719"):
             call(inputs())
         assert len(cuda.launched) == at
+
+
+def test_library_calls_are_between_kernels(cuda, interpret, monkeypatch):
+    library = FakeCublasLt(computes=True)
+    monkeypatch.setattr(steps, "cublaslt", lambda device: library.library)
+    product = LibraryMatmul((1, 8, 8, 8), (0, 8, 1), (0, 1, 8), (0, 8, 1), alpha=0.5)  # all are 8 x 8; the second is transposed
+    scratch = Buffer("workspace", 0, (16,), "i8")
+    call = LibraryCall("cublaslt", product.options(), (SCRATCH, B, scratch, R0), (), "mm")
+    run = make(Plan((STEPS[0], call, *STEPS[2:]), (A, B), OUTPUTS, 512), interpret=interpret)
+    for _ in range(2):
+        a, b = inputs()
+        first = (0.5 * (a + b).view(8, 8).double() @ b.view(8, 8).double().t()).float().flatten()
+        assert same(run.run([a, b]), [first, (first + a) * 2])
+    assert cuda.launched == ["add", "add", "twice"] * 2 and all(c["stream"] == 5 for c in library.calls)
+    library.fails = {"cublasLtMatmul": 13}
+    with pytest.raises(LaunchError, match="calling cuBLASLt for kernel mm: CUBLAS_STATUS_EXECUTION_FAILED"):
+        run.run([a, b])
 
 
 def test_a_library_that_a_gpu_does_not_have_is_refused(cuda):

@@ -3,9 +3,13 @@
 import itertools
 
 import pytest
+import torch
+from fake_cublaslt import FakeCublasLt
 
-from inferno.library_matmul import LibraryMatmul
+from inferno.library_matmul import LibraryMatmul, check_call
 from inferno.mlir import ir, new_context
+from inferno.runtime.launch.cublaslt import MatmulCall
+from inferno.runtime.plan.plan import Buffer, LibraryCall
 from inferno.schedule.attributes import from_attribute, to_attribute
 from inferno.schedule.cublaslt import CublasLt, Refused, choose, recognise, refusal, space
 from inferno.target import find_target
@@ -146,6 +150,45 @@ def test_what_is_added_must_lie_as_the_library_wants_it(context, sources, body, 
     assert says in refusal(kernel(context, linear(body, sources)))
 
 
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64, "i8": torch.int8, "i32": torch.int32}
+
+
+def computed(kernel, tensors):
+    """The result of a kernel's call, by a library that multiplies on the CPU, for all of the kernel's arguments."""
+    found, library = recognise(kernel), FakeCublasLt(computes=True)
+    names = {t: n for n, t in DTYPES.items()}
+    operands = {role: tensors[a] for role, a in zip((r for r in found.call.roles if r != "workspace"), found.arguments)}
+    operands = [operands.get(role, torch.zeros(16, dtype=torch.int8)) for role in found.call.roles]
+    check_call(found.call.options(), [(t.numel(), names[t.dtype]) for t in operands], "the test")
+    buffers = tuple(Buffer("argument", i, tuple(t.shape), names[t.dtype]) for i, t in enumerate(operands))
+    call = MatmulCall(LibraryCall("cublaslt", found.call.options(), buffers), library.library)
+    assert call.run([t.data_ptr() for t in operands], 0) == 0
+    return tensors[found.arguments[-1]]
+
+
+def numbers(shape, dtype):
+    if dtype in (torch.int8, torch.int32):
+        return torch.randint(-9, 9, shape, dtype=dtype)
+    return torch.randn(shape, dtype=torch.float64).to(dtype)
+
+
+@pytest.mark.parametrize("transposed", list(itertools.product((False, True), repeat=2)))
+@pytest.mark.parametrize(("sources", "body", "function"), [
+    (("n",), BIAS + "%y = arith.maximumf %z, %c0 : f32", lambda y, b: torch.relu(y + b)),
+    (("mn",), BIAS + GELU, lambda y, r: torch.nn.functional.gelu(y + r, approximate="tanh")),
+    (("mn", "n"), C + "%z = arith.mulf %v, %h : f32\n%u = arith.mulf %s0, %k : f32\n%t = arith.addf %u, %z : f32\n%y = arith.addf %t, %s1 : f32",
+     lambda y, r, b: 0.5 * y + 0.044715 * r + b),
+])
+def test_the_call_computes_what_the_kernel_does(context, sources, body, function, transposed):
+    for element, out in (("bf16", "bf16"), ("f16", "f32"), ("f32", "f32")):
+        x, w = numbers((K, M) if transposed[0] else (M, K), DTYPES[element]), numbers((N, K) if transposed[1] else (K, N), DTYPES[element])
+        given = [numbers({"n": (N,), "mn": (M, N)}[s], DTYPES[out]) for s in sources]
+        text = linear(body, sources, element, out, extend=None if element == "f32" else "arith.extf", transposed=transposed)
+        ours = computed(kernel(context, text), [x, w, *given, torch.full((M, N), float("nan"), dtype=DTYPES[out])])
+        exact = function((x.double().t() if transposed[0] else x.double()) @ (w.double().t() if transposed[1] else w.double()), *(t.double() for t in given))
+        assert (ours.double() - exact).norm() <= torch.finfo(DTYPES[out]).eps * exact.norm()
+
+
 NOTHING = "%y = arith.addf %v, %zero : f32"
 
 
@@ -213,10 +256,16 @@ def product(lhs, rhs, out, maps, kinds):
      LibraryMatmul((1, 8, 24, 16), (0, 32, 1), (0, 24, 1), (0, 24, 1), offsets=(16, 0, 0, 0, 0))),
 ])
 def test_shapes(context, shapes, maps, kinds, call):
-    found = recognise(kernel(context, product(*shapes, maps, kinds)))
-    assert found.call == call
-    rows, first = found.call.sizes[1], found.arguments[0]
-    assert found.arguments == ((1, 0, 2) if (rows, first) == (24, 1) else (0, 1, 2))
+    made = kernel(context, product(*shapes, maps, kinds))
+    assert recognise(made).call == call
+    x, w, out = (torch.randn(list(map(int, s.split("x")))) for s in shapes)
+    if "m * 2" in maps[0]:
+        exact = x[1::2].double() @ w.double()
+    else:
+        letters = [m.partition("-> ")[2].strip("()").replace(", ", "") for m in maps]
+        exact = torch.einsum(f"{letters[0]},{letters[1]}->{letters[2]}", x.double(), w.double())
+    ours = computed(made, [x, w, out])
+    assert (ours.double() - exact).norm() <= torch.finfo(torch.float32).eps * exact.norm()
 
 
 @pytest.mark.parametrize(("shapes", "maps", "kinds", "says"), [
