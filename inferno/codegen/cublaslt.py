@@ -17,7 +17,7 @@ def generate(kernel: func.FuncOp, schedule: CublasLt, target: Target) -> None:
     except Refused as error:
         raise CompileError(f"cuBLASLt does not compute @{kernel.name.value}: {error}") from error
     if found is None:
-        raise CompileError(f"cuBLASLt does not compute @{kernel.name.value}: it is no contraction")
+        raise CompileError(f"cuBLASLt does not compute @{kernel.name.value}: it multiplies no matrices")
     call, operands = replace(found.call, algorithm=schedule.algorithm), list(found.arguments)
     with kernel.context, ir.Location.unknown(), host.launcher(kernel) as arguments:
         workspace = host.temporary((schedule.workspace,), ir.IntegerType.get_signless(8))

@@ -57,7 +57,7 @@ def space(kernel: func.FuncOp, target: Target) -> list[CublasLt]:
 
 
 def refusal(kernel: func.FuncOp) -> str | None:
-    """Why cuBLASLt does not compute a contraction; None where it does, and of what is no contraction."""
+    """Why cuBLASLt does not compute a contraction; None where it does, and of what multiplies no matrices."""
     try:
         recognise(kernel)
     except Refused as error:
@@ -68,14 +68,12 @@ def refusal(kernel: func.FuncOp) -> str | None:
 
 
 def recognise(kernel: func.FuncOp) -> Found | None:
-    """The call that a kernel is; None if it is no contraction.  Refused says why a contraction is none."""
+    """The call that a kernel is; None if it multiplies no matrices.  Refused says why one that does is none."""
     c = parse_contraction(kernel)
-    if c is None:
+    if c is None or c.is_reduction:
         return None
     if c.varies:
         raise Refused(_VARIES)
-    if c.is_reduction:
-        raise Refused("it adds up products, but multiplies no matrices")
     if c.lhs.access is None or c.rhs.access is None:
         raise Refused("an operand is computed in the kernel")
     if len(c.destinations) != 1:
