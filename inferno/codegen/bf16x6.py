@@ -23,7 +23,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.bf16x6 import DEPTH, Bf16x6, divides, raw_bytes, sources, tile
-from inferno.schedule.contraction import Operand, parse_contraction
+from inferno.schedule.contraction import Operand, oriented, parse_contraction
 from inferno.schedule.tiling import Axis, Source
 from inferno.schedule.wgmma import Shared
 from inferno.target import Target
@@ -37,6 +37,7 @@ _FIRST_TURN = 3  # the first of two named barriers
 def generate(kernel: func.FuncOp, schedule: Bf16x6, target: Target) -> None:
     """Add the ``gpu.module`` of a contraction and make ``kernel`` its launcher."""
     c = parse_contraction(kernel)
+    c = oriented(c, schedule.swapped) if c is not None else None
     tiling = tile(c) if c is not None else None
     if tiling is None:
         raise CompileError(f"@{kernel.name.value} is not a float32 contraction that can be copied to shared memory")

@@ -17,8 +17,8 @@ from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Reader, group_offset
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, math, scf, vector
-from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.vectors import Vectors, oriented
+from inferno.schedule.contraction import Contraction, oriented, parse_contraction
+from inferno.schedule.vectors import Vectors
 from inferno.symbolic import ceildiv, reach
 from inferno.target import Target
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule import simt
-from inferno.schedule.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.tiling import Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Shared, precision, supported
@@ -31,6 +31,7 @@ class Bf16x6:
     After every step the products are added to sums in float32 registers: the tensor core's own additions cut bits off.
     ``persistent`` blocks walk over tiles, down columns of ``group`` tiles.  ``buffers`` for results a consumer.
     ``split`` blocks, a cluster, share the terms of one tile and add up in the first one's registers.
+    ``swapped``: the sides are exchanged, for few rows: the longer factor is split in registers, once.
     """
 
     generator: ClassVar[str] = "bf16x6"
@@ -48,6 +49,7 @@ class Bf16x6:
     split: int = 1
     groups: int = 2
     slices: int = 1
+    swapped: bool = False
 
     @property
     def helpers(self) -> int:
@@ -86,6 +88,16 @@ _CANDIDATES = (
     (Bf16x6(64, 32, 6, 12, groups=3, slices=2), 0.26),
 )
 _SPLIT = tuple((replace(s, persistent=False, split=split), step) for s, step in _CANDIDATES for split in (2, 4, 8))
+# For few rows: a step's time is the lhs's, which is split in registers, and 8 ns for each column (a line through the times above).
+_FEW = tuple(
+    (replace(s, swapped=True, persistent=split == 1, split=split), step)
+    for s, step in (
+        (Bf16x6(128, 16, 4, 8), 0.27), (Bf16x6(128, 32, 4, 8), 0.40), (Bf16x6(128, 64, 4, 6), 0.656),
+        (Bf16x6(64, 16, 6, 12, groups=3, slices=2), 0.20), (Bf16x6(64, 32, 6, 12, groups=3, slices=2), 0.26),
+        (Bf16x6(64, 64, 6, 6, groups=3, slices=2), 0.393),
+    )
+    for split in (1, 2, 4)
+)
 
 
 def tile(c: Contraction) -> Tiling | None:
@@ -134,18 +146,24 @@ def choose(kernel: func.FuncOp, target: Target) -> Bf16x6 | None:
     return None if other is not None and other[0] <= time else best
 
 
-def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Bf16x6]]:
-    """Schedules with their estimates in microseconds; none where ``c`` is not of float32, or a product with a vector: its one
-    row of 64 would be read as slowly, and CUDA cores add as exactly as eager.  Sizes that vary may be such at another call."""
+def candidates(
+    kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, thin: bool = False,
+) -> list[tuple[float, Bf16x6]]:
+    """Schedules with their estimates in microseconds, with ``thin`` those for few rows too; none where ``c`` is not of float32, or a
+    product with a vector: its one row of 64 would be read as slowly, and CUDA cores add as exactly as eager.  Sizes that vary may
+    be such at another call."""
     if not target.hopper or precision(kernel, c) is not None or not supported(c) or min(at(c.M), at(c.N)) <= simt.VECTOR:
         return []
-    tiling, found = tile(c), []
-    if tiling is None:
-        return []
-    for s, step in _CANDIDATES + _SPLIT:
-        s = _fit(s, c, tiling, target)
-        if s is not None and (s.split == 1 or _splits(s, tiling, target, at)):
-            found.append((estimate(s, step, c, tiling, target, at), s))
+    found = []
+    for swapped, schedules in ((False, _CANDIDATES + _SPLIT), (True, _FEW if thin and at(c.M) <= 64 and isinstance(c.M, int) else ())):
+        turned = oriented(c, swapped)
+        tiling = tile(turned) if schedules else None
+        if tiling is None:
+            continue
+        for s, step in schedules:
+            s = _fit(s, turned, tiling, target)
+            if s is not None and (s.split == 1 or _splits(s, tiling, target, at)):
+                found.append((estimate(s, step, turned, tiling, target, at), s))
     return found
 
 

@@ -6,7 +6,7 @@ the result; strides are in elements, one for each loop of the contraction, and 0
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from inferno.mlir import arith, func, ir, run_upstream, walk
 from inferno.schedule.accesses import (
@@ -161,6 +161,11 @@ class Contraction:
     def extras(self) -> tuple[Access, ...]:
         """The tensors that the epilogue reads."""
         return () if self.epilogue is None else tuple(s for s in self.epilogue.sources if s is not None)
+
+
+def oriented(c: Contraction, swapped: bool) -> Contraction:
+    """``c``, or where ``swapped`` the same with the names of its sides exchanged."""
+    return replace(c, m=c.n, n=c.m, lhs=c.rhs, rhs=c.lhs) if swapped else c
 
 
 def parse_contraction(kernel: func.FuncOp) -> Contraction | None:

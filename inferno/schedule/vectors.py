@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule import simt
-from inferno.schedule.contraction import Contraction, Group, Operand, aligned_along, parse_contraction
+from inferno.schedule.contraction import Contraction, Group, Operand, aligned_along, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.simt import VECTOR
 from inferno.symbolic import hint
@@ -48,11 +48,6 @@ class Vectors:
     def shared_elements(self) -> int:
         """Each warp's sums."""
         return self.threads // 32 * self.rows * self.width
-
-
-def oriented(c: Contraction, swapped: bool) -> Contraction:
-    """``c`` with its shorter side as m."""
-    return replace(c, m=c.n, n=c.m, lhs=c.rhs, rhs=c.lhs) if swapped else c
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Vectors | None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from checks import check, poison_memory
 
-from inferno.schedule import elementwise, vectors, wgmma
+from inferno.schedule import bf16x6, elementwise, vectors, wgmma
 from inferno.schedule.contraction import parse_contraction
 from inferno.target import find_target
 
@@ -36,6 +36,12 @@ def on_tensor_cores(kernel) -> list:
 def on_cuda_cores(kernel) -> list:
     c = parse_contraction(kernel)
     return [] if c is None else [s for _, s in sorted(vectors.candidates(c, TARGET), key=lambda x: x[0])][::3]
+
+
+def in_parts(kernel) -> list:
+    """Float32 by products of bf16, the sides exchanged."""
+    c = parse_contraction(kernel)
+    return [] if c is None else [s for _, s in bf16x6.candidates(kernel, c, TARGET, thin=True) if s.swapped]
 
 
 def right(schedules, function, *args, dtype=torch.bfloat16):
@@ -107,6 +113,12 @@ def test_infinity_stays_in_its_row():
     x, w = torch.randn(5, 256, device="cuda").bfloat16(), torch.randn(512, 256, device="cuda").bfloat16()
     x[2, 7] = float("inf")
     right(on_tensor_cores, F.linear, x, w)
+
+
+@pytest.mark.parametrize("m, k, n", [(9, 1024, 1032), (16, 260, 4100), (33, 4096, 520), (64, 512, 3584)])
+def test_float32(m, k, n):
+    right(in_parts, lambda x, w: torch.relu(x @ w), (m, k), (k, n), dtype=torch.float32)
+    right(in_parts, lambda x, w, b, r: F.gelu(F.linear(x, w, b)) + r, (m, k), (n, k), (n,), (m, n), dtype=torch.float32)
 
 
 @pytest.mark.parametrize("m, k, n", [(1, 4096, 4096), (1, 16384, 64), (2, 260, 500), (4, 1024, 11008), (8, 768, 3072)])
