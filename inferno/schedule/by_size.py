@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from inferno.dialect.sizes import SYMBOL, read_symbol, symbol_attributes
 from inferno.mlir import func, ir
-from inferno.schedule import bf16x6, simt, wgmma
+from inferno.schedule import bf16x6, mma, simt, wgmma
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import tile_contraction
@@ -62,7 +62,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Any | None:
         without_bounds(narrow.operation)
     few = parse_contraction(narrow)
     small, large = _choose(narrow, few, target), _choose(kernel, c, target)
-    if small is None or not (_uses(small, wgmma.Wgmma) or _uses(small, bf16x6.Bf16x6)):
+    if small is None or not any(_uses(small, kind) for kind in (wgmma.Wgmma, bf16x6.Bf16x6, mma.Mma)):
         return large
     while isinstance(large, BySize):
         large = large.large
@@ -134,6 +134,8 @@ def _table(kernel: func.FuncOp, c: Contraction, target: Target, point: Point) ->
     """The schedules of the generator of choice at a size; for float32 those of both, which are as exact as each other."""
     at = _at(point)
     found: list = wgmma.candidates(kernel, c, target, at)
+    if not found and mma.takes(target):
+        found = mma.candidates(kernel, c, target, at)
     if not found:
         found = [*simt.candidates(c, target, at), *bf16x6.candidates(kernel, c, target, at)]
     table: Table = {}

@@ -7,7 +7,7 @@ from importlib import import_module
 from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
 from inferno.schedule.assign import kernels
-from inferno.target import find_target
+from inferno.target import Target, find_target
 from inferno.targets import nvptx
 
 TARGET = find_target("sm_90a")
@@ -30,31 +30,31 @@ class Built:
         return len(re.findall(pattern, self.ptx))
 
 
-def build(text: str, generator: str, schedule: object = None) -> Built:
+def build(text: str, generator: str, schedule: object = None, target: Target = TARGET) -> Built:
     """Schedule, generate, lower and assemble the only kernel function of ``text``."""
     context = new_context()
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
         kernel = kernels(module)[0]
         name = kernel.name.value
-        schedule = schedule or import_module(f"inferno.schedule.{generator}").choose(kernel, TARGET)
-        import_module(f"inferno.codegen.{generator}").generate(kernel, schedule, TARGET)
+        schedule = schedule or import_module(f"inferno.schedule.{generator}").choose(kernel, target)
+        import_module(f"inferno.codegen.{generator}").generate(kernel, schedule, target)
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
         module.operation.verify()
         generated = str(module)
         ir.Module.parse(generated)
         run_pipeline(module, "inferno-lower")
         device = next(o for o in module.body.operations if o.operation.name == "gpu.module")
-        ptx = nvptx.to_ptx(nvptx.llvm_text(device.operation), TARGET)
-        assembled = nvptx.assemble(ptx, TARGET)
+        ptx = nvptx.to_ptx(nvptx.llvm_text(device.operation), target)
+        assembled = nvptx.assemble(ptx, target)
     return Built(schedule, generated, ptx, assembled[1][name] if assembled else None)
 
 
-def choose(text: str, generator: str) -> object:
+def choose(text: str, generator: str, target: Target = TARGET) -> object:
     """What ``choose`` says of the only kernel function of ``text``."""
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        return import_module(f"inferno.schedule.{generator}").choose(kernels(module)[0], TARGET)
+        return import_module(f"inferno.schedule.{generator}").choose(kernels(module)[0], target)
 
 
 def tensor(shape: tuple[int, ...], element: str) -> str:

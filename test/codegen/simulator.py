@@ -5,6 +5,7 @@ two threads that store to one place in one step.  Memory starts as NaN.  Barrier
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -56,16 +57,17 @@ class View:
 
 
 class Executable:
-    """Runs a plan; ``modules`` maps kernels' names (``module::function``) to their ``gpu.func``."""
+    """Runs a plan; ``kernels`` maps their names (``module::function``) to their functions, and ``simulate(function, launch, parameters)``
+    runs one."""
 
-    def __init__(self, plan: Plan, kernels: dict[str, ir.Operation]) -> None:
-        self.plan, self.kernels = plan, kernels
+    def __init__(self, plan: Plan, kernels: dict[str, ir.Operation], simulate: Callable | None = None) -> None:
+        self.plan, self.kernels, self.simulate = plan, kernels, simulate or simulate_launch
 
     def run(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
         if self.plan.symbols:
             read = size_reader([a.shape for a in self.plan.arguments], self.plan.symbols)
             values = dict(zip((s.name for s in self.plan.symbols), read(arguments)))
-            return Executable(replace(at_sizes(self.plan, values), symbols=()), self.kernels).run(arguments)
+            return Executable(replace(at_sizes(self.plan, values), symbols=()), self.kernels, self.simulate).run(arguments)
         inputs = [_numpy(a.contiguous()) for a in arguments]
         owners = {o.result: o for i, o in enumerate(self.plan.outputs) if o.result == i}
         results = {i: np.full(int(np.prod(o.shape)) * np.dtype(stored_dtype(o.element)).itemsize, 0xFF, np.uint8) for i, o in owners.items()}
@@ -82,7 +84,7 @@ class Executable:
             assert isinstance(step, Launch), step
             parameters = [p.value if isinstance(p, Scalar) else memory(p) for p in step.parameters]
             if step.grid[0]:
-                Simulation(self.kernels[step.kernel], step.grid[0], step.block[0], parameters).run()
+                self.simulate(self.kernels[step.kernel], step, parameters)
         for argument, array in zip(arguments, inputs):
             if argument.is_contiguous():
                 argument.copy_(_torch(array, argument.dtype).view(argument.shape))
@@ -107,6 +109,11 @@ def _torch(array: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
 def _torch_dtype(element: str) -> torch.dtype:
     return {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i1": torch.bool, "i64": torch.int64,
             "i32": torch.int32, "i16": torch.int16, "i8": torch.int8}[element]
+
+
+def simulate_launch(function: ir.Operation, launch: Launch, parameters: list) -> None:
+    """Run one launch of a ``gpu.func``."""
+    Simulation(function, launch.grid[0], launch.block[0], parameters).run()
 
 
 @dataclass
@@ -148,19 +155,21 @@ class Simulation:
             op = op.operation
             if op.name in ("scf.yield", "gpu.return", "scf.condition"):
                 return [self.values[v] for v in op.operands]
-            dialect, _, name = op.name.partition(".")
-            handler = getattr(self, f"{dialect}_{name}", None)
-            operands = [self.values.get(v) for v in op.operands]
-            if handler is not None:
-                results = handler(op, operands, mask)
-            elif op.name in ("arith.mulf", "arith.addf") and "contract" in str(op.attributes["fastmath"]) and isinstance(op.results[0].type, ir.F32Type):
-                results = [self.contracted(op, operands)]
-            else:
-                results = [_compute(op, operands)]
-            if len(op.results):
-                for r, v in zip(op.results, results):
-                    self.values[r] = v
+            self.operation(op, mask)
         return []
+
+    def operation(self, op: ir.Operation, mask: np.ndarray) -> None:
+        handler = getattr(self, op.name.replace(".", "_"), None)
+        operands = [self.values.get(v) for v in op.operands]
+        if handler is not None:
+            results = handler(op, operands, mask)
+        elif op.name in ("arith.mulf", "arith.addf") and "contract" in str(op.attributes["fastmath"]) and isinstance(op.results[0].type, ir.F32Type):
+            results = [self.contracted(op, operands)]
+        else:
+            results = [_compute(op, operands)]
+        if len(op.results):
+            for r, v in zip(op.results, results):
+                self.values[r] = v
 
     def contracted(self, op, operands) -> np.ndarray:
         """A product, or a sum that takes up the exact product of one of its operands: a fused multiply-add."""

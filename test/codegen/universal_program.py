@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 import torch
-from simulator import Executable
+from simulator import Executable, simulate_launch
+from warp_simulator import WarpSimulation
 
 from inferno.capture import capture
 from inferno.codegen.generate import generate_kernels
@@ -30,9 +31,10 @@ def scheduled(text: str, choose: Callable | None = None) -> ir.Module:
 
 
 class Simulated:
-    """A module at the ``fused`` stage, generated, planned and run by the simulator.  ``gpu`` is its text after generation."""
+    """A module at the ``fused`` stage, generated, planned and run by the simulator.  ``gpu`` is its text after generation; ``early`` is
+    ``WarpSimulation``'s."""
 
-    def __init__(self, text: str, choose: Callable | None = None) -> None:
+    def __init__(self, text: str, choose: Callable | None = None, early: bool = False) -> None:
         self._context = new_context()
         with self._context, ir.Location.unknown():
             module = scheduled(text, choose)
@@ -42,9 +44,16 @@ class Simulated:
         self.plan = read_plan(self.gpu)
         functions = {}
         for device in walk(module, "gpu.module"):
-            for function in walk(device, "gpu.func"):
+            for function in walk(device, "gpu.func", "llvm.func"):
                 functions[f"{_name(device)}::{_name(function)}"] = function
-        self._executable = Executable(self.plan, functions)
+
+        def simulate(function, launch, parameters) -> None:
+            if function.name == "gpu.func":
+                simulate_launch(function, launch, parameters)
+            else:
+                WarpSimulation(function, launch.grid[0], launch.block[0], parameters, shared=launch.shared, early=early).run()
+
+        self._executable = Executable(self.plan, functions, simulate)
 
     def __call__(self, *arguments: torch.Tensor) -> list[torch.Tensor]:
         return self._executable.run(list(arguments))
@@ -57,12 +66,14 @@ def _name(op: ir.Operation) -> str:
 class SimulatedModel:
     """A model, called like it."""
 
-    def __init__(self, model: Callable, args: tuple, dynamic_shapes=None, choose: Callable | None = None) -> None:
+    def __init__(
+        self, model: Callable, args: tuple, dynamic_shapes=None, choose: Callable | None = None, early: bool = False,
+    ) -> None:
         captured = capture(model, args, {}, dynamic_shapes)
         self._signature = captured.signature
         text, constants = _fuse(captured)
         self._constants = [_tensor(*c) for c in constants]
-        self.program = Simulated(text, choose)
+        self.program = Simulated(text, choose, early)
         self._finish = Finish(self._signature, self.program)
 
     def __call__(self, *args):

@@ -1,0 +1,262 @@
+"""The schedule of contractions on the tensor cores that all GPUs from sm_80 on have: bf16, f16, TF32, bytes and float64."""
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import ClassVar
+
+from inferno.mlir import func, walk
+from inferno.schedule import wgmma
+from inferno.schedule.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.cost import At, bit_width, moved_bytes
+from inferno.schedule.elementwise import supported_body, supported_element
+from inferno.schedule.tiling import Axes, Axis, main_read, pick_axes
+from inferno.symbolic import hint, is_multiple, product, reach
+from inferno.target import Target
+
+
+@dataclass(frozen=True)
+class Mma:
+    """A block computes ``tile_m`` x ``tile_n`` results, ``row`` bytes of terms at a time, by ``warps_m`` x ``warps_n`` warps.
+
+    ``stages`` slots in shared memory hold tiles of the operands that are multiplied or on their way.  Blocks go down columns of
+    ``group`` tiles.  ``split`` blocks share the terms of a tile; their sums go to the workspace, where a second kernel adds them.
+    """
+
+    generator: ClassVar[str] = "mma"
+
+    tile_m: int = 128
+    tile_n: int = 128
+    warps_m: int = 2
+    warps_n: int = 2
+    row: int = 64
+    stages: int = 4
+    group: int = 8
+    split: int = 1
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps_m * self.warps_n
+
+    @property
+    def warp_m(self) -> int:
+        """Rows that one warp multiplies."""
+        return self.tile_m // self.warps_m
+
+    @property
+    def warp_n(self) -> int:
+        return self.tile_n // self.warps_n
+
+    @property
+    def shared(self) -> int:
+        """Bytes of dynamic shared memory."""
+        return self.stages * (self.tile_m + self.tile_n) * self.row
+
+
+@dataclass(frozen=True)
+class Way:
+    """How an operand comes to shared memory.  ``along_k``: its tiles have k innermost, otherwise its other tiled axis.  ``copy``: the
+    bytes of one asynchronous copy, 0 where it goes through registers; ``across``: there neighbouring threads load neighbours
+    along the axis that is not the tile's innermost."""
+
+    along_k: bool
+    copy: int
+    across: bool = False
+
+
+def precision(kernel: func.FuncOp, c: Contraction) -> tuple[str, str] | None:
+    """PTX's names of the factors' types: bf16, f16, tf32, f64, s8 or u8; None where the tensor core has no such product."""
+    if (found := wgmma.precision(kernel, c)) is not None:
+        return found, found
+    types = [str(o.element) for o in (c.lhs, c.rhs)]
+    if str(c.accumulator) == "f64" and types == ["f64", "f64"]:
+        return "f64", "f64"
+    signs = {"arith.extsi": "s8", "arith.extui": "u8"}
+    if str(c.accumulator) == "i32" and types == ["i8", "i8"] and all(o.extend in signs for o in (c.lhs, c.rhs)):
+        return signs[c.lhs.extend], signs[c.rhs.extend]
+    return None
+
+
+def ways(c: Contraction, axes: Axes) -> tuple[Way, Way]:
+    """How both operands come to shared memory."""
+    return _way(c.lhs, axes.m, axes), _way(c.rhs, axes.n, axes)
+
+
+def _way(operand: Operand, rows: Axis, axes: Axes) -> Way:
+    width, main = bit_width(operand.element) // 8, main_read(operand)
+    along_k = axes.k.stride(main) == 1 or rows.stride(main) != 1
+    if width == 1 and not along_k:
+        return Way(True, 0, True)  # there is no instruction that turns bytes
+    inner, outer = (axes.k, rows) if along_k else (rows, axes.k)
+    if inner.stride(main) != 1:
+        return Way(along_k, 0, 0 < hint(outer.stride(main)) < hint(inner.stride(main)))
+    strides = [main.offset, *(a.stride(main) for a in (outer, *axes.grid, *axes.steps))]
+    if operand.prologue is None:
+        for bytes_ in (16, 8, 4):
+            if bytes_ >= width and all(is_multiple(s * width, bytes_) for s in strides):
+                return Way(along_k, bytes_)
+    return Way(along_k, 0)
+
+
+def supported(c: Contraction) -> bool:
+    """Whether all types and bodies are ones that the generator can inline, and offsets of 32 bits reach everything."""
+    if not wgmma.supported(c) or any(not o.reads for o in (c.lhs, c.rhs)):
+        return False
+    reads = [*c.lhs.reads, *c.rhs.reads]
+    if any(not supported_element(a.element) or reach(product(a.shape)) >= 2**31 for a in reads):
+        return False
+    bodies = [o.prologue.generic for o in (c.lhs, c.rhs) if o.prologue is not None]
+    return all(supported_body(b) and not walk(b, "tensor.extract", "linalg.index") for b in bodies)
+
+
+# Tiles from large to small, and the share of the tensor core's rate that their inner loop is taken to reach where nothing else
+# holds it up (estimates: the larger a warp's own tile, the fewer loads of fragments).
+_CANDIDATES = (
+    (Mma(128, 256, 2, 4, 64, 4), 0.90),
+    (Mma(256, 128, 4, 2, 64, 4), 0.90),
+    (Mma(128, 128, 2, 2, 64, 4), 0.88),
+    (Mma(128, 128, 2, 4, 128, 3), 0.86),
+    (Mma(128, 64, 2, 2, 64, 5), 0.80),
+    (Mma(64, 128, 2, 2, 64, 5), 0.80),
+    (Mma(64, 64, 2, 2, 128, 4), 0.70),
+    (Mma(64, 32, 2, 2, 128, 5), 0.55),
+    (Mma(32, 64, 2, 2, 128, 5), 0.55),
+    (Mma(16, 128, 1, 4, 128, 5), 0.45),
+    (Mma(16, 64, 1, 4, 128, 6), 0.35),
+    (Mma(32, 32, 2, 2, 128, 6), 0.35),
+)
+# Sums of f64 take twice the registers, and lines of k are always 128 bytes.
+_DOUBLE = (
+    (Mma(128, 128, 2, 4, 128, 3), 0.90),
+    (Mma(128, 64, 2, 2, 128, 4), 0.88),
+    (Mma(64, 128, 2, 2, 128, 4), 0.88),
+    (Mma(64, 64, 2, 2, 128, 4), 0.80),
+    (Mma(64, 32, 2, 2, 128, 5), 0.65),
+    (Mma(32, 32, 2, 2, 128, 6), 0.50),
+    (Mma(16, 64, 1, 4, 128, 6), 0.45),
+)
+_SPLITS = (2, 4, 8, 16, 32)
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Mma | None:
+    """The schedule with the lowest estimate if ``kernel`` is a contraction for these tensor cores and the target has no better ones."""
+    if not takes(target):
+        return None
+    c = parse_contraction(kernel)
+    found = candidates(kernel, c, target) if c is not None else []
+    return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def takes(target: Target) -> bool:
+    """Whether this generator is the one for its types there."""
+    return target.capability >= 80 and not target.hopper
+
+
+def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Mma]]:
+    """Schedules with their estimates in microseconds; none where ``c`` is not for these tensor cores."""
+    kinds = precision(kernel, c)
+    axes = pick_axes(c) if kinds is not None and not c.is_reduction and supported(c) else None
+    if axes is None:
+        return []
+    found = []
+    for s, share in _DOUBLE if kinds[0] == "f64" else _CANDIDATES:
+        if s.shared > target.shared or registers(s, c, axes) > _most_registers(s) or not _readable(s, c, axes):
+            continue
+        depth = s.row * 8 // bit_width(c.lhs.element)
+        for split in (1, *_SPLITS):
+            if split == 1 or _splits(split, s, axes, depth, target, at):
+                s = replace(s, split=split)
+                found.append((estimate(s, share, kinds[0], c, axes, target, at), s))
+    return found
+
+
+def _readable(s: Mma, c: Contraction, axes: Axes) -> bool:
+    """Whether the lines of tiles that are read element by element are 128 bytes: those of TF32 with k outermost."""
+    narrow = (rows for way, rows in zip(ways(c, axes), (s.tile_m, s.tile_n)) if not way.along_k)
+    return bit_width(c.lhs.element) != 32 or all(rows >= 32 for rows in narrow)
+
+
+def _splits(split: int, s: Mma, axes: Axes, depth: int, target: Target, at: At) -> bool:
+    """Whether each part has a few terms, of a number that is known, and the multiprocessors are not full without."""
+    steps = axes.k_steps(depth)
+    if not isinstance(steps, int) or not isinstance(axes.tiles(s.tile_m, s.tile_n), int):
+        return False
+    each = ceil(steps / split)
+    return at(axes.tiles(s.tile_m, s.tile_n)) * split <= 2 * target.multiprocessors and each >= 4 and (split - 1) * each < steps
+
+
+def _most_registers(s: Mma) -> int:
+    return min(255, 65536 // s.threads) - 40  # what addresses and counters take
+
+
+def registers(s: Mma, c: Contraction, axes: Axes) -> int:
+    """Registers of a thread for sums, two sets of fragments (of f64 one), and what is loaded of operands that do not come by copies."""
+    wide = 2 if bit_width(c.accumulator) == 64 else 1
+    count = s.warp_m * s.warp_n // 32 * wide + (s.warp_m + s.warp_n) // 16 * 8
+    width = bit_width(c.lhs.element) // 8
+    for operand, way, rows in zip((c.lhs, c.rhs), ways(c, axes), (s.tile_m, s.tile_n)):
+        if not way.copy:
+            each = rows * s.row // width / s.threads
+            count += ceil(sum(each * max(1, bit_width(a.element) / 32) for a in operand.reads if max(a.strides) > 0))
+    return count
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a multiprocessor and a GPU can do: 16-bit multiply-adds with sums in float32 by mma.sync a clock, those of f64, the clock in
+    MHz, bytes of memory a microsecond.  TF32 has half and bytes twice the rate of 16 bits."""
+
+    half: int
+    double: int
+    clock: float
+    memory: float
+
+
+# From NVIDIA's data sheets: dense rates / (multiprocessors * clock * 2) of A100, A40, L40S, B200, RTX PRO 6000.  mma.sync gets about
+# 0.62 of what wgmma does on Hopper (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024); that it gets
+# half of a B200's rate is a guess.
+_MACHINES = {
+    80: Machine(1024, 64, 1410, 2.0e6),
+    86: Machine(512, 2, 1740, 0.7e6),
+    89: Machine(512, 2, 2500, 0.86e6),
+    90: Machine(1270, 128, 1700, 4.3e6),
+    100: Machine(2048, 64, 1850, 7.5e6),
+    120: Machine(512, 2, 2400, 1.7e6),
+}
+_SHARED_RATE, _L2_RATE = 128, 48  # bytes a clock and multiprocessor (the second an estimate: 64 at best)
+_LATENCY = 900  # clocks from the start of a copy to its arrival (estimate)
+_BARRIER = 60  # clocks of a step that no other warp fills where there is one block (estimate)
+_START = 1.5  # microseconds of a kernel that does next to nothing
+_SECOND = 2.0  # microseconds that a second kernel adds
+_STORE_RATE = 16  # bytes a clock and multiprocessor
+
+
+def machine(target: Target) -> Machine:
+    """The rates of a target; an unknown one's are those of the one below."""
+    return _MACHINES[max(k for k in _MACHINES if k <= target.capability)]
+
+
+def estimate(s: Mma, share: float, kind: str, c: Contraction, axes: Axes, target: Target, at: At = hint) -> float:
+    """Microseconds: the fullest multiprocessor's steps at the rate of its tensor cores, of shared memory or of L2, or, where it has few
+    blocks, at the copies' latency; no less than memory takes."""
+    m, width = machine(target), bit_width(c.lhs.element) // 8
+    rate = m.double if kind == "f64" else m.half * 2 / width
+    depth = s.row // width
+    steps = ceil(at(axes.k_steps(depth)) / s.split)
+    tiles = at(axes.tiles(s.tile_m, s.tile_n))
+    mine = ceil(tiles * s.split / target.multiprocessors)
+    fits = max(1, min(target.shared // s.shared, 65536 // (s.threads * min(255, registers(s, c, axes) + 48))))
+    filled = (s.tile_m + s.tile_n) * s.row
+    loads = s.warps_m * s.warps_n * (s.warp_m + s.warp_n) * s.row
+    multiply = s.tile_m * s.tile_n * depth / rate / share
+    registers_ = sum(4 * rows * depth / 128 for way, rows in zip(ways(c, axes), (s.tile_m, s.tile_n)) if not way.copy)
+    step = max(multiply, (loads + filled) / _SHARED_RATE, filled / _L2_RATE, registers_)
+    alone = max(step + _BARRIER, _LATENCY / (s.stages - 1))
+    rounds = ceil(mine / fits)
+    out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
+    clocks = max(mine * step, rounds * alone) * steps + rounds * _LATENCY
+    clocks += s.tile_m * s.tile_n * (out if s.split == 1 else bit_width(c.accumulator) // 8) / _STORE_RATE * (1 + 0.3 * (mine - 1))
+    time = clocks / m.clock
+    if s.split > 1:
+        time += _SECOND + 2 * tiles * s.split * s.tile_m * s.tile_n * bit_width(c.accumulator) / 8 / m.memory
+    memory = moved_bytes(c, at) / m.memory
+    return _START + max(time, memory) + 0.2 * min(time, memory)

@@ -1,0 +1,248 @@
+"""Kernels of the llvm and nvvm dialects on the simulator: pointers, ldmatrix, mma.sync and asynchronous copies.
+
+A copy happens when it is waited for - or, with ``early``, when it is started: a kernel that waits too little reads NaN in the one
+way, and one that starts copies to a slot that is still read gets the wrong tile in the other.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+from simulator import Memory, Simulation, _from_bf16, _register_dtype, _to_bf16
+
+from inferno.mlir import ir
+
+
+_INTRINSICS = {
+    "ex2": np.exp2, "lg2": np.log2, "rcp": lambda a: 1 / a, "rsqrt": lambda a: 1 / np.sqrt(a), "tanh": np.tanh, "minnum": np.fmin,
+    "maxnum": np.fmax, "fabs": np.abs, "copysign": np.copysign,
+}
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """``data`` are bytes, by block if shared; ``at`` has an address for each thread."""
+
+    data: np.ndarray
+    at: np.ndarray
+    shared: bool
+    writable: bool = True
+
+
+@dataclass
+class WarpSimulation(Simulation):
+    """One launch of an ``llvm.func``."""
+
+    shared: int = 0
+    early: bool = False
+    pending: list = field(default_factory=list)  # groups of copies, the last one open
+
+    def run(self) -> None:
+        self.count = self.blocks * self.threads
+        assert self.threads % 32 == 0
+        self.block_of, self.lane_of = np.arange(self.count) // self.threads, np.arange(self.count) % self.threads
+        self.memory = np.full((self.blocks, self.shared), 0xFF, np.uint8)
+        self.pending = [[]]
+        body = self.function.regions[0].blocks[0]
+        attributes = list(self.function.attributes["arg_attrs"])
+        for argument, parameter, known in zip(body.arguments, self.parameters, attributes):
+            if isinstance(parameter, Memory):
+                writable = "llvm.readonly" not in ir.DictAttr(known)
+                self.values[argument] = Pointer(parameter.data.view(np.uint8), np.zeros(self.count, np.int64), False, writable)
+            else:
+                self.values[argument] = np.int64(parameter)
+        with np.errstate(all="ignore"):
+            self.block(body, np.ones(self.count, bool))
+
+    def block(self, block: ir.Block, mask: np.ndarray) -> list:
+        if list(block.operations)[-1].operation.name == "llvm.return":
+            for op in list(block.operations)[:-1]:
+                self.operation(op.operation, mask)
+            return []
+        return super().block(block, mask)
+
+    # Registers and pointers.
+
+    def nvvm_read_ptx_sreg_tid_x(self, op, operands, mask):
+        return [self.lane_of.astype(np.int32)]
+
+    def nvvm_read_ptx_sreg_ctaid_x(self, op, operands, mask):
+        return [self.block_of.astype(np.int32)]
+
+    def llvm_mlir_addressof(self, op, operands, mask):
+        return [Pointer(self.memory, np.zeros(self.count, np.int64), True)]
+
+    def llvm_ptrtoint(self, op, operands, mask):
+        return [operands[0].at.astype(np.int32)]
+
+    def llvm_inttoptr(self, op, operands, mask):
+        return [Pointer(self.memory, np.broadcast_to(operands[0], mask.shape).astype(np.int64), True)]
+
+    def llvm_getelementptr(self, op, operands, mask):
+        base, size = operands[0], _bytes(ir.TypeAttr(op.attributes["elem_type"]).value)
+        (constant,) = ir.DenseI32ArrayAttr(op.attributes["rawConstantIndices"])
+        steps = np.asarray(operands[1], np.int64) if len(operands) > 1 else constant
+        return [Pointer(base.data, base.at + steps * size, base.shared, base.writable)]
+
+    def llvm_extractvalue(self, op, operands, mask):
+        (place,) = ir.DenseI64ArrayAttr(op.attributes["position"])
+        return [operands[0][place]]
+
+    def llvm_call_intrinsic(self, op, operands, mask):
+        name = ir.StringAttr(op.attributes["intrin"]).value
+        function = next(f for part, f in _INTRINSICS.items() if part in name.split("."))
+        x = [np.asarray(v) for v in operands]
+        return [function(*x).astype(x[0].dtype)]
+
+    # Memory.
+
+    def llvm_load(self, op, operands, mask):
+        type_ = op.results[0].type
+        element, lanes = (type_.element_type, type_.shape[0]) if isinstance(type_, ir.VectorType) else (type_, 1)
+        if operands[0].shared:
+            self.check_banks(operands[0].at[mask].reshape(-1, 32 if _bytes(element) <= 4 else 16), _bytes(element) * lanes)
+        found = self.gather(operands[0], _bytes(element) * lanes, mask)
+        found = _from_bf16(found.view(np.uint16)) if isinstance(element, ir.BF16Type) else found.view(_register_dtype(element))
+        return [found if lanes > 1 else found[:, 0]]
+
+    def llvm_store(self, op, operands, mask):
+        value, type_ = np.asarray(operands[0]), op.operands[0].type
+        element = type_.element_type if isinstance(type_, ir.VectorType) else type_
+        value = _to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(_register_dtype(element))
+        lanes = value.shape[-1] if isinstance(type_, ir.VectorType) else 1
+        value = np.broadcast_to(value.reshape(-1, lanes), (self.count, lanes))
+        self.scatter(operands[1], np.ascontiguousarray(value).view(np.uint8), mask)
+        return []
+
+    def gather(self, pointer: Pointer, count: int, mask: np.ndarray) -> np.ndarray:
+        """``count`` bytes for each thread."""
+        where = self.check(pointer, count, mask)
+        found = pointer.data[self.block_of[:, None], where] if pointer.shared else pointer.data[where]
+        return np.ascontiguousarray(found)
+
+    def scatter(self, pointer: Pointer, value: np.ndarray, mask: np.ndarray) -> None:
+        assert pointer.writable, "a store to a read-only parameter"
+        where = self.check(pointer, value.shape[1], mask)[mask]
+        block = self.block_of[mask][:, None]
+        target = pointer.data.reshape(-1)
+        flat = (block * pointer.data.shape[-1] + where if pointer.shared else where).reshape(-1)
+        target[flat] = value[mask].reshape(-1)
+        assert (target[flat] == value[mask].reshape(-1)).all(), "two threads store different values to one place"
+
+    def check(self, pointer: Pointer, count: int, mask: np.ndarray) -> np.ndarray:
+        aligned = count if count & count - 1 == 0 else 1
+        assert (pointer.at[mask] % aligned == 0).all(), "an access that is not aligned"
+        inside = (pointer.at >= 0) & (pointer.at + count <= pointer.data.shape[-1])
+        assert inside[mask].all(), f"an access out of bounds: {pointer.at[mask].min()}..{pointer.at[mask].max()} of {pointer.data.shape[-1]}"
+        return np.where(mask, pointer.at, 0)[:, None] + np.arange(count)
+
+    def check_banks(self, together: np.ndarray, size: int) -> None:
+        """Addresses of each row are read at the same time: from different banks, or from the same place."""
+        for row in np.unique(together, axis=0):
+            places = np.unique(row)
+            assert len(np.unique(places // size % (128 // size))) == len(places), "a bank conflict"
+
+    # Asynchronous copies.
+
+    def nvvm_cp_async_shared_global(self, op, operands, mask):
+        size = ir.IntegerAttr(op.attributes["size"]).value
+        into, source = operands[:2]
+        valid = np.broadcast_to(operands[2] if len(operands) > 2 else size, mask.shape)
+        assert ((valid >= 0) & (valid <= size))[mask].all() and (source.at[mask] % size == 0).all()
+        found = np.zeros((self.count, size), np.uint8)
+        for count in np.unique(valid[mask]):
+            if count:
+                some = mask & (valid == count)
+                place = np.where(some, source.at, 0)[:, None] + np.arange(count)
+                assert place[some].max() < source.data.shape[-1] and place[some].min() >= 0, "a copy from out of bounds"
+                found[some, :count] = source.data[place[some]]
+        if self.early:
+            self.scatter(into, found, mask)
+        else:
+            self.pending[-1].append((into, found, mask))
+        return []
+
+    def nvvm_cp_async_commit_group(self, op, operands, mask):
+        self.pending.append([])
+
+    def nvvm_cp_async_wait_group(self, op, operands, mask):
+        left = ir.IntegerAttr(op.attributes["n"]).value
+        while len(self.pending) - 1 > left:
+            for copy in self.pending.pop(0):
+                self.scatter(*copy)
+
+    def nvvm_barrier(self, op, operands, mask):
+        self.check_together(mask, self.threads)
+
+    def check_together(self, mask: np.ndarray, threads: int) -> None:
+        reached = mask.reshape(-1, threads)
+        assert (reached.all(1) | ~reached.any(1)).all(), f"an operation of {threads} threads that not all of them reach"
+
+    # The tensor core.
+
+    def nvvm_ldmatrix(self, op, operands, mask):
+        self.check_together(mask, 32)
+        turned = "col" in str(op.attributes["layout"])
+        self.check_banks(operands[0].at[mask].reshape(-1, 8), 16)
+        lines = self.gather(operands[0], 16, mask).view(np.uint16).reshape(-1, 4, 8, 8)  # warp, matrix, line, element
+        if turned:
+            lines = lines.swapaxes(2, 3)
+        registers = np.ascontiguousarray(lines).view(np.int32)  # warp, matrix, line, quad
+        return [[np.ascontiguousarray(registers[:, i]).reshape(-1) for i in range(4)]]
+
+    def llvm_inline_asm(self, op, operands, mask):
+        text = ir.StringAttr(op.attributes["asm_string"]).value
+        if text.startswith("mov.b32"):
+            return [operands[0]]
+        if text.startswith("cvt.rna.tf32"):
+            bits = np.broadcast_to(operands[0], mask.shape).astype(np.asarray(operands[0]).dtype).view(np.int32).astype(np.int64) & 0xFFFFFFFF
+            special = (bits & 0x7F800000) == 0x7F800000
+            return [np.where(special, bits, (bits + 0x1000) & ~0x1FFF).astype(np.uint32).view(np.int32)]
+        shape = re.match(r"mma\.sync\.aligned\.m(\d+)n8k(\d+)\.row\.col\.\w+\.(\w+)\.(\w+)\.", text)
+        assert shape, text
+        self.check_together(mask, 32)
+        rows, terms, kinds = int(shape[1]), int(shape[2]), (shape[3], shape[4])
+        sums = rows // 4
+        count = {(8, 4): 1, (16, 8): 4}.get((rows, terms), 4)
+        lhs, rhs, old = operands[:count], operands[count:-sums], operands[-sums:]
+        a = _matrix([self.warps(x) for x in lhs], kinds[0], rows, terms, halves=rows // 8)
+        b = _matrix([self.warps(x) for x in rhs], kinds[1], 8, terms, halves=1)
+        integer = kinds[0] in ("s8", "u8")
+        product = a.astype(np.int64) @ b.astype(np.int64).swapaxes(1, 2) if integer else a.astype(np.float64) @ b.astype(np.float64).swapaxes(1, 2)
+        new = []
+        for i, x in enumerate(old):
+            part = product[:, 8 * (i // 2):8 * (i // 2) + 8, i % 2::2].reshape(-1)
+            x = np.broadcast_to(x, mask.shape)
+            new.append((part + x.astype(part.dtype)).astype(x.dtype))
+        return [new]
+
+    def warps(self, value: np.ndarray) -> np.ndarray:
+        """By warp, ``pair`` and ``quad``."""
+        return np.broadcast_to(value, (self.count,)).reshape(-1, 8, 4)
+
+
+def _matrix(registers: list[np.ndarray], kind: str, rows: int, terms: int, halves: int) -> np.ndarray:
+    """[warp, row, term] of a factor; register i holds half i % halves of the rows, part i // halves of the terms."""
+    parts = len(registers) // halves
+    made = None
+    for i, register in enumerate(registers):
+        if kind in ("bf16", "f16", "s8", "u8"):
+            kept = {"bf16": np.uint16, "f16": np.float16, "s8": np.int8, "u8": np.uint8}[kind]
+            values = np.ascontiguousarray(register.astype(np.int32))[..., None].view(kept).reshape(*register.shape[:2], -1)
+            values = _from_bf16(values) if kind == "bf16" else values
+        elif kind == "tf32":
+            bits = np.ascontiguousarray(register.astype(np.int32))
+            finite = (bits & 0x7F800000) != 0x7F800000
+            assert ((bits & 0x1FFF == 0) | ~finite).all(), "a factor that is not rounded to TF32"
+            values = bits.view(np.float32)
+        else:
+            values = register
+        if made is None:
+            made = np.zeros((register.shape[0], rows, terms), values.dtype)
+        half, part = i % halves, i // halves
+        made[:, 8 * half:8 * half + 8, part * (terms // parts):(part + 1) * (terms // parts)] = values
+    return made
+
+
+def _bytes(type_: ir.Type) -> int:
+    return max(8, type_.width) // 8

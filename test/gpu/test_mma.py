@@ -1,0 +1,159 @@
+"""Contractions by mma.sync on the GPU against float64: types, layouts, odd sizes, bodies, batches."""
+
+import pytest
+import torch
+from checks import check, poison_memory
+from mma_choice import mma
+from universal_program import compile_universal
+
+from inferno.runtime.device import target_of
+from inferno.schedule.mma import _CANDIDATES, _DOUBLE, Mma
+
+F = torch.nn.functional
+BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0), reason="needs mma.sync of sm_80")
+
+
+@pytest.fixture(autouse=True)
+def tf32():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def randn(*shape, dtype=BF16):
+    """Random normal; for float64, whose reference is no better than it is, small whole numbers, of which sums are exact."""
+    if dtype in (F64, torch.int8):
+        return torch.randint(-8 if dtype == F64 else -128, 9 if dtype == F64 else 128, shape, device="cuda").to(dtype)
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+def right(function, args, schedule=None):
+    """One kernel by mma.sync, and right.  TF32 has a rounding unit of 2**-10; eager does not use it for every shape."""
+    device, used = args[0].device, []
+    target, tf32 = target_of(device).name, any(a.dtype == F32 for a in args)
+    compiled = compile_universal(function, args, device, target, mma(target, schedule, tf32, used))
+    assert len(used) == 1
+    poison_memory()
+    found = check(compiled, function, args, unit=2**-10 if tf32 else None)
+    assert found.right, str(found)
+    return compiled
+
+
+SIZES = [
+    (1024, 1024, 1024), (4096, 1024, 512), (64, 64, 64), (3, 5, 2), (1, 4096, 512), (16, 1024, 1024), (300, 500, 700), (33, 51, 77),
+    (129, 257, 65), (64, 50, 64), (64, 64, 50), (7, 7, 5000), (1504, 1152, 328),
+]
+
+
+@pytest.mark.parametrize("dtype", [BF16, F16, F32, F64])
+@pytest.mark.parametrize("m, n, k", SIZES)
+def test_sizes(dtype, m, n, k):
+    right(lambda x, w: torch.relu(x @ w), (randn(m, k, dtype=dtype), randn(k, n, dtype=dtype)))
+
+
+@pytest.mark.parametrize("dtype", [BF16, F32, F64])
+@pytest.mark.parametrize("m, n, k", [(256, 384, 192), (204, 132, 68), (99, 131, 67)])
+@pytest.mark.parametrize("function", [
+    lambda x, w, a, b: a @ w, lambda x, w, a, b: a @ b.t(), lambda x, w, a, b: x.t() @ w, lambda x, w, a, b: x.t() @ b.t(),
+    lambda x, w, a, b: (x.t() @ w).t(),
+], ids=["mk,kn", "mk,nk", "km,kn", "km,nk", "km,kn,t"])
+def test_layouts(dtype, m, n, k, function):
+    right(function, tuple(randn(*s, dtype=dtype) for s in ((k, m), (k, n), (m, k), (n, k))))
+
+
+@pytest.mark.parametrize("dtype, schedule", [
+    *((BF16, s) for s, _ in _CANDIDATES), *((F32, s) for s, _ in _CANDIDATES if s.tile_m >= 32), *((F64, s) for s, _ in _DOUBLE),
+], ids=str)
+def test_tiles(dtype, schedule):
+    m, n = 2 * schedule.tile_m + 10, 3 * schedule.tile_n + 20
+    right(lambda x, w: x.t() @ w.t(), (randn(500, m, dtype=dtype), randn(n, 500, dtype=dtype)), schedule)
+
+
+@pytest.mark.parametrize("m, n, k", [(64, 64, 128), (256, 384, 512), (104, 136, 72)])
+def test_bytes(m, n, k):
+    """Eager takes multiples of 8 only."""
+    for turned in (False, True):
+        x, w = randn(m, k, dtype=torch.int8), randn(n, k, dtype=torch.int8).t() if turned else randn(k, n, dtype=torch.int8)
+        used = []
+        target = target_of(x.device).name
+        compiled = compile_universal(torch._int_mm, (x, w), x.device, target, mma(target, used=used))
+        assert used and torch.equal(compiled(x, w).cpu(), x.cpu().int() @ w.cpu().int())
+
+
+@pytest.mark.parametrize("shapes", [
+    ((4, 64, 32), (4, 32, 48)), ((3, 33, 17), (3, 17, 35)), ((2, 3, 160, 24), (2, 3, 24, 80)), ((5, 40, 30), (30, 20)),
+    ((70, 10, 10), (70, 10, 10)), ((64, 128), (6, 128, 72)), ((2, 1, 96, 64), (1, 5, 64, 96)),
+], ids=str)
+@pytest.mark.parametrize("dtype", [BF16, F32, F64])
+def test_batches(shapes, dtype):
+    right(torch.matmul, tuple(randn(*s, dtype=dtype) for s in shapes))
+
+
+def test_axes_of_several_loops():
+    def scores(q, k):
+        q, k = (t.view(2, 150, 3, 40).transpose(1, 2) for t in (q, k))
+        return q @ k.transpose(-1, -2) * 0.25
+
+    right(scores, (randn(2, 150, 120), randn(2, 150, 120)))
+    right(lambda p, v: (p @ v).transpose(1, 2).reshape(2, 150, 120), (randn(2, 3, 150, 150), randn(2, 3, 150, 40)))
+    right(lambda a, b: torch.einsum("bhmk,hkn->bmn", a, b), (randn(2, 3, 70, 24), randn(3, 24, 40)))
+
+
+EPILOGUES = {
+    "gelu": lambda x, w, b, r, c, s: F.gelu(x @ w + b),
+    "residual": lambda x, w, b, r, c, s: r + (x @ w + b),
+    "column": lambda x, w, b, r, c, s: torch.relu(x @ w + c),
+    "float": lambda x, w, b, r, c, s: (x @ w).float() * 2,
+    "all": lambda x, w, b, r, c, s: torch.tanh((x @ w) * s + b) * c + r,
+    "triangle": lambda x, w, b, r, c, s: torch.tril(x @ w),
+    "two": lambda x, w, b, r, c, s: (x @ w, torch.relu(x @ w)),
+}
+
+
+@pytest.mark.parametrize("name", EPILOGUES)
+@pytest.mark.parametrize("m, n, k", [(256, 512, 128), (67, 131, 72)])
+def test_epilogues(name, m, n, k):
+    right(EPILOGUES[name], tuple(randn(*s) for s in ((m, k), (k, n), (n,), (m, n), (m, 1), ())))
+
+
+PROLOGUES = {
+    "relu": lambda x, w, q, s: torch.relu(x) @ w,
+    "scale": lambda x, w, q, s: (x * s) @ w,
+    "int8": lambda x, w, q, s: x @ q.to(x.dtype),
+    "int8 scaled": lambda x, w, q, s: torch.relu(x) @ (q.to(x.dtype) * s[0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", PROLOGUES)
+@pytest.mark.parametrize("m, n, k", [(256, 512, 128), (67, 131, 71)])
+def test_prologues(name, m, n, k):
+    right(PROLOGUES[name], (randn(m, k), randn(k, n), randn(k, n, dtype=torch.int8), randn(1, k)))
+
+
+@pytest.mark.parametrize("dtype", [BF16, F32, F64])
+@pytest.mark.parametrize("m, n, k", [(64, 64, 65536), (65, 33, 1000), (512, 512, 8192)])
+def test_few_long_sums(dtype, m, n, k):
+    function, args = lambda x, w, b: F.gelu(F.linear(x, w, b)), tuple(randn(*s, dtype=dtype) for s in ((m, k), (n, k), (n,)))
+    right(function, args)
+    right(function, args, Mma(64, 64, 2, 2, 128, 4, split=5))
+
+
+def test_infinities_and_nan():
+    x, w = randn(200, 136), randn(136, 264)
+    x[3, 5], x[7, 9], w[2, 4] = float("inf"), float("nan"), -float("inf")
+    right(lambda x, w: torch.relu(x @ w), (x, w))
+
+
+@pytest.mark.parametrize("m, n, k, dtype", [(1504, 1152, 328, F16), (3000, 3000, 320, F32), (700, 300, 77, BF16)])
+def test_many_calls_in_a_row(m, n, k, dtype):
+    """Kernels of consecutive calls overlap: the next one is on the multiprocessors before the last one's blocks have ended."""
+    x, w = randn(m, k, dtype=dtype), randn(k, n, dtype=dtype)
+    compiled = right(lambda x, w: torch.relu(x @ w), (x, w))
+    first = compiled(x, w)
+    for _ in range(20):
+        results = [compiled(x, w) for _ in range(20)]
+        assert all(torch.equal(r, first) for r in results)
