@@ -99,6 +99,6 @@ def compile_universal(model: Callable, args: tuple, device: torch.device, target
         whole = str(module)
         texts = {k.name.value: f"module {{\n{k}\n}}\n" for k in kernels(module)}
     built = {name: jobs.build(text, target) for name, text in texts.items()}
-    gpu, _ = jobs.plan(whole, {name: k.module for name, k in built.items()})
+    gpu, *_ = jobs.plan(whole, {name: k.module for name, k in built.items()})
     stages = {"torch": captured.text, "scheduled": whole, "gpu": gpu}
     return CompiledModule(Program(captured.signature, find_target(target), stages, built, constants, []), device, 0.0)
