@@ -7,6 +7,7 @@ from inferno.errors import OptionError
 from inferno.settings import read_bytes
 
 MATMULS = ("auto", "generated", "library")
+MATMUL = "inferno.matmul"  # the attribute of a module that says one of them to the passes
 
 
 @dataclass(frozen=True)

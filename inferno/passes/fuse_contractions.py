@@ -6,6 +6,7 @@ epilogue of the first.
 """
 
 from inferno.mlir import ir, owner, rewrite
+from inferno.options import MATMUL
 from inferno.passes.contraction import build_fused, can_fuse, is_contraction, parse_fused
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, knows_sizes, kinds, maps, only_user
@@ -13,8 +14,10 @@ from inferno.passes.greedy import rewrite_greedily
 
 
 def fuse_contractions(module: ir.Module) -> None:
-    """Fuse every contraction of the module with its prologues and its epilogue."""
-    _apply(module, lambda producer, user: is_cheap(producer))
+    """Fuse every contraction of the module with its prologues and its epilogue.  Where a library is to multiply (``inferno.matmul``), which
+    reads its operands from memory, a prologue is a widening alone, which the library does."""
+    library = MATMUL in module.operation.attributes and ir.StringAttr(module.operation.attributes[MATMUL]).value == "library"
+    _apply(module, lambda producer, user: is_cheap(producer) and (not library or _widens(producer)))
 
 
 def join(module: ir.Module) -> None:
@@ -71,6 +74,10 @@ def _prologues(contraction: ir.Operation, pays) -> list[ir.Operation | None]:
         fits = is_elementwise(producer) and knows_sizes(producer) and len(producer.results) == 1 and not is_copy(producer)
         found.append(producer if fits and not _ends_contraction(producer) and pays(producer, contraction) else None)
     return found
+
+
+def _widens(op: ir.Operation) -> bool:
+    return [o.operation.name for o in op.regions[0].blocks[0].operations] in (["arith.extf", "linalg.yield"], ["arith.extsi", "linalg.yield"])
 
 
 def _ends_contraction(op: ir.Operation) -> bool:

@@ -4,7 +4,7 @@ from importlib import import_module
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir
-from inferno.options import MATMULS
+from inferno.options import MATMUL, MATMULS
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.cublaslt import refusal
 from inferno.symbolic import Undecided
@@ -20,8 +20,6 @@ _CHOOSERS = {
 }
 
 
-# How matmuls are computed: "library" or "generated" in any case, "auto" as the target's choosers have it.  The module says it, until here.
-MATMUL = "inferno.matmul"
 # On a kernel that a library was asked for: why it does not compute it.
 NO_LIBRARY = "inferno.no_library"
 # Asked by matmul="library" alone: kernels of ours are as fast, unless a measurement says otherwise.
@@ -30,7 +28,7 @@ _ON_DEMAND = "inferno.schedule.cublaslt"
 
 def assign_schedules(module: ir.Module, target: str) -> None:
     """Set ``inferno.schedule`` on each kernel that has none yet; a schedule that is already there is kept.  A module with
-    ``inferno.matmul = "library"`` or ``"generated"`` says what computes its contractions."""
+    ``inferno.matmul = "library"`` or ``"generated"`` says what computes its contractions, and does not after this."""
     machine, matmul = find_target(target), "auto"
     if MATMUL in module.operation.attributes:
         matmul = ir.StringAttr(module.operation.attributes[MATMUL]).value

@@ -8,6 +8,7 @@ from typing import Any
 from inferno.dialect.random import RANDOM
 from inferno.errors import CompileError, InputError
 from inferno.mlir import func, ir, new_context, walk
+from inferno.options import MATMUL
 from inferno.passes import modules
 from inferno.passes.draw_numbers import draw_numbers
 from inferno.passes.lift_constants import lifted_values
@@ -16,7 +17,7 @@ from inferno.runtime.check.calls import Calls, read_calls, without_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.plan.plan import Plan, Preparation
 from inferno.runtime.plan.reader import read_module, read_preparation
-from inferno.schedule.assign import MATMUL, choosers, generators, kernels
+from inferno.schedule.assign import choosers, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.target import Target, find_target
@@ -73,6 +74,8 @@ def fuse(text: str, target: str, tf32: bool = False, record: bool = False, stage
     module = parse(text)
     recorder = _Recorder(record)
     stages = {}
+    if matmul == "generated" or (matmul == "library" and find_target(target).kind == "nvptx"):  # the CPU has its library in any case
+        module.operation.attributes[MATMUL] = ir.StringAttr.get(matmul, module.context)
     if stage == "linalg":
         run_pipeline(module, "inferno-fuse", recorder)
         stages["fused"] = print_module(module)
@@ -80,8 +83,6 @@ def fuse(text: str, target: str, tf32: bool = False, record: bool = False, stage
         if tf32:
             for kernel in kernels(module):
                 kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32", module.context)
-        if matmul != "auto":
-            module.operation.attributes[MATMUL] = ir.StringAttr.get(matmul, module.context)
         run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
         stages["scheduled"] = print_module(module)
     with module.context:
