@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
-from inferno.schedule.cost import At
+from inferno.schedule.cost import At, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.symbolic import bounds, hint, product
 from inferno.target import Target
@@ -68,6 +68,7 @@ _SHAPES = (
     (Simt(8, 32, 256, 8, 1, 8, stages=1), 0.18),
 )
 _START = 1.1  # microseconds of a kernel that does next to nothing (H200: 2.1 us for 64x128x256, estimated without at 1.0)
+_MEMORY_RATE = 4.3e6  # bytes a microsecond
 VECTOR = 8
 """Rows or columns up to which a contraction is taken for products with vectors, which eager adds in trees."""
 _STATIC_SHARED = 48 * 1024
@@ -117,7 +118,7 @@ def _totals(schedule: Simt, size: int) -> int:
 
 
 def estimate(schedule: Simt, share: float, contraction: Contraction, target: Target, at: At = hint) -> float:
-    """Microseconds, roughly: the fullest multiprocessor's multiply-adds at the shape's rate, or its loads' latency.
+    """Microseconds, roughly: the fullest multiprocessor's multiply-adds at the shape's rate, or its loads' latency, or what memory takes.
 
     128 multiply-adds a clock and multiprocessor at 1.7 GHz; 0.6 us for each tile of operands that is waited for.
     """
@@ -130,7 +131,8 @@ def estimate(schedule: Simt, share: float, contraction: Contraction, target: Tar
     work = rounds * s.tile_m * s.tile_n * steps * s.tile_k * slow / (128 * 1.7e3 * share)
     # A lone block's loads are not hidden by another block's arithmetic.
     exposed = 0.6 * (steps if s.stages == 1 else 1 + 0.25 * steps)
-    return _START + max(work, exposed) + 0.3 * min(work, exposed)
+    memory = moved_bytes(c, at) / _MEMORY_RATE
+    return _START + max(work, exposed, memory) + 0.3 * min(work, exposed)
 
 
 def supported(contraction: Contraction) -> bool:

@@ -57,31 +57,32 @@ def choose(kernel: func.FuncOp, target: Target) -> Vectors | None:
     return min(found, key=lambda item: item[0])[1] if found else None
 
 
-def candidates(c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Vectors]]:
-    """Schedules with their estimates in microseconds; none where the short side is longer than 8 or varies, sums have 64 bits, or
-    the other factor cannot be read 8 bytes at a time."""
+def candidates(c: Contraction, target: Target, at: At = hint, swapped: bool | None = None) -> list[tuple[float, Vectors]]:
+    """Schedules with their estimates in microseconds; none where the short side, N if ``swapped``, has more than 8 results, sums have
+    64 bits or vary in length, or the other factor cannot be read 8 bytes at a time.  They are right for more results, too."""
     if not simt.supported(c) or c.is_reduction or c.accumulator.width != 32:
         return []
-    swapped = hint(c.N) < hint(c.M)
+    swapped = at(c.N) < at(c.M) if swapped is None else swapped
     turned = oriented(c, swapped)
-    if not isinstance(turned.M, int) or turned.M > VECTOR or not isinstance(turned.K, int):
+    if at(turned.M) > VECTOR or not isinstance(turned.K, int):
         return []
-    shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned) for t in (32, 64, 128, 256, 512)]
+    rows = turned.M if isinstance(turned.M, int) else VECTOR
+    shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows) for t in (32, 64, 128, 256, 512)]
     least = min((s.depth for s in shapes), default=0)
     return [(estimate(s, turned, target, at), s) for s in shapes if 2 * s.depth <= turned.K or s.depth == least]
 
 
-def _shapes(c: Contraction) -> list[Vectors]:
+def _shapes(c: Contraction, rows: int) -> list[Vectors]:
     """Ways to read the long side's factor: 16 bytes at a time, along the terms if it can be."""
     width = max(bit_width(a.element) // 8 for a in c.rhs.reads)
-    most = min(16 // width, 8) if c.M <= 4 else min(16 // width, 4)  # more sums than that would not fit the registers
+    most = min(16 // width, 8) if rows <= 4 else min(16 // width, 4)  # more sums than that would not fit the registers
     if (lanes := _lanes(c, c.rhs, c.k, most)) * width >= 8:
-        return [Vectors(c.M, 4 if c.M <= 4 else 2, 1, lanes, 2 if c.M * lanes <= 32 else 1)]
+        return [Vectors(rows, 4 if rows <= 4 else 2, 1, lanes, 2 if rows * lanes <= 32 else 1)]
     if (lanes := _lanes(c, c.rhs, c.n, most)) * width < 8:
         return []
     terms = next(t for t in (4, 2, 1) if _inside(c.k, t))
-    unroll = (8 if c.M <= 4 else 4) // terms
-    return [Vectors(c.M, lanes, across, terms, unroll, along_k=False) for across in (2, 4, 8, 16)]
+    unroll = (8 if rows <= 4 else 4) // terms
+    return [Vectors(rows, lanes, across, terms, unroll, along_k=False) for across in (2, 4, 8, 16)]
 
 
 def _lanes(c: Contraction, operand: Operand, group: Group, most: int) -> int:
@@ -113,6 +114,6 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint) -> float
     if not s.along_k and s.width * bit_width(c.rhs.reads[0].element) // 8 < 64:
         rate *= 0.85  # short lines (an estimate)
     # Half of the lanes' rate; what is added exactly adds a half.
-    work = 1.5 * c.M * at(c.B) * at(c.N) * at(c.K) / (target.multiprocessors * 128 * 1.7e3 * 0.5)
+    work = 1.5 * s.rows * ceil(at(c.M) / s.rows) * at(c.B) * at(c.N) * at(c.K) / (target.multiprocessors * 128 * 1.7e3 * 0.5)
     # A block's end, its warps' sums, is hidden behind other blocks.
     return _START + max(moved_bytes(c, at) / rate, work) + 0.002 * blocks * s.threads / 32 / target.multiprocessors

@@ -9,6 +9,7 @@ from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
 from inferno.schedule import elementwise, vectors
+from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.vectors import Vectors
 
 F = torch.nn.functional
@@ -109,3 +110,21 @@ def test_what_is_left_to_others():
 def test_schedules_that_do_not_fit_are_refused():
     with pytest.raises(CompileError, match="cannot read"):
         build(contraction({"m": 1, "n": 64, "k": 66}, "mk", "nk", "mn", "f32"), "vectors", Vectors())
+
+
+def test_any_number_of_rows():
+    torch.manual_seed(0)
+    n = torch.export.Dim("n", min=1, max=64)
+    function = lambda x, w: torch.relu(x @ w.t())  # noqa: E731
+    w = torch.randn(24, 136)
+
+    def choose_vectors(kernel):
+        c = parse_contraction(kernel)
+        found = vectors.candidates(c, TARGET, lambda size: size if isinstance(size, int) else 2, swapped=False) if c else []
+        assert found, kernel
+        return found[0][1]
+
+    simulated = SimulatedModel(function, (torch.randn(3, 136), w), ({0: n}, None), choose_vectors)
+    for rows in (1, 3, 8, 11):
+        found = check(simulated, function, (torch.randn(rows, 136), w))
+        assert found.right, f"{rows}: {found}"
