@@ -28,7 +28,7 @@ from inferno.schedule.tiling import Axis, Source
 from inferno.schedule.wgmma import Shared
 from inferno.target import Target
 
-_PANEL = 32  # rows of a panel of the lhs, where k is not innermost: 128 bytes
+PANEL = 32  # rows of a panel of the lhs, where k is not innermost: 128 bytes
 # Registers of a helper's and a consumer's thread, by the number of helpers; all 384 or 512 threads together have 65536.
 _REGISTERS = {1: (88, 208), 2: (64, 192)}
 _FIRST_TURN = 3  # the first of two named barriers
@@ -71,8 +71,8 @@ class _Emitter(Emitter):
         s, left = self.schedule, self.left_source
         rows = s.tile_n
         return [
-            _map(lhs, left, (DEPTH, s.tile_m) if left.raw_along_k else (_PANEL, DEPTH), 128),
-            _map(rhs, self.right_source, (DEPTH, rows) if self.right_source.raw_along_k else (rows, DEPTH), 0),
+            raw_map(lhs, left, (DEPTH, s.tile_m) if left.raw_along_k else (PANEL, DEPTH), 128),
+            raw_map(rhs, self.right_source, (DEPTH, rows) if self.right_source.raw_along_k else (rows, DEPTH), 0),
         ]
 
     @property
@@ -104,9 +104,9 @@ class _Emitter(Emitter):
             super().copy_raw(map_, source, outer, first, k0, target, barrier)
             return
         words = self.words
-        for i in range(self.schedule.tile_m // _PANEL):
-            place = words.add(target, i * _PANEL * DEPTH * 4)
-            super().copy_raw(map_, source, outer, words.add(first, i * _PANEL), k0, place, barrier)
+        for i in range(self.schedule.tile_m // PANEL):
+            place = words.add(target, i * PANEL * DEPTH * 4)
+            super().copy_raw(map_, source, outer, words.add(first, i * PANEL), k0, place, barrier)
 
     def rewrite(self) -> None:
         """Groups of warps take turns, a step each: a step's way through their hands is longer than its products."""
@@ -327,7 +327,8 @@ class _Emitter(Emitter):
         return inline_body(operand.prologue.block, [unused if s is None else next(rest) for s in operand.prologue.sources])[0]
 
 
-def _map(buffer: ir.Value, source: Source, box: tuple[int, int], swizzle: int) -> ir.Value:
+def raw_map(buffer: ir.Value, source: Source, box: tuple[int, int], swizzle: int) -> ir.Value:
+    """The map of an operand's tiles as they are in memory."""
     element, ones = source.raw.element, [1] * (len(source.axes) - 2)
     strides = [x * (element.width // 8) for x in source.strides]
     return tensor_map(

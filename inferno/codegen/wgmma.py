@@ -32,7 +32,8 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access
-from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.kept_operands import COPY, kept
 from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Shared, Wgmma, precision, raw_bytes
 from inferno.symbolic import Int, Symbol, ceildiv, minimum
@@ -73,7 +74,8 @@ def emit(kernel: func.FuncOp, emitter: "Emitter") -> None:
         raise CompileError(f"@{kernel.name.value}: {emitter.schedule} needs {emitter.layout.total} bytes of shared memory")
     copies = {
         f"{kernel.name.value}_{side}": OperandCopy(operand, source)
-        for side, operand, source in (("lhs", c.lhs, tiling.lhs), ("rhs", c.rhs, tiling.rhs)) if source.copied
+        for side, operand, source in (("lhs", c.lhs, tiling.lhs), ("rhs", c.rhs, tiling.rhs))
+        if source.copied and _kept_copy(emitter, operand) is None
     }
     with device_module(kernel) as module:
         for name, copy in copies.items():
@@ -81,6 +83,13 @@ def emit(kernel: func.FuncOp, emitter: "Emitter") -> None:
         emitter.emit(module)
     with launcher(kernel) as arguments:
         emitter.launch(arguments, copies)
+
+
+def _kept_copy(emitter: "Emitter", operand: Operand) -> int | None:
+    """The kernel's argument that is this operand as the copy engine can read it, if it has one."""
+    if operand.prologue is not None:
+        return None
+    return kept(emitter.contraction.module.body.operations[0], COPY).get(operand.access.argument)
 
 
 @dataclass
@@ -147,6 +156,9 @@ class Emitter:
         for side, operand, source in (("lhs", c.lhs, t.lhs), ("rhs", c.rhs, t.rhs)):
             if not source.copied:
                 buffers.append(arguments[(source.raw or operand.access).argument])
+                continue
+            if (held := _kept_copy(self, operand)) is not None:
+                buffers.append(arguments[held])
                 continue
             name = f"{self.name}_{side}"
             copy, made = copies[name], temporary(source.shape, operand.element)
@@ -233,9 +245,7 @@ class Emitter:
         self.first = words.mul(self.rank, each) if s.split > 1 else 0
         self.end = words.min(words.add(self.first, each), self.steps)
         barriers = words.add(device.shared, self.layout.barriers)
-        # A slot is full when the copies have arrived and what is rewritten has been.
-        fillers = (self.direct_bytes > 0) + self.rewrites
-        self.ring = Ring(words, barriers, s.stages, self.readers, s.cluster, fillers)
+        self.ring = Ring(words, barriers, s.stages, self.readers, s.cluster, self.fillers)
         self.turns = Barriers(words, words.add(barriers, 16 * s.stages))
         self.raw = Ring(words, words.add(barriers, 16 * s.stages + 16), s.raw, self.raw_readers)
         with only_if(words.equal(self.thread, 0)):
@@ -272,6 +282,11 @@ class Emitter:
     def readers(self) -> int:
         """Consumers that read a slot."""
         return 1 if self.schedule.pingpong else self.schedule.consumers
+
+    @property
+    def fillers(self) -> int:
+        """Arrivals that fill a slot: it is full when the copies have arrived and what is rewritten has been."""
+        return (self.direct_bytes > 0) + self.rewrites
 
     @property
     def raw_readers(self) -> int:

@@ -32,6 +32,7 @@ _PASSES = {
     # fused -> scheduled
     "fuse-rows": "inferno.schedule.fuse_rows:fuse_rows",
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
+    "prepare-operands": "inferno.schedule.prepare_operands:prepare_operands",
     "mark-overwrites": "inferno.schedule.mark_overwrites:mark_overwrites",
     # scheduled -> gpu
     "generate-kernels": "inferno.codegen.generate:generate_kernels",

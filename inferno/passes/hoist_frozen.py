@@ -147,6 +147,20 @@ def new_prepare(main: func.FuncOp, arguments: list[ir.Value], results: list[ir.T
     return prepare
 
 
+def add_argument(prepare: func.FuncOp, main: func.FuncOp, argument: ir.Value) -> ir.Value:
+    """The argument of ``@prepare`` that is this one of ``@main``, a new one if there is none yet."""
+    block, entry = prepare.regions[0].blocks[0], _entry(main, argument)
+    entries = argument_attributes(prepare.operation)
+    for known, given in zip(block.arguments, entries):
+        if given[ARGUMENT] == entry[ARGUMENT]:
+            return known
+    new = block.add_argument(argument.type, main.location)
+    prepare.attributes["arg_attrs"] = ir.ArrayAttr.get([*entries, entry])
+    inputs = [a.type for a in block.arguments]
+    prepare.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, list(prepare.type.results)))
+    return new
+
+
 def _entry(main: func.FuncOp, argument: ir.Value) -> ir.DictAttr:
     """What ``@prepare`` says of an argument of ``@main``: its number among those that a call gets, its name and kind."""
     entries = argument_attributes(main.operation)

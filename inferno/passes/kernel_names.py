@@ -20,7 +20,10 @@ class Names:
 
     def make(self, anchor: ir.Operation) -> str:
         """A new symbol for the kernel of ``anchor``."""
-        base = name_of(anchor)
+        return self.unique(name_of(anchor))
+
+    def unique(self, base: str) -> str:
+        """A new symbol that begins with ``base``."""
         name, count = base, 1
         while name in self._taken:
             name, count = f"{base}_{count}", count + 1

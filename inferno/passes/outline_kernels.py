@@ -50,10 +50,11 @@ def outline_kernels(module: ir.Module) -> None:
         raise PassError("outline-kernels: the module has no @main")
     names = Names(module)
     for function in functions:
-        _outline_program(function, names)
+        outline_program(function, names)
 
 
-def _outline_program(main: func.FuncOp, names: Names) -> None:
+def outline_program(main: func.FuncOp, names: Names) -> None:
+    """Outline the kernels of one function, whose calls and reshapes stay."""
     if len(main.regions[0].blocks) != 1:
         raise PassError("outline-kernels: @main has branches")
     _check_sizes(main)

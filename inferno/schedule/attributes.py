@@ -21,6 +21,7 @@ _CLASSES = {
     "wgmma": "inferno.schedule.wgmma:Wgmma",
     "mma": "inferno.schedule.mma:Mma",
     "bf16x6": "inferno.schedule.bf16x6:Bf16x6",
+    "presplit": "inferno.schedule.presplit:Presplit",
     "loops": "inferno.schedule.loops:Loops",
     "library": "inferno.schedule.library:Library",
     "cublaslt": "inferno.schedule.cublaslt:CublasLt",

@@ -209,7 +209,7 @@ _ALONE = 1.6  # a step's time where no second slice multiplies while the first o
 def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
     """Microseconds: rounds of tiles, each so many steps; no less than memory takes; and temporaries."""
     rounds = ceil(at(tiling.tiles(s.tile_m, s.tile_n)) * s.split / target.multiprocessors)
-    slower = 1.15 if s.groups == 1 else 1
+    slower = 1.15 if s.groups == 1 and s.generator == "bf16x6" else 1
     if s.slices == 1 and s.tile_m == 64 and c.varies:
         slower *= _ALONE
     sums = s.tile_m * s.tile_n * 4

@@ -1,0 +1,340 @@
+"""Weights in the form in which a contraction's kernel reads them are made by ``@prepare``, once, and not by the kernel at every call.
+
+A float32 weight is split into three bf16 (see ``presplit``); one that the copy engine cannot read gets strides that it can.  Which form a
+kernel wants its schedule tells, so this comes after the choice.  The kernel gets a further argument for it, and keeps the weight.
+"""
+
+from dataclasses import dataclass
+
+from inferno.errors import PassError
+from inferno.mlir import arith, func, ir, linalg, tensor, walk
+from inferno.passes.generics import PARALLEL, build
+from inferno.passes.hoist_frozen import add_argument, add_prepared, new_prepare
+from inferno.passes.kernel_names import Names
+from inferno.passes.outline_kernels import outline_program
+from inferno.passes.programs import FREEZE, FROZEN, MAIN, PREPARE, PREPARED, programs
+from inferno.passes.shapes import argument_attributes, reassociation_attribute
+from inferno.schedule import bf16x6, presplit
+from inferno.schedule.assign import assign_schedules, kernels
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
+from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.kept_operands import COPY, PARTS, kept
+from inferno.schedule.tiling import Axis, Source, Tiling, main_read, tile_contraction
+from inferno.target import Target, find_target
+
+_VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
+_BLOCK = 32  # terms whose order is that of the registers that multiply them
+
+
+@dataclass(frozen=True)
+class _Form:
+    """Argument ``number`` of a kernel, a matrix of ``shape`` in memory, as the kernel wants it: split into parts, k innermost, in the
+    registers' order if ``interleaved``; or a copy, ``turned`` or not, whose lines are ``line`` elements long."""
+
+    kind: str
+    number: int
+    shape: tuple[int, int]
+    turned: bool
+    line: int
+    interleaved: bool = False
+
+    @property
+    def lines(self) -> int:
+        return self.shape[1] if self.turned else self.shape[0]
+
+    def type(self, element: ir.Type) -> ir.Type:
+        if self.kind == COPY:
+            return ir.RankedTensorType.get([self.lines, self.line], element)
+        return ir.RankedTensorType.get([3, self.lines, self.line], ir.BF16Type.get())
+
+
+def prepare_operands(module: ir.Module, target: str, split: str = "") -> None:
+    """Give kernels for Hopper's tensor cores that read frozen weights these in the form that they want.
+
+    ``split``: "1" for splitting float32 weights although those kernels are not chosen by default.
+    """
+    machine, found = find_target(target), programs(module)
+    if not found or found[0].name.value != MAIN or FREEZE not in found[0].attributes or machine.kind != "nvptx" or not machine.hopper:
+        return
+    with module.context, ir.Location.unknown():
+        _Prepare(module, found, machine, presplit.CHECKED or split == "1").run()
+    assign_schedules(module, target)
+
+
+class _Prepare:
+    def __init__(self, module: ir.Module, found: list[func.FuncOp], target: Target, split: bool) -> None:
+        self.module, self.main, self.target, self.split = module, found[0], target, split
+        self.prepare = next((f for f in found if f.name.value == PREPARE), None)
+        self.entries = argument_attributes(self.main.operation)
+        self.left = ir.IntegerAttr(self.main.attributes[FREEZE]).value
+        self.made: dict[tuple[int, _Form], ir.Value] = {}  # by argument of @main and form, without the kernel's argument
+        self.variants: dict[tuple[str, tuple[_Form, ...]], func.FuncOp | None] = {}
+        self.names = Names(module)
+
+    def run(self) -> None:
+        known = {k.name.value: k for k in kernels(self.module)}
+        forms = {name: _forms(kernel, self.target, self.split) for name, kernel in known.items()}
+        for call in walk(self.main, "func.call"):
+            name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+            wanted = tuple(f for f in forms.get(name, ()) if self._frozen(call.operands[f.number]) is not None)
+            if wanted and self._pays(call, wanted):
+                self._replace(call, known[name], wanted)
+        called = {ir.FlatSymbolRefAttr(c.attributes["callee"]).value for c in walk(self.module.operation, "func.call")}
+        for kernel in kernels(self.module):
+            if kernel.name.value not in called:
+                kernel.operation.erase()
+        if self.made:
+            outline_program(self.prepare, self.names)
+            self.main.attributes[FREEZE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), self.left)
+
+    def _frozen(self, value: ir.Value) -> int | None:
+        """The argument of ``@main`` that a value is, maybe in another shape, if it is a weight or made of weights."""
+        while not isinstance(value, ir.BlockArgument):
+            if value.owner.operation.name not in _VIEWS:
+                return None
+            value = value.owner.operation.operands[0]
+        number = value.arg_number
+        fixed = number < len(self.entries) and (FROZEN in self.entries[number] or PREPARED in self.entries[number])
+        return number if fixed and value.type.has_static_shape else None
+
+    def _pays(self, call: ir.Operation, wanted: tuple[_Form, ...]) -> bool:
+        """Whether there is a kernel for these forms, and memory for those that are not made yet."""
+        size = 0
+        for form in wanted:
+            operand = call.operands[form.number]
+            if (self._frozen(operand), _bare(form)) not in self.made:
+                size += _type_bytes(form.type(operand.type.element_type))
+        if size > self.left or self._variant(call, wanted) is None:
+            return False
+        self.left -= size
+        return True
+
+    def _variant(self, call: ir.Operation, wanted: tuple[_Form, ...]) -> func.FuncOp | None:
+        """The kernel of a call with arguments for these forms in front of its destinations, and its schedule."""
+        name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+        if (name, wanted) not in self.variants:
+            kernel = next(k for k in kernels(self.module) if k.name.value == name)
+            new = _with_forms(kernel, self.names.unique(f"{name}_frozen"), wanted)
+            if any(f.kind == PARTS for f in wanted):
+                schedule = presplit.choose(new, self.target)
+                if schedule is None:
+                    new.operation.erase()
+                    new = None
+                else:
+                    new.attributes[ATTRIBUTE] = to_attribute(schedule)
+            self.variants[name, wanted] = new
+        return self.variants[name, wanted]
+
+    def _replace(self, call: ir.Operation, kernel: func.FuncOp, wanted: tuple[_Form, ...]) -> None:
+        given = [self._make(call.operands[f.number], f) for f in wanted]
+        operands, count = list(call.operands), len(call.results)
+        first = len(operands) - count
+        with ir.InsertionPoint(call), call.location:
+            new = func.CallOp(self._variant(call, wanted), [*operands[:first], *given, *operands[first:]])
+        for name in call.attributes:
+            if name not in ("callee", "operandSegmentSizes"):
+                new.operation.attributes[name] = call.attributes[name]
+        for old, result in zip(call.results, new.results):
+            old.replace_all_uses_with(result)
+        call.erase()
+
+    def _make(self, operand: ir.Value, form: _Form) -> ir.Value:
+        """The argument of ``@main`` that is a weight in this form; ``@prepare`` makes it."""
+        number = self._frozen(operand)
+        key = number, _bare(form)
+        if key not in self.made:
+            if self.prepare is None:
+                self.prepare = new_prepare(self.main, [], [])
+                with ir.InsertionPoint(self.prepare.regions[0].blocks[0]):
+                    func.ReturnOp([])
+            block = self.prepare.regions[0].blocks[0]
+            end = block.operations[len(block.operations) - 1].operation
+            results = list(end.operands)
+            argument = self.main.regions[0].blocks[0].arguments[number]
+            if PREPARED in self.entries[number]:
+                weight = results[ir.IntegerAttr(self.entries[number][PREPARED]).value]
+            else:
+                weight = add_argument(self.prepare, self.main, argument)
+            with ir.InsertionPoint(end):
+                made = _parts(_matrix(weight, form.shape), form) if form.kind == PARTS else _copy(_matrix(weight, form.shape), form)
+                func.ReturnOp([*results, made])
+            end.erase()
+            inputs = [a.type for a in block.arguments]
+            self.prepare.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, [*(r.type for r in results), made.type]))
+            self.made[key] = add_prepared(self.main, [made.type], len(results))[0]
+        return self.made[key]
+
+
+def _bare(form: _Form) -> tuple:
+    return form.kind, form.shape, form.turned, form.line, form.interleaved
+
+
+def _type_bytes(type_: ir.Type) -> int:
+    count = 1
+    for size in type_.shape:
+        count *= size
+    return count * type_.element_type.width // 8
+
+
+def _forms(kernel: func.FuncOp, target: Target, split: bool) -> tuple[_Form, ...]:
+    """The forms in which a scheduled kernel wants operands that it reads as they are."""
+    schedule = from_attribute(kernel.attributes[ATTRIBUTE])
+    if schedule.generator not in ("bf16x6", "wgmma") or kept(kernel, PARTS) or kept(kernel, COPY):
+        return ()
+    c = parse_contraction(kernel)
+    if c is None:
+        raise PassError(f"prepare-operands: @{kernel.name.value} is scheduled as a contraction and is none")
+    if schedule.generator == "bf16x6":
+        tiling, found = presplit.tile(c) if split else None, None
+        if tiling is not None and (found := _matrix_of(c.rhs.access, tiling.n, tiling.k)) is not None:
+            shape, along_k = found
+            return (_Form(PARTS, c.rhs.access.argument, shape, not along_k, presplit.padded(tiling.k.size), presplit.is_interleaved(c, tiling)),)
+        tiling = bf16x6.tile(c)
+    else:
+        width = c.lhs.element.width // 8
+        tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite)
+    return _copies(c, tiling) if tiling is not None else ()
+
+
+def _copies(c: Contraction, tiling: Tiling) -> tuple[_Form, ...]:
+    """The operands that the kernel's launcher would copy."""
+    found = []
+    for operand, source, rows in ((c.lhs, tiling.lhs, tiling.m), (c.rhs, tiling.rhs, tiling.n)):
+        if not source.copied or operand.prologue is not None or len(source.axes) != 2 or any(not isinstance(s, int) for s in source.shape):
+            continue
+        access = main_read(operand)
+        if access.offset == 0 and (matrix := _matrix_of(access, rows, tiling.k)) is not None:
+            shape, along_k = matrix
+            found.append(_Form(COPY, access.argument, shape, along_k != source.along_k, _line(source)))
+    return tuple(found)
+
+
+def _line(source: Source) -> int:
+    return source.shape[-1]
+
+
+def _matrix_of(access, rows: Axis, terms: Axis) -> tuple[tuple[int, int], bool] | None:
+    """The weight as a matrix in memory: its shape, and whether the terms are innermost; None if it is none."""
+    count = 1
+    for size in access.shape:
+        count *= size
+    if count != rows.size * terms.size:
+        return None
+    if (terms.size == 1 or terms.stride(access) == 1) and (rows.size == 1 or rows.stride(access) == terms.size):
+        return (rows.size, terms.size), True
+    if (rows.size == 1 or rows.stride(access) == 1) and (terms.size == 1 or terms.stride(access) == rows.size):
+        return (terms.size, rows.size), False
+    return None
+
+
+def _with_forms(kernel: func.FuncOp, name: str, wanted: tuple[_Form, ...]) -> func.FuncOp:
+    """The kernel with an argument for each form in front of its destinations."""
+    inputs, results = list(kernel.type.inputs), list(kernel.type.results)
+    first = len(inputs) - len(results)
+    extra = [f.type(inputs[f.number].element_type) for f in wanted]
+    entries = argument_attributes(kernel.operation)
+    marks = [ir.DictAttr.get({f.kind: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), f.number)}) for f in wanted]
+    with ir.InsertionPoint(kernel.operation):
+        new = func.FuncOp(name, ([*inputs[:first], *extra, *inputs[first:]], results), visibility="private")
+    for attribute in kernel.attributes:
+        if attribute not in ("sym_name", "function_type", "sym_visibility", "arg_attrs"):
+            new.attributes[attribute] = kernel.attributes[attribute]
+    new.attributes["arg_attrs"] = ir.ArrayAttr.get([*entries[:first], *marks, *entries[first:]])
+    block = new.add_entry_block()
+    arguments = list(block.arguments)
+    known = dict(zip(kernel.regions[0].blocks[0].arguments, [*arguments[:first], *arguments[first + len(extra):]]))
+    with ir.InsertionPoint(block):
+        for op in kernel.regions[0].blocks[0].operations:
+            clone = op.operation.clone()
+            for inner in walk(clone):
+                for i, value in enumerate(inner.operands):
+                    if value in known:
+                        inner.operands[i] = known[value]
+            known.update(zip(op.operation.results, clone.results))
+    return new
+
+
+def _matrix(weight: ir.Value, shape: tuple[int, int]) -> ir.Value:
+    """A weight's elements, in the order that they have in memory, as a matrix."""
+    return _reshape(weight, list(shape))
+
+
+def _reshape(value: ir.Value, shape: list[int]) -> ir.Value:
+    old = list(value.type.shape)
+    element = value.type.element_type
+    if old == shape:
+        return value
+    if len(old) != 1:
+        flat = ir.RankedTensorType.get([_product(old)], element)
+        groups = [list(range(len(old)))] if old else []
+        if not old:
+            return _reshape(tensor.ExpandShapeOp(flat, value, reassociation_attribute([]), [], [1]).result, shape)
+        value = tensor.CollapseShapeOp(flat, value, reassociation_attribute(groups)).result
+    if len(shape) == 1:
+        return value
+    type_ = ir.RankedTensorType.get(shape, element)
+    return tensor.ExpandShapeOp(type_, value, reassociation_attribute([list(range(len(shape)))]), [], shape).result
+
+
+def _product(sizes: list[int]) -> int:
+    count = 1
+    for size in sizes:
+        count *= size
+    return count
+
+
+def _copy(matrix: ir.Value, form: _Form) -> ir.Value:
+    """The matrix, turned if need be, with longer lines, which end in zeros."""
+    if form.turned:
+        rows, columns = matrix.type.shape
+        loops = [ir.AffineDimExpr.get(i) for i in range(2)]
+        out = tensor.EmptyOp([columns, rows], matrix.type.element_type).result
+        indexing = [ir.AffineMap.get(2, 0, loops[::-1]), ir.AffineMap.get_identity(2)]
+        matrix = build([matrix], [out], indexing, [PARALLEL] * 2, lambda a: [a[0]], ir.Location.current).results[0]
+    return _padded(matrix, list(form.type(matrix.type.element_type).shape))
+
+
+def _padded(matrix: ir.Value, shape: list[int]) -> ir.Value:
+    element = matrix.type.element_type
+    if list(matrix.type.shape) == shape:
+        return matrix
+    zero = arith.constant(element, 0.0 if isinstance(element, ir.FloatType) else 0)
+    filled = linalg.fill(zero, outs=[tensor.EmptyOp(shape, element).result])
+    sizes = list(matrix.type.shape)
+    return tensor.InsertSliceOp(matrix, filled, [], [], [], [0, 0], sizes, [1, 1]).result
+
+
+def _parts(matrix: ir.Value, form: _Form) -> ir.Value:
+    """The matrix as three of bf16 whose sum it is, each number rounded to nearest: [3, lines, terms], terms padded with zeros.
+
+    In each block of 32 terms position 16t + 8h + 2q + j has term 8q + 4t + 2h + j, if the form asks for that.
+    """
+    lines, terms, bf16, f32 = form.lines, form.line, ir.BF16Type.get(), ir.F32Type.get()
+    matrix = _padded(matrix, [terms, lines] if form.turned else [lines, terms])
+    # Loops: part, line, block, q, t, h, j; or part, line, term.
+    inner = [terms // _BLOCK, 4, 2, 2, 2] if form.interleaved else [terms]
+    expanded = _reshape(matrix, [*inner, lines] if form.turned else [lines, *inner])
+    count = 2 + len(inner)
+    loops = [ir.AffineDimExpr.get(i) for i in range(count)]
+    read = [*loops[2:], loops[1]] if form.turned else loops[1:]
+    written = [0, 1, 2, 4, 5, 3, 6] if form.interleaved else [0, 1, 2]
+    sizes = [3, lines, *inner]
+    out = tensor.EmptyOp([sizes[d] for d in written], bf16).result
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        rest, made = arguments[0], []
+        for _ in range(3):
+            made.append(arith.truncf(bf16, rest))
+            rest = arith.subf(rest, arith.extf(f32, made[-1]))
+        part = linalg.IndexOp(0).result
+        value = made[2]
+        for i in (1, 0):
+            here = arith.cmpi(arith.CmpIPredicate.eq, part, arith.constant(ir.IndexType.get(), i))
+            value = arith.select(here, made[i], value)
+        return [value]
+
+    indexing = [ir.AffineMap.get(count, 0, read), ir.AffineMap.get(count, 0, [loops[d] for d in written])]
+    result = build([expanded], [out], indexing, [PARALLEL] * count, fill, ir.Location.current).results[0]
+    return _reshape(result, [3, lines, terms])
+
+
