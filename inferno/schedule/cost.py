@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.shapes import shape
+from inferno.schedule.kept_operands import COPY, PARTS, kept
 from inferno.symbolic import Int, hint, product
 
 _FREE = {"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf", "arith.index_cast", "arith.select"}
@@ -45,9 +46,10 @@ def tensor_bytes(type_: ir.Type) -> int:
 
 
 def count_bytes(kernel: func.FuncOp) -> int:
-    """Bytes that the kernel must move through memory: each argument once, destinations and inputs alike.  Sizes that vary count as
-    in the example."""
-    tensors = [a for a in kernel.entry_block.arguments if not isinstance(a.type, ir.IndexType)]
+    """Bytes that the kernel must move through memory: each argument once, destinations and inputs alike, but for those that it has in
+    another form.  Sizes that vary count as in the example."""
+    instead = {*kept(kernel, PARTS), *kept(kernel, COPY)}
+    tensors = [a for i, a in enumerate(kernel.entry_block.arguments) if not isinstance(a.type, ir.IndexType) and i not in instead]
     return sum(math.prod(_sizes(a)) * bit_width(a.type.element_type) // 8 for a in tensors)
 
 

@@ -1,0 +1,126 @@
+"""Float32 contractions whose rhs has been split: what is emitted, that ptxas takes it without spills, and what @prepare computes."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+from kernels import TARGET, build, choose, matmul
+
+from inferno.errors import CompileError
+from inferno.mlir import ir, new_context
+from inferno.passes.manager import run_pipeline
+from inferno.runtime.check.calls import without_schedules
+from inferno.schedule.presplit import _CANDIDATES, _SPLIT, Presplit
+from inferno.tools.ir_program import IrProgram
+
+SCHEDULES = [s for s, _ in (*_CANDIDATES, *_SPLIT)]
+
+
+def kernel(m: int, n: int, k: int, lhs: str = "m,k", rhs: str = "n,k", parts: int = 1) -> str:
+    """A matmul with the rhs's parts as another argument in front of the destination."""
+    text = matmul(m, n, k, "f32", lhs, rhs)
+    return text.replace(", %o: ", f", %parts: tensor<3x{n}x{-(-k // 32) * 32}xbf16> {{inferno.parts = {parts} : i64}}, %o: ", 1)
+
+
+@pytest.mark.parametrize("lhs, rhs", [("m,k", "n,k"), ("k,m", "k,n")])
+@pytest.mark.parametrize("schedule", [s for s, _ in _CANDIDATES], ids=lambda s: f"{s.tile_m}x{s.tile_n}")
+def test_no_schedule_spills(schedule, lhs, rhs):
+    built = build(kernel(600, 520, 384, lhs, rhs), "presplit", schedule)
+    if built.resources:
+        assert built.resources.spills == 0 and built.resources.stack == 0
+    products = re.findall(r"wgmma\.mma_async\.sync\.aligned\.(m64n\d+k16\.f32\.bf16\.bf16)", built.ptx)
+    assert set(products) == {f"m64n{schedule.tile_n}k16.f32.bf16.bf16"} and len(products) in (12, 24)
+    # One box for the three tiles of the rhs; nobody writes to shared memory but the epilogue and what adds slices up.
+    assert built.count(r"cp\.async\.bulk\.tensor\.3d\.shared") == 1 and "st.shared.b64" not in built.ptx
+
+
+def test_loads_are_done_before_a_slot_is_given_back():
+    ptx = build(kernel(600, 520, 384), "presplit", Presplit(128, 128, 4, 4)).ptx
+    fenced, products, loads = True, False, 0
+    for line in ptx.splitlines():
+        if "ld.shared" in line:
+            fenced, loads = False, loads + 1
+        elif "fence.proxy.async" in line:
+            fenced = True
+        elif "wgmma.wait_group" in line:
+            products = True
+        elif re.search(r"mbarrier\.arrive(?!\.expect)", line):
+            assert fenced or products, line
+            products = False
+    assert loads > 0
+
+
+def test_split_sums_meet_in_a_cluster():
+    built = build(kernel(256, 256, 4096), "presplit", Presplit(64, 64, 8, 8, persistent=False, split=2, slices=2))
+    assert "cluster = [2, 1, 1]" in built.gpu and "ld.shared::cluster" in built.ptx
+
+
+def test_every_schedule_fits():
+    assert all(s.shared(128 * s.tile_m).total <= TARGET.shared for s in SCHEDULES)
+
+
+@pytest.mark.parametrize("m, n, k, tile", [(512, 512, 512, (64, 32)), (1024, 1024, 1024, (128, 64)), (4096, 4096, 4096, (128, 128)), (1000, 1000, 77, (128, 64))])
+def test_chosen_by_the_estimate(m, n, k, tile):
+    schedule = choose(kernel(m, n, k), "presplit")
+    assert (schedule.tile_m, schedule.tile_n) == tile
+
+
+def test_a_kernel_without_parts_has_no_schedule():
+    assert choose(matmul(1024, 1024, 1024), "presplit") is None
+
+
+@pytest.mark.parametrize("schedule, text, message", [
+    (Presplit(64, 64, 3, 8, slices=2), kernel(256, 256, 96), "cannot divide"), (Presplit(128, 128, 8, 8), kernel(256, 256, 96), "bytes of shared memory"),
+    (replace(SCHEDULES[0], groups=2), kernel(256, 256, 128), "cannot divide"), (Presplit(), kernel(256, 256, 128, parts=0), "has been split"),
+    (Presplit(), matmul(256, 256, 128), "has been split"),
+])
+def test_what_does_not_fit_is_refused(schedule, text, message):
+    with pytest.raises(CompileError, match=message):
+        build(text, "presplit", schedule)
+
+
+def prepared(text: str) -> str:
+    """``@prepare`` of a module after ``prepare-operands``, as a program."""
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        run_pipeline(module, "assign-schedules{target=sm_90a},prepare-operands{target=sm_90a split=1}")
+        text = str(module)
+    return without_schedules(text.replace("@main", "@unused").replace("@prepare", "@main"))
+
+
+def program(n: int, k: int, lhs: str, rhs: str) -> str:
+    m, function = 512, matmul(512, n, k, "f32", lhs, rhs)
+    types = re.findall(r"%(?:x|w|bias|o): (tensor<\w+>)", function)
+    x, w, bias, out = types[:4]
+    return f"""module {{
+    func.func @main(%x: {x}, %w: {w} {{inferno.frozen}}, %bias: {bias}) -> {out} attributes {{inferno.freeze = 100000000 : i64}} {{
+      %e = tensor.empty() : tensor<{m}x{n}xf32>
+      %0 = call @mm(%x, %w, %bias, %e) : ({x}, {w}, {bias}, {out}) -> {out}
+      return %0 : {out}
+    }}
+    {function} }}"""
+
+
+@pytest.mark.parametrize("lhs", ["m,k", "k,m"])
+@pytest.mark.parametrize("rhs", ["n,k", "k,n"])
+@pytest.mark.parametrize("n, k", [(520, 544), (600, 500)])
+def test_what_is_prepared_is_the_weight(lhs, rhs, n, k, tmp_path):
+    """The three parts' sum is the weight, each is the nearest bf16 of what is left over, and terms are in the registers' order."""
+    path = tmp_path / "prepare.mlir"
+    path.write_text(prepared(program(n, k, lhs, rhs)))
+    w = torch.randn(n, k) * torch.logspace(-20, 20, k)
+    given = w if rhs == "n,k" else w.t().contiguous()
+    (made,) = IrProgram.read(path, target="cpu")(given)
+    size = -(-k // 32) * 32
+    padded = torch.zeros(n, size)
+    padded[:, :k] = w
+    if lhs == "m,k":
+        positions = torch.arange(32)
+        t, h, q, j = positions >> 4, positions >> 3 & 1, positions >> 1 & 3, positions & 1
+        padded = padded.view(n, size // 32, 32)[:, :, 8 * q + 4 * t + 2 * h + j].reshape(n, size)
+    rest = padded
+    for part in made.view(torch.bfloat16) if made.dtype is not torch.bfloat16 else made:
+        assert torch.equal(part, rest.bfloat16())
+        rest = rest - part.float()
+    assert made.shape == (3, n, size) and torch.equal(rest, torch.zeros_like(rest))
