@@ -60,7 +60,9 @@ def test_every_schedule_fits():
     assert all(s.shared(128 * s.tile_m).total <= TARGET.shared for s in SCHEDULES)
 
 
-@pytest.mark.parametrize("m, n, k, tile", [(512, 512, 512, (64, 32)), (1024, 1024, 1024, (128, 64)), (4096, 4096, 4096, (128, 128)), (1000, 1000, 77, (128, 64))])
+@pytest.mark.parametrize("m, n, k, tile", [
+    (512, 512, 512, (64, 32)),
+    (1024, 1024, 1024, (128, 64)), (4096, 4096, 4096, (128, 128)), (1000, 1000, 77, (128, 64))])
 def test_chosen_by_the_estimate(m, n, k, tile):
     schedule = choose(kernel(m, n, k), "presplit")
     assert (schedule.tile_m, schedule.tile_n) == tile
