@@ -27,6 +27,7 @@ _IN_ANY_ORDER = {
 
 _NAMESPACES = ("aten", "prims", "quantized_decomposed")
 _PUTS = {aten.index_put.default, aten._unsafe_index_put.default}
+_SPACES = (aten.linspace, aten.logspace)
 _RESIZES = {aten.resize.default, aten.resize_.default, aten.resize_as.default, aten.resize_as_.default}
 
 # Checks of what tracing has found out already; they are left out of what is compiled.
@@ -64,6 +65,8 @@ def refusal(node: Node) -> str | None:
         return "the import takes bytes for signed numbers there"
     if torch.are_deterministic_algorithms_enabled() and (target in _IN_ANY_ORDER or (target in _PUTS and node.args[3:4] == (True,))):
         return "its sums are made in any order, and torch is asked for deterministic algorithms"
+    if getattr(target, "overloadpacket", None) in _SPACES and not node.meta["val"].dtype.is_floating_point:
+        return "where evenly spaced integers are cut off depends on the processor"
     if target in _RESIZES:
         return "it changes a tensor's size in place"
     for value in _tensors(node.meta.get("val")):

@@ -155,6 +155,13 @@ def test_ranges_have_all_their_elements(dtype):
     assert torch.equal(ours(torch.zeros(1, dtype=dtype)), torch.arange(10000.0).to(dtype))
 
 
+def test_evenly_spaced_numbers():
+    compiled = torch.compile(lambda: (torch.linspace(4.3, -3, 50, dtype=torch.int64), torch.linspace(-1, 2, 9), torch.logspace(0, 3, 7)), backend="inferno")
+    whole, line, powers = compiled()
+    assert torch.equal(whole, torch.linspace(4.3, -3, 50, dtype=torch.int64))
+    torch.testing.assert_close((line, powers), (torch.linspace(-1, 2, 9), torch.logspace(0, 3, 7)))
+
+
 def test_frexp():
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         x = torch.cat([EDGES, 2.0 ** torch.arange(-149, 128.0), normal(100)]).to(dtype)

@@ -35,8 +35,9 @@ def own() -> dict[Any, Callable]:
 def _upstream() -> dict[Any, Callable]:
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-    # torch-mlir's would draw the numbers of another operation than torch does.
-    return {op: function for op, function in get_decomposition_table().items() if op is not torch.ops.aten.bernoulli.default}
+    # These would draw the numbers of another operation than torch does, and round to other integers.
+    wrong = {torch.ops.aten.bernoulli.default, *ranges.SPACES}
+    return {op: function for op, function in get_decomposition_table().items() if op not in wrong}
 
 
 def table() -> dict[Any, Callable]:

@@ -1,9 +1,16 @@
-"""Ranges of floating-point numbers: torch-mlir would count their elements in the result's type, which in 16 bits is some other number."""
+"""Ranges of floating-point numbers: torch-mlir would count their elements in the result's type, which in 16 bits is some other number.
 
+Evenly spaced integers are left to torch: where a number falls on an integer, what is below depends on how the processor's vectors lie.
+"""
+
+import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch._decomp import get_decompositions
 
 aten = torch.ops.aten
 _Number = int | float
@@ -31,4 +38,15 @@ def arange_to(end: _Number, **options: object) -> Tensor:
     return arange(0, end, 1, **options)
 
 
-TABLE = {aten.arange.default: arange_to, aten.arange.start: arange_from, aten.arange.start_step: arange}
+def _of_floats(function: Callable) -> Callable:
+    @functools.wraps(function)
+    def decompose(*args: Any, dtype: torch.dtype | None = None, **options: Any) -> Any:
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            return NotImplemented
+        return function(*args, dtype=dtype, **options)
+
+    return decompose
+
+
+SPACES = {op: _of_floats(function) for op, function in get_decompositions([aten.linspace, aten.logspace]).items()}
+TABLE = {aten.arange.default: arange_to, aten.arange.start: arange_from, aten.arange.start_step: arange, **SPACES}
