@@ -31,7 +31,7 @@ def generate(kernel: func.FuncOp, schedule: Presplit, target: Target) -> None:
     tiling = tile(c) if c is not None else None
     if tiling is None or c.rhs.access.argument not in found:
         raise CompileError(f"@{kernel.name.value} is not a float32 contraction whose rhs has been split")
-    if not divides(schedule, tiling) or schedule.groups != 1:
+    if not divides(schedule, tiling) or schedule.groups != 1 or schedule.swapped:
         raise CompileError(f"@{kernel.name.value}: {schedule} cannot divide {tiling.k_steps(DEPTH)} steps")
     prepare_bodies(c)
     emitter = _Emitter(kernel.name.value, c, tiling, schedule, target, "bf16")

@@ -202,7 +202,7 @@ def _splits(s: Bf16x6, tiling: Tiling, target: Target, at: At) -> bool:
 
 _START, _FINISH_RATE = 2.4, 5e4  # microseconds besides the steps; bytes of sums a microsecond (fitted to the times above)
 _CLUSTER, _EXCHANGE_RATE = 1.2, 8e4  # more with a cluster; bytes a microsecond that its first block reads of the others
-_MEMORY_RATE = 4.3e6  # bytes a microsecond
+MEMORY_RATE = 4.3e6  # bytes a microsecond
 _ALONE = 1.6  # a step's time where no second slice multiplies while the first one splits: sums of a varying length (not measured)
 
 
@@ -215,6 +215,6 @@ def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Tar
     sums = s.tile_m * s.tile_n * 4
     time = _START + rounds * (ceil(at(tiling.k_steps(DEPTH)) / s.split) * step * slower + sums / _FINISH_RATE)
     time += _CLUSTER + (s.split - 1) * sums / _EXCHANGE_RATE if s.split > 1 else 0
-    memory = moved_bytes(c, at) / _MEMORY_RATE
-    copies = sum(2 + 8 * at(product(o.shape)) / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
+    memory = moved_bytes(c, at) / MEMORY_RATE
+    copies = sum(2 + 8 * at(product(o.shape)) / MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     return max(time, memory) + copies

@@ -17,7 +17,7 @@ from inferno.passes.shapes import argument_attributes, reassociation_attribute
 from inferno.schedule import bf16x6, presplit
 from inferno.schedule.assign import assign_schedules, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.kept_operands import COPY, PARTS, kept
 from inferno.schedule.tiling import Axis, Source, Tiling, main_read, tile_contraction
 from inferno.target import Target, find_target
@@ -48,22 +48,19 @@ class _Form:
         return ir.RankedTensorType.get([3, self.lines, self.line], ir.BF16Type.get())
 
 
-def prepare_operands(module: ir.Module, target: str, split: str = "") -> None:
-    """Give kernels for Hopper's tensor cores that read frozen weights these in the form that they want.
-
-    ``split``: "1" for splitting float32 weights although those kernels are not chosen by default.
-    """
+def prepare_operands(module: ir.Module, target: str) -> None:
+    """Give kernels for Hopper's tensor cores that read frozen weights these in the form that they want."""
     machine, found = find_target(target), programs(module)
     if not found or found[0].name.value != MAIN or FREEZE not in found[0].attributes or machine.kind != "nvptx" or not machine.hopper:
         return
     with module.context, ir.Location.unknown():
-        _Prepare(module, found, machine, presplit.CHECKED or split == "1").run()
+        _Prepare(module, found, machine).run()
     assign_schedules(module, target)
 
 
 class _Prepare:
-    def __init__(self, module: ir.Module, found: list[func.FuncOp], target: Target, split: bool) -> None:
-        self.module, self.main, self.target, self.split = module, found[0], target, split
+    def __init__(self, module: ir.Module, found: list[func.FuncOp], target: Target) -> None:
+        self.module, self.main, self.target = module, found[0], target
         self.prepare = next((f for f in found if f.name.value == PREPARE), None)
         self.entries = argument_attributes(self.main.operation)
         self.left = ir.IntegerAttr(self.main.attributes[FREEZE]).value
@@ -73,7 +70,7 @@ class _Prepare:
 
     def run(self) -> None:
         known = {k.name.value: k for k in kernels(self.module)}
-        forms = {name: _forms(kernel, self.target, self.split) for name, kernel in known.items()}
+        forms = {name: _forms(kernel) for name, kernel in known.items()}
         for call in walk(self.main, "func.call"):
             name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
             wanted = tuple(f for f in forms.get(name, ()) if self._frozen(call.operands[f.number]) is not None)
@@ -176,7 +173,7 @@ def _type_bytes(type_: ir.Type) -> int:
     return count * type_.element_type.width // 8
 
 
-def _forms(kernel: func.FuncOp, target: Target, split: bool) -> tuple[_Form, ...]:
+def _forms(kernel: func.FuncOp) -> tuple[_Form, ...]:
     """The forms in which a scheduled kernel wants operands that it reads as they are."""
     schedule = from_attribute(kernel.attributes[ATTRIBUTE])
     if schedule.generator not in ("bf16x6", "wgmma") or kept(kernel, PARTS) or kept(kernel, COPY):
@@ -185,7 +182,7 @@ def _forms(kernel: func.FuncOp, target: Target, split: bool) -> tuple[_Form, ...
     if c is None:
         raise PassError(f"prepare-operands: @{kernel.name.value} is scheduled as a contraction and is none")
     if schedule.generator == "bf16x6":
-        tiling, found = presplit.tile(c) if split else None, None
+        tiling, c = presplit.tile(c) if not schedule.swapped else None, oriented(c, schedule.swapped)
         if tiling is not None and (found := _matrix_of(c.rhs.access, tiling.n, tiling.k)) is not None:
             shape, along_k = found
             return (_Form(PARTS, c.rhs.access.argument, shape, not along_k, presplit.padded(tiling.k.size), presplit.is_interleaved(c, tiling)),)

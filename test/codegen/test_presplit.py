@@ -86,7 +86,7 @@ def prepared(text: str) -> str:
     """``@prepare`` of a module after ``prepare-operands``, as a program."""
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        run_pipeline(module, "assign-schedules{target=sm_90a},prepare-operands{target=sm_90a split=1}")
+        run_pipeline(module, "assign-schedules{target=sm_90a},prepare-operands{target=sm_90a}")
         text = str(module)
     return without_schedules(text.replace("@main", "@unused").replace("@prepare", "@main"))
 
@@ -126,3 +126,7 @@ def test_what_is_prepared_is_the_weight(lhs, rhs, n, k, tmp_path):
         assert torch.equal(part, rest.bfloat16())
         rest = rest - part.float()
     assert made.shape == (3, n, size) and torch.equal(rest, torch.zeros_like(rest))
+
+
+def test_few_rows_read_the_weight_as_it_is():
+    assert choose(kernel(16, 8192, 8192), "presplit") is None

@@ -6,7 +6,6 @@ from checks import assert_right, check
 from torch import nn
 
 import inferno
-from inferno.schedule import presplit
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
@@ -32,32 +31,6 @@ def frozen(m: int, n: int, k: int, linear: bool, turned: bool = False, dtype: to
     model = Product(n, k, linear, turned, dtype)
     x = torch.randn((k, m) if turned else (m, k), device="cuda", dtype=dtype)
     return model, x, assert_right(model, (x,), freeze=True, **options)
-
-
-SIZES = [
-    (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 512), (4096, 2304, 96), (64, 4096, 4096), (333, 777, 811), (1000, 1000, 1000), (129, 4100, 1028),
-    (2000, 1999, 65), (3000, 3000, 32), (256, 256, 8192),
-]
-
-
-@pytest.mark.parametrize("m, n, k", SIZES)
-@pytest.mark.parametrize("linear", [True, False])
-def test_float32_sizes(m, n, k, linear):
-    _, _, fast = frozen(m, n, k, linear)
-    assert not presplit.CHECKED or 'generator = "presplit"' in fast.ir("scheduled")
-
-
-@pytest.mark.parametrize("m, n, k", [(512, 640, 320), (1100, 1200, 513), (300, 500, 704)])
-@pytest.mark.parametrize("linear", [True, False])
-def test_float32_with_a_transposed_lhs(m, n, k, linear):
-    frozen(m, n, k, linear, turned=True)
-
-
-@pytest.mark.parametrize("m, n, k, linear", [(512, 1000, 1021, True), (512, 1001, 1024, False), (4096, 777, 1001, True), (300, 515, 999, False)])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_padded(m, n, k, linear, dtype):
-    _, _, fast = frozen(m, n, k, linear, dtype=dtype)
-    assert fast.program.preparation is not None
 
 
 def test_numbers_that_are_hard_to_split():
@@ -153,3 +126,33 @@ def test_under_torch_compile():
             change()
             assert check(fast, model, (x,)).right, name
     torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("m, n, k, linear", [(512, 1000, 1021, True), (512, 1001, 1024, False), (4096, 777, 1001, True), (300, 515, 999, False)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_padded(m, n, k, linear, dtype):
+    _, _, fast = frozen(m, n, k, linear, dtype=dtype)
+    assert fast.program.preparation is not None
+
+
+SIZES = [
+    (512, 512, 512, True), (1024, 1024, 1024, False), (2048, 2048, 512, True), (4096, 2304, 96, False), (192, 4096, 4096, True), (333, 777, 811, False),
+    (333, 777, 811, True), (1000, 1000, 1000, False), (129, 4100, 1028, True), (2000, 1999, 100, False), (3000, 3000, 32, True), (256, 256, 8192, False),
+]
+
+
+@pytest.mark.parametrize("m, n, k, linear", SIZES)
+def test_float32_sizes(m, n, k, linear):
+    _, _, fast = frozen(m, n, k, linear)
+    assert 'generator = "presplit"' in fast.ir("scheduled")
+
+
+def test_without_memory_for_the_parts():
+    _, _, fast = frozen(2000, 1999, 65, True)  # 65 terms are padded to 96: three bf16 of each take more than twice the weight
+    assert 'generator = "bf16x6"' in fast.ir("scheduled")
+
+
+@pytest.mark.parametrize("m, n, k", [(512, 640, 320), (1100, 1200, 513)])
+@pytest.mark.parametrize("linear", [True, False])
+def test_float32_with_a_transposed_lhs(m, n, k, linear):
+    frozen(m, n, k, linear, turned=True)

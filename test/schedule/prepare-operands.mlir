@@ -1,4 +1,4 @@
-// RUN: inferno-opt %s -p 'assign-schedules{target=sm_90a},prepare-operands{target=sm_90a split=1}' --split-input-file | FileCheck %s
+// RUN: inferno-opt %s -p 'assign-schedules{target=sm_90a},prepare-operands{target=sm_90a}' --split-input-file | FileCheck %s
 
 // A float32 weight comes split into three bf16, 32 terms in the order of the registers; two calls share it, the second weight is none.
 // CHECK-LABEL: func.func @main
