@@ -337,7 +337,11 @@ class _Emitter:
         results = [[epilogue.apply(down + 8 * h, j, join(four[2 * h:2 * h + 2])) for h in range(2)] for j, four in enumerate(sums)]
         for number, destination in enumerate(self.contraction.destinations):
             for h in range(2):
-                epilogue.write(destination.access, down + 8 * h, 0, [each[h][number] for each in results])
+                pairs, access = [each[h][number] for each in results], destination.access
+                if epilogue.in_quads(access):
+                    epilogue.write_quads(access, down + 8 * h, 0, pairs, self.lane.quad)
+                else:
+                    epilogue.write(access, down + 8 * h, 0, pairs)
 
     # Sums in the workspace: those of 16 rows and 8 columns of all warps of a tile are neighbours.
 

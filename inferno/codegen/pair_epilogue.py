@@ -3,15 +3,18 @@
 Thread t of a warp has, for each 8 columns j, the values at rows ``t/4 + 8h`` and columns ``8j + t%4 * 2 + e`` of the warp's.
 """
 
+import contextlib
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from inferno.codegen.elements import as_vector, join, lanes_of
 from inferno.codegen.global_memory import Elements
+from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import Words, integer_type, only_if
+from inferno.codegen.nvvm_builder import Words, integer_type, only_if, operation, store
 from inferno.mlir import arith, ir, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction
@@ -145,6 +148,32 @@ class PairEpilogue:
                 elif tiling.n.size % schedule.tile_n != 0:
                     conditions.append(words.less(words.add(self.column, column), tiling.n.size))
                 self._write_if(conditions, tensor, value, offset, column * step)
+
+    def in_quads(self, access: Access) -> bool:
+        """Whether ``write_quads`` can: 4 neighbours of 16 bits are aligned, and inside of the tensor together."""
+        tiling = self.tiling
+        others = [access.offset, tiling.n.size, *(a.stride(access) for a in (*tiling.grid, tiling.m))]
+        return element_bytes(access.element) == 2 and tiling.n.stride(access) == 1 and all(is_multiple(x, 4) for x in others)
+
+    def write_quads(self, access: Access, down: int, first: int, pairs: Sequence[ir.Value], quad: Integer) -> None:
+        """As ``write``, for an even number of pairs of 16 bits: of each two, neighbouring threads exchange one, so that both store 4
+        neighbours, and whole sectors of 32 bytes are written together.  ``quad`` is ``t%4``."""
+        words, tiling, i32 = self.words, self.tiling, self.words.type
+        odd = words.equal(words.mask(quad, 1), 1)
+        row, column = words.add(self.row, down), words.add(self.column, words.select(odd, 6, 0))
+        offset = words.dot([*self.grid, row, column], [a.stride(access) for a in (*tiling.grid, tiling.m, tiling.n)], access.offset)
+        inside = [words.less(row, tiling.m.size)] if tiling.m.size % self.schedule.tile_m != 0 else []
+        for j in range(0, len(pairs), 2):
+            a, b = (operation("llvm.bitcast", [i32], [x]) for x in pairs[j:j + 2])
+            other = operation(
+                "nvvm.shfl.sync", [i32], [words.value(-1), arith.select(odd, a, b), words.value(1), words.value(31)],
+                kind="#nvvm<shfl_kind bfly>",
+            )
+            value, plus, conditions = join([arith.select(odd, other, a), arith.select(odd, b, other)]), 8 * (first + j), list(inside)
+            if tiling.n.size % self.schedule.tile_n != 0:
+                conditions.append(words.less(words.add(column, plus), tiling.n.size))
+            with only_if(functools.reduce(arith.andi, conditions)) if conditions else contextlib.nullcontext():
+                store(value, self.tensors[access.argument].pointer(offset, plus), 8)
 
     def _write_if(self, conditions: list[ir.Value], tensor: Elements, value: ir.Value, offset: Integer, plus: int) -> None:
         if not conditions:

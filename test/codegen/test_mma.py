@@ -168,7 +168,7 @@ def test_structure():
     assert built.count(r"mma\.sync") == 2 * 32 and built.count(r"ldmatrix\.[\w.]*x4\.shared") == built.count(r"ldmatrix\.[\w.]*x4\.trans") == 3 * 4
     # 8 copies a thread and step, in three steps in front of the loop and in it; one barrier there.
     assert built.count(r"cp\.async\.cg") == 4 * 8 and built.count(r"cp\.async\.ca") == 0 and built.count(r"bar\.sync|barrier\.sync") == 2
-    assert built.accesses("global") == {"st.global.b32"} and not built.accesses("shared")
+    assert built.accesses("global") == {"st.global.v2.b32"} and not built.accesses("shared")
     assembled(built)
 
 

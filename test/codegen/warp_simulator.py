@@ -88,6 +88,16 @@ class WarpSimulation(Simulation):
         (place,) = ir.DenseI64ArrayAttr(op.attributes["position"])
         return [operands[0][place]]
 
+    def llvm_bitcast(self, op, operands, mask):
+        value, element = np.asarray(operands[0]), op.operands[0].type.element_type
+        value = _to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(_register_dtype(element))
+        return [np.ascontiguousarray(value).view(np.int32)[:, 0]]
+
+    def nvvm_shfl_sync(self, op, operands, mask):
+        self.check_together(mask, 32)
+        assert "bfly" in str(op.attributes["kind"])
+        return [np.broadcast_to(operands[1], mask.shape)[np.arange(self.count) ^ int(operands[2])]]
+
     def llvm_call_intrinsic(self, op, operands, mask):
         name = ir.StringAttr(op.attributes["intrin"]).value
         function = next(f for part, f in _INTRINSICS.items() if part in name.split("."))
