@@ -50,7 +50,7 @@ def test_layouts_and_sizes(dtype, layout):
 
 
 @pytest.mark.parametrize("dtype, schedule", [
-    *((BF16, _CANDIDATES[i][0]) for i in (2, 3, 5, 9, 10)), *((F32, _CANDIDATES[i][0]) for i in (4, 6, 8)), *((F64, _DOUBLE[i][0]) for i in (0, 3, 6)),
+    *((BF16, _CANDIDATES[i][0]) for i in (3, 4, 6, 10, 11)), *((F32, _CANDIDATES[i][0]) for i in (2, 7, 9)), *((F64, _DOUBLE[i][0]) for i in (0, 3, 6)),
 ], ids=str)
 def test_tiles(dtype, schedule):
     """Each schedule has its warps, lines and stages; reads that are not free of bank conflicts fail."""
@@ -184,7 +184,8 @@ def test_chosen_where_there_is_nothing_better():
     plain = {"m": 256, "n": 256, "k": 256}
     for kind in SHAPES:
         assert isinstance(choose(text(kind, plain), "mma", find_target("sm_80")), Mma)
-        assert choose(text(kind, plain), "mma", find_target("sm_90a")) is None
+        # Hopper has better tensor cores for most types.
+        assert isinstance(choose(text(kind, plain), "mma", find_target("sm_90a")), Mma) == (kind in ("f64", "s8"))
     exact = contraction(plain, "mk", "kn", "mn", "f32")
     assert choose(exact, "mma", find_target("sm_80")) is None
     sized = varying(contraction({"m": 250, "n": 256, "k": 264}, "mk", "kn", "mn", **ROUND), {250: (1, 4096)})

@@ -90,9 +90,11 @@ def _fuse(captured) -> tuple[str, list]:
         return str(module), lifted_values(module)
 
 
-def compile_universal(model: Callable, args: tuple, device: torch.device, target: str, choose: Callable | None = None) -> CompiledModule:
+def compile_universal(
+    model: Callable, args: tuple, device: torch.device, target: str, choose: Callable | None = None, dynamic_shapes=None,
+) -> CompiledModule:
     """What ``inferno.compile`` gives when every kernel is scheduled for the universal generator, or as ``choose(kernel)`` says."""
-    captured = capture(model, args)
+    captured = capture(model, args, dynamic_shapes=dynamic_shapes)
     text, constants = _fuse(captured)
     with new_context(), ir.Location.unknown():
         module = scheduled(text, choose)

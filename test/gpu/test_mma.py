@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checks import check, poison_memory
+from checks import assert_right, check, poison_memory
 from mma_choice import mma
 from universal_program import compile_universal
 
@@ -101,6 +101,39 @@ def test_axes_of_several_loops():
     right(scores, (randn(2, 150, 120), randn(2, 150, 120)))
     right(lambda p, v: (p @ v).transpose(1, 2).reshape(2, 150, 120), (randn(2, 3, 150, 150), randn(2, 3, 150, 40)))
     right(lambda a, b: torch.einsum("bhmk,hkn->bmn", a, b), (randn(2, 3, 70, 24), randn(3, 24, 40)))
+
+
+@pytest.mark.parametrize("dtype", [BF16, F64])
+@pytest.mark.parametrize("channels, stride", [(8, 1), (3, 2)])
+def test_convolutions(dtype, channels, stride):
+    args = (randn(2, channels, 33, 31, dtype=dtype), randn(40, channels, 3, 3, dtype=dtype))
+    right(lambda x, w: torch.relu(F.conv2d(x, w, stride=stride)), args)
+
+
+@pytest.mark.parametrize("dtype", [BF16, F64])
+@pytest.mark.parametrize("terms", [False, True])
+def test_sizes_that_vary(dtype, terms):
+    """Compiled once for the example's, called with others."""
+    function = (lambda x, w: x.t() @ w) if terms else (lambda x, w: torch.relu(x @ w))
+    n = torch.export.Dim("n", min=1, max=4096)
+    args = lambda s: (randn(s, 136, dtype=dtype), randn(*((s if terms else 136), 264), dtype=dtype))  # noqa: E731
+    first, used = args(200), []
+    target = target_of(first[0].device).name
+    shapes = ({0: n}, {0: n} if terms else None)
+    compiled = compile_universal(function, first, first[0].device, target, mma(target, used=used), shapes)
+    assert len(used) == 1
+    for size in (200, 1, 7, 64, 777):
+        each = args(size)
+        found = check(compiled, function, each)
+        assert found.right, f"{size}: {found}"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="about what Hopper chooses")
+def test_hopper_leaves_it_what_wgmma_does_not_take():
+    made = assert_right(lambda x, w, b: torch.relu(x @ w + b), (randn(200, 300, dtype=F64), randn(300, 100, dtype=F64), randn(100, dtype=F64)))
+    assert 'generator = "mma"' in made.ir("scheduled")
+    made = assert_right(lambda x, w: torch.relu(x @ w), (randn(200, 304), randn(304, 104)))
+    assert 'generator = "mma"' not in made.ir("scheduled")
 
 
 EPILOGUES = {
