@@ -1,11 +1,11 @@
 """The schedule of contractions on the tensor cores that all GPUs from sm_80 on have: bf16, f16, TF32, bytes and float64."""
 
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
-from inferno.schedule import simt, wgmma
+from inferno.schedule import wgmma
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -143,18 +143,23 @@ _SPLITS = (2, 4, 8, 16, 32)
 
 def choose(kernel: func.FuncOp, target: Target) -> Mma | None:
     """The schedule with the lowest estimate if ``kernel`` is a contraction for these tensor cores, the target has no better ones that
-    take it, and CUDA cores would not be much faster: these add up all axes of k at once, where tiles of a short one are mostly empty.
-    """
+    take it, and its tiles are not mostly empty: CUDA cores walk over all axes of m, n and k at once, however short each is."""
     c = parse_contraction(kernel) if target.capability >= 80 else None
     found = candidates(kernel, c, target) if c is not None else []
     if not found or (target.hopper and wgmma.candidates(kernel, c, target)):
         return None
-    time, best = min(found, key=lambda item: item[0])
-    other = simt.choose_with_estimate(c, target)
-    return None if other is not None and _MUCH * other[0] < time else best
+    best = min(found, key=lambda item: item[0])[1]
+    return best if _filled(best, c) >= _LEAST else None
 
 
-_MUCH = 2  # estimates of different generators are not so exact
+_LEAST = 1 / 32  # of a tile; one row of 16 is well worth reading the other operand at the memory's rate
+
+
+def _filled(s: Mma, c: Contraction) -> float:
+    """The share of the tiles' products that belongs to the contraction."""
+    axes, depth = pick_axes(c), s.row * 8 // bit_width(c.lhs.element)
+    sizes = [(hint(a.size), tile) for a, tile in ((axes.m, s.tile_m), (axes.n, s.tile_n), (axes.k, depth))]
+    return prod(size / (ceil(size / tile) * tile) for size, tile in sizes)
 
 
 def takes(target: Target) -> bool:
