@@ -53,6 +53,10 @@ class CheckError(InfernoError):
     """A compiled model's result is wrong.  Names the result, the errors, and the first kernel that is off."""
 
 
+class TuneError(InfernoError):
+    """Tuning is not possible here: there is no GPU that the kernels are for, or its results cannot be kept."""
+
+
 class LaunchError(InfernoError):
     """The driver refused a kernel or a launch."""
 

@@ -19,7 +19,8 @@ class Options:
     launches are recorded once and replayed.  ``check``: the first call is compared with eager and with float64.  ``matmul``: what
     multiplies matrices: "generated", kernels of ours, or "library", cuBLASLt (on the CPU torch's own) wherever it can; "auto" takes what is
     thought, or was measured, to be faster.  ``freeze``: what is made of weights alone is kept from call to call, and made again when
-    they change; True for at most twice the weights' own bytes, or the most bytes, a number or text such as "2G".
+    they change; True for at most twice the weights' own bytes, or the most bytes, a number or text such as "2G".  ``tune``: kernels whose best
+    schedule is not known yet are measured with many, on the GPU that they are for.
     """
 
     target: str | None = None
@@ -28,9 +29,10 @@ class Options:
     check: bool = False
     matmul: str = "auto"
     freeze: bool | int | str = False
+    tune: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("fallback", "cuda_graphs", "check"):
+        for name in ("fallback", "cuda_graphs", "check", "tune"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"option {name}: expected True or False, got {getattr(self, name)!r}")
         if self.matmul not in MATMULS:

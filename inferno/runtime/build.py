@@ -3,10 +3,13 @@
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib import import_module
+from typing import Any
 
 from inferno.capture import Captured, Signature
 from inferno.errors import InfernoError, NoLowering, PassError
 from inferno.runtime.cache.cache import Cache, kernel_key, open_cache, program_key
+from inferno.runtime.database import known_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.program import STAGES, Program
 from inferno.runtime.workers.pool import WorkerDied, pool
@@ -15,11 +18,15 @@ from inferno.target import Target
 log = logging.getLogger(__name__)
 
 
+# What finds the best schedules of kernels: of a folder behind this one.
+_TUNER = "inferno.tune.tuner"
+
+
 def build_program(
-    captured: Captured, target: Target, tf32: bool = False, record: bool = False, explain: bool = True, matmul: str = "auto",
+    captured: Captured, target: Target, tf32: bool = False, record: bool = False, explain: bool = True, matmul: str = "auto", tune: bool = False,
 ) -> Program:
     """Everything past the ``torch`` stage: from the cache, else in worker processes.  With ``record`` it is compiled in any
-    case, and the passes' texts are kept.  ``matmul`` is the option.
+    case, and the passes' texts are kept.  ``matmul`` and ``tune`` are the options.
 
     Without ``explain`` an operation that has no lowering is a NoLowering that does not name it: who finds it out needs no other to.
     """
@@ -27,26 +34,27 @@ def build_program(
 
     try:
         if record:
-            return build_from("torch", captured.text, target, tf32, record, signature=captured.signature, matmul=matmul)
-        return replace(build_text(captured.text, target, tf32, matmul), signature=captured.signature)
+            return build_from("torch", captured.text, target, tf32, record, signature=captured.signature, matmul=matmul, tune=tune)
+        return replace(build_text(captured.text, target, tf32, matmul, tune), signature=captured.signature)
     except NoLowering as error:
         if not explain:
             raise
         raise explain_failure(captured.text, str(error), _lowers) from error
 
 
-def build_text(text: str, target: Target, tf32: bool = False, matmul: str = "auto") -> Program:
+def build_text(text: str, target: Target, tf32: bool = False, matmul: str = "auto", tune: bool = False) -> Program:
     """The program of a ``torch`` module's text, from the cache or compiled; it has no signature."""
     kept = open_cache()
     if kept is None:
-        return build_from("torch", text, target, tf32, matmul=matmul)
-    key = text_key(text, target, tf32, matmul)
-    return load_or_build(kept, key, target, lambda: build_from("torch", text, target, tf32, matmul=matmul))
+        return build_from("torch", text, target, tf32, matmul=matmul, tune=tune)
+    key = text_key(text, target, tf32, matmul, tune)
+    return load_or_build(kept, key, target, lambda: build_from("torch", text, target, tf32, matmul=matmul, tune=tune))
 
 
-def text_key(text: str, target: Target, tf32: bool, matmul: str = "auto") -> str:
-    """The key under which ``build_text`` keeps a program."""
-    return program_key(text, target, {"tf32": tf32, **({"matmul": matmul} if matmul != "auto" else {})})
+def text_key(text: str, target: Target, tf32: bool, matmul: str = "auto", tune: bool = False) -> str:
+    """The key under which ``build_text`` keeps a program.  One that was tuned for is another: what was compiled before was not."""
+    options = {"tf32": tf32, **({"matmul": matmul} if matmul != "auto" else {}), **({"tune": True} if tune else {})}
+    return program_key(text, target, options)
 
 
 def load_or_build(kept: Cache, key: str, target: Target, build: Callable[[], Program]) -> Program:
@@ -71,37 +79,46 @@ def load_or_build(kept: Cache, key: str, target: Target, build: Callable[[], Pro
 
 def build_from(
     stage: str, text: str, target: Target, tf32: bool = False, record: bool = False, last: str = "sass", signature: Signature | None = None,
-    matmul: str = "auto",
+    matmul: str = "auto", tune: bool = False,
 ) -> Program:
     """Everything past ``stage``, which ``text`` is at, and no more than ``last`` needs."""
-    with pool().bar.shown():
-        return _build_from(stage, text, target, tf32, record, last, signature, matmul)
-
-
-def _build_from(
-    stage: str, text: str, target: Target, tf32: bool, record: bool, last: str, signature: Signature | None, matmul: str,
-) -> Program:
     workers, wanted = pool(), STAGES.index(last)
-    stages, passes, kernels, constants, plan, preparation = {stage: text}, [], [], [], None, None
-    if stage == "torch" and wanted > STAGES.index("torch"):
-        stages["linalg"], imported = _import(text, record)
-        passes += imported
-    start = next((s for s in ("linalg", "fused", "scheduled") if s in stages), None)
-    if start and wanted > STAGES.index(start):
-        fused = workers.run(
-            "fusing the program", "fuse", text=stages[start], target=target.name, tf32=tf32, record=record, stage=start, matmul=matmul,
-        )
-        stages, passes, constants = {**stages, **fused.stages}, [*passes, *fused.passes], fused.constants
-        if wanted > STAGES.index("scheduled"):
+    stages, passes, kernels, constants, plan, preparation, known = {stage: text}, [], [], [], None, None, {}
+    with workers.bar.shown():
+        if stage == "torch" and wanted > STAGES.index("torch"):
+            stages["linalg"], imported = _import(text, record)
+            passes += imported
+        start = next((s for s in ("linalg", "fused", "scheduled") if s in stages), None)
+        if start and wanted > STAGES.index(start):
+            fused, known = _fuse(start, stages[start], target, tf32, matmul, record)
+            stages, passes, constants = {**stages, **fused.stages}, [*passes, *fused.passes], fused.constants
+    if known and tune and import_module(_TUNER).tune_kernels(fused.kernels, fused.keys, target):
+        fused, known = _fuse("fused", stages["fused"], target, tf32, matmul)
+        stages.update(fused.stages)
+    with workers.bar.shown():
+        if "scheduled" in stages and wanted > STAGES.index("scheduled"):
             kernels = _build_kernels(fused.kernels, target)
             _warn(kernels)
             stages["gpu"], plan, preparation = workers.run(
                 "planning the launches", "plan", scheduled=stages["scheduled"], modules={k.name: k.module for k in kernels},
             )
-    elif stage == "gpu" and wanted > STAGES.index("gpu"):
-        kernels = workers.run("assembling the kernels", "assemble", text=text, target=target.name)
-        preparation = workers.run("reading the preparation", "preparation_of", text=text)
-    return Program(signature, target, stages, {k.name: k for k in kernels}, constants, passes, plan, preparation)
+        elif stage == "gpu" and wanted > STAGES.index("gpu"):
+            kernels = workers.run("assembling the kernels", "assemble", text=text, target=target.name)
+            preparation = workers.run("reading the preparation", "preparation_of", text=text)
+    return Program(signature, target, stages, {k.name: k for k in kernels}, constants, passes, plan, preparation, known)
+
+
+def _fuse(
+    stage: str, text: str, target: Target, tf32: bool = False, matmul: str = "auto", record: bool = False,
+) -> tuple[Any, dict[str, str]]:
+    """To the ``scheduled`` stage; and what is known of its kernels' best schedules."""
+    known = dict(known_schedules(target))
+    fused = pool().run(
+        "fusing the program", "fuse", text=text, target=target.name, tf32=tf32, record=record, stage=stage, matmul=matmul, known=known,
+    )
+    for name in fused.ignored:
+        log.warning("kernel @%s: the schedule that was measured is ignored, because this version does not have it: tune again", name)
+    return fused, {key: known.get(key, "") for key in fused.keys.values()}
 
 
 def _warn(kernels: Iterable[Kernel]) -> None:

@@ -17,6 +17,7 @@ from inferno.errors import CaptureError, CompileError, InputError, ModelChanged,
 from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache.cache import open_cache
+from inferno.runtime.database import require_gpus
 from inferno.runtime.device import choose_target, find_device, takes_tf32
 from inferno.runtime.face import make_recipe
 from inferno.runtime.garbage import collection_paused
@@ -148,6 +149,8 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
     options = request.options
     device = find_device(model, args, kwargs)
     target = choose_target(options.target, device)
+    if options.tune:
+        require_gpus(target)
     tf32 = takes_tf32()
     try:
         exported = export_model(model, args, kwargs, request.dynamic_shapes)
@@ -173,10 +176,10 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
     drawn = generator is not None and draws(captured.graph, generator)  # a region gives its segments the generator's states
     if not drawn and (not options.fallback or not refusals(captured.graph, device)):
         try:
-            program = build_program(captured, target, tf32, explain=not options.fallback, matmul=options.matmul)
+            program = build_program(captured, target, tf32, explain=not options.fallback, matmul=options.matmul, tune=options.tune)
             compiled = CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)
             if key:
-                remember(key, exported, captured, text_key(captured.text, target, tf32, options.matmul), target)
+                remember(key, exported, captured, text_key(captured.text, target, tf32, options.matmul, options.tune), target)
         except (CompileError, PassError, UnsupportedOperation) as error:
             if not options.fallback:
                 raise
@@ -191,7 +194,7 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
 
         if not captured.exact:  # operations in eager see strides
             captured = replace(exported.capture(exact=True), frozen=captured.frozen)
-        build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul)
+        build = functools.partial(build_text, target=target, tf32=tf32, matmul=options.matmul, tune=options.tune)
         region = build_region(
             captured.graph, device, build, options.fallback, attributes=lambda name: operator.attrgetter(name)(captured.graph.owning_module),
             cuda_graphs=options.cuda_graphs, failures=failures, frozen=shares(captured, options.freeze),

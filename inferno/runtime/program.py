@@ -1,6 +1,7 @@
 """A compiled program as data."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from inferno.capture.signature import Signature
 from inferno.errors import OptionError
@@ -18,7 +19,8 @@ class Program:
     ``preparation`` makes the last of the plan's arguments of frozen ones.
 
     A program that was read as IR has no signature, and no stages before the one that it was read at.  One that comes from a
-    package has its ``plan`` as data, and of the stages those that were saved.
+    package has its ``plan`` as data, and of the stages those that were saved.  ``known``: what was known of its kernels' best schedules when it was
+    compiled, as ``database.answers`` has it.
     """
 
     signature: Signature | None
@@ -29,6 +31,7 @@ class Program:
     passes: list[PassRecord]
     plan: Plan | None = None
     preparation: Preparation | None = None
+    known: Mapping[str, str] = field(default_factory=dict)
 
     def launch_plan(self) -> Plan:
         """What the ``gpu`` stage's ``@main`` launches, as data."""

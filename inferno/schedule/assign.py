@@ -1,12 +1,15 @@
 """Give every kernel the schedule that the cost model picks for it."""
 
 from importlib import import_module
+from typing import Any
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir
 from inferno.options import MATMUL, MATMULS
-from inferno.schedule.attributes import ATTRIBUTE, to_attribute
+from inferno.schedule import spaces
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cublaslt import refusal
+from inferno.schedule.known import key_of, take_known
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
@@ -18,6 +21,8 @@ _CHOOSERS = {
     ),
     "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
 }
+# Generators that take a kernel only where a measurement says that they are faster.
+_ON_MEASUREMENT = {"nvptx": ("vectors",), "cpu": ()}
 
 
 # On a kernel that a library was asked for: why it does not compute it.
@@ -28,18 +33,43 @@ _ON_DEMAND = "inferno.schedule.cublaslt"
 
 def assign_schedules(module: ir.Module, target: str) -> None:
     """Set ``inferno.schedule`` on each kernel that has none yet; a schedule that is already there is kept.  A module with
-    ``inferno.matmul = "library"`` or ``"generated"`` says what computes its contractions, and does not after this."""
+    ``inferno.matmul = "library"`` or ``"generated"`` says what computes its contractions, and does not after this.
+
+    What was measured to be best, which the module says as ``inferno.known``, goes before what the model picks.
+    """
     machine, matmul = find_target(target), "auto"
     if MATMUL in module.operation.attributes:
         matmul = ir.StringAttr(module.operation.attributes[MATMUL]).value
         if matmul not in MATMULS:
             raise PassError(f"assign-schedules: {MATMUL} is {matmul!r}; expected one of {', '.join(MATMULS)}")
         del module.operation.attributes[MATMUL]
+    known = take_known(module)
     for kernel in kernels(module):
         if ATTRIBUTE not in kernel.attributes:
-            kernel.attributes[ATTRIBUTE] = to_attribute(_choose(kernel, machine, matmul))
+            own = choose(kernel, machine, matmul)
+            found = (read_known(kernel, text, machine) for text in known.get(key_of(kernel), "").splitlines()) if known else ()
+            schedule = next((s for s in found if s is not None and _allowed(s, own, matmul)), own)
+            kernel.attributes[ATTRIBUTE] = to_attribute(schedule)
             if matmul == "library" and machine.kind == "nvptx" and (reason := refusal(kernel)):
                 kernel.attributes[NO_LIBRARY] = ir.StringAttr.get(reason, kernel.context)
+
+
+def _allowed(schedule: Any, own: Any, matmul: str) -> bool:
+    """Whether the option lets a kernel have a schedule that was measured, in the place of the model's."""
+    multiplies = getattr(schedule, "multiplies", False)
+    return not (matmul == "generated" and multiplies) and not (matmul == "library" and getattr(own, "multiplies", False) and not multiplies)
+
+
+def read_known(kernel: func.FuncOp, text: str, target: Target) -> Any | None:
+    """The schedule that ``text``, an attribute, stands for; None if there is none, or it is another version's and not one that the kernel can
+    have now."""
+    try:
+        schedule = from_attribute(ir.Attribute.parse(text, kernel.context)) if text else None
+        measured = spaces.find(schedule.generator) if schedule is not None and schedule.generator in generators(target.kind) else None
+        fits = measured is not None and measured.valid(kernel, schedule, target)
+    except (PassError, ir.MLIRError, Undecided, ValueError, TypeError, ArithmeticError):
+        return None
+    return schedule if fits else None
 
 
 def choosers(target: Target) -> tuple[str, ...]:
@@ -48,8 +78,8 @@ def choosers(target: Target) -> tuple[str, ...]:
 
 
 def generators(kind: str) -> list[str]:
-    """The names of the generators for a kind of target."""
-    return [name.rpartition(".")[2] for name in _CHOOSERS[kind]]
+    """The names of the generators for a kind of target; the last one takes every kernel."""
+    return [*_ON_MEASUREMENT[kind], *(name.rpartition(".")[2] for name in _CHOOSERS[kind])]
 
 
 def kernels(module: ir.Module) -> list[func.FuncOp]:
@@ -60,7 +90,8 @@ def kernels(module: ir.Module) -> list[func.FuncOp]:
     ]
 
 
-def _choose(kernel: func.FuncOp, target: Target, matmul: str):
+def choose(kernel: func.FuncOp, target: Target, matmul: str = "auto") -> Any:
+    """What the cost model picks; ``matmul`` is the option."""
     for name in choosers(target):
         if name == _ON_DEMAND and matmul != "library":
             continue

@@ -80,14 +80,14 @@ class Bf16x6:
 # Schedules, and microseconds that a step of one block takes.  Measured on an H200, MxKxN: 512x512x512 and 512x1024x512 (64x32:
 # 6.8 and 11.0 us), 512x1024x512 and 64x4096x4096 (64x64 in two parts: 10.8 and 29.7), 1024^3 (64x128: 24.3, 128x64: 23.8),
 # 2048^3 (128x128: 155).
-_CANDIDATES = (
+CANDIDATES = (
     (Bf16x6(128, 128, 2, 4), 1.17),
     (Bf16x6(128, 64, 4, 4), 0.656),
     (Bf16x6(64, 128, 4, 4, slices=2), 0.667),
     (Bf16x6(64, 64, 6, 6, groups=3, slices=2), 0.393),
     (Bf16x6(64, 32, 6, 12, groups=3, slices=2), 0.26),
 )
-_SPLIT = tuple((replace(s, persistent=False, split=split), step) for s, step in _CANDIDATES for split in (2, 4, 8))
+_SPLIT = tuple((replace(s, persistent=False, split=split), step) for s, step in CANDIDATES for split in (2, 4, 8))
 # For few rows: a step's time is the lhs's, which is split in registers, and 8 ns for each column (a line through the times above).
 _FEW = tuple(
     (replace(s, swapped=True, persistent=split == 1, split=split), step)
@@ -155,19 +155,19 @@ def candidates(
     if not target.hopper or precision(kernel, c) is not None or not supported(c) or min(at(c.M), at(c.N)) <= simt.VECTOR:
         return []
     found = []
-    for swapped, schedules in ((False, _CANDIDATES + _SPLIT), (True, _FEW if thin and at(c.M) <= 64 and isinstance(c.M, int) else ())):
+    for swapped, schedules in ((False, CANDIDATES + _SPLIT), (True, _FEW if thin and at(c.M) <= 64 and isinstance(c.M, int) else ())):
         turned = oriented(c, swapped)
         tiling = tile(turned) if schedules else None
         if tiling is None:
             continue
         for s, step in schedules:
-            s = _fit(s, turned, tiling, target)
-            if s is not None and (s.split == 1 or _splits(s, tiling, target, at)):
+            s = fit(s, turned, tiling, target)
+            if s is not None and (s.split == 1 or splits(s, tiling, target, at)):
                 found.append((estimate(s, step, turned, tiling, target, at), s))
     return found
 
 
-def _fit(s: Bf16x6, c: Contraction, tiling: Tiling, target: Target) -> Bf16x6 | None:
+def fit(s: Bf16x6, c: Contraction, tiling: Tiling, target: Target) -> Bf16x6 | None:
     """``s`` with as many raw slots as shared memory holds; None if those are none, or a slice would have no step."""
     steps = tiling.k_steps(DEPTH)
     if s.split == 1 and bounds(steps)[0] < s.slices:
@@ -194,7 +194,7 @@ def divides(s: Bf16x6, tiling: Tiling) -> bool:
     return isinstance(steps, int) and steps - (s.split - 1) * ceil(steps / s.split) >= s.slices
 
 
-def _splits(s: Bf16x6, tiling: Tiling, target: Target, at: At) -> bool:
+def splits(s: Bf16x6, tiling: Tiling, target: Target, at: At) -> bool:
     """Whether all clusters run at once and every block has a few terms."""
     few = at(tiling.tiles(s.tile_m, s.tile_n)) <= clusters_at_once(s.split, target.multiprocessors)
     return few and ceil(at(tiling.k_steps(DEPTH)) / s.split) >= 4

@@ -54,7 +54,7 @@ class Simt:
 
 
 # (schedule, share of the peak rate that its inner loop reaches when there are enough blocks), largest first.
-_SHAPES = (
+SHAPES = (
     (Simt(128, 128, 16, 8, 8, 1), 0.80),
     (Simt(64, 128, 16, 8, 8, 2), 0.70),
     (Simt(128, 64, 16, 8, 8, 2), 0.70),
@@ -92,14 +92,16 @@ def candidates(contraction: Contraction, target: Target, at: At = hint) -> list[
     """Schedules with their estimates in microseconds; none for what CUDA cores do not multiply."""
     if not supported(contraction) or contraction.is_reduction:
         return []
+    return [(estimate(s, share, contraction, target, at), chunked(s, contraction)) for s, share in SHAPES if fits(s, contraction, target)]
+
+
+def fits(schedule: Simt, contraction: Contraction, target: Target) -> bool:
+    """Whether shared memory holds the tiles and the totals."""
     size = contraction.accumulator.width // 8
-    return [
-        (estimate(s, share, contraction, target, at), _chunked(s, contraction)) for s, share in _SHAPES
-        if size * s.shared_elements <= _STATIC_SHARED and _totals(s, size) <= target.shared // 3
-    ]
+    return size * schedule.shared_elements <= _STATIC_SHARED and _totals(schedule, size) <= target.shared // 3
 
 
-def _chunked(schedule: Simt, contraction: Contraction) -> Simt:
+def chunked(schedule: Simt, contraction: Contraction) -> Simt:
     """Totals in registers are cheap: one addition in 64.  A product with a vector is bound by memory and can have more; with
     64 terms in a row it missed the bound by 5%, because eager adds in a tree there."""
     if not schedule.totals_in_registers:

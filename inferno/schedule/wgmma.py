@@ -89,7 +89,7 @@ class Wgmma:
 
 # Tiles, and the share of the tensor core's rate that their inner loop reaches.  Measured on an H200 (bf16, us): 1024^3 4.9
 # with 128x64, 2048^3 22.8 with 128x128, 4096^3 190 and 8192^3 1591 with 128x256, 4096^3 with [N, K] weights 192 with 256x128.
-_CANDIDATES = (
+CANDIDATES = (
     (Wgmma(128, 256, 4, 2), 1.0),
     (Wgmma(256, 128, 4, 2), 0.995),
     (Wgmma(128, 192, 4, 2), 0.98),
@@ -125,16 +125,16 @@ def candidates(
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
         few = [(s, 1.0) for s in thin_schedules(tiling, width, target, at)] if thin else []
-        for s, share in (*_CANDIDATES, *_SPLIT, *few):
-            if s.split > 1 and not _splits(s, tiling, width, target, at):
+        for s, share in (*CANDIDATES, *_SPLIT, *few):
+            if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
-            s = _fit(replace(s, rewrite=rewrite), c, tiling, target)
+            s = fit(replace(s, rewrite=rewrite), c, tiling, target)
             if s is not None:
                 found.append((estimate(s, share, c, tiling, target, at), s))
     return found
 
 
-def _splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool:
+def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool:
     """Whether all clusters run at once and every block has a few terms, of a number that is known."""
     steps = tiling.k_steps(s.chunks * ROW // width)
     if not isinstance(steps, int):
@@ -188,7 +188,7 @@ def height(rows: int, along_k: bool) -> int:
     return ceil(rows / each) * each
 
 
-def _fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | None:
+def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | None:
     """``s`` with as many stages as shared memory holds beside raw slots; None if that is less than 2."""
     raw = sum(raw_bytes(s, tiling, ROW // (bit_width(c.lhs.element) // 8)))
     stages, rhs = s.stages, height(s.tile_n, tiling.rhs.along_k)
@@ -248,17 +248,18 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
     """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
     round's results, but no less than memory takes; and the temporaries of operands that are computed first."""
     width = bit_width(c.lhs.element) // 8
-    rounds = at(tiling.tiles(s.tile_m, s.tile_n)) * s.split / target.multiprocessors
+    rounds = at(tiling.tiles(s.tile_m * s.cluster, s.tile_n)) * s.blocks / target.multiprocessors
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.
     rounds = ceil(rounds) if rounds <= 4 else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST)
     depth = s.chunks * ROW // width
-    copied = s.chunks * (s.lhs_height + height(s.tile_n, tiling.rhs.along_k)) * ROW
+    copied = s.chunks * (s.lhs_height + height(s.tile_n, tiling.rhs.along_k) / s.cluster) * ROW
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1))
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / _STORE_RATE
-    clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + 0.3 * (rounds - 1))
+    shown = 0 if s.pingpong else 0.3  # what of a tile's end is not hidden behind the next one's products
+    clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + shown * (rounds - 1))
     if s.split > 1:  # the cluster's barrier, and the other blocks' sums
         clocks += _EXCHANGE + (s.split - 1) * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
     memory = moved_bytes(c, at) / _MEMORY_RATE

@@ -1,4 +1,4 @@
-"""The ``inferno`` command: compile, run, explain, bench, cache.
+"""The ``inferno`` command: compile, run, explain, tune, bench, cache.
 
 What a command prints of IR goes to stdout alone, everything else to stderr.
 """
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
             "--freeze", nargs="?", const=True, default=False, metavar="BYTES",
             help="keep what is made of weights alone from call to call: at most twice their bytes, or so many (such as 2G)",
         )
+        sub.add_argument("--tune", action="store_true", help="measure schedules of kernels that were never tuned, on the GPU that they are for")
         sub.add_argument("--dtype", metavar="NAME", help="floating-point type of weights and inputs: float32, bf16, f16 (default: the model's own)")
         sub.add_argument("--batch", type=int, metavar="N", help="of a Hugging Face model's inputs (default: 1)")
         sub.add_argument("--sequence", type=int, metavar="N", help="tokens of a Hugging Face model's inputs (default: 128)")
@@ -71,6 +72,10 @@ def _parser() -> argparse.ArgumentParser:
 
     explain = command("explain", _explain, "print the table of kernels, and where the time of a call goes")
     subject(explain)
+
+    tune = command("tune", _tune, "measure the schedules of every kernel on the GPU here, and keep the best; `inferno tune show` lists what is kept")
+    subject(tune, "file.py:Model, a Hugging Face model id or folder, file.mlir with the IR of a stage, or show")
+    tune.add_argument("-v", "--verbose", action="store_true", help="say of each schedule that has no time why, and why each search ended")
 
     bench = command("bench", _bench, "run a benchmark suite; without a name, list them")
     bench.add_argument("suite", nargs="?", metavar="SUITE")
@@ -113,7 +118,7 @@ def _compiled(options: argparse.Namespace):
     from inferno.runtime.compile import compile
 
     subject = _subject(options)
-    return subject, compile(subject.model, subject.args, kwargs=subject.kwargs, target=options.target, matmul=options.matmul, freeze=options.freeze)
+    return subject, compile(subject.model, subject.args, kwargs=subject.kwargs, target=options.target, matmul=options.matmul, freeze=options.freeze, tune=options.tune)
 
 
 def _compile(options: argparse.Namespace) -> int:
@@ -151,7 +156,7 @@ def _compile_file(options: argparse.Namespace):
         raise InputError(f"{options.expr}: {getattr(error, 'strerror', None) or error}") from error
     if STAGES.index(options.ir) < STAGES.index(stage):
         raise OptionError(f"{options.expr} is at stage {stage}, behind {options.ir}; from there are {', '.join(STAGES[STAGES.index(stage):])}")
-    program = build_from(stage, text, target, record=options.verbose, last=options.ir, matmul=options.matmul)
+    program = build_from(stage, text, target, record=options.verbose, last=options.ir, matmul=options.matmul, tune=options.tune)
     if options.verbose:
         _print_diffs(program.stages[stage], program.passes)
     return program
@@ -237,6 +242,12 @@ def _explain(options: argparse.Namespace) -> int:
         report = compiled.explain()
     sys.stdout.write(report.render(max(120, Console().width)))
     return 0
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from inferno.tools.tune import show, tune
+
+    return show(options.target) if options.code is None and options.expr == "show" else tune(options)
 
 
 def _cache_show(options: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any
 
 from inferno.errors import CompileError, InfernoError, NoLowering, PassError, PlanError, UnsupportedOperation
+from inferno.runtime.database import answers
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.program import Program
@@ -83,14 +84,16 @@ class Cache:
         self.store.write(KERNEL, key, {"name": kernel.name, "target": target.name, "made": time.time(), "kernel": facts}, parts)
 
     def load_program(self, key: str, target: Target) -> Program | None:
-        """The program, without its signature; where it failed to compile, the error is raised."""
+        """The program, without its signature; where it failed to compile, the error is raised.  None also where other schedules are known to
+        be best by now than when it was compiled."""
         found = self.store.read(PROGRAM, key)
         if found is None:
             return None
         if "failed" in found[0]:
             raise _read_failure(found[0])
         with self._discarding(PROGRAM, key), collection_paused():
-            return _read_program(*found, target)
+            program = _read_program(*found, target)
+            return program if answers(program.known, target) == program.known else None
         return None
 
     def save_program(self, key: str, program: Program) -> None:
@@ -167,6 +170,7 @@ def _write_program(program: Program) -> tuple[dict[str, Any], dict[str, bytes]]:
         parts[f"constant {i}"] = data
     facts = {
         "stages": list(program.stages), "kernels": kernels, "constants": [[element, list(shape)] for element, shape, _ in program.constants],
+        "known": dict(program.known),
         "passes": [[p.name, p.seconds] for p in program.passes], "plan": program.plan.as_dict() if program.plan else None,
         "preparation": to_data(program.preparation) if program.preparation else None,
     }
@@ -185,7 +189,7 @@ def _read_program(header: dict[str, Any], parts: dict[str, bytes], target: Targe
         constants=[(element, tuple(shape), parts[f"constant {i}"]) for i, (element, shape) in enumerate(facts["constants"])],
         passes=[PassRecord(name, seconds, None) for name, seconds in facts["passes"]],
         plan=plan_from_dict(facts["plan"]) if facts["plan"] else None,
-        preparation=preparation_from_data(facts["preparation"]) if facts["preparation"] else None,
+        preparation=preparation_from_data(facts["preparation"]) if facts["preparation"] else None, known=facts["known"],
     )
 
 

@@ -25,6 +25,7 @@ from inferno.errors import InfernoError, OptionError
 from inferno.options import Options, make_options
 from inferno.runtime import stats
 from inferno.runtime.build import build_text
+from inferno.runtime.database import require_gpus
 from inferno.runtime.device import choose_target, takes_tf32
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.prepared import share
@@ -87,7 +88,10 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     begin = time.perf_counter()
     device = _device(graph)
     target = choose_target(options.target, device)
-    build = functools.partial(build_text, target=target, tf32=takes_tf32(), matmul=options.matmul)
+    tune = options.tune and (target.kind == "nvptx" or not torch.cuda.is_available())  # what a model does on the CPU beside is not tuned
+    if tune:
+        require_gpus(target)
+    build = functools.partial(build_text, target=target, tf32=takes_tf32(), matmul=options.matmul, tune=tune)
     # AOTAutograd gives a backward what the forward kept for it, and the gradients; of what came from outside, "primals", it only says where it is.
     given = {n.name for n in graph.graph.nodes if n.op == "placeholder" and kind == "backward" and not n.name.startswith("primals")}
     frozen = _frozen(graph, options) if kind == "inference" else {}

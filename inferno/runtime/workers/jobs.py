@@ -17,9 +17,11 @@ from inferno.runtime.check.calls import Calls, read_calls, without_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.plan.plan import Plan, Preparation
 from inferno.runtime.plan.reader import read_module, read_preparation
+from inferno.runtime.workers.tuning import Problem, problem_of
 from inferno.schedule.assign import choosers, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
+from inferno.schedule.known import key_of, set_known
 from inferno.target import Target, find_target
 from inferno.targets.torch_source import Source, to_torch
 
@@ -31,12 +33,15 @@ _CODE = frozenset(_HOLDER.values())
 @dataclass(frozen=True)
 class Fused:
     """A program up to the ``scheduled`` stage: text by stage, one module's text a kernel, the values of the constants that
-    became arguments behind the signature's, and what the passes did."""
+    became arguments behind the signature's, and what the passes did.  ``keys``: what each kernel's measured schedule is found by, where the
+    target is tuned for; ``ignored``: the kernels whose measured schedule they cannot have."""
 
     stages: dict[str, str]
     kernels: dict[str, str]
     constants: list[tuple[str, tuple[int, ...], bytes]]
     passes: list[PassRecord]
+    keys: dict[str, str]
+    ignored: list[str]
 
 
 def needed(kind: str) -> list[str]:
@@ -68,9 +73,11 @@ def lower_to_linalg(text: str, record: bool = False) -> tuple[str, list[PassReco
     return print_module(module, locations=True), recorder.records
 
 
-def fuse(text: str, target: str, tf32: bool = False, record: bool = False, stage: str = "linalg", matmul: str = "auto") -> Fused:
+def fuse(
+    text: str, target: str, tf32: bool = False, record: bool = False, stage: str = "linalg", matmul: str = "auto", known: dict[str, str] | None = None,
+) -> Fused:
     """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own; ``text`` is at one of the three.
-    ``matmul`` is the option."""
+    ``matmul`` is the option, ``known`` has measured schedules by their keys."""
     module = parse(text)
     recorder = _Recorder(record)
     stages = {}
@@ -83,12 +90,17 @@ def fuse(text: str, target: str, tf32: bool = False, record: bool = False, stage
         if tf32:
             for kernel in kernels(module):
                 kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32", module.context)
+        set_known(module, known or {})
         run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
         stages["scheduled"] = print_module(module)
     with module.context:
         # The local form does not look at the rest of the module: 3 ms instead of 100 for 43 kernels.
         texts = {k.name.value: f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}\n" for k in kernels(module)}
-    return Fused(stages, texts, lifted_values(module), recorder.records)
+        tuned = stage != "scheduled" and find_target(target).kind == "nvptx"
+        keys = {k.name.value: key_of(k) for k in kernels(module)} if tuned else {}
+        said = {k.name.value: str(k.attributes[ATTRIBUTE]) for k in kernels(module)} if known and tuned and matmul == "auto" else {}
+    ignored = [name for name, text in said.items() if known.get(keys[name], text).partition("\n")[0] != text]
+    return Fused(stages, texts, lifted_values(module), recorder.records, keys, ignored)
 
 
 def build(text: str, target: str) -> Kernel:
@@ -224,6 +236,17 @@ def plan(scheduled: str, modules: dict[str, str]) -> tuple[str, Plan, Preparatio
 def preparation_of(text: str) -> Preparation | None:
     """``@prepare`` of a program at the ``gpu`` stage as data."""
     return read_preparation(parse(text))
+
+
+def build_alone(text: str, alone: str, target: str) -> tuple[Kernel, Plan]:
+    """A scheduled kernel, and the plan of ``alone``, the program that only calls it."""
+    kernel = build(text, target)
+    return kernel, plan(alone, {kernel.name: kernel.module})[1]
+
+
+def tuning_problem(text: str, target: str) -> Problem:
+    """What there is to measure of a scheduled kernel, in a module of its own."""
+    return problem_of(text, target)
 
 
 def calls_of(text: str) -> Calls:

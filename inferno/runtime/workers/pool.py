@@ -12,9 +12,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import inferno
 from inferno.errors import CompileError
@@ -34,13 +35,7 @@ class Worker:
     def __init__(self, kind: str = "") -> None:
         self.idle_since = 0.0
         self._log = tempfile.TemporaryFile()
-        # The same sources as this process has: "-P", since a folder of that name where the process runs would come first otherwise.
-        folders = dict.fromkeys([*(p or os.getcwd() for p in sys.path), str(Path(inferno.__file__).parents[1])])
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "inferno.runtime.workers.worker", *([kind] if kind else [])], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._log, env=environment,
-        )
+        self._process = start_python("inferno.runtime.workers.worker", [kind] if kind else [], self._log)
 
     def run(self, label: str, name: str, arguments: dict[str, Any]) -> Any:
         """The result of ``jobs.<name>(**arguments)``; ``label`` is what the job is called in an error."""
@@ -71,9 +66,23 @@ class Worker:
         self._process.wait()
 
     def _last_words(self) -> str:
-        self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, self._log.tell() - 2000))
-        return self._log.read().decode(errors="replace").strip() or "none"
+        return last_words(self._log)
+
+
+def start_python(module: str, arguments: Sequence[str], log: BinaryIO) -> subprocess.Popen:
+    """A process that runs a module with the sources that this one has, its input and output pipes, what it says going to ``log``."""
+    # "-P", since a folder of that name where the process runs would come first otherwise.
+    folders = dict.fromkeys([*(p or os.getcwd() for p in sys.path), str(Path(inferno.__file__).parents[1])])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    command = [sys.executable, "-P", "-m", module, *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment)
+
+
+def last_words(log: BinaryIO) -> str:
+    """The end of what a process said."""
+    log.seek(0, os.SEEK_END)
+    log.seek(max(0, log.tell() - 2000))
+    return log.read().decode(errors="replace").strip() or "none"
 
 
 class WorkerDied(CompileError):

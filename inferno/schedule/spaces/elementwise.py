@@ -1,0 +1,50 @@
+"""Elementwise kernels: threads a block, points a thread, and sizes of the tiles of transposed inputs."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from math import log2
+
+from inferno.mlir import func
+from inferno.schedule.cost import bit_width, count_bytes
+from inferno.schedule.elementwise import Elementwise, choose, transposed
+from inferno.schedule.pointwise import parse_pointwise
+from inferno.target import Target
+
+_START = 1.5  # microseconds of a kernel that does next to nothing
+_RATE = 4.3e6  # bytes a microsecond that an H200's memory moves
+_STEP = 0.01  # how much worse a schedule is taken to be for each doubling that it is away from the model's choice: it only sorts them
+_SHARED = 48 * 1024
+
+
+def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementwise]]:
+    """Schedules, those that are like the model's choice first: it is all memory's rate to the model."""
+    own = choose(kernel, target)
+    if own is None:
+        return
+    point = parse_pointwise(kernel)
+    if not isinstance(point.points, int):
+        return
+    least = _START + count_bytes(kernel) / _RATE
+    for threads, vector, unroll, tile in itertools.product((64, 128, 256, 512), (1, 2, 4, 8), (1, 2, 4), (32, 64) if own.tile else (0,)):
+        s = Elementwise(threads, vector, unroll, tile)
+        if (not tile or (vector, unroll) == (1, 1)) and valid(kernel, s, target):
+            away = sum(abs(log2(a / b)) for a, b in ((threads, own.threads), (vector, own.vector), (unroll, own.unroll), (tile or 1, own.tile or 1)))
+            yield least * (1 + _STEP * away), s
+
+
+def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:
+    """Whether the generator takes the kernel with it."""
+    own, s = choose(kernel, target), schedule
+    if own is None or bool(own.tile) != bool(s.tile) or s.threads not in (64, 128, 256, 512) or s.vector not in (1, 2, 4, 8) or s.unroll not in (1, 2, 4):
+        return False
+    point = parse_pointwise(kernel)
+    if not isinstance(point.points, int):
+        return False
+    if not s.tile:
+        widest = max(bit_width(d.element) // 8 for d in point.destinations)
+        return s == replace(own, threads=s.threads, unroll=s.unroll) or s.vector * widest <= 16
+    if s.tile not in (32, 64):
+        return False
+    held = sum((s.tile + 4) * s.tile * bit_width(point.sources[n].element) // 8 for n in transposed(point)[1])
+    return held <= _SHARED and s.tile % (s.threads // 32) == 0

@@ -1,0 +1,30 @@
+"""The universal generator: threads a block, and from which lengths and numbers on sums are shared by threads."""
+
+import itertools
+from collections.abc import Iterator
+
+from inferno.mlir import func, ir
+from inferno.schedule.cost import count_bytes
+from inferno.schedule.universal import Universal
+from inferno.target import Target
+
+_START, _RATE, _STEP = 3.0, 3e6, 0.02  # microseconds, bytes a microsecond, and how much worse each step away from the usual is: guesses that only sort
+_THREADS, _LONG, _FEW = (256, 128, 512, 64, 1024), (1024, 256, 4096), (16384, 4096, 65536)
+
+
+def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Universal]]:
+    """Schedules, the usual one first: the model knows nothing about them but the bytes that the kernel moves."""
+    if target.kind != "nvptx" or not _static(kernel):
+        return
+    least = _START + count_bytes(kernel) / _RATE
+    for (i, threads), (j, long), (k, few) in itertools.product(enumerate(_THREADS), enumerate(_LONG), enumerate(_FEW)):
+        yield least * (1 + _STEP * (i + j + k)), Universal(threads, long, few)
+
+
+def valid(kernel: func.FuncOp, schedule: Universal, target: Target) -> bool:
+    """Whether the generator takes the kernel with it."""
+    return target.kind == "nvptx" and _static(kernel) and schedule.threads in _THREADS and schedule.long > 0 and schedule.few > 0
+
+
+def _static(kernel: func.FuncOp) -> bool:
+    return all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in kernel.entry_block.arguments)

@@ -1,0 +1,98 @@
+"""Everything that the generator for Hopper's tensor cores takes: other tiles, ping-pong, clusters, parts, orders and numbers of slots."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
+
+from inferno.mlir import func
+from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.cost import bit_width
+from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.schedule.wgmma import CANDIDATES, ROW, Wgmma, candidates, estimate, fit, height, panel, precision, raw_bytes, splits, supported
+from inferno.symbolic import hint
+from inferno.target import Target
+
+# The share of the tensor core's rate by (consumers, rows of one, columns): measured for the candidates, guessed for the others.
+_SHARES = {
+    **{(s.consumers, s.rows, s.tile_n): share for s, share in CANDIDATES},
+    (2, 128, 64): 0.93, (2, 128, 32): 0.75, (2, 64, 32): 0.7, (1, 64, 256): 0.9, (1, 64, 192): 0.87, (1, 128, 128): 0.9, (1, 128, 64): 0.8,
+    (1, 128, 32): 0.6,
+}
+_COLUMNS = {n for _, _, n in _SHARES}
+# (ping-pong, blocks of a cluster that share the rhs's tiles, blocks that share a sum)
+_FORMS = ((False, 1, 1), (True, 1, 1), (False, 2, 1), (True, 2, 1), (False, 4, 1), (False, 1, 2), (False, 1, 4), (False, 1, 8))
+
+
+def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Wgmma]]:
+    """Schedules with their estimates; where those are equal the usual one is first."""
+    c = parse_contraction(kernel) if target.hopper else None
+    if c is None or c.varies:
+        return
+    yield from candidates(kernel, c, target, thin=True)
+    for rewrite in (True, False):
+        tiling = _tile(kernel, c, rewrite)
+        if tiling is not None:
+            for ((consumers, rows, n), share), (pingpong, cluster, split) in itertools.product(_SHARES.items(), _FORMS):
+                m = rows if pingpong else rows * consumers
+                first = Wgmma(m, n, 12, consumers, cluster, pingpong, split == 1, rewrite=rewrite, split=split)
+                if split == 1 or splits(first, tiling, bit_width(c.lhs.element) // 8, target, hint):
+                    yield from ((estimate(s, share, c, tiling, target), s) for s in _variants(first, c, tiling, target))
+
+
+def _variants(first: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Iterator[Wgmma]:
+    """Orders of the tiles, where there are several rounds of them, and numbers of slots."""
+    several = first.split == 1 and tiling.tiles(first.tile_m, first.tile_n) > target.multiprocessors
+    for group, buffers, raw in itertools.product((8, 4, 16) if several else (8,), (2, 1), (2, 3) if _rewritten(tiling) else (2,)):
+        s = fit(replace(first, group=group, buffers=buffers, raw=raw), c, tiling, target)
+        for stages in dict.fromkeys((s.stages, max(2, s.stages // 2)) if s is not None else ()):
+            if _works(made := replace(s, stages=stages), c, tiling, target):
+                yield made
+
+
+def valid(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> bool:
+    """Whether the generator takes the kernel with it."""
+    c = parse_contraction(kernel) if target.hopper else None
+    tiling = _tile(kernel, c, schedule.rewrite) if c is not None and not c.varies else None
+    if tiling is None:
+        return False
+    if schedule.lhs_rows or schedule.chunks > 1 or schedule.tile_n not in _COLUMNS:  # one for few rows
+        return any(s == schedule for _, s in candidates(kernel, c, target, thin=True))
+    return _works(schedule, c, tiling, target)
+
+
+def _tile(kernel: func.FuncOp, c: Contraction, rewrite: bool) -> Tiling | None:
+    if precision(kernel, c) is None or not supported(c) or c.is_reduction:
+        return None
+    width = bit_width(c.lhs.element) // 8
+    tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
+    # Without rewriting there is something that is done otherwise, or it is the same schedule again.
+    return tiling if tiling is not None and (rewrite or tiling.lhs.copied or tiling.rhs.copied) else None
+
+
+def _rewritten(tiling: Tiling) -> bool:
+    return tiling.lhs.raw is not None or tiling.rhs.raw is not None
+
+
+def _works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
+    """Whether the generator's rules hold: registers, shared memory, and how tiles, clusters and parts divide."""
+    depth = ROW // (bit_width(c.lhs.element) // 8)
+    if (s.consumers, s.rows, s.tile_n) not in _SHARES or s.tile_m != s.rows * (1 if s.pingpong else s.consumers):
+        return False
+    shared = s.shared(sum(raw_bytes(s, tiling, depth)), height(s.tile_n, tiling.rhs.along_k)).total
+    if s.stages < 2 or min(s.buffers, s.raw, s.group, s.cluster, s.split) < 1 or shared > target.shared:
+        return False
+    if s.pingpong and (s.consumers != 2 or not s.persistent or s.split > 1):
+        return False
+    if s.split > 1:
+        # The other blocks' sums lie in the slots.
+        if s.split > 8 or s.cluster > 1 or s.persistent or s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * ROW:
+            return False
+        steps = tiling.k_steps(depth)
+        return isinstance(steps, int) and (s.split - 1) * ceil(steps / s.split) < steps
+    if s.cluster > 1:
+        # All of a cluster's tiles begin inside, and a block copies whole panels, or groups of 8 rows, of the tile that they share.
+        pieces = s.tile_n // (8 if tiling.rhs.along_k else panel(s.tile_n, False))
+        inside = ceil(tiling.m.size / s.tile_m) % s.cluster == 0
+        return s.cluster <= 8 and inside and not _rewritten(tiling) and pieces > 0 and pieces % s.cluster == 0
+    return True
