@@ -1,8 +1,10 @@
 """A GPU that is made up, for a child process of the tuner: what a candidate takes follows from its launch, and what goes wrong from a file.
 
-The file, JSON, has by block size ``hang``, ``die``, ``wrong`` or ``break``; every measurement is a line in the file beside it.
+``trouble``, JSON, has by block size ``hang``, ``die``, ``wrong`` or ``break``, and how many ``seconds`` a measurement takes; in ``log`` beside it
+every measurement is a line.
 """
 
+import hashlib
 import json
 import os
 import signal
@@ -37,7 +39,9 @@ class FakeGpu:
         assert all(b[:4] == b"\x7fELF" or b".target sm_90a" in b for b in binaries.values()) and binaries
         trouble = json.loads((self._folder / "trouble").read_text()) if (self._folder / "trouble").exists() else {}
         kind = trouble.get(str(step.block[0]))
-        self._note(f"measure {step.block[0]} {step.shared} {kind or ''}")
+        code = hashlib.sha1(repr((plan, binaries)).encode()).hexdigest()
+        self._note(f"{'measure' if rounds < 10 else 'again'} {code} {kind or ''}".rstrip())
+        time.sleep(float(trouble.get("seconds", 0)))
         if kind == "hang":
             time.sleep(1000)
         if kind == "die":

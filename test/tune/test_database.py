@@ -1,0 +1,161 @@
+"""Measured schedules on disk: kept whole, read by later compiles, and part of what compiled programs are kept by."""
+
+import json
+import logging
+import threading
+
+import pytest
+import torch
+from checks import in_threads
+
+import inferno
+from inferno.errors import OptionError, TuneError
+from inferno.runtime import database
+from inferno.runtime.database import Entry, add, answers, known_schedules, own_folder, read
+from inferno.runtime.workers import pool as workers
+from inferno.target import find_target
+from inferno.tools.cli import main
+
+TARGET = find_target("sm_90a")
+SLOWER = '{generator = "elementwise", threads = 64 : i64, tile = 0 : i64, unroll = 2 : i64, vector = 1 : i64}'
+
+
+def entry(schedule=SLOWER, time=12.5, kernel="exp", model_time=25.0):
+    return Entry(schedule, time, '{generator = "elementwise"}', model_time, ((schedule, time + 1),), 7, kernel, "abc", 1.7e9)
+
+
+@pytest.fixture(autouse=True)
+def folder(cache_folder, tmp_path, monkeypatch):
+    """No results come with Inferno; the user's folder."""
+    monkeypatch.setattr(database, "SHIPPED", tmp_path / "shipped")
+    monkeypatch.setattr(database, "gpus_of", lambda target: [])
+    return own_folder()
+
+
+def test_entries_come_back(folder):
+    found = {"a" * 40: entry(), "b" * 40: entry(kernel="other", model_time=None)}
+    add(folder / "G.json", "sm_90a", found)
+    add(folder / "G.json", "sm_80", {"c" * 40: entry()})
+    assert read(folder / "G.json") == {"sm_90a": found, "sm_80": {"c" * 40: entry()}}
+    assert known_schedules(TARGET) == dict.fromkeys(found, SLOWER) and known_schedules(find_target("cpu")) == {}
+    assert answers(["a" * 40, "d" * 40], TARGET) == {"a" * 40: SLOWER, "d" * 40: ""}
+
+
+def test_many_write_at_once_and_readers_see_whole_files(folder):
+    path, done = folder / "G.json", threading.Event()
+    seen = []
+
+    def work(number):
+        if number == 0:
+            while not done.wait(0.001):
+                seen.append(len(read(path).get("sm_90a", {})))
+            return
+        for i in range(10):
+            add(path, "sm_90a", {f"{number:020x}{i:020x}": entry()})
+
+    add(path, "sm_90a", {"0" * 40: entry()})
+    writers = threading.Thread(target=lambda: (in_threads(work, range(1, 5)), done.set()))
+    writers.start()
+    work(0)
+    writers.join()
+    assert len(read(path)["sm_90a"]) == 41 and seen == sorted(seen) and min(seen) >= 1
+    assert not list(folder.glob("*.tmp"))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 99, "entries": {}}', '{"format": 1, "entries": {"sm_90a": {"k": {"schedule": 1}}}}'])
+def test_a_damaged_file_is_missing(folder, text, caplog):
+    folder.mkdir(parents=True)
+    (folder / "G.json").write_text(text)
+    assert known_schedules(TARGET) == {} and "are not used" in caplog.text
+    add(folder / "G.json", "sm_90a", {"a" * 40: entry()})
+    assert len(known_schedules(TARGET)) == 1
+
+
+def test_the_users_own_go_before_those_that_come_with_inferno(folder, tmp_path):
+    add(tmp_path / "shipped" / "G.json", "sm_90a", {"a" * 40: entry("shipped"), "b" * 40: entry("shipped")})
+    add(folder / "G.json", "sm_90a", {"a" * 40: entry("own")})
+    assert known_schedules(TARGET) == {"a" * 40: "own", "b" * 40: "shipped"}
+
+
+def test_a_gpu_that_is_here_has_its_own(folder, monkeypatch):
+    add(folder / "One.json", "sm_90a", {"a" * 40: entry("one")})
+    add(folder / "Two.json", "sm_90a", {"a" * 40: entry("two")})
+    monkeypatch.setattr(database, "gpus_of", lambda target: [torch.device("cuda", 0)])
+    monkeypatch.setattr(database, "gpu_name", lambda device: "One")
+    assert known_schedules(TARGET) == {"a" * 40: "one"}
+    monkeypatch.setattr(database, "gpu_name", lambda device: "Three")
+    assert known_schedules(TARGET) == {}
+
+
+def compiled():
+    return inferno.compile(lambda x: torch.exp(x) * 3, torch.randn(300, 100), target="sm_90a")
+
+
+def test_what_is_known_is_used_and_a_new_result_recompiles(folder, monkeypatch):
+    first = compiled()
+    key, said = next(iter(first.program.known.items()))
+    assert said == "" and SLOWER not in first.ir("scheduled")
+    add(folder / "G.json", "sm_90a", {key: entry()})
+    second = compiled()
+    assert SLOWER in second.ir("scheduled") and second.program.known == {key: SLOWER}
+    assert "block = [64, 1, 1]" in second.ir("gpu")
+    monkeypatch.setenv("INFERNO_TUNED", "0")
+    assert compiled().ir("scheduled") == first.ir("scheduled")
+    monkeypatch.delenv("INFERNO_TUNED")
+    assert compiled().ir("scheduled") == second.ir("scheduled")
+    # A result for another kernel changes nothing: the program comes from the cache.
+    add(folder / "G.json", "sm_90a", {"f" * 40: entry()})
+    monkeypatch.setattr(workers.Pool, "submit", lambda *args, **kwargs: pytest.fail("a worker was asked"))
+    assert compiled().ir("scheduled") == second.ir("scheduled")
+
+
+@pytest.mark.parametrize("schedule", ['{generator = "of another version", tile = 1 : i64}', SLOWER.replace("64", "48"), '{generator = "wgmma"}', "damaged"])
+def test_what_is_not_valid_any_more_is_ignored(folder, schedule, caplog):
+    plain = compiled()
+    add(folder / "G.json", "sm_90a", {key: entry(schedule) for key in plain.program.known})
+    caplog.set_level(logging.WARNING, "inferno")
+    assert compiled().ir("scheduled") == plain.ir("scheduled")
+    assert len([r for r in caplog.records if "is ignored" in r.getMessage()]) == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="is about a machine without a GPU")
+def test_tuning_needs_the_gpu(capsys, monkeypatch):
+    for target, here in (("sm_90a", "a GPU of target sm_90a; here is no GPU"), (None, "target cpu is none")):
+        with pytest.raises(TuneError, match=f"tuning needs the GPU that it is for.*{here}"):
+            inferno.compile(torch.relu, torch.randn(3), tune=True, target=target)
+    with pytest.raises(Exception, match="tuning needs the GPU that it is for"):
+        torch.compile(lambda x: torch.relu(x) + 1, backend="inferno", options={"tune": True})(torch.randn(3))
+    with pytest.raises(OptionError, match="option tune: expected True or False"):
+        inferno.compile(torch.relu, torch.randn(3), tune="yes")
+    assert main(["tune", "-c", "torch.relu(torch.randn(3))", "--target", "sm_90a"]) == 1
+    assert "TuneError: tuning needs the GPU that it is for" in capsys.readouterr().err
+    assert main(["compile", "-c", "torch.relu(torch.randn(3))", "--tune"]) == 1
+    monkeypatch.setattr(database, "gpus_of", lambda target: [torch.device("cuda", 0)])
+    monkeypatch.setenv("INFERNO_TUNED", "0")
+    with pytest.raises(TuneError, match="INFERNO_TUNED"):
+        inferno.compile(torch.relu, torch.randn(3), tune=True, target="sm_90a")
+
+
+def test_show_lists_the_entries(folder, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("inferno.tools.tune.SHIPPED", tmp_path / "shipped")
+    assert main(["tune", "show"]) == 0
+    assert capsys.readouterr().out == f"{folder}: 0 tuned kernels\n"
+    add(folder / "NVIDIA-H200.json", "sm_90a", {"a" * 40: entry(kernel="matmul_relu"), "b" * 40: entry(kernel="wrong", model_time=None)})
+    add(folder / "NVIDIA-A100.json", "sm_80", {"c" * 40: entry(kernel="softmax")})
+    assert main(["tune", "show"]) == 0
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    schedule = "elementwise threads=64 tile=0 unroll=2 vector=1"
+    assert rows[:2] == [
+        ["NVIDIA-A100", "sm_80", "softmax", "12.50", "25.00", "2.00", "7", schedule, "2023-11-14"],
+        ["NVIDIA-H200", "sm_90a", "matmul_relu", "12.50", "25.00", "2.00", "7", schedule, "2023-11-14"],
+    ] and rows[2][2:6] == ["wrong", "12.50", "wrong", ""]
+    assert main(["tune", "show", "--target", "sm_90a"]) == 0
+    out = capsys.readouterr().out
+    assert "softmax" not in out and "2 tuned kernels for sm_90a" in out
+    assert main(["tune", "show", "--target", "sm_99"]) == 2
+
+
+def test_the_file_is_json_that_a_person_can_read(folder):
+    add(folder / "G.json", "sm_90a", {"a" * 40: entry()})
+    data = json.loads((folder / "G.json").read_text())
+    assert data["format"] == 1 and data["gpu"] == "G" and data["entries"]["sm_90a"]["a" * 40]["time"] == 12.5
