@@ -118,7 +118,8 @@ def _compiled(options: argparse.Namespace):
     from inferno.runtime.compile import compile
 
     subject = _subject(options)
-    return subject, compile(subject.model, subject.args, kwargs=subject.kwargs, target=options.target, matmul=options.matmul, freeze=options.freeze, tune=options.tune)
+    given = {name: getattr(options, name) for name in ("target", "matmul", "freeze", "tune")}
+    return subject, compile(subject.model, subject.args, kwargs=subject.kwargs, **given)
 
 
 def _compile(options: argparse.Namespace) -> int:

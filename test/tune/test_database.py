@@ -20,8 +20,8 @@ TARGET = find_target("sm_90a")
 SLOWER = '{generator = "elementwise", threads = 64 : i64, tile = 0 : i64, unroll = 2 : i64, vector = 1 : i64}'
 
 
-def entry(schedule=SLOWER, time=12.5, kernel="exp", model_time=25.0):
-    return Entry(schedule, time, '{generator = "elementwise"}', model_time, ((schedule, time + 1),), 7, kernel, "abc", 1.7e9)
+def entry(schedule=SLOWER, time=12.5, kernel="exp", model_time=25.0, runners=()):
+    return Entry(schedule, time, '{generator = "elementwise"}', model_time, ((schedule, 26.0), *runners), 7, kernel, "abc", 1.7e9)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def folder(cache_folder, tmp_path, monkeypatch):
 
 
 def test_entries_come_back(folder):
-    found = {"a" * 40: entry(), "b" * 40: entry(kernel="other", model_time=None)}
+    found = {"a" * 40: entry(), "b" * 40: entry(kernel="other")}
     add(folder / "G.json", "sm_90a", found)
     add(folder / "G.json", "sm_80", {"c" * 40: entry()})
     assert read(folder / "G.json") == {"sm_90a": found, "sm_80": {"c" * 40: entry()}}
@@ -107,6 +107,26 @@ def test_what_is_known_is_used_and_a_new_result_recompiles(folder, monkeypatch):
     add(folder / "G.json", "sm_90a", {"f" * 40: entry()})
     monkeypatch.setattr(workers.Pool, "submit", lambda *args, **kwargs: pytest.fail("a worker was asked"))
     assert compiled().ir("scheduled") == second.ir("scheduled")
+
+
+def test_the_next_best_takes_the_place_of_what_cannot_be_had(folder):
+    """A library that an option forbids, a schedule of another version; but nothing that is slower than the model's choice."""
+    def schedule(**options):
+        made = inferno.compile(torch.matmul, (torch.randn(64, 96).bfloat16(), torch.randn(96, 128).bfloat16()), target="sm_90a", **options)
+        return made.ir("scheduled"), next(iter(made.program.known))
+
+    library, ours = '{algorithm = 2 : i64, generator = "cublaslt", workspace = 33554432 : i64}', 'tile_m = 64 : i64, tile_n = 64 : i64'
+    plain, key = schedule()
+    assert 'generator = "wgmma"' in plain and ours not in plain
+    found = ('{buffers = 2 : i64, chunks = 1 : i64, cluster = 1 : i64, consumers = 1 : i64, generator = "wgmma", group = 8 : i64, lhs_rows = 0 : i64, '
+             f'persistent = true, pingpong = false, raw = 2 : i64, rewrite = true, split = 1 : i64, stages = 6 : i64, {ours}}}')
+    for best in (library, '{generator = "of another version"}'):
+        add(folder / "G.json", "sm_90a", {key: entry(best, runners=(("{", 13.0), (found, 14.0)))})
+        assert (library in schedule()[0]) == (best == library) and (found in schedule()[0]) == (best != library)
+        assert found in schedule(matmul="generated")[0]
+        assert ("algorithm = 2" in schedule(matmul="library")[0]) == (best == library) and "cublaslt" in schedule(matmul="library")[0]
+    add(folder / "G.json", "sm_90a", {key: entry(library, runners=((found, 26.0),))})
+    assert schedule(matmul="generated")[0] == plain
 
 
 @pytest.mark.parametrize("schedule", ['{generator = "of another version", tile = 1 : i64}', SLOWER.replace("64", "48"), '{generator = "wgmma"}', "damaged"])
