@@ -24,9 +24,10 @@ from inferno.runtime.plan.plan import Plan
 from inferno.tune.child import Unusable
 
 _COPIES = 128  # of the inputs: launches of one graph are some hundred
-_GRAPH = 4.0  # milliseconds of launches in a graph: a replay takes 10 us itself
+_GRAPH = 3.0  # milliseconds of launches in a graph: a replay takes 10 us itself
 _MOST = 400  # launches in a graph
 _SLOW = 1.5  # what takes so many times the best time at the first look is not timed again
+_HOPELESS = 1.1  # nor what takes so many times the best one with its inputs in the cache: without, it takes longer still
 
 
 class Gpu:
@@ -74,6 +75,8 @@ class Gpu:
         if best is not None and rough > _SLOW * best and rough > 20:  # of less than that the host's time is the most
             return {"time": rough, "error": found.error}
         warm = self._graph_time(executable, self._sets[:1], rough, rounds)
+        if best is not None and warm > _HOPELESS * best:
+            return {"time": warm, "warm": warm, "error": found.error}
         cold = self._graph_time(executable, self._sets, rough, rounds) if len(self._sets) > 1 else warm
         for _ in range(3):
             again = executable.run(self._given)

@@ -8,10 +8,10 @@ from contractions import contraction
 from kernels import TARGET, build, choose, matmul
 
 from inferno.errors import CompileError
-from inferno.schedule.bf16x6 import _CANDIDATES, _SPLIT, Bf16x6
+from inferno.schedule.bf16x6 import CANDIDATES, _SPLIT, Bf16x6
 from inferno.target import find_target
 
-SCHEDULES = [s for s, _ in (*_CANDIDATES, *_SPLIT)]
+SCHEDULES = [s for s, _ in (*CANDIDATES, *_SPLIT)]
 LAYOUTS = [("m,k", "k,n"), ("m,k", "n,k"), ("k,m", "k,n"), ("k,m", "n,k")]
 
 
@@ -21,7 +21,7 @@ def assembled(built) -> None:
 
 
 @pytest.mark.parametrize("lhs, rhs", LAYOUTS)
-@pytest.mark.parametrize("schedule", [s for s, _ in _CANDIDATES], ids=lambda s: f"{s.tile_m}x{s.tile_n}")
+@pytest.mark.parametrize("schedule", [s for s, _ in CANDIDATES], ids=lambda s: f"{s.tile_m}x{s.tile_n}")
 def test_no_schedule_spills(schedule, lhs, rhs):
     if lhs == "k,m" and schedule.tile_n == 128:
         schedule = replace(schedule, groups=1)  # as ``choose`` does
@@ -34,7 +34,7 @@ def test_no_schedule_spills(schedule, lhs, rhs):
 
 
 @pytest.mark.parametrize("lhs, rhs", LAYOUTS)
-@pytest.mark.parametrize("schedule", [s for s, _ in _CANDIDATES], ids=lambda s: f"{s.tile_m}x{s.tile_n}")
+@pytest.mark.parametrize("schedule", [s for s, _ in CANDIDATES], ids=lambda s: f"{s.tile_m}x{s.tile_n}")
 def test_a_slot_is_given_back_when_its_loads_are_done(schedule, lhs, rhs):
     """The copy engine fills a slot again as soon as all have arrived; an arrival may overtake loads but for a fence."""
     if lhs == "k,m" and schedule.tile_n == 128:
