@@ -9,7 +9,7 @@ from inferno.options import MATMUL, MATMULS
 from inferno.schedule import spaces
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cublaslt import refusal
-from inferno.schedule.known import key_of, take_known
+from inferno.schedule.known import key_of, set_asked, take_known
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
@@ -21,8 +21,6 @@ _CHOOSERS = {
     ),
     "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
 }
-# Generators that take a kernel only where a measurement says that they are faster.
-_ON_MEASUREMENT = {"nvptx": ("vectors",), "cpu": ()}
 
 
 # On a kernel that a library was asked for: why it does not compute it.
@@ -35,7 +33,8 @@ def assign_schedules(module: ir.Module, target: str) -> None:
     """Set ``inferno.schedule`` on each kernel that has none yet; a schedule that is already there is kept.  A module with
     ``inferno.matmul = "library"`` or ``"generated"`` says what computes its contractions, and does not after this.
 
-    What was measured to be best, which the module says as ``inferno.known``, goes before what the model picks.
+    What was measured to be best, which the module says as ``inferno.known``, goes before what the model picks; then the module says in
+    its place what was asked for, as ``inferno.asked``.
     """
     machine, matmul = find_target(target), "auto"
     if MATMUL in module.operation.attributes:
@@ -44,14 +43,17 @@ def assign_schedules(module: ir.Module, target: str) -> None:
             raise PassError(f"assign-schedules: {MATMUL} is {matmul!r}; expected one of {', '.join(MATMULS)}")
         del module.operation.attributes[MATMUL]
     known = take_known(module)
+    keys = {k.name.value: key_of(k) for k in kernels(module) if ATTRIBUTE not in k.attributes} if known is not None else {}
     for kernel in kernels(module):
         if ATTRIBUTE not in kernel.attributes:
             own = choose(kernel, machine, matmul)
-            found = (read_known(kernel, text, machine) for text in known.get(key_of(kernel), "").splitlines()) if known else ()
+            found = (read_known(kernel, text, machine) for text in known.get(keys[kernel.name.value], "").splitlines()) if known else ()
             schedule = next((s for s in found if s is not None and _allowed(s, own, matmul)), own)
             kernel.attributes[ATTRIBUTE] = to_attribute(schedule)
             if matmul == "library" and machine.kind == "nvptx" and (reason := refusal(kernel)):
                 kernel.attributes[NO_LIBRARY] = ir.StringAttr.get(reason, kernel.context)
+    if known is not None:
+        set_asked(module, keys)
 
 
 def _allowed(schedule: Any, own: Any, matmul: str) -> bool:
@@ -79,7 +81,7 @@ def choosers(target: Target) -> tuple[str, ...]:
 
 def generators(kind: str) -> list[str]:
     """The names of the generators for a kind of target; the last one takes every kernel."""
-    return [*_ON_MEASUREMENT[kind], *(name.rpartition(".")[2] for name in _CHOOSERS[kind])]
+    return [name.rpartition(".")[2] for name in _CHOOSERS[kind]]
 
 
 def kernels(module: ir.Module) -> list[func.FuncOp]:

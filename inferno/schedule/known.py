@@ -1,6 +1,7 @@
 """Schedules that were measured to be best (``inferno.tune``), by what they are for.
 
-They come to ``assign-schedules`` as an attribute of the module, ``inferno.known = {<key> = "<schedule>", ...}``, which it takes away.
+They come to ``assign-schedules`` as an attribute of the module, ``inferno.known = {<key> = "<schedule>", ...}``, in whose place it leaves
+another, ``inferno.asked = {<kernel> = "<key>", ...}``: later passes may change a kernel.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from inferno.mlir import func, ir
 from inferno.schedule.attributes import ATTRIBUTE
 
-KNOWN = "inferno.known"
+KNOWN, ASKED = "inferno.known", "inferno.asked"
 # What is said of a kernel by passes behind the choice of its schedule.
 _LATER = (ATTRIBUTE, "inferno.overwrites", "inferno.no_library")
 
@@ -27,16 +28,33 @@ def key_of(kernel: func.FuncOp) -> str:
 
 
 def set_known(module: ir.Module, known: Mapping[str, str]) -> None:
-    """Say schedules, as the text of their attributes, to ``assign-schedules``."""
-    if known:
-        with module.context:
-            module.operation.attributes[KNOWN] = ir.DictAttr.get({key: ir.StringAttr.get(text) for key, text in known.items()})
+    """Say schedules to ``assign-schedules``, by key the texts of their attributes, a line each, the best first."""
+    _set(module, KNOWN, known)
 
 
-def take_known(module: ir.Module) -> dict[str, str]:
-    """What ``set_known`` said; it is gone then."""
-    if KNOWN not in module.operation.attributes:
-        return {}
-    found = {entry.name: ir.StringAttr(entry.attr).value for entry in ir.DictAttr(module.operation.attributes[KNOWN])}
-    del module.operation.attributes[KNOWN]
+def take_known(module: ir.Module) -> dict[str, str] | None:
+    """What ``set_known`` said, and nothing if nobody said anything; it is gone then."""
+    return _take(module, KNOWN)
+
+
+def set_asked(module: ir.Module, keys: Mapping[str, str]) -> None:
+    """Say by which key each kernel's schedule was looked for."""
+    _set(module, ASKED, keys)
+
+
+def take_asked(module: ir.Module) -> dict[str, str]:
+    """What ``set_asked`` said; it is gone then."""
+    return _take(module, ASKED) or {}
+
+
+def _set(module: ir.Module, name: str, values: Mapping[str, str]) -> None:
+    with module.context:
+        module.operation.attributes[name] = ir.DictAttr.get({key: ir.StringAttr.get(text) for key, text in values.items()})
+
+
+def _take(module: ir.Module, name: str) -> dict[str, str] | None:
+    if name not in module.operation.attributes:
+        return None
+    found = {entry.name: ir.StringAttr(entry.attr).value for entry in ir.DictAttr(module.operation.attributes[name])}
+    del module.operation.attributes[name]
     return found

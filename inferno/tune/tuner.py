@@ -48,7 +48,7 @@ def tune_kernels(texts: Mapping[str, str], keys: Mapping[str, str], target: Targ
     gpu = gpu_name(gpus[0])
     known = known_schedules(target)
     missing = {key: name for name, key in keys.items() if key not in known}
-    futures = {key: pool().submit(f"kernel @{name}", "tuning_problem", text=texts[name], target=target.name) for key, name in missing.items()}
+    futures = {key: pool().submit(f"kernel @{name}", "tuning_problem", text=texts[name], key=key, target=target.name) for key, name in missing.items()}
     problems = {}
     for key, future in futures.items():
         problem = future.result()

@@ -68,8 +68,9 @@ def problem():
     """A matmul, and one GPU to measure it on."""
     made = inferno.compile(lambda x, w: torch.relu(x @ w), (randn(256, 256), randn(256, 256)))
     target = made.program.target
-    text = pool().run("test", "fuse", text=made.ir("fused"), target=target.name, stage="fused").kernels
-    found = pool().run("test", "tuning_problem", text=next(iter(text.values())), target=target.name)
+    fused = pool().run("test", "fuse", text=made.ir("fused"), target=target.name, stage="fused")
+    (name, key), = fused.keys.items()
+    found = pool().run("test", "tuning_problem", text=fused.kernels[name], key=key, target=target.name)
     one = measurer.Measurer(0)
     one.begin(found)
     yield found, one

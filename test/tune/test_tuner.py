@@ -40,7 +40,7 @@ func.func private @exp(%x: tensor<512x300xf32>, %o: tensor<512x300xf32>) -> tens
 def read_problem():
     """The kernel of the program, and its key."""
     fused = pool().run("test", "fuse", text=PROGRAM, target=TARGET.name, stage="fused")
-    return fused.keys["exp"], pool().run("test", "tuning_problem", text=fused.kernels["exp"], target=TARGET.name)
+    return fused.keys["exp"], pool().run("test", "tuning_problem", text=fused.kernels["exp"], key=fused.keys["exp"], target=TARGET.name)
 
 
 @pytest.fixture

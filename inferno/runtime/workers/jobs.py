@@ -21,7 +21,7 @@ from inferno.runtime.workers.tuning import Problem, problem_of
 from inferno.schedule.assign import choosers, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
-from inferno.schedule.known import key_of, set_known
+from inferno.schedule.known import key_of, set_known, take_asked
 from inferno.target import Target, find_target
 from inferno.targets.torch_source import Source, to_torch
 
@@ -79,9 +79,9 @@ def fuse(
     """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own; ``text`` is at one of the three.
     ``matmul`` is the option, ``known`` has measured schedules by their keys."""
     module = parse(text)
-    recorder = _Recorder(record)
-    stages = {}
-    if matmul == "generated" or (matmul == "library" and find_target(target).kind == "nvptx"):  # the CPU has its library in any case
+    recorder, machine = _Recorder(record), find_target(target)
+    stages, keys = {}, {}
+    if matmul == "generated" or (matmul == "library" and machine.kind == "nvptx"):  # the CPU has its library in any case
         module.operation.attributes[MATMUL] = ir.StringAttr.get(matmul, module.context)
     if stage == "linalg":
         run_pipeline(module, "inferno-fuse", recorder)
@@ -90,16 +90,17 @@ def fuse(
         if tf32:
             for kernel in kernels(module):
                 kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32", module.context)
-        set_known(module, known or {})
+        if machine.kind == "nvptx":
+            set_known(module, known or {})
         run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
+        keys = take_asked(module)
         stages["scheduled"] = print_module(module)
     with module.context:
         # The local form does not look at the rest of the module: 3 ms instead of 100 for 43 kernels.
         texts = {k.name.value: f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}\n" for k in kernels(module)}
-        tuned = stage != "scheduled" and find_target(target).kind == "nvptx"
-        keys = {k.name.value: key_of(k) for k in kernels(module)} if tuned else {}
-        said = {k.name.value: str(k.attributes[ATTRIBUTE]) for k in kernels(module)} if known and tuned and matmul == "auto" else {}
-    ignored = [name for name, text in said.items() if known.get(keys[name], text).partition("\n")[0] != text]
+        best = {name: text.partition("\n")[0] for name, key in keys.items() if known and (text := known.get(key))}
+        had = {k.name.value: str(k.attributes[ATTRIBUTE]) for k in kernels(module) if k.name.value in best and key_of(k) == keys[k.name.value]}
+    ignored = [name for name, text in had.items() if text != best[name] and matmul == "auto"]
     return Fused(stages, texts, lifted_values(module), recorder.records, keys, ignored)
 
 
@@ -244,9 +245,9 @@ def build_alone(text: str, alone: str, target: str) -> tuple[Kernel, Plan]:
     return kernel, plan(alone, {kernel.name: kernel.module})[1]
 
 
-def tuning_problem(text: str, target: str) -> Problem:
-    """What there is to measure of a scheduled kernel, in a module of its own."""
-    return problem_of(text, target)
+def tuning_problem(text: str, key: str, target: str) -> Problem:
+    """What there is to measure of a scheduled kernel, in a module of its own, whose schedule was looked for by ``key``."""
+    return problem_of(text, key, target)
 
 
 def calls_of(text: str) -> Calls:

@@ -8,6 +8,7 @@ from inferno.mlir import ir, new_context, walk
 from inferno.runtime.check.calls import alone
 from inferno.schedule.assign import choose, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
+from inferno.schedule.known import key_of
 from inferno.schedule.spaces import space_of
 from inferno.target import find_target
 from inferno.targets.torch_source import python_name, to_torch
@@ -50,12 +51,12 @@ class Problem:
         return self.text.replace(self.chosen, schedule, 1)
 
 
-def problem_of(text: str, target: str) -> Problem:
-    """What there is to measure of a kernel's module at the ``scheduled`` stage."""
+def problem_of(text: str, key: str, target: str) -> Problem:
+    """What there is to measure of a kernel's module at the ``scheduled`` stage; ``key`` is what its schedule is found by."""
     module, machine = ir.Module.parse(text, new_context()), find_target(target)
     kernel = kernels(module)[0]
     name, chosen = kernel.name.value, str(kernel.attributes[ATTRIBUTE])
-    refused = _refusal(kernel)
+    refused = _refusal(kernel) or ("its operands are made before it (freeze)" if key_of(kernel) != key else "")
     if text.count(chosen) != 1:
         refused = "its schedule is not found in its text"
     if refused:
