@@ -34,7 +34,10 @@ KERNELS = {
     "bf16": (matmul(640, 512, 512, "bf16", rhs="n,k"), {"wgmma", "mma", "simt", "cublaslt"}),
     "rounds": (matmul(4096, 4096, 256, "bf16"), {"wgmma", "mma", "simt", "cublaslt"}),
     "rewritten": (contraction({"m": 512, "n": 260, "k": 300}, "km", "kn", "mn", "bf16"), {"wgmma", "mma", "simt", "cublaslt"}),
-    "tf32": (contraction({"m": 256, "n": 256, "k": 512}, "mk", "kn", "mn", "f32", attributes='{inferno.precision = "tf32"}'), {"wgmma", "mma", "simt", "cublaslt"}),
+    "tf32": (
+        contraction({"m": 256, "n": 256, "k": 512}, "mk", "kn", "mn", "f32", attributes='{inferno.precision = "tf32"}'),
+        {"wgmma", "mma", "simt", "cublaslt"},
+    ),
     "f32": (matmul(512, 512, 512), {"bf16x6", "simt"}),
     "f64": (matmul(65, 33, 130).replace("f32", "f64"), {"mma", "simt"}),
     "vector": (matmul(1, 300, 500), {"simt", "vectors"}),
