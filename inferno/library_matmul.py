@@ -16,7 +16,8 @@ TYPES = {
     "f32": (("bf16", "bf16"), ("bf16", "f32"), ("f16", "f16"), ("f16", "f32"), ("f32", "f32")),
     "tf32": (("f32", "f32"),), "f64": (("f64", "f64"),), "i32": (("i8", "i32"),),
 }
-ACTIVATIONS = ("none", "relu", "gelu_tanh")
+# No ReLU: some of the library's kernels make 0 of NaN (13.0 on an H200: float16 at 33x7x65, float32 at 2048x2048x512).
+ACTIVATIONS = ("none", "gelu_tanh")
 _MOST = 2**31  # cuBLASLt's sizes of a matrix, and numbers of matrices, are below it
 
 
@@ -96,6 +97,8 @@ class LibraryMatmul:
             return "what is added has another type than the result"
         if (self.bias or self.activation != "none") and self.compute in ("f64", "i32"):
             return f"an epilogue on {types['out']}"
+        if self.activation == "gelu_tanh" and types["out"] == "f32":  # off by 3.5e-7 where eager is by 1e-7 (13.0 on an H200)
+            return "GELU of float32, which it computes less exactly than eager"
         if self.compute == "i32" and (self.alpha != 1 or self.beta not in (0, 1)):
             return "scaled integers"
         if any(x is None for x in self.matrices):

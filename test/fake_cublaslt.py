@@ -104,8 +104,6 @@ def _compute(call: dict) -> None:
     result = alpha * (a @ b) + (beta * c.double() if beta else 0)
     if description["epilogue"] & 4:
         result += _seen(description["bias"], (call["matrices"][3]["made of"][0], d.shape[1], 1, d.shape[1]), 1, 0).double()
-    if description["epilogue"] & 2:
-        result = result.relu()
     if description["epilogue"] & 32:
         result = torch.nn.functional.gelu(result, approximate="tanh")
     d.copy_(result)

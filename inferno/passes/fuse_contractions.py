@@ -5,6 +5,9 @@ done again for every tile) and reads no more than it writes: casts, scales, dequ
 epilogue of the first.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from inferno.mlir import ir, owner, rewrite
 from inferno.options import MATMUL
 from inferno.passes.contraction import build_fused, can_fuse, is_contraction, parse_fused
@@ -13,52 +16,62 @@ from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, knows
 from inferno.passes.greedy import rewrite_greedily
 
 
+@dataclass(frozen=True)
+class _Rules:
+    """Whether it pays that a producer (and its contraction) or an epilogue is fused."""
+
+    before: Callable[[ir.Operation, ir.Operation], bool] = lambda producer, contraction: True
+    after: Callable[[ir.Operation], bool] = lambda epilogue: True
+
+
 def fuse_contractions(module: ir.Module) -> None:
     """Fuse every contraction of the module with its prologues and its epilogue.  Where a library is to multiply (``inferno.matmul``), which
-    reads its operands from memory, a prologue is a widening alone, which the library does."""
-    library = MATMUL in module.operation.attributes and ir.StringAttr(module.operation.attributes[MATMUL]).value == "library"
-    _apply(module, lambda producer, user: is_cheap(producer) and (not library or _widens(producer)))
+    reads its operands from memory, a prologue is a widening alone, and an epilogue nothing that no library does."""
+    if MATMUL in module.operation.attributes and ir.StringAttr(module.operation.attributes[MATMUL]).value == "library":
+        _apply(module, _Rules(lambda producer, _: is_cheap(producer) and (_widens(producer) or not _is_static(producer)), _ends_library))
+    else:
+        _apply(module, _Rules(lambda producer, _: is_cheap(producer)))
 
 
 def join(module: ir.Module) -> None:
     """The same without asking whether it pays: what split-contractions took apart."""
-    _apply(module, lambda producer, user: True)
+    _apply(module, _Rules())
 
 
-def _apply(module: ir.Module, pays) -> None:
+def _apply(module: ir.Module, rules: _Rules) -> None:
     patterns = rewrite.RewritePatternSet(module.context)
-    patterns.add("linalg.generic", lambda op, rewriter: _fuse(op.operation, rewriter, pays))
+    patterns.add("linalg.generic", lambda op, rewriter: _fuse(op.operation, rewriter, rules))
     rewrite_greedily(module, patterns)
 
 
-def _fuse(op: ir.Operation, rewriter, pays) -> bool:
+def _fuse(op: ir.Operation, rewriter, rules: _Rules) -> bool:
     """Root: the epilogue, or a contraction that has none."""
     if not knows_sizes(op):
         return True
     if is_elementwise(op):
         for number, value in enumerate(inputs(op)):
-            if _fits_after(owner(value), op, number):
-                return _replace(owner(value), op, number, rewriter, pays)
+            if _fits_after(owner(value), op, number, rules):
+                return _replace(owner(value), op, number, rewriter, rules)
         return True
-    if is_contraction(op) and can_fuse(op) and any(_prologues(op, pays)):
-        if _has_epilogue(op):
+    if is_contraction(op) and can_fuse(op) and any(_prologues(op, rules)):
+        if _has_epilogue(op, rules):
             return True  # the epilogue's turn takes the prologues along
-        return _replace(op, None, -1, rewriter, pays)
+        return _replace(op, None, -1, rewriter, rules)
     return True
 
 
-def _has_epilogue(contraction: ir.Operation) -> bool:
+def _has_epilogue(contraction: ir.Operation, rules: _Rules) -> bool:
     user = only_user(contraction.results[0])
     return is_elementwise(user) and knows_sizes(user) and any(
-        _fits_after(contraction, user, n) for n, v in enumerate(inputs(user)) if v == contraction.results[0]
+        _fits_after(contraction, user, n, rules) for n, v in enumerate(inputs(user)) if v == contraction.results[0]
     )
 
 
-def _fits_after(contraction: ir.Operation | None, epilogue: ir.Operation, number: int) -> bool:
+def _fits_after(contraction: ir.Operation | None, epilogue: ir.Operation, number: int, rules: _Rules) -> bool:
     """Whether the elementwise operation reads a contraction's result once for each point, as the only reader."""
     if len(epilogue.results) != 1 or not is_contraction(contraction) or not knows_sizes(contraction) or not can_fuse(contraction):
         return False
-    if only_user(contraction.results[0]) is None:
+    if only_user(contraction.results[0]) is None or not rules.after(epilogue):
         return False
     read = maps(epilogue)[number]
     order = dims(read)
@@ -67,12 +80,12 @@ def _fits_after(contraction: ir.Operation | None, epilogue: ir.Operation, number
     return all(m == read for v, m in zip(inputs(epilogue), maps(epilogue)) if v == contraction.results[0])
 
 
-def _prologues(contraction: ir.Operation, pays) -> list[ir.Operation | None]:
+def _prologues(contraction: ir.Operation, rules: _Rules) -> list[ir.Operation | None]:
     found: list[ir.Operation | None] = []
     for value in inputs(contraction):
         producer = owner(value)
         fits = is_elementwise(producer) and knows_sizes(producer) and len(producer.results) == 1 and not is_copy(producer)
-        found.append(producer if fits and not _ends_contraction(producer) and pays(producer, contraction) else None)
+        found.append(producer if fits and not _ends_contraction(producer, rules) and rules.before(producer, contraction) else None)
     return found
 
 
@@ -80,13 +93,34 @@ def _widens(op: ir.Operation) -> bool:
     return [o.operation.name for o in op.regions[0].blocks[0].operations] in (["arith.extf", "linalg.yield"], ["arith.extsi", "linalg.yield"])
 
 
-def _ends_contraction(op: ir.Operation) -> bool:
+# What the epilogues of libraries are made of: sums of scaled tensors, and GELU by tanh of what is rounded to 16 bits.
+_SUMS = {f"arith.{name}" for name in ("addf", "subf", "mulf", "divf", "negf", "addi", "subi", "muli", "extf", "extsi", "truncf", "constant")} | {"linalg.yield"}
+_GELU = {"math.tanh", "math.fpowi", "math.powf"}
+
+
+def _ends_library(op: ir.Operation) -> bool:
+    """Whether an epilogue may be a library's, as far as its operations tell; of sizes that vary none is."""
+    if not _is_static(op):
+        return True
+    operations = [o.operation for o in op.regions[0].blocks[0].operations]
+    names = {o.name for o in operations}
+    if "math.tanh" in names:
+        return names <= _SUMS | _GELU and str(op.results[0].type.element_type) in ("bf16", "f16")
+    scales = (o for o in operations if o.name in ("arith.mulf", "arith.divf", "arith.muli"))
+    return names <= _SUMS and all(any((made := owner(v)) is not None and made.name == "arith.constant" for v in o.operands) for o in scales)
+
+
+def _is_static(op: ir.Operation) -> bool:
+    return all(t.has_static_shape for t in (v.type for v in op.operands) if isinstance(t, ir.RankedTensorType))
+
+
+def _ends_contraction(op: ir.Operation, rules: _Rules) -> bool:
     """Whether an elementwise operation may be the epilogue of another contraction, where it is done once for each element."""
-    return any(_fits_after(owner(value), op, number) for number, value in enumerate(inputs(op)))
+    return any(_fits_after(owner(value), op, number, rules) for number, value in enumerate(inputs(op)))
 
 
-def _replace(contraction: ir.Operation, epilogue: ir.Operation | None, number: int, rewriter, pays) -> bool:
-    prologues = _prologues(contraction, pays)
+def _replace(contraction: ir.Operation, epilogue: ir.Operation | None, number: int, rewriter, rules: _Rules) -> bool:
+    prologues = _prologues(contraction, rules)
     root = contraction if epilogue is None else epilogue
     with rewriter.ip, root.location:
         new = build_fused(contraction, prologues, epilogue, number)

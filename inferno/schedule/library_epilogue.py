@@ -22,9 +22,6 @@ _GELU_ARGUMENT: Polynomial = {(1, 0): 0.7978845608028654, (3, 0): 0.797884560802
 _DIGITS = 1e-6
 _HIGHEST = 8  # power that is looked at
 _WIDEN = ("arith.extf", "arith.extsi")
-# Comparisons of x with 0 where x is taken if they hold, NaN being taken too; and with 0 on the left.
-_KEEPS = ("ugt", "uge"), ("ult", "ule")
-_DROPS = ("olt", "ole"), ("ogt", "oge")
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,6 @@ def match_epilogue(map_: Map | None, result: int | None) -> Epilogue | None:
 def _candidates(value: ir.Value, forms: "_Forms") -> Iterator[tuple[ir.Value, str]]:
     """Values of which ``value`` may be the activation."""
     yield value, "none"
-    positive = _positive_part(value)
-    if positive is not None:
-        yield positive, "relu"
     for inner in forms.inner(value):
         form = forms.linear(inner)
         if form is not None and form.get(SUM) and _is_gelu(value, inner):
@@ -113,32 +107,6 @@ class _Forms:
 
 def _scaled(form: Linear | None, factor: float) -> Linear | None:
     return None if form is None else {n: factor * f for n, f in form.items()}
-
-
-def _positive_part(value: ir.Value) -> ir.Value | None:
-    """x of ReLU(x), which is NaN where x is."""
-    made = _made(value)
-    if made is None:
-        return None
-    if made.name == "arith.maximumf":
-        a, b = made.operands
-        return a if _constant(b) == 0 else b if _constant(a) == 0 else None
-    if made.name != "arith.select":
-        return None
-    condition, yes, no = made.operands
-    compare = _made(condition)
-    if compare is None or compare.name != "arith.cmpf":
-        return None
-    predicate, (left, right) = _PREDICATES[ir.IntegerAttr(compare.attributes["predicate"]).value], compare.operands
-    for x, taken, (plain, turned) in ((yes, no, _KEEPS), (no, yes, _DROPS)):
-        if _constant(taken) != 0:
-            continue
-        if (left == x and _constant(right) == 0 and predicate in plain) or (right == x and _constant(left) == 0 and predicate in turned):
-            return x
-    return None
-
-
-_PREDICATES = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true")
 
 
 def _is_gelu(value: ir.Value, x: ir.Value) -> bool:

@@ -22,7 +22,7 @@ X, W, V, SCRATCH, OUT = (
     Buffer("workspace", 256, (4096,), "i8"), Buffer("result", 0, (64, 48), "bf16"),
 )
 PLAIN = LibraryMatmul((1, 64, 48, 32), (0, 32, 1), (0, 1, 32), (0, 48, 1))
-BIASED = replace(PLAIN, bias=True, activation="relu", offsets=(0, 0, 0, 8, 0), sizes=(1, 64, 40, 32))
+BIASED = replace(PLAIN, bias=True, activation="gelu_tanh", offsets=(0, 0, 0, 8, 0), sizes=(1, 64, 40, 32))
 KERNEL = Launch("k::k", (4, 2, 1), (128, 1, 1), (1, 1, 1), 0, (OUT,))
 WORDS = {0: ARGUMENTS + 3}
 FUNCTION = 0x1234
@@ -92,7 +92,7 @@ def test_a_bias_is_part_of_each_calls_own_description(run):
     biases = [c["description"].get("bias") for c in library.calls]
     assert sorted(b for b in biases if b) == sorted([0x40000 + 4096 * i + 16 for i in range(4)] * 2)
     for call in library.calls:
-        assert call["description"]["epilogue"] == (6 if "bias" in call["description"] else 1)
+        assert call["description"]["epilogue"] == (36 if "bias" in call["description"] else 1)
         assert (call["description"]["transpose_a"], call["description"]["transpose_b"]) == (1, 0)
     assert library.asked[0]["description"]["bias"] % 16 == 0 and library.asked[0]["description"]["bias"] > 0
 
@@ -196,7 +196,7 @@ def test_the_options_are_the_call():
 
 @pytest.mark.parametrize(("change", "says"), [
     ({"sizes": [1, 64, 48]}, "sizes is"), ({"sizes": [1, 0, 48, 32]}, "sizes is"), ({"lhs": [0, -32, 1]}, "lhs is"), ({"lhs": None}, "lhs is"),
-    ({"compute": "f8"}, "compute is 'f8'"), ({"activation": "tanh"}, "activation is 'tanh'"), ({"alpha": "1"}, "alpha '1'"), ({"beta": True}, "beta True"),
+    ({"compute": "f8"}, "compute is 'f8'"), ({"activation": "relu"}, "activation is 'relu'"), ({"alpha": "1"}, "alpha '1'"), ({"beta": True}, "beta True"),
     ({"beta": float("nan")}, "beta nan"), ({"algorithm": -1}, "algorithm -1"), ({"surprise": 1}, "unknown option 'surprise'"),
     ({"beta": 1.0}, "4 operands; expected lhs, rhs, start, workspace, out"), ({"compute": "f64"}, "does not multiply"),
     ({"sizes": [1, 65, 48, 32]}, "lhs has 2048 elements, and the call touches element 2079"), ({"offsets": [0, 1, 0, 0, 0]}, "rhs has 1536"),

@@ -3,10 +3,10 @@
 // RUN: inferno-opt %s --split-input-file -p 'assign-schedules{target=sm_90a}' | FileCheck %s --check-prefix=SCHEDULED
 // RUN: inferno-opt %s --split-input-file -p 'inferno-schedule{target=sm_90a},inferno-generate{target=sm_90a}' | FileCheck %s --check-prefix=PLAN
 
-// Bias and ReLU are the library's: one call, no kernel, and a workspace for the library behind the plan's other buffers.
+// Bias and GELU are the library's: one call, no kernel, and a workspace for the library behind the plan's other buffers.
 
 // SCHEDULED: module {
-// SCHEDULED: func.func private @linear_relu({{.*}}attributes {inferno.schedule = {algorithm = 0 : i64, generator = "cublaslt", workspace = 33554432 : i64}}
+// SCHEDULED: func.func private @linear_gelu({{.*}}attributes {inferno.schedule = {algorithm = 0 : i64, generator = "cublaslt", workspace = 33554432 : i64}}
 // PLAN: func.func @main(%[[X:.*]]: memref<64x32xbf16>, %[[W:.*]]: memref<48x32xbf16>, %[[B:.*]]: memref<48xbf16>, %[[OUT:.*]]: memref<64x48xbf16> {inferno.result = 0 : i64})
 // PLAN-SAME: inferno.workspace_bytes = 33554432 : i64
 // PLAN-DAG: %[[SCRATCH:.*]] = "inferno.workspace"() {offset = 0 : i64} : () -> memref<33554432xi8>
@@ -15,18 +15,23 @@
 // PLAN-DAG: %[[PB:.*]] = "inferno.pointer"(%[[B]])
 // PLAN-DAG: %[[PS:.*]] = "inferno.pointer"(%[[SCRATCH]])
 // PLAN-DAG: %[[POUT:.*]] = "inferno.pointer"(%[[OUT]])
-// PLAN: "inferno.library"(%[[PX]], %[[PW]], %[[PB]], %[[PS]], %[[POUT]]) {function = "cublaslt", inferno.kernel = "linear_relu"
-// PLAN-SAME: options = {activation = "relu", algorithm = 0 : i64, alpha = 1.000000e+00 : f64, beta = 0.000000e+00 : f64, bias = true, compute = "f32", lhs = [0, 32, 1]
+// PLAN: "inferno.library"(%[[PX]], %[[PW]], %[[PB]], %[[PS]], %[[POUT]]) {function = "cublaslt", inferno.kernel = "linear_gelu"
+// PLAN-SAME: options = {activation = "gelu_tanh", algorithm = 0 : i64, alpha = 1.000000e+00 : f64, beta = 0.000000e+00 : f64, bias = true, compute = "f32", lhs = [0, 32, 1]
 // PLAN-SAME: out = [0, 48, 1], rhs = [0, 1, 32], sizes = [1, 64, 48, 32]
 // PLAN-NOT: gpu.module
 module attributes {inferno.matmul = "library"} {
   func.func @main(%x: tensor<64x32xbf16>, %w: tensor<48x32xbf16>, %b: tensor<48xbf16>) -> tensor<64x48xbf16> {
     %e = tensor.empty() : tensor<64x48xbf16>
-    %0 = call @linear_relu(%x, %w, %b, %e) : (tensor<64x32xbf16>, tensor<48x32xbf16>, tensor<48xbf16>, tensor<64x48xbf16>) -> tensor<64x48xbf16>
+    %0 = call @linear_gelu(%x, %w, %b, %e) : (tensor<64x32xbf16>, tensor<48x32xbf16>, tensor<48xbf16>, tensor<64x48xbf16>) -> tensor<64x48xbf16>
     return %0 : tensor<64x48xbf16>
   }
-  func.func private @linear_relu(%x: tensor<64x32xbf16>, %w: tensor<48x32xbf16>, %b: tensor<48xbf16>, %out: tensor<64x48xbf16>) -> tensor<64x48xbf16> {
+  func.func private @linear_gelu(%x: tensor<64x32xbf16>, %w: tensor<48x32xbf16>, %b: tensor<48xbf16>, %out: tensor<64x48xbf16>) -> tensor<64x48xbf16> {
     %zero = arith.constant 0.0 : f32
+    %one = arith.constant 1.0 : f32
+    %half = arith.constant 0.5 : f32
+    %three = arith.constant 3 : i32
+    %cubed = arith.constant 0.044715 : f32
+    %q = arith.constant 0.79788456 : f32
     %e = tensor.empty() : tensor<64x48xf32>
     %start = linalg.fill ins(%zero : f32) outs(%e : tensor<64x48xf32>) -> tensor<64x48xf32>
     %sum = linalg.generic {
@@ -47,8 +52,14 @@ module attributes {inferno.matmul = "library"} {
     ^bb0(%v: f32, %bias: bf16, %old: bf16):
       %wide = arith.extf %bias : bf16 to f32
       %z = arith.addf %v, %wide : f32
-      %positive = arith.cmpf ugt, %z, %zero : f32
-      %r = arith.select %positive, %z, %zero : f32
+      %z3 = math.fpowi %z, %three : f32, i32
+      %cubic = arith.mulf %z3, %cubed : f32
+      %t = arith.addf %z, %cubic : f32
+      %u = arith.mulf %t, %q : f32
+      %v2 = math.tanh %u : f32
+      %v3 = arith.addf %v2, %one : f32
+      %v4 = arith.mulf %z, %half : f32
+      %r = arith.mulf %v4, %v3 : f32
       %n = arith.truncf %r : f32 to bf16
       linalg.yield %n : bf16
     } -> tensor<64x48xbf16>

@@ -23,7 +23,7 @@ from inferno.runtime.plan.plan import LibraryCall
 _DATA = {"f32": 0, "f64": 1, "f16": 2, "i8": 3, "i32": 10, "bf16": 14}
 _COMPUTE = {"f32": 68, "f64": 70, "i32": 72, "tf32": 77}
 _SCALE = {"f32": ("f32", ctypes.c_float), "tf32": ("f32", ctypes.c_float), "f64": ("f64", ctypes.c_double), "i32": ("i32", ctypes.c_int32)}
-_EPILOGUES = {"none": 1, "relu": 2, "gelu_tanh": 32}
+_EPILOGUES = {"none": 1, "gelu_tanh": 32}
 _BIAS = 4  # is added to one of these; alone it is this
 TRANSPOSE_A, TRANSPOSE_B, EPILOGUE, BIAS_POINTER = 3, 4, 7, 8  # of a product's description
 _BATCH, _BATCH_STRIDE = 5, 6  # of a matrix'
