@@ -23,12 +23,14 @@ from filelock import FileLock
 import inferno
 from inferno.errors import TuneError
 from inferno.runtime.device import target_of
+from inferno.runtime.launch.cublaslt import library_path
 from inferno.settings import settings
 from inferno.target import Target
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1
+_LIBRARY = 'generator = "cublaslt"'
 SHIPPED = Path(inferno.__file__).parent / "tune" / "database"
 
 
@@ -90,13 +92,17 @@ def require_gpus(target: Target) -> list[torch.device]:
 
 def known_schedules(target: Target) -> Mapping[str, str]:
     """Measured schedules by key, lines with the best first, for the GPU that is here, or where none is that the target is for, of all that
-    it is for."""
+    it is for.  Calls of cuBLASLt are among them where it is here."""
     if target.kind != "nvptx" or not settings().tuned:
         return {}
     here = gpus_of(target)
     name = f"{gpu_name(here[0])}.json" if here else "*.json"
     files = [path for folder in (SHIPPED, own_folder()) for path in sorted(folder.glob(name))]
-    return _schedules(tuple((path, *_state(path)) for path in files), target.name)
+    found = _schedules(tuple((path, *_state(path)) for path in files), target.name)
+    if not any(_LIBRARY in text for text in found.values()) or library_path() is not None:
+        return found
+    rest = {key: "\n".join(line for line in text.splitlines() if _LIBRARY not in line) for key, text in found.items()}
+    return {key: text for key, text in rest.items() if text}
 
 
 def answers(keys: Iterable[str], target: Target) -> dict[str, str]:

@@ -26,9 +26,10 @@ def entry(schedule=SLOWER, time=12.5, kernel="exp", model_time=25.0, runners=())
 
 @pytest.fixture(autouse=True)
 def folder(cache_folder, tmp_path, monkeypatch):
-    """No results come with Inferno; the user's folder."""
+    """No results come with Inferno, and there is a cuBLASLt; the user's folder."""
     monkeypatch.setattr(database, "SHIPPED", tmp_path / "shipped")
     monkeypatch.setattr(database, "gpus_of", lambda target: [])
+    monkeypatch.setattr(database, "library_path", lambda: "libcublasLt.so")
     return own_folder()
 
 
@@ -127,6 +128,15 @@ def test_the_next_best_takes_the_place_of_what_cannot_be_had(folder):
         assert ("algorithm = 2" in schedule(matmul="library")[0]) == (best == library) and "cublaslt" in schedule(matmul="library")[0]
     add(folder / "G.json", "sm_90a", {key: entry(library, runners=((found, 26.0),))})
     assert schedule(matmul="generated")[0] == plain
+
+
+def test_without_the_library_its_calls_were_not_measured(folder, monkeypatch):
+    library = '{algorithm = 2 : i64, generator = "cublaslt", workspace = 1024 : i64}'
+    entries = {"a" * 40: entry(library), "b" * 40: entry(library, runners=((SLOWER, 13.0),)), "c" * 40: entry()}
+    add(folder / "G.json", "sm_90a", {**entries, "a" * 40: Entry(library, 12.5, "", 25.0, (), 7, "mm", "abc", 1.7e9)})
+    assert known_schedules(TARGET)["a" * 40] == library
+    monkeypatch.setattr(database, "library_path", lambda: None)
+    assert known_schedules(TARGET) == {"b" * 40: SLOWER, "c" * 40: SLOWER}
 
 
 @pytest.mark.parametrize("schedule", ['{generator = "of another version", tile = 1 : i64}', SLOWER.replace("64", "48"), '{generator = "wgmma"}', "damaged"])
