@@ -6,6 +6,7 @@ written in whole lines while the next tile is multiplied; otherwise each thread 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from inferno.codegen import tma
 from inferno.codegen.elements import join
@@ -33,8 +34,9 @@ def store_maps(c: Contraction, tiling: Tiling, schedule: Wgmma) -> dict[int, Sto
     """The maps of the destinations that are staged, by number: a tile has to consist of lines that a swizzle knows."""
     found = {i: m for i, m in ((i, _store_map(d, tiling)) for i, d in enumerate(c.destinations)) if m is not None}
     sizes = {i: element_bytes(c.destinations[i].access.element) for i in found}
-    together = min(schedule.tile_n, ROW // max(sizes.values(), default=2))
-    fits = schedule.tile_n % together == 0
+    widest = max(sizes.values(), default=2)
+    together = gcd(schedule.tile_n, ROW // widest)
+    fits = together == schedule.tile_n or together * widest >= 64  # shorter parts would be too many
     return {i: m for i, m in found.items() if fits and together * sizes[i] in (32, 64, 128)}
 
 
@@ -55,7 +57,7 @@ def _store_map(destination: Destination, tiling: Tiling) -> StoreMap | None:
 def columns_together(c: Contraction, tiling: Tiling, schedule: Wgmma) -> int:
     """Columns that are computed and staged at a time: as many as a line of shared memory has for the widest result."""
     staged = [element_bytes(c.destinations[i].access.element) for i in store_maps(c, tiling, schedule)]
-    return min(schedule.tile_n, ROW // max(staged, default=2))
+    return gcd(schedule.tile_n, ROW // max(staged)) if staged else min(schedule.tile_n, ROW // 2)
 
 
 @dataclass(frozen=True)

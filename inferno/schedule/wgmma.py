@@ -124,7 +124,7 @@ def candidates(
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
-        few = [(s, 1.0) for s in thin_schedules(tiling, width, target, at)] if thin else []
+        few = [*((s, 1.0) for s in thin_schedules(tiling, width, target, at)), *even_schedules(tiling, target, at)] if thin else []
         for s, share in (*CANDIDATES, *_SPLIT, *few):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
@@ -166,6 +166,20 @@ def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint) ->
                 chunks = 1 if raw else max(1, _SLOT // ROW // height(tile_n, tiling.rhs.along_k))
                 chunks = min(chunks, at(tiling.k_steps(ROW // width)), 8)
                 found.append(Wgmma(64, tile_n, 32, 1, persistent=split == 1, split=split, lhs_rows=rows % _FEW, chunks=chunks))
+    return found
+
+
+def even_schedules(tiling: Tiling, target: Target, at: At = hint) -> list[tuple[Wgmma, float]]:
+    """For 65 to 256 rows: tiles as wide as deals the columns out evenly to all multiprocessors, and the share of the tensor core's rate
+    that they reach, by the lines between the widths that were measured."""
+    rows, found = ceil(at(tiling.m.size) / 128), []
+    if not _FEW < at(tiling.m.size) <= 256:
+        return []
+    for rounds in range(1, 5):
+        tile_n = 32 * ceil(at(tiling.n.size) / max(1, target.multiprocessors * rounds // (rows * at(tiling.positions))) / 32)
+        if 64 <= tile_n <= 256 and tile_n not in (s.tile_n for s, _ in found):
+            share = 0.88 + 0.09 * (tile_n - 64) / 64 if tile_n <= 128 else 0.97 + 0.03 * (tile_n - 128) / 128
+            found.append((Wgmma(128, tile_n, 8, 2), share))
     return found
 
 
