@@ -71,6 +71,22 @@ def test_no_schedule_spills(schedule):
     assert (".multicast" in built.ptx) == (schedule.cluster > 1)
 
 
+@pytest.mark.parametrize("layout", ["nk", "kn"])
+@pytest.mark.parametrize("schedule", [Wgmma(64, 88, 8, 1, lhs_rows=8), Wgmma(64, 24, 12, 1, lhs_rows=16, chunks=2), Wgmma(128, 160, 4, 2)],
+                         ids=lambda s: f"{s.tile_m}x{s.tile_n}")
+def test_any_width(schedule, layout):
+    rows = schedule.lhs_rows or 200
+    built = build(contraction({"m": rows, "n": 520, "k": 264}, "mk", layout, "mn", results=("bf16",), body=GELU), "wgmma", schedule)
+    assembled(built)
+    assert set(products(built)) == {f"m64n{schedule.tile_n}k16.f32.bf16"} and len(products(built)) == 8 * schedule.chunks
+    boxes = [schedule.lhs_height, schedule.tile_n if layout == "nk" else 64 if schedule.tile_n > 32 else 32]
+    assert all(f"{b}]" in built.gpu or f"[{b}, " in built.gpu for b in boxes)
+    # One box of the lhs; where the columns lie together, one for each 64 of the rhs.
+    panels = 1 if layout == "nk" else -(-schedule.tile_n // 64)
+    assert built.count(r"cp\.async\.bulk\.tensor\.2d\.shared") == schedule.chunks * (1 + panels)
+    assert (built.count("stmatrix") > 0) == (schedule.tile_n == 160)
+
+
 @pytest.mark.parametrize("lhs, rhs, transposed", [("mk", "kn", (0, 1)), ("mk", "nk", (0, 0)), ("km", "kn", (1, 1)), ("km", "nk", (1, 0))])
 @pytest.mark.parametrize("element", ["bf16", "f16"])
 def test_layouts_are_read_as_they_are(lhs, rhs, transposed, element):
