@@ -22,7 +22,9 @@ def test_parse():
     steps = parse("builtin.module(cse,builtin.module(remove-asserts)),assign-schedules{target=sm_90a},canonicalize{max-iterations=1}")
     assert [s.name for s in steps] == ["cse", "remove-asserts", "assign-schedules", "canonicalize"]
     assert [s.options for s in steps] == [{}, {}, {"target": "sm_90a"}, {}]
-    assert [s.text for s in parse("inferno-schedule{target=cpu}")] == ["fuse-rows{target=cpu}", "assign-schedules{target=cpu}", "mark-overwrites"]
+    assert [s.text for s in parse("inferno-schedule{target=cpu}")] == [
+        "fuse-rows{target=cpu}", "assign-schedules{target=cpu}", "prepare-operands{target=cpu}", "mark-overwrites",
+    ]
 
 
 @pytest.mark.parametrize("pipeline,message", [
