@@ -69,7 +69,8 @@ def tune(problems: Mapping[str, Problem], measurers: Sequence[Measurer], gpu: st
     """Tune the problems, by key, each measurer one at a time; how many have an entry now."""
     folder = own_folder()
     waiting: queue.SimpleQueue[tuple[str, Problem]] = queue.SimpleQueue()
-    for item in sorted(problems.items(), key=lambda item: -item[1].candidates[0].estimate):  # the longest first
+    several = len(measurers) > 1  # then what takes long is not to begin last
+    for item in sorted(problems.items(), key=lambda item: -item[1].candidates[0].estimate) if several else problems.items():
         waiting.put(item)
     stop = threading.Event()
     display = Display(len(problems))
