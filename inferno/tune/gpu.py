@@ -36,13 +36,16 @@ class Gpu:
     def __init__(self, index: str) -> None:
         self._device = torch.device("cuda", int(index))
         torch.cuda.set_device(self._device)
+        self._pool = torch.cuda.graph_pool_handle()  # one graph lives at a time, and all have their memory here
         torch.set_float32_matmul_precision("highest")  # the reference's; a kernel's own is in its code
 
     def prepare(
         self, inputs: Sequence, outputs: Sequence, source: str, function: str, roundings: Sequence[str], tf32: bool,
     ) -> None:
         """Make inputs and the results that they should give.  Unusable where the PyTorch program does not run."""
+        self._given: list[Tensor] = []
         self._sets: list[list[Tensor]] = []
+        self._expected: Expected | None = None
         torch.cuda.empty_cache()
         self._given = make_inputs(inputs, self._device)
         self._dtypes = [DTYPES[element] for _, element in outputs]
@@ -94,7 +97,7 @@ class Gpu:
             executable.run(self._given)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self._pool):
             for i in range(count):
                 executable.run(sets[i % len(sets)])
         graph.replay()

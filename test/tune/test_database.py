@@ -110,6 +110,16 @@ def test_what_is_known_is_used_and_a_new_result_recompiles(folder, monkeypatch):
     assert compiled().ir("scheduled") == second.ir("scheduled")
 
 
+def test_what_is_known_is_in_the_order_of_the_program():
+    def many(*tensors):
+        return tuple(torch.exp(t) for t in tensors)
+
+    program = inferno.compile(many, tuple(torch.randn(8, n) for n in range(1, 13)), target="sm_90a").program
+    alone = [inferno.compile(torch.exp, torch.randn(8, n), target="sm_90a").program for n in (1, 2, 12)]
+    found = list(program.known)
+    assert len(found) == 12 and [found[i] for i in (0, 1, 11)] == [next(iter(p.known)) for p in alone]
+
+
 def test_the_next_best_takes_the_place_of_what_cannot_be_had(folder):
     """A library that an option forbids, a schedule of another version; but nothing that is slower than the model's choice."""
     def schedule(**options):

@@ -93,7 +93,8 @@ def fuse(
         if machine.kind == "nvptx":
             set_known(module, known or {})
         run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
-        keys = take_asked(module)
+        asked = take_asked(module)
+        keys = {name: asked[name] for k in kernels(module) if (name := k.name.value) in asked}
         stages["scheduled"] = print_module(module)
     with module.context:
         # The local form does not look at the rest of the module: 3 ms instead of 100 for 43 kernels.
