@@ -205,14 +205,17 @@ def _most_registers(s: Mma) -> int:
 
 
 def registers(s: Mma, c: Contraction, axes: Axes) -> int:
-    """Registers of a thread for sums, two sets of fragments (of f64 one), and what is loaded of operands that do not come by copies."""
+    """Registers of a thread for sums, two sets of fragments (of f64 one), where copies come from and go to if rows end inside of a tile, and what is
+    loaded of operands that do not come by copies."""
     wide = 2 if bit_width(c.accumulator) == 64 else 1
     count = s.warp_m * s.warp_n // 32 * wide + (s.warp_m + s.warp_n) // 16 * 8
     width = bit_width(c.lhs.element) // 8
-    for operand, way, rows in zip((c.lhs, c.rhs), ways(c, axes), (s.tile_m, s.tile_n)):
+    for operand, way, axis, rows in zip((c.lhs, c.rhs), ways(c, axes), (axes.m, axes.n), (s.tile_m, s.tile_n)):
         if not way.copy:
             each = rows * s.row // width / s.threads
-            count += ceil(sum(each * max(1, bit_width(a.element) / 32) for a in operand.reads if max(a.strides) > 0))
+            count += ceil(sum(each * max(1, bit_width(a.element) / 32) for a in operand.reads if hint(max(a.strides, key=hint)) > 0))
+        elif not is_multiple(axis.size, rows):
+            count += 2 * (rows * s.row // way.copy // s.threads)
     return count
 
 

@@ -1,5 +1,7 @@
 """Contractions by mma.sync: numbers on the simulator, the structure of what is emitted, and that ptxas takes it without spills."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from contractions import contraction, varying
@@ -7,7 +9,10 @@ from kernels import build, choose
 from mma_choice import mma
 from universal_program import SimulatedModel
 
-from inferno.schedule.mma import _CANDIDATES, _DOUBLE, Mma
+from inferno.mlir import ir, new_context
+from inferno.schedule.assign import kernels
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.mma import _CANDIDATES, _DOUBLE, Mma, candidates
 from inferno.target import find_target
 from inferno.tools.check import compare, reference
 
@@ -38,15 +43,14 @@ def right(function, args, schedule=None, early=False, dynamic_shapes=None, calls
     return used[0]
 
 
-@pytest.mark.parametrize("dtype", [BF16, F16, F32, F64])
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts_and_sizes(dtype, layout):
-    """Copies of 16, 8, 4 bytes, and none; ends of all axes inside of a tile."""
-    sizes = [(64, 64, 128), (38, 34, 50)] if layout[:2] == "mk" else [(70, 52, 100), (35, 33, 51)]
-    for number, (m, n, k) in enumerate(sizes):
-        sizes = {"m": m, "n": n, "k": k}
-        x, w = (randn(*(sizes[d] for d in each), dtype=dtype) for each in layout.split(","))
-        right(LAYOUTS[layout], (x, w), early=number % 2 == 0)
+@pytest.mark.parametrize("number, dtype", list(enumerate([BF16, F16, F32, F64])))
+@pytest.mark.parametrize("turn, layout", list(enumerate(LAYOUTS)))
+def test_layouts_and_sizes(number, dtype, turn, layout):
+    """Copies of 16, 8, 4 bytes, and none; ends of all axes inside of a tile.  Every type and every layout meets each of the sizes."""
+    m, n, k = [(64, 64, 128), (70, 52, 100), (38, 34, 50), (35, 33, 51)][(number + turn) % 4]
+    sizes = {"m": m, "n": n, "k": k}
+    x, w = (randn(*(sizes[d] for d in each), dtype=dtype) for each in layout.split(","))
+    right(LAYOUTS[layout], (x, w), early=turn % 2 == 0)
 
 
 @pytest.mark.parametrize("dtype, schedule", [
@@ -54,13 +58,15 @@ def test_layouts_and_sizes(dtype, layout):
 ], ids=str)
 def test_tiles(dtype, schedule):
     """Each schedule has its warps, lines and stages; reads that are not free of bank conflicts fail."""
-    m, n = schedule.tile_m + 10, schedule.tile_n + 20
-    right(LAYOUTS["km,kn"], (randn(150, m, dtype=dtype), randn(150, n, dtype=dtype)), schedule, early=True)
-    right(LAYOUTS["mk,nk"], (randn(m, 70, dtype=dtype), randn(n, 70, dtype=dtype)), schedule)
+    m, n, swapped = schedule.tile_m + 10, schedule.tile_n + 20, schedule.stages % 2 == 0
+    if swapped:
+        right(LAYOUTS["mk,nk"], (randn(m, 150, dtype=dtype), randn(n, 150, dtype=dtype)), schedule)
+    else:
+        right(LAYOUTS["km,kn"], (randn(150, m, dtype=dtype), randn(150, n, dtype=dtype)), schedule, early=True)
 
 
 @pytest.mark.parametrize("layout", ["mk,kn", "mk,nk"])
-@pytest.mark.parametrize("m, n, k", [(64, 64, 128), (37, 40, 104), (35, 33, 51)])
+@pytest.mark.parametrize("m, n, k", [(64, 64, 128), (35, 33, 51)])
 def test_bytes(layout, m, n, k):
     x, w = randn(m, k, dtype=torch.int8), randn(*((k, n) if layout == "mk,kn" else (n, k)), dtype=torch.int8)
     function = torch._int_mm if layout == "mk,kn" else lambda x, w: torch._int_mm(x, w.t())
@@ -93,16 +99,21 @@ def test_axes_of_several_loops():
     lambda x, w, b, r, c: (x @ w, torch.relu(x @ w)), lambda x, w, b, r, c: (x @ w + b).t(), lambda x, w, b, r, c: (x @ w).float() * 2,
 ], ids=["gelu", "residual", "triangle", "two", "turned", "float"])
 def test_epilogues(function):
-    for m, n, k in ((64, 32, 64), (67, 51, 40)):
-        right(function, tuple(randn(*s) for s in ((m, k), (k, n), (n,), (m, n), (m, 1))))
+    m, n, k = 67, 51, 40
+    right(function, tuple(randn(*s) for s in ((m, k), (k, n), (n,), (m, n), (m, 1))))
+
+
+def test_whole_tiles_are_written_in_quads():
+    right(lambda x, w, b: x @ w + b, tuple(randn(*s) for s in ((64, 64), (64, 32), (32,))))
+    right(lambda x, w, b: torch.relu(x @ w + b), tuple(randn(*s) for s in ((61, 64), (64, 36), (36,))))
 
 
 @pytest.mark.parametrize("function", [
     lambda x, w, q, s: torch.relu(x) @ w, lambda x, w, q, s: x @ q.to(x.dtype), lambda x, w, q, s: torch.relu(x) @ (q.to(x.dtype) * s[0, 0]),
 ], ids=["relu", "int8", "both"])
 def test_prologues(function):
-    for m, n, k in ((64, 32, 64), (35, 51, 71)):
-        right(function, (randn(m, k), randn(k, n), randn(k, n, dtype=torch.int8), randn(1, k)), early=True)
+    m, n, k = 35, 51, 71
+    right(function, (randn(m, k), randn(k, n), randn(k, n, dtype=torch.int8), randn(1, k)), early=True)
 
 
 @pytest.mark.parametrize("dtype", [BF16, F32, F64])
@@ -154,12 +165,18 @@ def test_every_target(target, kind):
         assembled(built)
 
 
-@pytest.mark.parametrize("kind, lhs, rhs", [("bf16", "mk", "kn"), ("tf32", "km", "nk"), ("f64", "mk", "kn"), ("s8", "mk", "nk")])
-def test_no_schedule_spills(kind, lhs, rhs):
-    for s, _ in _DOUBLE if kind == "f64" else _CANDIDATES:
-        if kind == "tf32" and s.tile_m < 32:
-            continue
-        assembled(build(text(kind, {"m": 1000, "n": 520, "k": 264}, lhs, rhs), "mma", s, find_target("sm_80")))
+@pytest.mark.parametrize("kind, lhs, rhs, k", [("bf16", "mk", "kn", 264), ("bf16", "mk", "nk", 51), ("tf32", "km", "nk", 264), ("f64", "mk", "kn", 264)])
+def test_no_schedule_spills(kind, lhs, rhs, k):
+    """Those with the most sums of all that are offered, also where rows end inside of a tile, or operands come through registers."""
+    source, target = text(kind, {"m": 1000, "n": 520, "k": k}, lhs, rhs), find_target("sm_80")
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(source)
+        kernel = kernels(module)[0]
+        offered = dict.fromkeys(replace(s, split=1) for _, s in candidates(kernel, parse_contraction(kernel), target))
+    largest = sorted(offered, key=lambda s: s.warp_m * s.warp_n)[-4:]
+    assert len(largest) == 4
+    for schedule in largest:
+        assembled(build(source, "mma", schedule, target))
 
 
 def test_structure():
