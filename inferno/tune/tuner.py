@@ -190,7 +190,10 @@ class _Builds:
             yield schedule, self._made[schedule]
 
 
-def _measure(future: Future, measurer: Measurer, same: dict[str, Measurement], best: tuple[str, float] | None) -> Measurement:
+def _measure(
+    future: Future, measurer: Measurer, same: dict[str, Measurement], best: tuple[str, float] | None, thorough: bool = False,
+) -> Measurement:
+    """The time of a candidate once it is compiled; ``same`` has the times by code, and gets this one."""
     try:
         kernel, plan = future.result()
     except InfernoError as error:
@@ -199,7 +202,7 @@ def _measure(future: Future, measurer: Measurer, same: dict[str, Measurement], b
         return Measurement(None, f"it does not compile: {kernel.note}")
     code = make_key(kernel.ptx, repr(plan))
     if code not in same:
-        same[code] = measurer.measure(kernel, plan, best[1] if best else None)
+        same[code] = measurer.measure(kernel, plan, best[1] if best else None, thorough)
     return same[code]
 
 
@@ -209,8 +212,7 @@ def _decide(problem: Problem, measurer: Measurer, search: Search, builds: _Build
     finalists = list(dict.fromkeys([*(schedule for schedule, _ in ranked[:_FINALISTS]), *([own] if own in dict(ranked) else [])]))
     times: dict[str, float] = {}
     for schedule, future in [(s, builds(s)) for s in finalists]:
-        kernel, plan = future.result()
-        found = measurer.measure(kernel, plan, None, thorough=True)
+        found = _measure(future, measurer, {}, None, thorough=True)
         if found.time is not None:
             times[schedule] = found.time
     if not times:
