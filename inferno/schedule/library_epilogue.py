@@ -44,8 +44,8 @@ def match_epilogue(map_: Map | None, result: int | None) -> Epilogue | None:
     forms = _Forms(map_)
     for of, activation in _candidates(value, forms):
         form = forms.linear(of)
-        if form is not None and form.get(SUM):
-            added = tuple((number, factor) for number, factor in form.items() if number != SUM and factor)
+        if form is not None and form.get(SUM) and all(form.values()):  # what is added and taken away again may have been infinite
+            added = tuple((number, factor) for number, factor in form.items() if number != SUM)
             return Epilogue(form[SUM], added, activation)
     return None
 

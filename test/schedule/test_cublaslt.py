@@ -125,6 +125,9 @@ def test_epilogues(context, sources, body, expected):
     (("n",), BIAS + GELU.replace("%z7 = math.tanh", "%z7 = math.erf")),
     # what is added after the activation
     (("mn",), BIAS + GELU.replace("%z", "%v").replace("%y", "%g") + "\n%y = arith.addf %g, %s0 : f32"),
+    # nothing but in exact arithmetic
+    (("mn",), ADD.replace("%y", "%z") + "\n%y = arith.subf %z, %s0 : f32"),
+    (("mn",), "%z = arith.subf %s0, %v : f32\n%y = arith.addf %z, %v : f32"),
     # products of what is read, and a rounding in between
     (("mn",), "%y = arith.mulf %v, %s0 : f32"),
     (("n",), "%b = arith.truncf %v : f32 to bf16\n%u = arith.extf %b : bf16 to f32\n%y = arith.addf %u, %s0 : f32"),
