@@ -4,48 +4,25 @@ A float32 weight is split into three bf16 (see ``presplit``); one that the copy 
 kernel wants its schedule tells, so this comes after the choice.  The kernel gets a further argument for it, and keeps the weight.
 """
 
-from dataclasses import dataclass
-
 from inferno.errors import PassError
-from inferno.mlir import arith, func, ir, linalg, tensor, walk
-from inferno.passes.generics import PARALLEL, build
+from inferno.mlir import func, ir, walk
 from inferno.passes.hoist_frozen import add_argument, add_prepared, new_prepare
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import FREEZE, FROZEN, MAIN, PREPARE, PREPARED, programs
-from inferno.passes.shapes import argument_attributes, reassociation_attribute
+from inferno.passes.shapes import argument_attributes
 from inferno.schedule import bf16x6, presplit
+from inferno.schedule.accesses import Access
 from inferno.schedule.assign import assign_schedules, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.kept_operands import COPY, PARTS, kept
-from inferno.schedule.tiling import Axis, Source, Tiling, main_read, tile_contraction
+from inferno.schedule.operand_forms import Form
+from inferno.schedule.tiling import Axis, Tiling, main_read, tile_contraction
+from inferno.symbolic import product
 from inferno.target import Target, find_target
 
 _VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
-_BLOCK = 32  # terms whose order is that of the registers that multiply them
-
-
-@dataclass(frozen=True)
-class _Form:
-    """Argument ``number`` of a kernel, a matrix of ``shape`` in memory, as the kernel wants it: split into parts, k innermost, in the
-    registers' order if ``interleaved``; or a copy, ``turned`` or not, whose lines are ``line`` elements long."""
-
-    kind: str
-    number: int
-    shape: tuple[int, int]
-    turned: bool
-    line: int
-    interleaved: bool = False
-
-    @property
-    def lines(self) -> int:
-        return self.shape[1] if self.turned else self.shape[0]
-
-    def type(self, element: ir.Type) -> ir.Type:
-        if self.kind == COPY:
-            return ir.RankedTensorType.get([self.lines, self.line], element)
-        return ir.RankedTensorType.get([3, self.lines, self.line], ir.BF16Type.get())
 
 
 def prepare_operands(module: ir.Module, target: str) -> None:
@@ -64,18 +41,17 @@ class _Prepare:
         self.prepare = next((f for f in found if f.name.value == PREPARE), None)
         self.entries = argument_attributes(self.main.operation)
         self.left = ir.IntegerAttr(self.main.attributes[FREEZE]).value
-        self.made: dict[tuple[int, _Form], ir.Value] = {}  # by argument of @main and form, without the kernel's argument
-        self.variants: dict[tuple[str, tuple[_Form, ...]], func.FuncOp | None] = {}
+        self.made: dict[tuple[int, Form], ir.Value] = {}  # by argument of @main and form, without the kernel's argument
+        self.variants: dict[tuple[str, tuple[Form, ...]], func.FuncOp | None] = {}
         self.names = Names(module)
 
     def run(self) -> None:
-        known = {k.name.value: k for k in kernels(self.module)}
-        forms = {name: _forms(kernel) for name, kernel in known.items()}
+        forms = {k.name.value: _forms(k) for k in kernels(self.module)}
         for call in walk(self.main, "func.call"):
             name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
             wanted = tuple(f for f in forms.get(name, ()) if self._frozen(call.operands[f.number]) is not None)
             if wanted and self._pays(call, wanted):
-                self._replace(call, known[name], wanted)
+                self._replace(call, wanted)
         called = {ir.FlatSymbolRefAttr(c.attributes["callee"]).value for c in walk(self.module.operation, "func.call")}
         for kernel in kernels(self.module):
             if kernel.name.value not in called:
@@ -94,19 +70,19 @@ class _Prepare:
         fixed = number < len(self.entries) and (FROZEN in self.entries[number] or PREPARED in self.entries[number])
         return number if fixed and value.type.has_static_shape else None
 
-    def _pays(self, call: ir.Operation, wanted: tuple[_Form, ...]) -> bool:
+    def _pays(self, call: ir.Operation, wanted: tuple[Form, ...]) -> bool:
         """Whether there is a kernel for these forms, and memory for those that are not made yet."""
         size = 0
         for form in wanted:
             operand = call.operands[form.number]
             if (self._frozen(operand), _bare(form)) not in self.made:
-                size += _type_bytes(form.type(operand.type.element_type))
+                size += form.bytes(operand.type.element_type)
         if size > self.left or self._variant(call, wanted) is None:
             return False
         self.left -= size
         return True
 
-    def _variant(self, call: ir.Operation, wanted: tuple[_Form, ...]) -> func.FuncOp | None:
+    def _variant(self, call: ir.Operation, wanted: tuple[Form, ...]) -> func.FuncOp | None:
         """The kernel of a call with arguments for these forms in front of its destinations, and its schedule."""
         name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
         if (name, wanted) not in self.variants:
@@ -122,7 +98,7 @@ class _Prepare:
             self.variants[name, wanted] = new
         return self.variants[name, wanted]
 
-    def _replace(self, call: ir.Operation, kernel: func.FuncOp, wanted: tuple[_Form, ...]) -> None:
+    def _replace(self, call: ir.Operation, wanted: tuple[Form, ...]) -> None:
         given = [self._make(call.operands[f.number], f) for f in wanted]
         operands, count = list(call.operands), len(call.results)
         first = len(operands) - count
@@ -135,7 +111,7 @@ class _Prepare:
             old.replace_all_uses_with(result)
         call.erase()
 
-    def _make(self, operand: ir.Value, form: _Form) -> ir.Value:
+    def _make(self, operand: ir.Value, form: Form) -> ir.Value:
         """The argument of ``@main`` that is a weight in this form; ``@prepare`` makes it."""
         number = self._frozen(operand)
         key = number, _bare(form)
@@ -153,7 +129,7 @@ class _Prepare:
             else:
                 weight = add_argument(self.prepare, self.main, argument)
             with ir.InsertionPoint(end):
-                made = _parts(_matrix(weight, form.shape), form) if form.kind == PARTS else _copy(_matrix(weight, form.shape), form)
+                made = form.make(weight)
                 func.ReturnOp([*results, made])
             end.erase()
             inputs = [a.type for a in block.arguments]
@@ -162,18 +138,11 @@ class _Prepare:
         return self.made[key]
 
 
-def _bare(form: _Form) -> tuple:
+def _bare(form: Form) -> tuple:
     return form.kind, form.shape, form.turned, form.line, form.interleaved
 
 
-def _type_bytes(type_: ir.Type) -> int:
-    count = 1
-    for size in type_.shape:
-        count *= size
-    return count * type_.element_type.width // 8
-
-
-def _forms(kernel: func.FuncOp) -> tuple[_Form, ...]:
+def _forms(kernel: func.FuncOp) -> tuple[Form, ...]:
     """The forms in which a scheduled kernel wants operands that it reads as they are."""
     schedule = from_attribute(kernel.attributes[ATTRIBUTE])
     if schedule.generator not in ("bf16x6", "wgmma") or kept(kernel, PARTS) or kept(kernel, COPY):
@@ -185,7 +154,7 @@ def _forms(kernel: func.FuncOp) -> tuple[_Form, ...]:
         tiling, c = presplit.tile(c) if not schedule.swapped else None, oriented(c, schedule.swapped)
         if tiling is not None and (found := _matrix_of(c.rhs.access, tiling.n, tiling.k)) is not None:
             shape, along_k = found
-            return (_Form(PARTS, c.rhs.access.argument, shape, not along_k, presplit.padded(tiling.k.size), presplit.is_interleaved(c, tiling)),)
+            return (Form(PARTS, c.rhs.access.argument, shape, not along_k, presplit.padded(tiling.k.size), presplit.is_interleaved(c, tiling)),)
         tiling = bf16x6.tile(c)
     else:
         width = c.lhs.element.width // 8
@@ -193,7 +162,7 @@ def _forms(kernel: func.FuncOp) -> tuple[_Form, ...]:
     return _copies(c, tiling) if tiling is not None else ()
 
 
-def _copies(c: Contraction, tiling: Tiling) -> tuple[_Form, ...]:
+def _copies(c: Contraction, tiling: Tiling) -> tuple[Form, ...]:
     """The operands that the kernel's launcher would copy."""
     found = []
     for operand, source, rows in ((c.lhs, tiling.lhs, tiling.m), (c.rhs, tiling.rhs, tiling.n)):
@@ -202,20 +171,13 @@ def _copies(c: Contraction, tiling: Tiling) -> tuple[_Form, ...]:
         access = main_read(operand)
         if access.offset == 0 and (matrix := _matrix_of(access, rows, tiling.k)) is not None:
             shape, along_k = matrix
-            found.append(_Form(COPY, access.argument, shape, along_k != source.along_k, _line(source)))
+            found.append(Form(COPY, access.argument, shape, along_k != source.along_k, source.shape[-1]))
     return tuple(found)
 
 
-def _line(source: Source) -> int:
-    return source.shape[-1]
-
-
-def _matrix_of(access, rows: Axis, terms: Axis) -> tuple[tuple[int, int], bool] | None:
+def _matrix_of(access: Access, rows: Axis, terms: Axis) -> tuple[tuple[int, int], bool] | None:
     """The weight as a matrix in memory: its shape, and whether the terms are innermost; None if it is none."""
-    count = 1
-    for size in access.shape:
-        count *= size
-    if count != rows.size * terms.size:
+    if product(access.shape) != rows.size * terms.size:
         return None
     if (terms.size == 1 or terms.stride(access) == 1) and (rows.size == 1 or rows.stride(access) == terms.size):
         return (rows.size, terms.size), True
@@ -224,7 +186,7 @@ def _matrix_of(access, rows: Axis, terms: Axis) -> tuple[tuple[int, int], bool] 
     return None
 
 
-def _with_forms(kernel: func.FuncOp, name: str, wanted: tuple[_Form, ...]) -> func.FuncOp:
+def _with_forms(kernel: func.FuncOp, name: str, wanted: tuple[Form, ...]) -> func.FuncOp:
     """The kernel with an argument for each form in front of its destinations."""
     inputs, results = list(kernel.type.inputs), list(kernel.type.results)
     first = len(inputs) - len(results)
@@ -249,89 +211,3 @@ def _with_forms(kernel: func.FuncOp, name: str, wanted: tuple[_Form, ...]) -> fu
                         inner.operands[i] = known[value]
             known.update(zip(op.operation.results, clone.results))
     return new
-
-
-def _matrix(weight: ir.Value, shape: tuple[int, int]) -> ir.Value:
-    """A weight's elements, in the order that they have in memory, as a matrix."""
-    return _reshape(weight, list(shape))
-
-
-def _reshape(value: ir.Value, shape: list[int]) -> ir.Value:
-    old = list(value.type.shape)
-    element = value.type.element_type
-    if old == shape:
-        return value
-    if len(old) != 1:
-        flat = ir.RankedTensorType.get([_product(old)], element)
-        groups = [list(range(len(old)))] if old else []
-        if not old:
-            return _reshape(tensor.ExpandShapeOp(flat, value, reassociation_attribute([]), [], [1]).result, shape)
-        value = tensor.CollapseShapeOp(flat, value, reassociation_attribute(groups)).result
-    if len(shape) == 1:
-        return value
-    type_ = ir.RankedTensorType.get(shape, element)
-    return tensor.ExpandShapeOp(type_, value, reassociation_attribute([list(range(len(shape)))]), [], shape).result
-
-
-def _product(sizes: list[int]) -> int:
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
-
-
-def _copy(matrix: ir.Value, form: _Form) -> ir.Value:
-    """The matrix, turned if need be, with longer lines, which end in zeros."""
-    if form.turned:
-        rows, columns = matrix.type.shape
-        loops = [ir.AffineDimExpr.get(i) for i in range(2)]
-        out = tensor.EmptyOp([columns, rows], matrix.type.element_type).result
-        indexing = [ir.AffineMap.get(2, 0, loops[::-1]), ir.AffineMap.get_identity(2)]
-        matrix = build([matrix], [out], indexing, [PARALLEL] * 2, lambda a: [a[0]], ir.Location.current).results[0]
-    return _padded(matrix, list(form.type(matrix.type.element_type).shape))
-
-
-def _padded(matrix: ir.Value, shape: list[int]) -> ir.Value:
-    element = matrix.type.element_type
-    if list(matrix.type.shape) == shape:
-        return matrix
-    zero = arith.constant(element, 0.0 if isinstance(element, ir.FloatType) else 0)
-    filled = linalg.fill(zero, outs=[tensor.EmptyOp(shape, element).result])
-    sizes = list(matrix.type.shape)
-    return tensor.InsertSliceOp(matrix, filled, [], [], [], [0, 0], sizes, [1, 1]).result
-
-
-def _parts(matrix: ir.Value, form: _Form) -> ir.Value:
-    """The matrix as three of bf16 whose sum it is, each number rounded to nearest: [3, lines, terms], terms padded with zeros.
-
-    In each block of 32 terms position 16t + 8h + 2q + j has term 8q + 4t + 2h + j, if the form asks for that.
-    """
-    lines, terms, bf16, f32 = form.lines, form.line, ir.BF16Type.get(), ir.F32Type.get()
-    matrix = _padded(matrix, [terms, lines] if form.turned else [lines, terms])
-    # Loops: part, line, block, q, t, h, j; or part, line, term.
-    inner = [terms // _BLOCK, 4, 2, 2, 2] if form.interleaved else [terms]
-    expanded = _reshape(matrix, [*inner, lines] if form.turned else [lines, *inner])
-    count = 2 + len(inner)
-    loops = [ir.AffineDimExpr.get(i) for i in range(count)]
-    read = [*loops[2:], loops[1]] if form.turned else loops[1:]
-    written = [0, 1, 2, 4, 5, 3, 6] if form.interleaved else [0, 1, 2]
-    sizes = [3, lines, *inner]
-    out = tensor.EmptyOp([sizes[d] for d in written], bf16).result
-
-    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
-        rest, made = arguments[0], []
-        for _ in range(3):
-            made.append(arith.truncf(bf16, rest))
-            rest = arith.subf(rest, arith.extf(f32, made[-1]))
-        part = linalg.IndexOp(0).result
-        value = made[2]
-        for i in (1, 0):
-            here = arith.cmpi(arith.CmpIPredicate.eq, part, arith.constant(ir.IndexType.get(), i))
-            value = arith.select(here, made[i], value)
-        return [value]
-
-    indexing = [ir.AffineMap.get(count, 0, read), ir.AffineMap.get(count, 0, [loops[d] for d in written])]
-    result = build([expanded], [out], indexing, [PARALLEL] * count, fill, ir.Location.current).results[0]
-    return _reshape(result, [3, lines, terms])
-
-

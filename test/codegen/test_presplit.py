@@ -23,8 +23,9 @@ def kernel(m: int, n: int, k: int, lhs: str = "m,k", rhs: str = "n,k", parts: in
     return text.replace(", %o: ", f", %parts: tensor<3x{n}x{-(-k // 32) * 32}xbf16> {{inferno.parts = {parts} : i64}}, %o: ", 1)
 
 
-@pytest.mark.parametrize("lhs, rhs", [("m,k", "n,k"), ("k,m", "k,n")])
-@pytest.mark.parametrize("schedule", [s for s, _ in _CANDIDATES], ids=lambda s: f"{s.tile_m}x{s.tile_n}")
+@pytest.mark.parametrize("schedule, lhs, rhs", [
+    *((s, "m,k", "n,k") for s, _ in _CANDIDATES), (SCHEDULES[0], "k,m", "k,n"), (SCHEDULES[2], "k,m", "n,k"),
+], ids=lambda s: f"{s.tile_m}x{s.tile_n}" if isinstance(s, Presplit) else s)
 def test_no_schedule_spills(schedule, lhs, rhs):
     built = build(kernel(600, 520, 384, lhs, rhs), "presplit", schedule)
     if built.resources:
@@ -106,7 +107,7 @@ def program(n: int, k: int, lhs: str, rhs: str) -> str:
 
 @pytest.mark.parametrize("lhs", ["m,k", "k,m"])
 @pytest.mark.parametrize("rhs", ["n,k", "k,n"])
-@pytest.mark.parametrize("n, k", [(520, 544), (600, 500)])
+@pytest.mark.parametrize("n, k", [(600, 500)])
 def test_what_is_prepared_is_the_weight(lhs, rhs, n, k, tmp_path):
     """The three parts' sum is the weight, each is the nearest bf16 of what is left over, and terms are in the registers' order."""
     path = tmp_path / "prepare.mlir"
