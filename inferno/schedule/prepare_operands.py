@@ -6,6 +6,7 @@ kernel wants its schedule tells, so this comes after the choice.  The kernel get
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir, walk
+from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.hoist_frozen import add_argument, add_prepared, new_prepare
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
@@ -31,8 +32,10 @@ def prepare_operands(module: ir.Module, target: str) -> None:
     if not found or found[0].name.value != MAIN or FREEZE not in found[0].attributes or machine.kind != "nvptx" or not machine.hopper:
         return
     with module.context, ir.Location.unknown():
-        _Prepare(module, found, machine).run()
-    assign_schedules(module, target)
+        changed = _Prepare(module, found, machine).run()
+    if changed:
+        assign_schedules(module, target)
+        deduplicate_kernels(module)
 
 
 class _Prepare:
@@ -45,7 +48,8 @@ class _Prepare:
         self.variants: dict[tuple[str, tuple[Form, ...]], func.FuncOp | None] = {}
         self.names = Names(module)
 
-    def run(self) -> None:
+    def run(self) -> bool:
+        """Whether a kernel got a weight in another form."""
         forms = {k.name.value: _forms(k) for k in kernels(self.module)}
         for call in walk(self.main, "func.call"):
             name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
@@ -59,6 +63,7 @@ class _Prepare:
         if self.made:
             outline_program(self.prepare, self.names)
             self.main.attributes[FREEZE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), self.left)
+        return bool(self.made)
 
     def _frozen(self, value: ir.Value) -> int | None:
         """The argument of ``@main`` that a value is, maybe in another shape, if it is a weight or made of weights."""
