@@ -96,7 +96,7 @@ class Prepared:
         if results and results[0].is_cuda:
             torch.cuda.synchronize(results[0].device)  # any stream may read it from now on, and nobody reads what was there
             if old is not None and old.captured:  # a graph has these addresses
-                with torch.no_grad():
+                with torch.inference_mode():  # they may have been made in it
                     for target, value in zip(old.results, results):
                         target.copy_(value)
                 torch.cuda.synchronize(results[0].device)
@@ -132,8 +132,8 @@ def _is_of(record: Record, weights: Sequence[Tensor]) -> bool:
     return all(w is old and not w.is_inference() and _mark(w) == mark for w, old, mark in zip(weights, record.weights, record.marks))
 
 
-def _is_capturing(tensors: Sequence[Tensor]) -> bool:
-    return any(t.is_cuda for t in tensors[:1]) and torch.cuda.is_current_stream_capturing()
+def _is_capturing(tensors: Sequence[Tensor | None]) -> bool:
+    return next((t.is_cuda for t in tensors if t is not None), False) and torch.cuda.is_current_stream_capturing()
 
 
 def _read(plan: Plan) -> frozenset[int]:

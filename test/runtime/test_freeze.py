@@ -157,6 +157,15 @@ def test_refresh_is_for_writes_that_are_not_counted():
     assert check(fast, model, (X,)).right
 
 
+def test_a_function_and_what_it_names():
+    w = torch.rand(16)
+    fast = compiled(lambda x: x * torch.sqrt(w), torch.randn(3, 16))
+    x = torch.ones(3, 16)
+    for change in (lambda: None, lambda: w.mul_(4), lambda: (w.data.mul_(4), fast.refresh())):
+        change()
+        assert torch.allclose(fast(x), w.sqrt().expand(3, 16))
+
+
 def test_copies_and_pickles_have_weights_of_their_own():
     model = Scaled()
     fast = compiled(model, X)
