@@ -31,8 +31,8 @@ NORM = """func.func private @norm(%x: tensor<64x4096xf32>, %o: tensor<64xf32>) -
   return %r : tensor<64xf32>
 }"""
 KERNELS = {
-    "bf16": (matmul(640, 512, 512, "bf16", rhs="n,k"), {"wgmma", "mma", "simt", "cublaslt"}),
-    "rounds": (matmul(4096, 4096, 256, "bf16"), {"wgmma", "mma", "simt", "cublaslt"}),
+    "bf16": (matmul(640, 512, 512, "bf16", rhs="n,k"), {"wgmma", "mma", "simt"}),
+    "rounds": (matmul(4096, 4096, 256, "bf16"), {"wgmma", "mma", "simt"}),
     "rewritten": (contraction({"m": 512, "n": 260, "k": 300}, "km", "kn", "mn", "bf16"), {"wgmma", "mma", "simt", "cublaslt"}),
     "tf32": (
         contraction({"m": 256, "n": 256, "k": 512}, "mk", "kn", "mn", "f32", attributes='{inferno.precision = "tf32"}'),
@@ -41,7 +41,7 @@ KERNELS = {
     "f32": (matmul(512, 512, 512), {"bf16x6", "simt"}),
     "f64": (matmul(65, 33, 130).replace("f32", "f64"), {"mma", "simt"}),
     "vector": (matmul(1, 300, 500), {"simt", "vectors"}),
-    "few": (matmul(16, 1024, 512, "bf16", rhs="n,k"), {"wgmma", "mma", "simt", "cublaslt"}),
+    "few": (matmul(16, 1024, 512, "bf16", rhs="n,k"), {"wgmma", "mma", "simt"}),
     "elementwise": (unary("%y = math.exp %x0 : f32", (1000, 1000)), {"elementwise"}),
     "sum": (NORM, {"universal"}),
 }
@@ -115,7 +115,7 @@ def test_kernels_of_varying_sizes_are_the_models():
 
 
 def test_the_target_decides():
-    assert {s.generator for _, s in space(KERNELS["bf16"][0], find_target("sm_80"))} == {"mma", "simt", "cublaslt"}
+    assert {s.generator for _, s in space(KERNELS["bf16"][0], find_target("sm_80"))} == {"mma", "simt"}
     assert len(space(KERNELS["bf16"][0], find_target("cpu"))) == 1
 
 
