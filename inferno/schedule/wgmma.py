@@ -161,7 +161,7 @@ def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint) ->
         blocks = clusters_at_once(split, target.multiprocessors)
         for rounds in range(1, 9 if split == 1 else 2):
             tile_n = unit * ceil(n / max(1, blocks * rounds // positions) / unit)
-            if tile_n <= (256 if split == 1 else 128) and tile_n not in (s.tile_n for s in found if s.split == split):
+            if tile_n <= (256 if split == 1 else 192) and tile_n not in (s.tile_n for s in found if s.split == split):
                 raw = tiling.lhs.raw is not None or tiling.rhs.raw is not None
                 chunks = 1 if raw else max(1, _SLOT // ROW // height(tile_n, tiling.rhs.along_k))
                 chunks = min(chunks, at(tiling.k_steps(ROW // width)), 8)
