@@ -17,10 +17,11 @@ GPU = "inferno.tune.gpu:Gpu"
 
 @dataclass(frozen=True)
 class Measurement:
-    """``time`` in microseconds, or None and why not (``failure``)."""
+    """``time`` in microseconds, or None and why not (``failure``); ``ended``: it ended the process."""
 
     time: float | None
     failure: str = ""
+    ended: bool = False
 
 
 class Measurer:
@@ -49,7 +50,7 @@ class Measurer:
             return Measurement(None, str(error))
         except Died as error:
             self._child = None
-            return Measurement(None, str(error))
+            return Measurement(None, str(error), ended=True)
 
     def close(self) -> None:
         if self._child is not None:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from inferno.runtime.workers.tuning import Candidate
+from inferno.tune.suspects import Suspects
 
 SLACK = 1.3
 """How much slower than the best one a candidate may be expected to be: the model's estimates of one generator are within 20% of each other's
@@ -29,7 +30,11 @@ _NEAR = 2  # knobs
 class Search:
     """One kernel's candidates, the first of which is the model's choice and comes first.  Times are in microseconds."""
 
-    def __init__(self, candidates: Sequence[Candidate], patience: int | None = None, most: int | None = None) -> None:
+    def __init__(
+        self, candidates: Sequence[Candidate], patience: int | None = None, most: int | None = None, suspects: Suspects | None = None,
+    ) -> None:
+        """``suspects``: what is not worth a look, as it changes."""
+        self._suspects = suspects or Suspects()
         self._candidates, self._most = candidates, most or MOST
         self._patience = patience or min(max(PATIENCE[0], len(candidates) // 16), PATIENCE[1])
         self._taken: set[int] = set()
@@ -67,6 +72,9 @@ class Search:
         left = [i for i in range(len(self._candidates)) if i not in self._taken]
         if not left:
             return self._stop("all candidates were measured")
+        left = [i for i in left if not self._suspects.suspect(self._candidates[i].knobs)]
+        if not left:
+            return self._stop("all that is left is like what ended the process")
         worth = [i for i in left if self._worth(i)]
         if not worth:
             least = min(self._expected(i) for i in left)

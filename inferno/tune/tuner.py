@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -23,7 +22,7 @@ from inferno.runtime.cache.cache import make_key
 from inferno.runtime.cache.versions import versions
 from inferno.runtime.database import Entry, add, gpu_name, known_schedules, own_folder, require_gpus
 from inferno.runtime.workers.pool import pool
-from inferno.runtime.workers.tuning import Problem
+from inferno.runtime.workers.tuning import Candidate, Problem
 from inferno.settings import settings
 from inferno.target import Target
 from inferno.tune.child import Died, Unusable
@@ -31,6 +30,7 @@ from inferno.tune.display import Display
 from inferno.tune.measurer import Measurement, Measurer
 from inferno.tune.records import Records
 from inferno.tune.search import GAIN, Search
+from inferno.tune.suspects import Suspects
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def tune(problems: Mapping[str, Problem], measurers: Sequence[Measurer], gpu: st
     several = len(measurers) > 1  # then what takes long is not to begin last
     for item in sorted(problems.items(), key=lambda item: -item[1].candidates[0].estimate) if several else problems.items():
         waiting.put(item)
-    stop = threading.Event()
+    stop, suspects = threading.Event(), Suspects()
     display = Display(len(problems))
     ahead = max(2, settings().workers // len(measurers))
 
@@ -90,7 +90,7 @@ def tune(problems: Mapping[str, Problem], measurers: Sequence[Measurer], gpu: st
                 entry = None
                 if key in known_schedules(target):  # another process was faster
                     done += 1
-                elif (entry := _tune(problem, measurer, records, display, stop, ahead)) is not None:
+                elif (entry := _tune(problem, measurer, records, display, stop, ahead, suspects)) is not None:
                     add(folder / f"{gpu}.json", target.name, {key: entry})
                     records.remove()
                     done += 1
@@ -128,9 +128,11 @@ def _held(path: Path, stop: threading.Event) -> Iterator[bool]:
         lock.release()
 
 
-def _tune(problem: Problem, measurer: Measurer, records: Records, display: Display, stop: threading.Event, ahead: int) -> Entry | None:
+def _tune(
+    problem: Problem, measurer: Measurer, records: Records, display: Display, stop: threading.Event, ahead: int, suspects: Suspects,
+) -> Entry | None:
     """The entry of one kernel; None where none of its schedules works, or it was stopped."""
-    search = Search(problem.candidates)
+    search = Search(problem.candidates, suspects=suspects)
     for schedule, found, failure in records.read():
         search.record(schedule, found, failure)
     records.begin()
@@ -139,10 +141,16 @@ def _tune(problem: Problem, measurer: Measurer, records: Records, display: Displ
     same: dict[str, Measurement] = {}  # by code, which two schedules may have in common
     try:
         with display.kernel(problem.name, len(problem.candidates)) as show:
-            for schedule, future in builds.of(search.next):
-                result = _measure(future, measurer, same, search.best)
+            for candidate, future in builds.of(search.next):
+                if suspects.suspect(candidate.knobs):  # by now
+                    continue
+                schedule, result = candidate.schedule, _measure(future, measurer, same, search.best)
                 search.record(schedule, result.time, result.failure)
                 records.add(schedule, result.time, result.failure)
+                if result.ended:
+                    suspects.ended(candidate.knobs)
+                elif result.time is not None:
+                    suspects.fine(candidate.knobs)
                 if result.failure:
                     log.info("@%s: %s has no time: %s", problem.name, schedule, result.failure)
                 show(search)
@@ -177,17 +185,17 @@ class _Builds:
             )
         return self._made[schedule]
 
-    def of(self, next_: Callable[[], Any]) -> Any:
-        """(schedule, its future) for each candidate that ``next_`` gives."""
-        waiting: deque[str] = deque()
+    def of(self, next_: Callable[[], Candidate | None]) -> Iterator[tuple[Candidate, Future]]:
+        """(candidate, its future) for each that ``next_`` gives."""
+        waiting: deque[Candidate] = deque()
         while True:
             while len(waiting) < self._ahead and (candidate := next_()) is not None:
-                waiting.append(candidate.schedule)
+                waiting.append(candidate)
                 self(candidate.schedule)
             if not waiting:
                 return
-            schedule = waiting.popleft()
-            yield schedule, self._made[schedule]
+            candidate = waiting.popleft()
+            yield candidate, self._made[candidate.schedule]
 
 
 def _measure(

@@ -6,6 +6,7 @@ import pytest
 
 from inferno.runtime.workers.tuning import Candidate
 from inferno.tune.search import GAIN, SLACK, Search
+from inferno.tune.suspects import Suspects
 
 
 def candidates(count, estimate=lambda i: 10 + i, generator="a", **knobs):
@@ -116,3 +117,28 @@ def test_several_can_be_asked_for_at_once():
 def test_patience_goes_with_how_many_there_are(count, patience):
     search = Search(candidates(count, estimate=lambda i: 10))
     assert len(run(search, lambda c: 10)) == min(count, patience + 1)
+
+
+def test_what_ended_the_process_twice_is_left_alone():
+    suspects = Suspects()
+    found = candidates(12, estimate=lambda i: 10, form=lambda i: i % 3 == 1)
+    search = Search(found, patience=100, suspects=suspects)
+    order = []
+    while (candidate := search.next()) is not None:
+        order.append(candidate.schedule)
+        ends = dict(candidate.knobs)["form"]
+        (suspects.ended if ends else suspects.fine)(candidate.knobs)
+        search.record(candidate.schedule, None if ends else 10.0)
+    assert len([name for name in order if int(name[1:]) % 3 == 1]) == 2 and len(order) == 8 + 2
+    assert search.reason == "all that is left is like what ended the process"
+
+
+def test_what_works_elsewhere_is_no_suspect():
+    suspects = Suspects()
+    a, b, c = (c.knobs for c in candidates(3, order=lambda i: 1))
+    for knobs in (a, a, b):
+        suspects.ended(knobs)
+    assert suspects.suspect(a) and suspects.suspect(c)  # of the generator nothing works so far
+    suspects.fine(c)
+    assert suspects.suspect(a) and not suspects.suspect(b) and not suspects.suspect(c)
+    assert not suspects.suspect((("generator", "another"), ("tile", 0), ("order", 1)))
