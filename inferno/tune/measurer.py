@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import torch
+
 from inferno.runtime.plan.kernel import Kernel
 from inferno.runtime.plan.plan import Plan
 from inferno.runtime.workers.tuning import Problem
@@ -32,6 +34,11 @@ class Measurer:
         self._child: Child | None = None
         self._problem: Problem | None = None
         self._ready = False
+
+    @property
+    def device(self) -> str:
+        """What the device is called in whatever process: numbers go by what a process sees."""
+        return str(getattr(torch.cuda.get_device_properties(self.index), "uuid", self.index)) if self._place == GPU else str(self.index)
 
     def begin(self, problem: Problem) -> None:
         """What ``measure`` is about from now on."""

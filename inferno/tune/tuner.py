@@ -99,7 +99,7 @@ def tune(problems: Mapping[str, Problem], measurers: Sequence[Measurer], gpu: st
 
     def alone(measurer: Measurer) -> int:
         """While no other process tunes on this GPU, which would disturb the times."""
-        with _held(folder / gpu / f"device-{measurer.index}.lock", stop) as held:
+        with _held(folder / gpu / f"device-{measurer.device}.lock", stop) as held:
             try:
                 return work(measurer) if held else 0
             finally:
