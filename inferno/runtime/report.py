@@ -148,7 +148,7 @@ def report_of(
     plans = [program.launch_plan() for program in programs]
     workspace = max((hint(p.workspace_bytes) for p in plans), default=0)
     return Report(
-        target, tuple(rows), sum(len(p.steps) for p in plans), workspace, seconds, len(plans), tuple(map(str, fallbacks)), (*notes, *_frozen(programs)),
+        target, tuple(rows), sum(len(p.steps) for p in plans), workspace, seconds, len(plans), tuple(map(str, fallbacks)), (*notes, *_frozen(programs), *_tuned(programs)),
         _pieces(steps, timing), None if timing is None else timing.call,
     )
 
@@ -172,6 +172,13 @@ def _frozen(programs: Sequence[Program]) -> tuple[str, ...]:
         f"frozen: {outputs} tensor{'s' if outputs != 1 else ''}, {human(kept, 1024, 'B')}, made of {reads} weight{'s' if reads != 1 else ''}{listed} "
         f"by {kernels} launch{'es' if kernels != 1 else ''} when they change",
     )
+
+
+def _tuned(programs: Sequence[Program]) -> tuple[str, ...]:
+    """How many kernels have been tuned, in a line."""
+    known = {key: text for program in programs for key, text in program.known.items()}
+    count = sum(text != "" for text in known.values())
+    return (f"tuned: {count} of {len(known)} kernels",) if count else ()
 
 
 def _pieces(regions: Sequence[Sequence[Any]], timing: "Timing | None") -> tuple[Piece, ...]:

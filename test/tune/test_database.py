@@ -101,6 +101,7 @@ def test_what_is_known_is_used_and_a_new_result_recompiles(folder, monkeypatch):
     second = compiled()
     assert SLOWER in second.ir("scheduled") and second.program.known == {key: SLOWER}
     assert "block = [64, 1, 1]" in second.ir("gpu")
+    assert "tuned: 1 of 1 kernels" in str(second.explain()) and "tuned" not in str(first.explain())
     monkeypatch.setenv("INFERNO_TUNED", "0")
     assert compiled().ir("scheduled") == first.ir("scheduled")
     monkeypatch.delenv("INFERNO_TUNED")
