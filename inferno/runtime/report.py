@@ -147,8 +147,9 @@ def report_of(
     rows = [row for program in programs for row in _rows(program)]
     plans = [program.launch_plan() for program in programs]
     workspace = max((hint(p.workspace_bytes) for p in plans), default=0)
+    notes = (*notes, *_frozen(programs), *_tuned(programs))
     return Report(
-        target, tuple(rows), sum(len(p.steps) for p in plans), workspace, seconds, len(plans), tuple(map(str, fallbacks)), (*notes, *_frozen(programs), *_tuned(programs)),
+        target, tuple(rows), sum(len(p.steps) for p in plans), workspace, seconds, len(plans), tuple(map(str, fallbacks)), notes,
         _pieces(steps, timing), None if timing is None else timing.call,
     )
 
