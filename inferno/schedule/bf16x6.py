@@ -146,16 +146,13 @@ def choose(kernel: func.FuncOp, target: Target) -> Bf16x6 | None:
     return None if other is not None and other[0] <= time else best
 
 
-def candidates(
-    kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, thin: bool = False,
-) -> list[tuple[float, Bf16x6]]:
-    """Schedules with their estimates in microseconds, with ``thin`` those for few rows too; none where ``c`` is not of float32, or a
-    product with a vector: its one row of 64 would be read as slowly, and CUDA cores add as exactly as eager.  Sizes that vary may
-    be such at another call."""
+def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Bf16x6]]:
+    """Schedules with their estimates in microseconds; none where ``c`` is not of float32, or a product with a vector: its one
+    row of 64 would be read as slowly, and CUDA cores add as exactly as eager.  Sizes that vary may be such at another call."""
     if not target.hopper or precision(kernel, c) is not None or not supported(c) or min(at(c.M), at(c.N)) <= simt.VECTOR:
         return []
     found = []
-    for swapped, schedules in ((False, CANDIDATES + _SPLIT), (True, _FEW if thin and at(c.M) <= 64 and isinstance(c.M, int) else ())):
+    for swapped, schedules in ((False, CANDIDATES + _SPLIT), (True, _FEW if at(c.M) <= 64 and isinstance(c.M, int) else ())):
         turned = oriented(c, swapped)
         tiling = tile(turned) if schedules else None
         if tiling is None:

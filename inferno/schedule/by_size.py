@@ -149,10 +149,11 @@ def _at(point: Point) -> Callable[[Int], int]:
 
 
 def _for_vectors(c: Contraction, target: Target, least: Int) -> Any:
-    """The best schedule on CUDA cores for few rows or columns."""
+    """The best schedule on CUDA cores for few rows or columns, ``least``."""
     symbols = dict.fromkeys(s for size in c.sizes for s in symbols_of(size))
     point = {s: _within(s, min(s.hint, simt.VECTOR) if s in symbols_of(least) else s.hint) for s in symbols}
-    return min(simt.candidates(c, target, _at(point)), key=lambda item: item[0])[1]
+    found = [*simt.candidates(c, target, _at(point)), *vectors.candidates(c, target, _at(point), swapped=least == c.N)]
+    return min(found, key=lambda item: item[0])[1]
 
 
 def _cover(size: Int, points: Sequence[Point], tables: Sequence[Table]) -> Any | None:

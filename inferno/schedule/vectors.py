@@ -51,10 +51,14 @@ class Vectors:
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Vectors | None:
-    """The schedule with the lowest estimate if ``kernel`` is a product with up to 8 vectors, else None."""
+    """The schedule with the lowest estimate if ``kernel`` is a product with up to 8 vectors and tiles would take longer, else None."""
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
-    found = candidates(c, target) if c is not None else []
-    return min(found, key=lambda item: item[0])[1] if found else None
+    found = candidates(c, target) if c is not None and not c.varies else []
+    if not found:
+        return None
+    time, best = min(found, key=lambda item: item[0])
+    other = simt.choose_with_estimate(c, target)
+    return None if other is not None and other[0] < time else best
 
 
 def candidates(c: Contraction, target: Target, at: At = hint, swapped: bool | None = None) -> list[tuple[float, Vectors]]:

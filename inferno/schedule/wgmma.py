@@ -112,11 +112,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     return min(found, key=lambda item: item[0])[1] if found else None
 
 
-def candidates(
-    kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, thin: bool = False,
-) -> list[tuple[float, Wgmma]]:
-    """Schedules with their estimates in microseconds; none where ``c`` is not for Hopper's tensor cores.  ``thin``: those for few rows
-    are among them."""
+def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Wgmma]]:
+    """Schedules with their estimates in microseconds; none where ``c`` is not for Hopper's tensor cores."""
     if not target.hopper or precision(kernel, c) is None or not supported(c) or c.is_reduction:
         return []
     width, found = bit_width(c.lhs.element) // 8, []
@@ -124,7 +121,7 @@ def candidates(
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
-        few = [*((s, 1.0) for s in thin_schedules(tiling, width, target, at)), *even_schedules(tiling, target, at)] if thin else []
+        few = [*((s, 1.0) for s in thin_schedules(tiling, width, target, at)), *even_schedules(tiling, target, at)]
         for s, share in (*CANDIDATES, *_SPLIT, *few):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue

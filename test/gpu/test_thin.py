@@ -26,9 +26,8 @@ def on_tensor_cores(kernel) -> list:
     c, found = parse_contraction(kernel), {}
     if c is None:
         return []
-    usual = [s for _, s in wgmma.candidates(kernel, c, TARGET)]
-    for _, s in sorted(wgmma.candidates(kernel, c, TARGET, thin=True), key=lambda x: x[0]):
-        if s not in usual:
+    for _, s in sorted(wgmma.candidates(kernel, c, TARGET), key=lambda x: x[0]):
+        if s.tile_m == 64 and (s.stages > 12 or s.lhs_rows or s.chunks > 1 or s.tile_n not in (32, 64, 128)):
             found.setdefault((s.split, s.chunks, s.rewrite), s)
     return list(found.values())
 
@@ -41,7 +40,7 @@ def on_cuda_cores(kernel) -> list:
 def in_parts(kernel) -> list:
     """Float32 by products of bf16, the sides exchanged."""
     c = parse_contraction(kernel)
-    return [] if c is None else [s for _, s in bf16x6.candidates(kernel, c, TARGET, thin=True) if s.swapped]
+    return [] if c is None else [s for _, s in bf16x6.candidates(kernel, c, TARGET) if s.swapped]
 
 
 def right(schedules, function, *args, dtype=torch.bfloat16):
