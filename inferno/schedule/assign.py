@@ -17,7 +17,7 @@ from inferno.target import Target, find_target
 _CHOOSERS = {
     "nvptx": (
         "inferno.schedule.cublaslt", "inferno.schedule.by_size", "inferno.schedule.wgmma", "inferno.schedule.mma", "inferno.schedule.bf16x6",
-        "inferno.schedule.simt", "inferno.schedule.vectors", "inferno.schedule.elementwise", "inferno.schedule.universal",
+        "inferno.schedule.vectors", "inferno.schedule.simt", "inferno.schedule.elementwise", "inferno.schedule.universal",
     ),
     "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
 }

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from inferno.dialect.sizes import SYMBOL, read_symbol, symbol_attributes
 from inferno.mlir import func, ir
-from inferno.schedule import bf16x6, mma, simt, wgmma
+from inferno.schedule import bf16x6, mma, simt, vectors, wgmma
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import tile_contraction
