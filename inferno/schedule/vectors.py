@@ -5,7 +5,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.schedule import simt
+from inferno.schedule import mma, simt, wgmma
 from inferno.schedule.contraction import Contraction, Group, Operand, aligned_along, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.simt import VECTOR
@@ -57,8 +57,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Vectors | None:
     if not found:
         return None
     time, best = min(found, key=lambda item: item[0])
-    other = simt.choose_with_estimate(c, target)
-    return None if other is not None and other[0] < time else best
+    others = mma.candidates(kernel, c, target) if mma.takes(target) else wgmma.candidates(kernel, c, target)
+    others = others or simt.candidates(c, target)
+    return best if time <= min((other for other, _ in others), default=time) else None
 
 
 def candidates(c: Contraction, target: Target, at: At = hint, swapped: bool | None = None) -> list[tuple[float, Vectors]]:
