@@ -34,7 +34,8 @@ def best(kernel):
 
 def assemble(text):
     with new_context(), ir.Location.unknown():
-        schedule = best(kernels(ir.Module.parse(text))[0])
+        module = ir.Module.parse(text)
+        schedule = best(kernels(module)[0])
     return build(text, "vectors", schedule)
 
 
