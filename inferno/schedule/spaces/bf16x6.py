@@ -27,7 +27,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Bf16x6]]
     tiling = _tile(kernel, c) if c is not None and not c.varies else None
     if tiling is None:
         return
-    yield from candidates(kernel, c, target, thin=True)
+    yield from candidates(kernel, c, target)
     for (m, n, slices), groups, stages, split, buffers, group in itertools.product(_STEPS, (2, 3, 1), (2, 4, 6, 3), (1, 2, 4, 8), (2, 1), (8, 4, 16)):
         several = split == 1 and tiling.tiles(m, n) > target.multiprocessors
         s = Bf16x6(m, n, stages, _RAW, split == 1, group, buffers, split, groups, slices)
@@ -44,7 +44,7 @@ def valid(kernel: func.FuncOp, schedule: Bf16x6, target: Target) -> bool:
     c = parse_contraction(kernel) if target.hopper else None
     tiling = _tile(kernel, c) if c is not None and not c.varies else None
     if tiling is not None and (schedule.swapped or schedule.tile_n < 32):  # one for few rows
-        return any(s == schedule for _, s in candidates(kernel, c, target, thin=True))
+        return any(s == schedule for _, s in candidates(kernel, c, target))
     return tiling is not None and _works(schedule, c, tiling, target)
 
 

@@ -29,7 +29,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Wgmma]]:
     c = parse_contraction(kernel) if target.hopper else None
     if c is None or c.varies:
         return
-    yield from candidates(kernel, c, target, thin=True)
+    yield from candidates(kernel, c, target)
     for rewrite in (True, False):
         tiling = _tile(kernel, c, rewrite)
         if tiling is not None:
@@ -57,7 +57,7 @@ def valid(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> bool:
     if tiling is None:
         return False
     if schedule.lhs_rows or schedule.chunks > 1 or schedule.tile_n not in _COLUMNS:  # one for few rows
-        return any(s == schedule for _, s in candidates(kernel, c, target, thin=True))
+        return any(s == schedule for _, s in candidates(kernel, c, target))
     return _works(schedule, c, tiling, target)
 
 
