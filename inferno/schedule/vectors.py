@@ -72,9 +72,9 @@ def candidates(c: Contraction, target: Target, at: At = hint, swapped: bool | No
     if at(turned.M) > VECTOR or not isinstance(turned.K, int):
         return []
     rows = turned.M if isinstance(turned.M, int) else VECTOR
-    shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows) for t in (32, 64, 128, 256, 512)]
-    least = min((s.depth for s in shapes), default=0)
-    return [(estimate(s, turned, target, at), s) for s in shapes if 2 * s.depth <= turned.K or s.depth == least]
+    shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows) for t in (64, 128, 256, 512)]
+    found = [s for s in shapes if 2 * s.depth <= turned.K] or [replace(s, threads=32) for s in shapes[:1]]
+    return [(estimate(s, turned, target, at), s) for s in found]
 
 
 def _shapes(c: Contraction, rows: int) -> list[Vectors]:
@@ -104,21 +104,30 @@ def _inside(group: Group, lanes: int) -> bool:
     return lanes == 1 or (bool(group.runs) and group.run_sizes[-1] % lanes == 0)
 
 
-_START = 2.0  # microseconds until the first bytes arrive, and from the last ones to the results (an estimate)
-_SHARE = 0.9  # of the memory's rate (an estimate)
+# Fitted to times on an H200, in microseconds: bf16 1x4096x11008 22.6, float32 1x4096x4096 17.4 and 8x4096x4096 24.4 (weights along
+# k); 26.3 and 18.2 (along n).
+_START = 1.7  # microseconds until the first bytes arrive, and from the last ones to the results
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
-_RESIDENT = 1280  # threads of a multiprocessor
+_LINES = ((128, 0.9), (64, 0.86), (0, 0.75))  # of that rate where a block's columns lie together, by their bytes (the last one is an estimate)
+_RESIDENT, _REGISTERS = 1280, 65536  # threads and registers of a multiprocessor
 _UNDER_WAY = 80  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product
+_ISSUED = 4 * 1.7e3  # instructions of warps that a multiprocessor starts in a microsecond
 
 
 def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint) -> float:
-    """Microseconds: what memory takes, at its rate or the one of the loads under way, or the arithmetic."""
-    blocks = at(c.B) * ceil(at(c.N) / s.width)
-    threads = min(blocks * s.threads, target.multiprocessors * _RESIDENT, blocks * at(c.K) // s.terms)
-    rate = min(_SHARE * _MEMORY_RATE, threads * _UNDER_WAY)
-    if not s.along_k and s.width * bit_width(c.rhs.reads[0].element) // 8 < 64:
-        rate *= 0.85  # short lines (an estimate)
-    # Half of the lanes' rate; what is added exactly adds a half.
-    work = 1.5 * s.rows * ceil(at(c.M) / s.rows) * at(c.B) * at(c.N) * at(c.K) / (target.multiprocessors * 128 * 1.7e3 * 0.5)
-    # A block's end, its warps' sums, is hidden behind other blocks.
-    return _START + max(moved_bytes(c, at) / rate, work) + 0.002 * blocks * s.threads / 32 / target.multiprocessors
+    """Microseconds: what memory takes, at its rate or the one of the loads under way, or the arithmetic; they hide each other in part."""
+    blocks = at(c.B) * ceil(at(c.M) / s.rows) * ceil(at(c.N) / s.width)
+    resident = min(_RESIDENT, _REGISTERS / (30 + 1.5 * s.rows * s.columns * (s.terms if s.along_k else 1)))
+    threads = min(blocks * s.threads, target.multiprocessors * resident, blocks * at(c.K) // s.terms)
+    width = bit_width(c.rhs.reads[0].element) // 8
+    share = 1 if s.along_k else next(share for bytes_, share in _LINES if s.width * width >= bytes_)
+    rate = min(share * _MEMORY_RATE, threads * _UNDER_WAY)
+    memory, work = moved_bytes(c, at) / rate, blocks * s.threads / 32 * _instructions(s, c, at) / (target.multiprocessors * _ISSUED)
+    return _START + max(memory, work) + 0.3 * min(memory, work)
+
+
+def _instructions(s: Vectors, c: Contraction, at: At) -> float:
+    """Of a warp: products and what adds and widens them, for each step; in the end five exchanges a sum."""
+    exact, sums, terms = str(c.lhs.element) == str(c.rhs.element) == "f32", s.rows * s.columns, s.terms * s.unroll
+    step = terms * (1.5 * sums if exact else sums + s.rows + s.columns) + (8 * sums if exact else 0)
+    return ceil(at(c.K) / (s.depth * s.unroll)) * step + 14 * sums

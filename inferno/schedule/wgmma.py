@@ -1,5 +1,6 @@
 """The schedule of contractions on Hopper's tensor cores: bf16, f16 and TF32 products, sums in float32."""
 
+import itertools
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
@@ -152,9 +153,9 @@ def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint) ->
         return []
     most = bounds(tiling.m.size)[1]
     rows = 8 * ceil(most / 8) if most <= _FEW and tiling.lhs.along_k else 0
-    unit, n, positions = 8 if tiling.rhs.along_k else 16, at(tiling.n.size), at(tiling.positions)
+    n, positions = at(tiling.n.size), at(tiling.positions)
     found = []
-    for split in (1, 2, 4, 8):
+    for split, unit in itertools.product((1, 2, 4, 8), (8,) if tiling.rhs.along_k else (64, 16)):
         blocks = clusters_at_once(split, target.multiprocessors)
         for rounds in range(1, 9 if split == 1 else 2):
             tile_n = unit * ceil(n / max(1, blocks * rounds // positions) / unit)
@@ -235,10 +236,13 @@ def supported(c: Contraction) -> bool:
     return c.epilogue is None or (supported_body(c.epilogue.generic) and not walk(c.epilogue.generic, "tensor.extract"))
 
 
-_START = 1.2  # microseconds of a kernel that does next to nothing (H200: 1.5 us for 64x128x256)
+_START = 2.0  # microseconds of a kernel that does next to nothing (fitted to weights of 4096 x 4096 and 4096 x 11008: 10.6 and 24.4 us)
 _CLOCK = 1.7e3  # MHz
 _COPY_RATE = 90  # bytes a clock that a multiprocessor gets from L2
 _LATENCY = 1200  # clocks from the start of a copy to its arrival
+_OUTSIDE = 8  # clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us)
+_BUSY = 0.95  # of the multiprocessors are enough to keep memory busy (1 x 4096 x 11008: 126 blocks 24.4 us, 86 blocks 33)
+_CUT = 0.82  # of the memory's rate where a tile's lines are no multiples of 128 bytes (1 x 8192 x 28672, 112 and 224 columns: 148 and 132 us)
 _LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of the lhs are read (an estimate)
 _EXCHANGE, _EXCHANGE_RATE = 2500, 32  # clocks, and bytes a clock, between the blocks of a cluster (estimates)
 _STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
@@ -256,6 +260,14 @@ def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int) -> float:
     return clocks
 
 
+def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> float:
+    """How much longer memory takes where not all multiprocessors read to the end, or lines are cut."""
+    blocks = at(tiling.tiles(s.tile_m, s.tile_n)) * s.split
+    busy = blocks / target.multiprocessors / ceil(blocks / target.multiprocessors)
+    cut = not tiling.rhs.along_k and s.tile_n * width % 128
+    return max(1, _BUSY / busy) / (_CUT if cut else 1)
+
+
 def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
     """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
     round's results, but no less than memory takes; and the temporaries of operands that are computed first."""
@@ -267,7 +279,8 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST)
     depth = s.chunks * ROW // width
     copied = s.chunks * (s.lhs_height + height(s.tile_n, tiling.rhs.along_k) / s.cluster) * ROW
-    step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1))
+    outside = s.chunks * _OUTSIDE * max(0, s.lhs_height - at(tiling.m.size))
+    step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1), outside)
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / _STORE_RATE
     shown = 0 if s.pingpong else 0.3  # what of a tile's end is not hidden behind the next one's products
@@ -275,5 +288,7 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
     if s.split > 1:  # the cluster's barrier, and the other blocks' sums
         clocks += _EXCHANGE + (s.split - 1) * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
     memory = moved_bytes(c, at) / _MEMORY_RATE
+    if at(tiling.m.size) <= _FEW:
+        memory *= _slowed(s, tiling, width, target, at)
     copies = sum(2 + 2 * at(product(o.shape)) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     return _START + max(clocks / _CLOCK, memory) + 0.2 * min(clocks / _CLOCK, memory) + copies
