@@ -51,7 +51,11 @@ def tune_kernels(texts: Mapping[str, str], keys: Mapping[str, str], target: Targ
     futures = {key: pool().submit(f"kernel @{name}", "tuning_problem", text=texts[name], key=key, target=target.name) for key, name in missing.items()}
     problems = {}
     for key, future in futures.items():
-        problem = future.result()
+        try:
+            problem = future.result()
+        except InfernoError as error:  # a worker died of it: it is compiled without
+            log.warning("kernel @%s is not tuned: %s", missing[key], error)
+            continue
         if problem.refused:
             log.info("@%s is not tuned: %s", problem.name, problem.refused)
         else:
