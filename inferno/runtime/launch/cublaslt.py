@@ -4,7 +4,7 @@ The library is the one that torch has loaded, or that is installed beside it.  W
 memory of ours, which the native code reads (``host.py``) and ``MatmulCall.run`` too, so both make the same call.
 
 The address of a bias is part of cuBLASLt's description of a product.  So a call that has one makes a description of its own each time,
-0.2 us, and any number of threads can be in it.
+and any number of threads can be in it.
 """
 
 import ctypes
