@@ -87,7 +87,7 @@ def prepared(text: str) -> str:
     """``@prepare`` of a module after ``prepare-operands``, as a program."""
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        run_pipeline(module, "assign-schedules{target=sm_90a},prepare-operands{target=sm_90a}")
+        run_pipeline(module, "assign-schedules{target=sm_90a},prepare-operands{target=sm_90a across=1}")
         text = str(module)
     return without_schedules(text.replace("@main", "@unused").replace("@prepare", "@main"))
 
@@ -131,3 +131,11 @@ def test_what_is_prepared_is_the_weight(lhs, rhs, n, k, tmp_path):
 
 def test_few_rows_read_the_weight_as_it_is():
     assert choose(kernel(16, 8192, 8192), "presplit") is None
+
+
+@pytest.mark.parametrize("lhs", ["m,k", "k,m"])
+def test_split_by_default_where_it_was_measured(lhs):
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(program(600, 500, lhs, "n,k"))
+        run_pipeline(module, "assign-schedules{target=sm_90a},prepare-operands{target=sm_90a}")
+        assert ("@prepare" in str(module)) == ('generator = "presplit"' in str(module)) == (lhs == "m,k")
