@@ -40,7 +40,7 @@ class FakeGpu:
         trouble = json.loads((self._folder / "trouble").read_text()) if (self._folder / "trouble").exists() else {}
         kind = trouble.get(str(step.block[0]))
         code = hashlib.sha1(repr((plan, binaries)).encode()).hexdigest()
-        self._note(f"{'measure' if rounds < 10 else 'again'} {code} {kind or ''}".rstrip())
+        self._note(f"{'measure' if rounds < 9 else 'again'} {code} {kind or ''}".rstrip())
         time.sleep(float(trouble.get("seconds", 0)))
         if kind == "hang":
             time.sleep(1000)

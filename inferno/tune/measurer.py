@@ -12,7 +12,7 @@ from inferno.tune.child import Child, Died, Unusable
 
 PREPARE = 300.0  # seconds: starting torch, and the float64 reference of the largest matmul that was tried takes 20
 MEASURE = 30.0  # seconds; the longest seen takes 3
-_ROUNDS, _MORE_ROUNDS = 5, 21  # replays; for the last comparison of the best
+_ROUNDS, _MORE_ROUNDS = 5, 9  # replays; for each turn of the last comparison of the best
 
 GPU = "inferno.tune.gpu:Gpu"
 

@@ -58,6 +58,10 @@ class Search:
         """Candidates that are done with, whether they worked or not."""
         return len(self.times) + len(self.failures)
 
+    def time_of(self, schedule: str) -> float:
+        """What a schedule took that has a time."""
+        return self.times[self._numbers[schedule]]
+
     def ranked(self) -> list[tuple[str, float]]:
         """Schedules and times, the best first."""
         return [(self._candidates[i].schedule, time) for i, time in sorted(self.times.items(), key=lambda item: item[1])]

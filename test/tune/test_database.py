@@ -11,9 +11,12 @@ from checks import in_threads
 import inferno
 from inferno.capture import capture
 from inferno.errors import OptionError, TuneError
+from inferno.mlir import ir, new_context
 from inferno.runtime import database
 from inferno.runtime.database import Entry, add, answers, known_schedules, own_folder, read
 from inferno.runtime.workers import pool as workers
+from inferno.schedule.assign import generators
+from inferno.schedule.attributes import from_attribute
 from inferno.target import find_target
 from inferno.tools.cli import main
 
@@ -202,3 +205,17 @@ def test_the_file_is_json_that_a_person_can_read(folder):
     add(folder / "G.json", "sm_90a", {"a" * 40: entry()})
     data = json.loads((folder / "G.json").read_text())
     assert data["format"] == 1 and data["gpu"] == "G" and data["entries"]["sm_90a"]["a" * 40]["time"] == 12.5
+
+
+SHIPPED = database.SHIPPED  # before a test puts another folder in its place
+
+
+def test_what_comes_with_inferno_reads():
+    files = list(SHIPPED.glob("*.json"))
+    assert [p.stem for p in files] == ["NVIDIA-H200"]
+    with new_context():
+        for target, entries in read(files[0]).items():
+            for e in entries.values():
+                for text in e.ranking:
+                    assert from_attribute(ir.Attribute.parse(text)).generator in generators(find_target(target).kind)
+    assert len(entries) >= 4
