@@ -14,7 +14,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from benchmarks.case import Case, select
 from benchmarks.limits import count_work, least_time
 from benchmarks.suites import SUITES
 from inferno.errors import OptionError
+from inferno.runtime.files import write_whole
 from inferno.targets.toolkit import find_tool
 from inferno.tools.versus import Times, render, versus
 
@@ -244,6 +244,4 @@ def environment() -> dict:
 def write(path: Path, value: dict) -> None:
     """Write JSON so that a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-        json.dump(value, file, indent=1, sort_keys=True)
-    os.replace(file.name, path)
+    write_whole(path, json.dumps(value, indent=1, sort_keys=True).encode())

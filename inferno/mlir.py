@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ExecutionEngine", "PassManager", "affine", "arith", "bufferization", "cf", "complex", "ext", "func", "gpu", "ir",
-    "linalg", "llvm", "math", "memref", "new_context", "nvvm", "owner", "rewrite", "run_upstream", "scf", "tensor",
+    "ExecutionEngine", "PassManager", "affine", "arith", "bufferization", "cf", "clone_onto", "complex", "ext", "func", "gpu", "ir",
+    "linalg", "llvm", "math", "memref", "new_context", "nvvm", "outside_values", "owner", "rewrite", "run_upstream", "scf", "tensor",
     "vector", "walk",
 ]
 
@@ -88,6 +88,25 @@ def walk(op, *names: str) -> list[ir.Operation]:
 def owner(value: ir.Value) -> ir.Operation | None:
     """The operation that defines ``value``; None for a block argument."""
     return None if isinstance(value, ir.BlockArgument) else value.owner.operation
+
+
+def outside_values(op: ir.Operation) -> list[ir.Value]:
+    """The values that ``op``, with all that is inside it, takes from around it, in order."""
+    inside = {r for o in walk(op) for r in o.results}
+    inside |= {a for o in walk(op) for region in o.regions for b in region.blocks for a in b.arguments}
+    return list(dict.fromkeys(v for o in walk(op) for v in o.operands if v not in inside))
+
+
+def clone_onto(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """``op`` cloned at the insertion point, with all that is inside it, on the values that ``known`` has for its operands; its results
+    are added there."""
+    clone = op.clone()
+    for inner in walk(clone):
+        for i, value in enumerate(inner.operands):
+            if value in known:
+                inner.operands[i] = known[value]
+    known.update(zip(op.results, clone.results))
+    return clone
 
 
 def users(value: ir.Value) -> Iterator[ir.Operation]:

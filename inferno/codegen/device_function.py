@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from inferno.codegen.integers import Integers
 from inferno.errors import CompileError
-from inferno.mlir import ir, memref, owner, walk
+from inferno.mlir import clone_onto, ir, memref, outside_values, owner
 from inferno.passes.shapes import is_dynamic, materialise, shape
 from inferno.symbolic import Int, Symbol, product, reach
 
@@ -21,13 +21,6 @@ def is_root(value: ir.Value) -> bool:
     """Whether ``value`` is a buffer that the host owns: an argument of its function or an allocation."""
     op = owner(value)
     return op is None or op.name == "memref.alloc"
-
-
-def outside_values(op: ir.Operation) -> list[ir.Value]:
-    """The values that ``op``, with all that is inside it, takes from around it, in order."""
-    inside = {r for o in walk(op) for r in o.results}
-    inside |= {a for o in walk(op) for region in o.regions for b in region.blocks for a in b.arguments}
-    return list(dict.fromkeys(v for o in walk(op) for v in o.operands if v not in inside))
 
 
 def roots_of(value: ir.Value) -> list[ir.Value]:
@@ -83,13 +76,7 @@ class DeviceFunction:
 
     def clone(self, op: ir.Operation) -> ir.Operation:
         """``op`` at the insertion point, on values of this function."""
-        known = {v: self.value(v) for v in outside_values(op)}
-        new = op.clone()
-        for inner in walk(new):
-            for i, v in enumerate(inner.operands):
-                if v in known:
-                    inner.operands[i] = known[v]
-        return new
+        return clone_onto(op, {v: self.value(v) for v in outside_values(op)})
 
     def drop_unused(self) -> None:
         """Remove the parameters that nothing uses."""

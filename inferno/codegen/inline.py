@@ -2,10 +2,25 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from inferno.mlir import ir, vector
+from inferno.mlir import arith, ir, vector
+from inferno.schedule.accesses import Access
+from inferno.schedule.contraction import Map
 
 Custom = Callable[[ir.Operation, list[ir.Value]], ir.Value]
 """Builds what stands for an operation of the body, from the operation and its new operands, some of which may be vectors."""
+
+
+def epilogue_arguments(epilogue: Map, sums: ir.Value, read: Callable[[Access], ir.Value]) -> list[ir.Value]:
+    """What stands for the arguments of a contraction's epilogue: ``sums``, what ``read`` gives, and anything for those that it does not use."""
+    arguments = []
+    for i, source in enumerate(epilogue.sources):
+        if i in epilogue.accumulators:
+            arguments.append(sums)
+        elif source is None:
+            arguments.append(arith.constant(ir.IntegerType.get_signless(1), 0))
+        else:
+            arguments.append(read(source))
+    return arguments
 
 
 def inline_body(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inferno.codegen import launcher as host
 from inferno.codegen.loops import build, code_module, emit_launches
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
-from inferno.mlir import arith, func, ir, linalg, owner, walk
+from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, walk
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.schedule.accesses import Access, access, iterators, maps, merge
 from inferno.schedule.contraction import Contraction, Map, parse_contraction
@@ -210,12 +210,7 @@ class _Splitter:
             for i in set(range(count)) - set(kept):
                 values[old.arguments[i]] = self._widened(body.arguments[len(kept) + in_place], old.arguments[i].type)
             for op in old.operations:
-                clone = op.operation.clone()
-                for inner in walk(clone):
-                    for i, v in enumerate(inner.operands):
-                        if v in values:
-                            inner.operands[i] = values[v]
-                values.update(zip(op.operation.results, clone.results))
+                clone_onto(op.operation, values)
         return new.operation
 
     def _widened(self, value: ir.Value, type_: ir.Type) -> ir.Value:

@@ -12,9 +12,9 @@ from typing import Any
 from inferno.codegen.elements import as_vector, join, lanes_of
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
-from inferno.codegen.inline import inline_body
+from inferno.codegen.inline import epilogue_arguments, inline_body
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import Words, integer_type, only_if, operation, store
+from inferno.codegen.nvvm_builder import Words, only_if, operation, store
 from inferno.mlir import arith, ir, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction
@@ -53,14 +53,7 @@ class PairEpilogue:
         c = self.contraction
         results: list[ir.Value] = []
         if c.epilogue is not None:
-            arguments = []
-            for i, source in enumerate(c.epilogue.sources):
-                if i in c.epilogue.accumulators:
-                    arguments.append(sums)
-                elif source is None:
-                    arguments.append(arith.constant(integer_type(1), 0))
-                else:
-                    arguments.append(self.read(source, down, j))
+            arguments = epilogue_arguments(c.epilogue, sums, lambda source: self.read(source, down, j))
             results = inline_body(c.epilogue.block, arguments, self.indices(down, j), 2)
         return [sums if d.source is None else as_vector(results[d.source], 2) for d in c.destinations]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
-from inferno.codegen.inline import inline_body
+from inferno.codegen.inline import epilogue_arguments, inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.simt_operand import group_offset
 from inferno.mlir import arith, ir, scf, walk
@@ -51,14 +51,7 @@ class Epilogue:
             sums = lanes_of(sums)[0]
         results: list[ir.Value] = []
         if c.epilogue is not None:
-            arguments = []
-            for i, source in enumerate(c.epilogue.sources):
-                if i in c.epilogue.accumulators:
-                    arguments.append(sums)
-                elif source is None:
-                    arguments.append(arith.constant(ir.IntegerType.get_signless(1), 0))
-                else:
-                    arguments.append(self.read(source, m, n, width))
+            arguments = epilogue_arguments(c.epilogue, sums, lambda source: self.read(source, m, n, width))
             results = inline_body(c.epilogue.block, arguments, self.indices(m, n, width), lanes)
         return [sums if d.source is None else results[d.source] for d in c.destinations]
 

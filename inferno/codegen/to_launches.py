@@ -7,7 +7,7 @@ A fill whose buffer the next operation starts from is no kernel: that operation 
 from dataclasses import dataclass, field, replace
 
 from inferno.codegen.block_reductions import choose_shape, reduce_by_block
-from inferno.codegen.device_function import DeviceFunction, buffers_of, device_function, outside_values, roots_of
+from inferno.codegen.device_function import DeviceFunction, buffers_of, device_function, roots_of
 from inferno.codegen.flatten_accesses import flatten_accesses
 from inferno.codegen.points import Emitter, point_blocks
 from inferno.codegen.scan import emit_scan, read_scan
@@ -16,7 +16,7 @@ from inferno.codegen.serial import is_scalar, make_serial
 from inferno.codegen.sort import emit_sort, read_sort
 from inferno.codegen.structured import Structured, read_structured
 from inferno.errors import CompileError
-from inferno.mlir import ir, linalg, memref, owner, walk
+from inferno.mlir import ir, linalg, memref, outside_values, owner, walk
 from inferno.passes.shapes import materialise, static, symbol_arguments
 from inferno.schedule.accesses import iterators, maps
 from inferno.schedule.universal import Universal

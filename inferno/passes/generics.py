@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Sequence
 
-from inferno.mlir import arith, ir, linalg, walk
+from inferno.mlir import arith, clone_onto, ir, linalg, walk
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.symbolic import Int
 
@@ -156,12 +156,7 @@ def clone_body(block: ir.Block, arguments: Sequence[ir.Value], loops: Sequence[i
             else:
                 known[op.results[0]] = arith.constant(ir.IndexType.get(), ir.AffineConstantExpr(expr).value)
             continue
-        new = op.clone()
-        for inner in walk(new):
-            for i, value in enumerate(inner.operands):
-                if value in known:
-                    inner.operands[i] = known[value]
-        known.update(zip(op.results, new.results))
+        clone_onto(op, known)
     raise ValueError("a body without linalg.yield")
 
 

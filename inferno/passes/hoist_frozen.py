@@ -8,7 +8,7 @@ read instead, or costs more than reading.
 from dataclasses import dataclass
 
 from inferno.dialect.random import RANDOM
-from inferno.mlir import func, ir, owner, walk
+from inferno.mlir import clone_onto, func, ir, outside_values, owner
 from inferno.passes.fuse_elementwise import is_cheap_body
 from inferno.passes.generics import is_elementwise
 from inferno.passes.lift_constants import ATTRIBUTE as CONSTANT
@@ -64,7 +64,7 @@ def known_values(main: func.FuncOp) -> dict[ir.Value, _Known]:
         if not _is_pure(op):
             continue
         operations, arguments = {}, {}
-        operands = _operands(op)
+        operands = outside_values(op)
         if all(v in known for v in operands):
             for value in operands:
                 operations.update(known[value].operations)
@@ -84,7 +84,7 @@ class _Hoist:
         candidates: dict[ir.Value, None] = {}
         for op in self.block.operations:
             if not all(r in self.known for r in op.operation.results) or not len(op.operation.results):
-                for value in _operands(op.operation):
+                for value in outside_values(op.operation):
                     if value in self.known:
                         self._consider(value, candidates)
         # What costs time first, and of that what takes little memory.
@@ -108,7 +108,7 @@ class _Hoist:
         if known.is_costly or tensor_bytes(value) <= read:
             candidates[value] = None
             return
-        for operand in _operands(owner(value)):
+        for operand in outside_values(owner(value)):
             self._consider(operand, candidates)
 
     def _move(self, chosen: list[ir.Value]) -> None:
@@ -120,12 +120,7 @@ class _Hoist:
         clones = dict(zip(arguments, prepare.regions[0].blocks[0].arguments))
         with ir.InsertionPoint(prepare.regions[0].blocks[0]):
             for op in [o.operation for o in self.block.operations if o.operation in operations]:
-                clone = op.clone()
-                for inner in walk(clone):
-                    for i, operand in enumerate(inner.operands):
-                        if operand in clones:
-                            inner.operands[i] = clones[operand]
-                clones.update(zip(op.results, clone.results))
+                clone_onto(op, clones)
             with self.main.location:
                 func.ReturnOp([clones[v] for v in chosen])
         given = add_prepared(self.main, [v.type for v in chosen], 0)
@@ -186,15 +181,6 @@ def add_prepared(main: func.FuncOp, types: list[ir.Type], first: int) -> list[ir
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in arguments], results))
         main.attributes["arg_attrs"] = ir.ArrayAttr.get(entries)
     return arguments[len(arguments) - len(types):]
-
-
-def _operands(op: ir.Operation) -> list[ir.Value]:
-    """The values from outside that an operation reads, in its regions too."""
-    if not len(op.regions):
-        return list(op.operands)
-    inside = {r for o in walk(op) if o != op for r in o.results}
-    inside |= {a for o in walk(op) for region in o.regions for block in region.blocks for a in block.arguments}
-    return list(dict.fromkeys(v for o in walk(op) for v in o.operands if v not in inside))
 
 
 def _is_pure(op: ir.Operation) -> bool:

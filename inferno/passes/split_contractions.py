@@ -4,7 +4,7 @@ Generators and the cpu target read this form.  An operand that is only extended 
 stays in the multiply-add.
 """
 
-from inferno.mlir import ir, linalg, owner, tensor, walk
+from inferno.mlir import clone_onto, ir, linalg, owner, tensor, walk
 from inferno.passes.contraction import FusedContraction, is_contraction, parse_fused
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, loop_sizes, maps, outputs, substitute
 from inferno.passes.shapes import function_of, mixed
@@ -69,12 +69,7 @@ def _replay(operations: list[ir.Operation], known: dict[ir.Value, ir.Value], loo
         if op.name == "linalg.index":
             known[op.results[0]] = linalg.IndexOp(loops[ir.IntegerAttr(op.attributes["dim"]).value]).result
             continue
-        new = op.clone()
-        for inner in walk(new):
-            for i, value in enumerate(inner.operands):
-                if value in known:
-                    inner.operands[i] = known[value]
-        known.update(zip(op.results, new.results))
+        clone_onto(op, known)
 
 
 def _operand(fused: FusedContraction, value: ir.Value) -> tuple[ir.Value, ir.AffineMap, ir.Operation | None]:

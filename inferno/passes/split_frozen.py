@@ -4,7 +4,7 @@ Of batch norm's ``(x - mean) * rsqrt(var + eps) * weight + bias`` it is the reci
 ``hoist-frozen`` then has computed once.
 """
 
-from inferno.mlir import ir, tensor
+from inferno.mlir import clone_onto, ir, tensor
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, kinds, loop_sizes, maps, outputs, substitute
 from inferno.passes.hoist_frozen import known_values, tensor_bytes
 from inferno.passes.programs import MAIN, programs
@@ -124,15 +124,7 @@ def _clone(operations: list[ir.Operation], known: dict[ir.Value, ir.Value]) -> l
             return [known.get(v, v) for v in op.operands]
         if len(op.results) == 1 and op.results[0] in known:
             continue
-        clone = op.clone()
-        stack = [clone]
-        while stack:
-            inner = stack.pop()
-            for i, operand in enumerate(inner.operands):
-                if operand in known:
-                    inner.operands[i] = known[operand]
-            stack += [o.operation for region in inner.regions for b in region.blocks for o in b.operations]
-        known.update(zip(op.results, clone.results))
+        clone_onto(op, known)
     return []
 
 

@@ -5,12 +5,9 @@ come with Inferno, and the user's own, in ``tuned`` in the cache's folder, go be
 place, by one process at a time.  Like the rest of that folder a file that does not read counts as missing.
 """
 
-import contextlib
 import json
 import logging
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
@@ -23,6 +20,7 @@ from filelock import FileLock
 import inferno
 from inferno.errors import TuneError
 from inferno.runtime.device import target_of
+from inferno.runtime.files import write_whole
 from inferno.runtime.launch.cublaslt import library_path
 from inferno.settings import settings
 from inferno.target import Target
@@ -153,17 +151,5 @@ def add(path: Path, target: str, found: Mapping[str, Entry]) -> None:
         held = read(path)
         held.setdefault(target, {}).update(found)
         entries = {t: {key: asdict(e) for key, e in sorted(of.items())} for t, of in sorted(held.items())}
-        write_whole(path, json.dumps({"format": FORMAT, "gpu": path.stem, "entries": entries}, indent=1) + "\n")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that others see all of it or nothing."""
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    try:
-        with os.fdopen(number, "w") as file:
-            file.write(text)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+        text = json.dumps({"format": FORMAT, "gpu": path.stem, "entries": entries}, indent=1) + "\n"
+        write_whole(path, text.encode())

@@ -5,7 +5,7 @@ kernel wants its schedule tells, so this comes after the choice.  The kernel get
 """
 
 from inferno.errors import PassError
-from inferno.mlir import func, ir, walk
+from inferno.mlir import clone_onto, func, ir, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.hoist_frozen import add_argument, add_prepared, new_prepare
 from inferno.passes.kernel_names import Names
@@ -215,10 +215,5 @@ def _with_forms(kernel: func.FuncOp, name: str, wanted: tuple[Form, ...]) -> fun
     known = dict(zip(kernel.regions[0].blocks[0].arguments, [*arguments[:first], *arguments[first + len(extra):]]))
     with ir.InsertionPoint(block):
         for op in kernel.regions[0].blocks[0].operations:
-            clone = op.operation.clone()
-            for inner in walk(clone):
-                for i, value in enumerate(inner.operands):
-                    if value in known:
-                        inner.operands[i] = known[value]
-            known.update(zip(op.operation.results, clone.results))
+            clone_onto(op.operation, known)
     return new

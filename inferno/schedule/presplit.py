@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule import bf16x6
-from inferno.schedule.bf16x6 import DEPTH, Bf16x6, divides, sources
+from inferno.schedule.bf16x6 import DEPTH, Bf16x6, divides, sources, splits
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import clusters_at_once, moved_bytes
+from inferno.schedule.cost import moved_bytes
 from inferno.schedule.kept_operands import PARTS, kept
 from inferno.schedule.tiling import Source, Tiling
 from inferno.schedule.wgmma import precision, supported
-from inferno.symbolic import ceildiv
+from inferno.symbolic import ceildiv, hint
 from inferno.target import Target
 
 
@@ -91,7 +91,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target) -> list[tupl
         memory = (moved_bytes(c) + more) / bf16x6.MEMORY_RATE
     for s, step in _CANDIDATES + _SPLIT if tiling is not None else ():
         s = _fit(s, c, tiling, target)
-        if s is not None and (s.split == 1 or _splits(s, tiling, target)):
+        if s is not None and (s.split == 1 or splits(s, tiling, target, hint)):
             found.append((max(memory, bf16x6.estimate(s, step, c, tiling, target)), s))
     return found
 
@@ -107,8 +107,3 @@ def _fit(s: Presplit, c: Contraction, tiling: Tiling, target: Target) -> Prespli
         if s.stages <= 0:
             return None
     return s if s.raw > 0 and divides(s, tiling) else None
-
-
-def _splits(s: Presplit, tiling: Tiling, target: Target) -> bool:
-    few = tiling.tiles(s.tile_m, s.tile_n) <= clusters_at_once(s.split, target.multiprocessors)
-    return few and ceildiv(tiling.k_steps(DEPTH), s.split) >= 4

@@ -30,6 +30,23 @@ class Built:
         return len(re.findall(pattern, self.ptx))
 
 
+def check_arrivals(ptx: str) -> tuple[int, int]:
+    """A slot is given back when its loads are done: the copy engine fills it again as soon as all have arrived, and an arrival may overtake
+    loads but for a fence.  Returns how many loads from shared memory there are, and arrivals."""
+    fenced, products, loads, arrivals = True, False, 0, 0
+    for line in ptx.splitlines():
+        if "ld.shared" in line:
+            fenced, loads = False, loads + 1
+        elif "fence.proxy.async" in line:
+            fenced = True
+        elif "wgmma.wait_group" in line:
+            products = True  # the arrival that follows frees a slot of products, which nobody loads from
+        elif re.search(r"mbarrier\.arrive(?!\.expect)", line):
+            assert fenced or products, line
+            products, arrivals = False, arrivals + 1
+    return loads, arrivals
+
+
 def build(text: str, generator: str, schedule: object = None, target: Target = TARGET) -> Built:
     """Schedule, generate, lower and assemble the only kernel function of ``text``."""
     context = new_context()

@@ -14,7 +14,6 @@ import logging
 import os
 import re
 import struct
-import tempfile
 import time
 import zlib
 from collections.abc import Iterator
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+
+from inferno.runtime.files import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -110,15 +111,7 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             waiting = self._folder / "tmp"
             waiting.mkdir(exist_ok=True)
-            number, name = tempfile.mkstemp(dir=waiting)
-            try:
-                with os.fdopen(number, "wb") as file:
-                    file.write(data)
-                os.replace(name, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(name)
-                raise
+            write_whole(path, data, waiting)
         except OSError as error:
             self._warn(f"cannot be written ({error})")
             return
