@@ -11,7 +11,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from inferno.tools.timing import device_times
+from inferno.tools.timing import call_times, device_times
 
 _BYTES = 1 << 30
 _SIZE = {"bf16": 8192, "f16": 8192, "tf32": 8192, "f32": 4096}
@@ -20,10 +20,13 @@ _DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "tf32": torch.float32, 
 
 @functools.cache
 def copy_bandwidth() -> float:
-    """Bytes a microsecond, read and written, of a copy of 1 GiB."""
+    """Bytes a microsecond, read and written, of a copy of 1 GiB.
+
+    By a stream of calls: a CUDA graph's own copies moved 2.8 TB/s of an H200's 4.2.
+    """
     source = torch.empty(_BYTES, dtype=torch.int8, device="cuda")
     target = torch.empty_like(source)
-    return 2 * _BYTES / device_times({"copy": lambda: target.copy_(source)}, calls=3)["copy"]
+    return 2 * _BYTES / call_times({"copy": lambda: target.copy_(source)}, source.device)["copy"]
 
 
 @functools.cache

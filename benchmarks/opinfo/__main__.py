@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("--dtypes", default=",".join(str(d).removeprefix("torch.") for d in DTYPES))
     parser.add_argument("--samples", type=int, default=0, help="how many of an operator's samples in each dtype; 0: all of them")
     parser.add_argument("--shard", default="0/1", help="i/n: every n-th operator, from i on")
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--through", default="torch.compile", choices=["torch.compile", "inferno.compile"])
     parser.add_argument("--table", action="store_true", help="print what the file has, run nothing")
@@ -35,7 +36,7 @@ def main() -> None:
     else:
         only = [getattr(torch, name) for name in options.dtypes.split(",")]
         todo = list(cases(_names(options), only, options.device))
-        sweep.sweep(todo, options.results, options.samples, options.device, options.through)
+        sweep.sweep(todo, options.results, options.samples, options.device, options.through, jobs=options.jobs)
         print(table.by_family(sweep.read(options.results)), file=sys.stderr)
 
 

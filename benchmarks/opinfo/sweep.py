@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -29,52 +31,80 @@ def read(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def sweep(todo: list[Case], path: Path, count: int, device: str, through: str, progress: TextIO = sys.stderr) -> None:
-    """Append a record for each sample of ``todo`` to ``path``: op, dtype, sample, verdict, ...; ``end`` closes a case."""
+def sweep(todo: list[Case], path: Path, count: int, device: str, through: str, progress: TextIO = sys.stderr, jobs: int = 1) -> None:
+    """Append a record for each sample of ``todo`` to ``path``: op, dtype, sample, verdict, ...; ``end`` closes a case.
+
+    ``jobs`` children work side by side, each on the next case that none has begun.
+    """
     done = {(r["op"], r["dtype"]) for r in read(path) if r["verdict"] == "end"}
-    left = [c for c in todo if c not in done]
-    with path.open("a") as out:
-        while left:
-            now, sample = None, 0
-            for record in _child(left, count, device, through):
-                if record["verdict"] == "begin":
-                    now, sample = (record["op"], record["dtype"]), record["sample"]
-                    continue
+    left = iter([c for c in todo if c not in done])
+    lock = threading.Lock()
+
+    def take() -> Case | None:
+        with lock:
+            return next(left, None)
+
+    with path.open("a") as out, ThreadPoolExecutor(jobs) as pool:
+
+        def note(record: dict[str, Any]) -> None:
+            with lock:
                 out.write(json.dumps(record) + "\n")
                 out.flush()
-                if record["verdict"] == "end":
-                    left.remove((record["op"], record["dtype"]))
-                    now = None
-                elif record["verdict"] in ("wrong", "crash"):
+                if record["verdict"] in ("wrong", "crash"):
                     print(f"{record['op']} {record['dtype']} {record['sample']}: {record['verdict']}: {record['detail']}", file=progress)
-            if now is None:  # done, or a worker is stuck, which a new child is without
-                continue
-            for verdict in ("crash", "end"):
-                out.write(json.dumps({"op": now[0], "dtype": now[1], "sample": sample, "verdict": verdict, "detail": "the process died"}) + "\n")
-            out.flush()
-            print(f"{now[0]} {now[1]} {sample}: crash: the process died", file=progress)
-            left.remove(now)
+
+        for worker in [pool.submit(_work, take, note, count, device, through) for _ in range(jobs)]:
+            worker.result()
 
 
-def _child(left: list[Case], count: int, device: str, through: str) -> Iterator[dict[str, Any]]:
-    """The records that a child makes of ``left``, until it has done all or dies."""
+def _work(take: Callable[[], Case | None], note: Callable[[dict[str, Any]], None], count: int, device: str, through: str) -> None:
+    """Cases as ``take`` gives them, by a child, and by another one where a case ends it."""
+    case = take()
+    while case is not None:
+        with _child(count, device, through) as process:
+            usable = True
+            while case is not None and usable:
+                usable = _run(process, case, note)
+                case = take()
+
+
+@contextlib.contextmanager
+def _child(count: int, device: str, through: str) -> Iterator[subprocess.Popen]:
     arguments = [sys.executable, "-m", "benchmarks.opinfo", "--child", "--samples", str(count), "--device", device, "--through", through]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
-        process.stdin.write(json.dumps(left))
-        process.stdin.close()
         try:
-            for line in process.stdout:
-                if line.startswith('{"op"'):
-                    yield json.loads(line)
+            yield process
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # its compiler processes too, one of which may be stuck
 
 
+def _run(process: subprocess.Popen, case: Case, note: Callable[[dict[str, Any]], None]) -> bool:
+    """Let the child run ``case`` and note its records; False if the child is of no use any more."""
+    sample = 0
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(case) + "\n")
+        process.stdin.flush()
+    for line in process.stdout:
+        if not line.startswith('{"op"'):
+            continue
+        record = json.loads(line)
+        if record["verdict"] == "begin":
+            sample = record["sample"]
+            continue
+        note(record)
+        if record["verdict"] == "end":
+            return not record.get("last", False)
+    for verdict in ("crash", "end"):
+        note({"op": case[0], "dtype": case[1], "sample": sample, "verdict": verdict, "detail": "the process died"})
+    return False
+
+
 def child(count: int, device: str, through: str) -> None:
-    """The cases on stdin, with records to stdout as they come."""
+    """The cases on stdin, one a line, with records to stdout as they come."""
     known = operators()
-    for name, dtype in json.loads(sys.stdin.read()):
+    for line in sys.stdin:
+        name, dtype = json.loads(line)
         _record(name, dtype, 0, "begin")
         try:
             found = samples(known[name], getattr(torch, dtype), device, count)
@@ -86,7 +116,7 @@ def child(count: int, device: str, through: str) -> None:
             outcome = judge(name, sample, device, through)
             _record(name, dtype, number, **outcome.as_dict())
             if outcome.timed_out:
-                _record(name, dtype, -1, "end")
+                _record(name, dtype, -1, "end", last=True)
                 os._exit(0)  # without waiting for the compiler process that is stuck
         _record(name, dtype, -1, "end")
 

@@ -1,5 +1,8 @@
 """A fixed slice of torch's OpInfo database; ``python -m benchmarks.opinfo`` runs all of it."""
 
+import contextlib
+import subprocess
+import sys
 import time
 
 import pytest
@@ -178,24 +181,31 @@ def test_families_and_dtypes():
     assert sum(family(n) == "fft" for n in operators()) > 10
 
 
-def test_a_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    """A case that ends the process is recorded as a crash, and done cases are not run again."""
-    path, asked = tmp_path / "results.jsonl", []
-    lives = [
-        [("abs", "begin"), ("abs", "whole"), ("abs", "end"), ("cos", "begin")],  # and dies
-        [("sin", "begin"), ("sin", "part"), ("sin", "end")],
-    ]
+CHILD = """
+import json, sys, os, time
+for line in sys.stdin:
+    name, dtype = json.loads(line)
+    print("a warning")
+    for verdict in {"abs": ["begin", "whole", "end"], "cos": ["begin"], "sin": ["begin", "part", "end"]}[name]:
+        print(json.dumps({"op": name, "dtype": dtype, "sample": 0, "verdict": verdict, "detail": ""}), flush=True)
+    if name == "cos":
+        os._exit(1)
+"""
 
-    def child(left, *_):
-        asked.append(list(left))
-        for name, verdict in lives[len(asked) - 1]:
-            yield {"op": name, "dtype": "float32", "sample": 0, "verdict": verdict, "detail": ""}
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch, jobs):
+    """A case that ends the process is recorded as a crash, and done cases are not run again."""
+    path, todo = tmp_path / "results.jsonl", [(n, "float32") for n in ("abs", "cos", "sin")]
+
+    @contextlib.contextmanager
+    def child(*_):
+        with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            yield process
 
     monkeypatch.setattr(sweep, "_child", child)
-    todo = [(n, "float32") for n in ("abs", "cos", "sin")]
     for _ in range(2):
-        sweep.sweep(todo, path, 1, "cpu", "torch.compile")
-    assert asked == [todo, todo[2:]]
+        sweep.sweep(todo, path, 1, "cpu", "torch.compile", jobs=jobs)
     found = {k[0]: r["verdict"] for k, r in table.worst(sweep.read(path)).items()}
     assert found == {"abs": "whole", "cos": "crash", "sin": "part"}
     path.write_text(path.read_text() + '{"op": "tan", "dty')
