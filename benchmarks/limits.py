@@ -31,13 +31,14 @@ def copy_bandwidth() -> float:
 
 @functools.cache
 def matmul_rate(kind: str) -> float:
-    """Operations a microsecond of torch.mm on random normal data; ``kind`` is bf16, f16, tf32 or f32."""
+    """Operations a microsecond of torch.mm on random normal data, for as long as a case is timed: a GPU that is warm is slower;
+    ``kind`` is bf16, f16, tf32 or f32."""
     size = _SIZE[kind]
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if kind == "tf32" else "highest")
     try:
         x, y = (torch.randn(size, size, dtype=_DTYPES[kind], device="cuda") for _ in range(2))
-        return 2 * size**3 / device_times({"mm": lambda: torch.mm(x, y)}, calls=3)["mm"]
+        return 2 * size**3 / device_times({"mm": lambda: torch.mm(x, y)})["mm"]
     finally:
         torch.set_float32_matmul_precision(before)
 

@@ -429,6 +429,7 @@ def test_distances_of_pairs():
     for p in (1.0, 2.0, inf, 3.0):
         check(aten._pdist_forward.default, normal(7, 4), p)
     check(aten._pdist_forward.default, normal(2, 1), 2.0)
+    check(aten._euclidean_dist.default, normal(3, 30, 4), normal(3, 40, 4))
 
 
 def test_integer_maxima_of_windows():
