@@ -8,7 +8,7 @@ the last map runs over it in place.
 from dataclasses import dataclass
 
 from inferno.codegen import launcher as host
-from inferno.codegen.loops import build, code_module, emit_launches
+from inferno.codegen.loops import Temporary, build, code_module, emit_launches
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, walk
 from inferno.passes.shapes import shape, symbol_arguments
@@ -21,21 +21,13 @@ from inferno.target import Target
 
 
 @dataclass(frozen=True)
-class _Temporary:
-    """A buffer between the parts of the kernel."""
-
-    shape: tuple[Int, ...]
-    element: ir.Type
-
-
-@dataclass(frozen=True)
 class _Part:
     """An elementwise map as a kernel of its own, and the outer buffer for each of its arguments: a number of the kernel's
     arguments, or a temporary."""
 
     module: ir.Module
     kernel: func.FuncOp
-    buffers: tuple[int | _Temporary, ...]
+    buffers: tuple[int | Temporary, ...]
 
 
 def generate(kernel: func.FuncOp, schedule: Library, target: Target) -> None:
@@ -52,8 +44,8 @@ def generate(kernel: func.FuncOp, schedule: Library, target: Target) -> None:
         with host.launcher(kernel) as arguments:
             made: dict[int, ir.Value] = {}
 
-            def buffer(place: int | _Temporary) -> ir.Value:
-                if not isinstance(place, _Temporary):
+            def buffer(place: int | Temporary) -> ir.Value:
+                if not isinstance(place, Temporary):
                     return arguments[place]
                 if id(place) not in made:
                     made[id(place)] = host.temporary(place.shape, place.element)
@@ -100,28 +92,28 @@ class _Splitter:
             self._sides.reverse()
         self._result = self._place_result()
 
-    def _operand(self, number: int) -> tuple[int | _Temporary, Access]:
+    def _operand(self, number: int) -> tuple[int | Temporary, Access]:
         """The buffer of a factor, computed first where it has to be, and how the contraction walks over it."""
         value, map_ = self._op.operands[number], maps(self._op)[number]
         if isinstance(value, ir.BlockArgument):
             argument = value.arg_number
             return argument, access(value, map_, argument)
-        temporary = _Temporary(shape(value), value.type.element_type)
+        temporary = Temporary(shape(value), value.type.element_type)
         generic = owner(value)
         self.before.append(self._part(generic, {}, [temporary]))
         return temporary, access(value, map_, -1)
 
-    def _place_result(self) -> tuple[int | _Temporary, Access]:
+    def _place_result(self) -> tuple[int | Temporary, Access]:
         """Where the contraction's result goes; with an epilogue, the part that goes over it comes after."""
         total, epilogue = self._op.results[0], self._c.epilogue
         element = self._sum_type()
         if epilogue is None:
             argument = self._c.destinations[0].access.argument
             return argument, access(total, maps(self._op)[-1], argument)
-        destinations: list[int | _Temporary] = self._destinations(epilogue)
+        destinations: list[int | Temporary] = self._destinations(epilogue)
         place = self._in_place(epilogue, element, destinations)
         if place is None:
-            temporary = _Temporary(shape(total), element)
+            temporary = Temporary(shape(total), element)
             self.after.append(self._part(epilogue.generic, {"read": temporary}, destinations))
             return temporary, access(total, maps(self._op)[-1], -1)
         self.after.append(self._part(epilogue.generic, {"in place": place}, destinations))
@@ -133,11 +125,11 @@ class _Splitter:
         results = [t.element_type for t in self._function.type.results]
         return factor if all(t == factor for t in results) else self._c.accumulator
 
-    def _destinations(self, epilogue: Map) -> list[int | _Temporary]:
+    def _destinations(self, epilogue: Map) -> list[int | Temporary]:
         """The buffer of each of the epilogue's results; one that is not returned has a temporary."""
         found = {d.source: d.access.argument for d in self._c.destinations}
         results = list(epilogue.generic.results)
-        return [found[i] if i in found else _Temporary(shape(r), r.type.element_type) for i, r in enumerate(results)]
+        return [found[i] if i in found else Temporary(shape(r), r.type.element_type) for i, r in enumerate(results)]
 
     def _in_place(self, epilogue: Map, element: ir.Type, destinations: list) -> int | None:
         """The result of the epilogue that can take the contraction's: it has its shape and type, and element for element."""
@@ -158,7 +150,7 @@ class _Splitter:
         """``generic`` as a kernel function: its inputs, then its destinations."""
         total = self._op.results[0]
         count = len(generic.operands) - len(generic.results)
-        inputs: list[tuple[ir.Value | None, int | _Temporary]] = []
+        inputs: list[tuple[ir.Value | None, int | Temporary]] = []
         for value in list(generic.operands)[:count]:
             if value == total:
                 if "read" in accumulator and accumulator["read"] not in [b for _, b in inputs]:

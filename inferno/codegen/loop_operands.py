@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import ir, owner
-from inferno.passes.shapes import UnknownSize, layout
-from inferno.schedule.accesses import linear
+from inferno.schedule.accesses import linear, steps_in_memory
 from inferno.symbolic import Int, product
 
 _VIEWS = {"memref.subview", "memref.cast", "memref.reinterpret_cast", "memref.expand_shape", "memref.collapse_shape"}
@@ -63,18 +62,8 @@ def operand_of(value: ir.Value, map_: ir.AffineMap) -> Operand | None:
 
 def _varying_operand(value: ir.Value, map_: ir.AffineMap) -> Operand | None:
     """The same where sizes, and so strides, vary; only for maps that are linear."""
-    try:
-        strides, offset = layout(value)
-    except UnknownSize:
-        return None
-    total: list[Int] = [0] * map_.n_dims
-    for stride, part in zip(strides, map_.results):
-        found = linear(part, map_.n_dims)
-        if found is None:
-            return None
-        total = [t + stride * c for t, c in zip(total, found[0])]
-        offset = offset + stride * found[1]
-    return Operand(value, root_of(value), None, tuple(total), offset)
+    found = steps_in_memory(value, map_)
+    return None if found is None else Operand(value, root_of(value), None, *found)
 
 
 def operand_of_dense(shape: Sequence[Int], map_: ir.AffineMap) -> tuple[Int, ...]:

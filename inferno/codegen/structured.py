@@ -6,8 +6,8 @@ from inferno.codegen.combiners import Combiner, read_combiner, to_term
 from inferno.codegen.extrema import Extremum, read_extremum, to_candidate
 from inferno.errors import CompileError
 from inferno.mlir import ir
-from inferno.passes.shapes import UnknownSize, layout, shape
-from inferno.schedule.accesses import iterators, linear, maps
+from inferno.passes.shapes import UnknownSize, shape
+from inferno.schedule.accesses import iterators, maps, steps_in_memory
 from inferno.symbolic import Int, bounds, hint, product
 
 
@@ -97,17 +97,8 @@ def _strides(value: ir.Value, map_: ir.AffineMap) -> tuple[Int, ...] | None:
     """Elements by which the access moves when each loop takes a step."""
     if not isinstance(value.type, ir.MemRefType):
         return (0,) * map_.n_dims
-    try:
-        steps, _ = layout(value)
-    except UnknownSize:
-        return None
-    total: list[Int] = [0] * map_.n_dims
-    for step, expr in zip(steps, map_.results):
-        part = linear(expr, map_.n_dims)
-        if part is None:
-            return None
-        total = [t + step * c for t, c in zip(total, part[0])]
-    return tuple(total)
+    found = steps_in_memory(value, map_)
+    return None if found is None else found[0]
 
 
 def _injective(strides: tuple[Int, ...] | None, loops: list[int], sizes: tuple[Int, ...]) -> bool:

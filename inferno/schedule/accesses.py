@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, walk
-from inferno.passes.shapes import UnknownSize, shape
+from inferno.passes.shapes import UnknownSize, layout, shape
 from inferno.symbolic import Int, product
 
 
@@ -47,6 +47,23 @@ def linear(expr: ir.AffineExpr, dims: int) -> Linear | None:
             lhs, rhs = rhs, lhs
         return None if any(lhs[0]) else (tuple(lhs[1] * c for c in rhs[0]), lhs[1] * rhs[1])
     return None
+
+
+def steps_in_memory(value: ir.Value, map_: ir.AffineMap) -> tuple[tuple[Int, ...], Int] | None:
+    """Elements by which an access of a buffer moves when each loop takes a step, and where it begins; None where a stride is not
+    known or ``map_`` is not linear."""
+    try:
+        strides, offset = layout(value)
+    except UnknownSize:
+        return None
+    steps: list[Int] = [0] * map_.n_dims
+    for stride, expr in zip(strides, map_.results):
+        part = linear(expr, map_.n_dims)
+        if part is None:
+            return None
+        steps = [t + stride * c for t, c in zip(steps, part[0])]
+        offset = offset + stride * part[1]
+    return tuple(steps), offset
 
 
 def maps(op: ir.Operation) -> list[ir.AffineMap]:

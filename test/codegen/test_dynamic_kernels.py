@@ -5,15 +5,12 @@ import torch
 from checks import check
 from dynamic_cases import CALLED_WITH, CASES, COMPILED_FOR
 from dynamic_cases import SUMS as LONG
-from universal_program import SimulatedModel
+from universal_program import SimulatedModel, assert_assembles
 
-from inferno.mlir import ir, new_context
-from inferno.passes.manager import run_pipeline
 from inferno.runtime.plan.plan import at_sizes
 from inferno.schedule import elementwise, simt
 from inferno.schedule.by_size import BySize
 from inferno.target import find_target
-from inferno.targets import nvptx
 
 TARGET = find_target("sm_90a")
 
@@ -97,10 +94,4 @@ def test_kernels_for_ranges_of_sizes():
 def test_assembles(name, choose):
     model, inputs, dynamic_shapes, sizes = CASES[name]()
     simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, choose)
-    with new_context(), ir.Location.unknown():
-        module = ir.Module.parse(simulated.program.gpu)
-        run_pipeline(module, "inferno-lower")
-        for device in [o for o in module.body.operations if o.operation.name == "gpu.module"]:
-            ptx = nvptx.to_ptx(nvptx.llvm_text(device.operation), TARGET)
-            assembled = nvptx.assemble(ptx, TARGET)
-            assert ".entry" in ptx and (assembled is None or all(r.stack == r.spills == 0 for r in assembled[1].values()))
+    assert_assembles(simulated.program.gpu, TARGET)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from contraction_cases import heads
 from contractions import contraction, varying
 from kernels import build, choose
 from mma_choice import mma
@@ -84,12 +85,7 @@ def test_batches(shapes):
 
 
 def test_axes_of_several_loops():
-    def scores(q, k):
-        q, k = (t.view(2, 30, 3, 24).transpose(1, 2) for t in (q, k))
-        return q @ k.transpose(-1, -2) * 0.25
-
-    right(scores, (randn(2, 30, 72), randn(2, 30, 72)))
-    right(lambda p, v: (p @ v).transpose(1, 2).reshape(2, 30, 72), (randn(2, 3, 30, 30), randn(2, 3, 30, 24)))
+    heads(right, randn, 30, 3, 24)
     right(lambda a, b: torch.einsum("bhmk,hkn->bmn", a, b), (randn(2, 3, 20, 24), randn(3, 24, 20)))
     right(F.conv2d, (randn(2, 8, 9, 9), randn(16, 8, 3, 3)))
 

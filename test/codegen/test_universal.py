@@ -7,7 +7,7 @@ import torch
 from checks import check
 from kernels import build
 from universal_cases import CASES
-from universal_program import Simulated, SimulatedModel, scheduled
+from universal_program import Simulated, SimulatedModel, assert_assembles, scheduled
 
 from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
@@ -30,13 +30,7 @@ def test_right(name):
 @pytest.mark.parametrize("name", ["integers", "mathematics", "a long sum", "linear f16", "conv2d bf16", "long cumulative sums", "topk", "scatter reduce"])
 def test_assembles(name):
     simulated = SimulatedModel(*CASES[name]())
-    with new_context(), ir.Location.unknown():
-        module = ir.Module.parse(simulated.program.gpu)
-        run_pipeline(module, "inferno-lower")
-        for device in [o for o in module.body.operations if o.operation.name == "gpu.module"]:
-            ptx = nvptx.to_ptx(nvptx.llvm_text(device.operation), TARGET)
-            assembled = nvptx.assemble(ptx, TARGET)
-            assert ".entry" in ptx and (assembled is None or all(r.stack == r.spills == 0 for r in assembled[1].values()))
+    assert_assembles(simulated.program.gpu, TARGET)
 
 
 FAR = torch.tensor([1, 9, -1, 1 << 32, -(1 << 40), 3])  # of a dimension of 5; beyond 32 bits lie what would be places 0

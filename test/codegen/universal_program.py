@@ -19,7 +19,8 @@ from inferno.runtime.plan.plan import read_plan
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.universal import Universal
-from inferno.target import find_target
+from inferno.target import Target, find_target
+from inferno.targets import nvptx
 
 
 def scheduled(text: str, choose: Callable | None = None) -> ir.Module:
@@ -104,3 +105,14 @@ def compile_universal(
     gpu, *_ = jobs.plan(whole, {name: k.module for name, k in built.items()})
     stages = {"torch": captured.text, "scheduled": whole, "gpu": gpu}
     return CompiledModule(Program(captured.signature, find_target(target), stages, built, constants, []), device, 0.0)
+
+
+def assert_assembles(gpu: str, target: Target) -> None:
+    """Every kernel of a program's gpu stage becomes PTX, and where ptxas is there, machine code without a stack or spills."""
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(gpu)
+        run_pipeline(module, "inferno-lower")
+        for device in [o for o in module.body.operations if o.operation.name == "gpu.module"]:
+            ptx = nvptx.to_ptx(nvptx.llvm_text(device.operation), target)
+            assembled = nvptx.assemble(ptx, target)
+            assert ".entry" in ptx and (assembled is None or all(r.stack == r.spills == 0 for r in assembled[1].values()))

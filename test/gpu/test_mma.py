@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import assert_right, check, poison_memory
+from contraction_cases import BATCHES, EPILOGUES, LAYOUTS, PROLOGUES, epilogue_shapes, heads, layout_shapes, not_finite, repeats
 from mma_choice import mma
 from universal_program import compile_universal
 
@@ -57,12 +58,9 @@ def test_sizes(dtype, m, n, k):
 
 @pytest.mark.parametrize("dtype", [BF16, F32, F64])
 @pytest.mark.parametrize("m, n, k", [(256, 384, 192), (204, 132, 68), (99, 131, 67)])
-@pytest.mark.parametrize("function", [
-    lambda x, w, a, b: a @ w, lambda x, w, a, b: a @ b.t(), lambda x, w, a, b: x.t() @ w, lambda x, w, a, b: x.t() @ b.t(),
-    lambda x, w, a, b: (x.t() @ w).t(),
-], ids=["mk,kn", "mk,nk", "km,kn", "km,nk", "km,kn,t"])
-def test_layouts(dtype, m, n, k, function):
-    right(function, tuple(randn(*s, dtype=dtype) for s in ((k, m), (k, n), (m, k), (n, k))))
+@pytest.mark.parametrize("layout", list(LAYOUTS)[:5])
+def test_layouts(dtype, m, n, k, layout):
+    right(LAYOUTS[layout], tuple(randn(*s, dtype=dtype) for s in layout_shapes(m, n, k)))
 
 
 @pytest.mark.parametrize("dtype, schedule", [
@@ -84,22 +82,14 @@ def test_bytes(m, n, k):
         assert used and torch.equal(compiled(x, w).cpu(), x.cpu().int() @ w.cpu().int())
 
 
-@pytest.mark.parametrize("shapes", [
-    ((4, 64, 32), (4, 32, 48)), ((3, 33, 17), (3, 17, 35)), ((2, 3, 160, 24), (2, 3, 24, 80)), ((5, 40, 30), (30, 20)),
-    ((70, 10, 10), (70, 10, 10)), ((64, 128), (6, 128, 72)), ((2, 1, 96, 64), (1, 5, 64, 96)),
-], ids=str)
+@pytest.mark.parametrize("shapes", BATCHES, ids=str)
 @pytest.mark.parametrize("dtype", [BF16, F32, F64])
 def test_batches(shapes, dtype):
     right(torch.matmul, tuple(randn(*s, dtype=dtype) for s in shapes))
 
 
 def test_axes_of_several_loops():
-    def scores(q, k):
-        q, k = (t.view(2, 150, 3, 40).transpose(1, 2) for t in (q, k))
-        return q @ k.transpose(-1, -2) * 0.25
-
-    right(scores, (randn(2, 150, 120), randn(2, 150, 120)))
-    right(lambda p, v: (p @ v).transpose(1, 2).reshape(2, 150, 120), (randn(2, 3, 150, 150), randn(2, 3, 150, 40)))
+    heads(right, randn, 150, 3, 40)
     right(lambda a, b: torch.einsum("bhmk,hkn->bmn", a, b), (randn(2, 3, 70, 24), randn(3, 24, 40)))
 
 
@@ -136,32 +126,13 @@ def test_hopper_leaves_it_what_wgmma_does_not_take():
     assert 'generator = "mma"' not in made.ir("scheduled")
 
 
-EPILOGUES = {
-    "gelu": lambda x, w, b, r, c, s: F.gelu(x @ w + b),
-    "residual": lambda x, w, b, r, c, s: r + (x @ w + b),
-    "column": lambda x, w, b, r, c, s: torch.relu(x @ w + c),
-    "float": lambda x, w, b, r, c, s: (x @ w).float() * 2,
-    "all": lambda x, w, b, r, c, s: torch.tanh((x @ w) * s + b) * c + r,
-    "triangle": lambda x, w, b, r, c, s: torch.tril(x @ w),
-    "two": lambda x, w, b, r, c, s: (x @ w, torch.relu(x @ w)),
-}
-
-
-@pytest.mark.parametrize("name", EPILOGUES)
+@pytest.mark.parametrize("name", ["gelu", "residual", "column", "float", "all", "triangle", "two"])
 @pytest.mark.parametrize("m, n, k", [(256, 512, 128), (67, 131, 72)])
 def test_epilogues(name, m, n, k):
-    right(EPILOGUES[name], tuple(randn(*s) for s in ((m, k), (k, n), (n,), (m, n), (m, 1), ())))
+    right(EPILOGUES[name], tuple(randn(*s) for s in epilogue_shapes(m, n, k)))
 
 
-PROLOGUES = {
-    "relu": lambda x, w, q, s: torch.relu(x) @ w,
-    "scale": lambda x, w, q, s: (x * s) @ w,
-    "int8": lambda x, w, q, s: x @ q.to(x.dtype),
-    "int8 scaled": lambda x, w, q, s: torch.relu(x) @ (q.to(x.dtype) * s[0, 0]),
-}
-
-
-@pytest.mark.parametrize("name", PROLOGUES)
+@pytest.mark.parametrize("name", ["relu", "scale", "int8", "int8 scaled"])
 @pytest.mark.parametrize("m, n, k", [(256, 512, 128), (67, 131, 71)])
 def test_prologues(name, m, n, k):
     right(PROLOGUES[name], (randn(m, k), randn(k, n), randn(k, n, dtype=torch.int8), randn(1, k)))
@@ -176,17 +147,10 @@ def test_few_long_sums(dtype, m, n, k):
 
 
 def test_infinities_and_nan():
-    x, w = randn(200, 136), randn(136, 264)
-    x[3, 5], x[7, 9], w[2, 4] = float("inf"), float("nan"), -float("inf")
-    right(lambda x, w: torch.relu(x @ w), (x, w))
+    right(lambda x, w: torch.relu(x @ w), not_finite(randn, 200, 264, 136))
 
 
 @pytest.mark.parametrize("m, n, k, dtype", [(1504, 1152, 328, F16), (3000, 3000, 320, F32), (700, 300, 77, BF16)])
 def test_many_calls_in_a_row(m, n, k, dtype):
-    """Kernels of consecutive calls overlap: the next one is on the multiprocessors before the last one's blocks have ended."""
-    x, w = randn(m, k, dtype=dtype), randn(k, n, dtype=dtype)
-    compiled = right(lambda x, w: torch.relu(x @ w), (x, w))
-    first = compiled(x, w)
-    for _ in range(20):
-        results = [compiled(x, w) for _ in range(20)]
-        assert all(torch.equal(r, first) for r in results)
+    args = randn(m, k, dtype=dtype), randn(k, n, dtype=dtype)
+    repeats(right(lambda x, w: torch.relu(x @ w), args), args)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import assert_right
+from contraction_cases import BATCHES, heads, not_finite
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
@@ -44,21 +45,14 @@ def test_layouts_prologues_epilogues(function, m, n, k):
     assert_right(function, (randn(k, m), randn(k, n)))
 
 
-@pytest.mark.parametrize("shapes", [
-    ((4, 64, 32), (4, 32, 48)), ((3, 33, 17), (3, 17, 35)), ((2, 3, 16, 24), (2, 3, 24, 8)), ((5, 40, 30), (30, 20)),
-    ((70, 10, 10), (70, 10, 10)),
-])
+@pytest.mark.parametrize("shapes", BATCHES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_batches(shapes, dtype):
     assert_right(torch.matmul, tuple(randn(*s, dtype=dtype) for s in shapes))
 
 
 def test_heads():
-    def attend(q, k):
-        q, k = (t.view(2, 50, 4, 16).transpose(1, 2) for t in (q, k))
-        return q @ k.transpose(-1, -2) * 0.25
-
-    assert_right(attend, (randn(2, 50, 64), randn(2, 50, 64)))
+    heads(assert_right, randn, 50, 4, 16)
 
 
 def test_residual_and_row_bias():
@@ -81,9 +75,7 @@ def test_module():
 
 
 def test_infinities_and_nan():
-    x, w = randn(64, 40), randn(40, 50)
-    x[3, 5], x[7, 9], w[2, 4] = float("inf"), float("nan"), -float("inf")
-    assert_right(torch.matmul, (x, w))
+    assert_right(torch.matmul, not_finite(randn, 64, 50, 40))
 
 
 @pytest.mark.parametrize("m, n, k", [(64, 64, 30000), (200, 200, 8192), (2048, 2048, 4096)])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import assert_right
+from contraction_cases import BATCHES, EPILOGUES, LAYOUTS, PROLOGUES, epilogue_shapes, heads, layout_shapes, not_finite, repeats
 
 F = torch.nn.functional
 HALVES = [torch.bfloat16, torch.float16]
@@ -56,76 +57,35 @@ def test_tf32(tf32, m, n, k):
 
 @pytest.mark.parametrize("dtype", [*HALVES, torch.float32])
 @pytest.mark.parametrize("m, n, k", [(256, 384, 192), (200, 136, 72), (99, 131, 67)])
-@pytest.mark.parametrize("function", [
-    lambda x, w, a, b: a @ w, lambda x, w, a, b: a @ b.t(), lambda x, w, a, b: x.t() @ w, lambda x, w, a, b: x.t() @ b.t(),
-    lambda x, w, a, b: (x.t() @ w).t(), lambda x, w, a, b: (a @ b.t()).t(),
-], ids=["mk,kn", "mk,nk", "km,kn", "km,nk", "km,kn,t", "mk,nk,t"])
-def test_layouts(tf32, dtype, m, n, k, function):
-    right(function, tuple(randn(*s, dtype=dtype) for s in ((k, m), (k, n), (m, k), (n, k))))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(tf32, dtype, m, n, k, layout):
+    right(LAYOUTS[layout], tuple(randn(*s, dtype=dtype) for s in layout_shapes(m, n, k)))
 
 
-@pytest.mark.parametrize("shapes", [
-    ((4, 64, 32), (4, 32, 48)), ((3, 33, 17), (3, 17, 35)), ((2, 3, 160, 24), (2, 3, 24, 80)), ((5, 40, 30), (30, 20)),
-    ((70, 10, 10), (70, 10, 10)), ((7, 128, 64), (64, 128)), ((64, 128), (6, 128, 72)), ((2, 1, 96, 64), (1, 5, 64, 96)),
-])
+@pytest.mark.parametrize("shapes", BATCHES, ids=str)
 @pytest.mark.parametrize("dtype", [*HALVES, torch.float32])
 def test_batches(tf32, shapes, dtype):
     right(torch.matmul, tuple(randn(*s, dtype=dtype) for s in shapes))
 
 
-@pytest.mark.parametrize("heads, size", [(4, 64), (3, 40), (2, 33)])
-def test_heads(heads, size):
-    def scores(q, k):
-        q, k = (t.view(2, 150, heads, size).transpose(1, 2) for t in (q, k))
-        return q @ k.transpose(-1, -2) * 0.25
-
-    def merged(p, v):
-        return (p @ v).transpose(1, 2).reshape(2, 150, heads * size)
-
-    right(scores, (randn(2, 150, heads * size), randn(2, 150, heads * size)))
-    right(merged, (randn(2, heads, 150, 150), randn(2, heads, 150, size)))
-
-
-EPILOGUES = {
-    "gelu": lambda x, w, b, r, c, s: F.gelu(x @ w + b),
-    "tanh gelu": lambda x, w, b, r, c, s: F.gelu(x @ w, approximate="tanh"),
-    "silu": lambda x, w, b, r, c, s: F.silu(x @ w + b),
-    "residual": lambda x, w, b, r, c, s: r + (x @ w + b),
-    "column": lambda x, w, b, r, c, s: torch.relu(x @ w + c),
-    "scalar": lambda x, w, b, r, c, s: (x @ w) * s,
-    "clamp": lambda x, w, b, r, c, s: (x @ w).clamp(-1.5, 2.0),
-    "float": lambda x, w, b, r, c, s: (x @ w).float() * 2,
-    "gate": lambda x, w, b, r, c, s: torch.sigmoid(x @ w + b) * r,
-    "all": lambda x, w, b, r, c, s: torch.tanh((x @ w) * s + b) * c + r,
-    "boolean": lambda x, w, b, r, c, s: (x @ w) > 1000 * torch.sign(r),  # far from every sum: rounding decides nothing
-    "masked": lambda x, w, b, r, c, s: torch.where(r > 0, x @ w, torch.zeros((), device="cuda", dtype=x.dtype)),
-    "triangle": lambda x, w, b, r, c, s: torch.tril(x @ w),
-}
+@pytest.mark.parametrize("count, size", [(4, 64), (3, 40), (2, 33)])
+def test_heads(count, size):
+    heads(right, randn, 150, count, size)
 
 
 @pytest.mark.parametrize("name", EPILOGUES)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("m, n, k", [(256, 512, 128), (300, 200, 104), (67, 131, 72)])
 def test_epilogues(name, dtype, m, n, k):
-    shapes = ((m, k), (k, n), (n,), (m, n), (m, 1), ())
-    right(EPILOGUES[name], tuple(randn(*s, dtype=dtype) for s in shapes))
-
-
-PROLOGUES = {
-    "relu": (lambda x, w, q, s: torch.relu(x) @ w, torch.bfloat16),
-    "scale": (lambda x, w, q, s: (x * s) @ w, torch.bfloat16),
-    "round": (lambda x, w, q, s: x.to(w.dtype) @ w, torch.float32),
-    "int8": (lambda x, w, q, s: x @ q.to(x.dtype), torch.bfloat16),
-    "int8 scaled": (lambda x, w, q, s: x @ (q.to(x.dtype) * s[0, 0]), torch.bfloat16),
-}
+    right(EPILOGUES[name], tuple(randn(*s, dtype=dtype) for s in epilogue_shapes(m, n, k)))
 
 
 @pytest.mark.parametrize("name", PROLOGUES)
 @pytest.mark.parametrize("m, n, k", [(256, 512, 128), (300, 200, 104), (67, 131, 71)])
 def test_prologues(name, m, n, k):
-    function, dtype = PROLOGUES[name]
     q = torch.randint(-100, 100, (k, n), device="cuda", dtype=torch.int8)
-    assert_right(function, (randn(m, k, dtype=dtype), randn(k, n), q, randn(1, k)))
+    x = randn(m, k, dtype=torch.float32 if name == "round" else torch.bfloat16)
+    assert_right(PROLOGUES[name], (x, randn(k, n), q, randn(1, k)))
 
 
 @pytest.mark.parametrize("dtype", [*HALVES, torch.float32])
@@ -143,9 +103,7 @@ def test_modules():
 
 
 def test_infinities_and_nan():
-    x, w = randn(200, 136), randn(136, 264)
-    x[3, 5], x[7, 9], w[2, 4] = float("inf"), float("nan"), -float("inf")
-    right(lambda x, w: torch.relu(x @ w), (x, w))
+    right(lambda x, w: torch.relu(x @ w), not_finite(randn, 200, 264, 136))
 
 
 @pytest.mark.parametrize("m, n, k", [(4096, 4096, 4096), (8192, 1024, 4096)])
@@ -155,10 +113,5 @@ def test_many_rounds_of_tiles(m, n, k):
 
 @pytest.mark.parametrize("m, n, k, dtype", [(1504, 1152, 328, torch.float16), (3000, 3000, 320, torch.float32), (700, 300, 77, torch.bfloat16)])
 def test_many_calls_in_a_row(m, n, k, dtype):
-    """Kernels of consecutive calls overlap: the next one is on the multiprocessors before the last one's blocks have ended."""
-    x, w = randn(m, k, dtype=dtype), randn(k, n, dtype=dtype)
-    compiled = assert_right(lambda x, w: torch.relu(x @ w), (x, w))
-    first = compiled(x, w)
-    for _ in range(20):
-        results = [compiled(x, w) for _ in range(20)]
-        assert all(torch.equal(r, first) for r in results)
+    args = randn(m, k, dtype=dtype), randn(k, n, dtype=dtype)
+    repeats(assert_right(lambda x, w: torch.relu(x @ w), args), args)
