@@ -7,11 +7,10 @@ Consumers are not tied to each other, so that one's epilogue partly hides behind
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from inferno.codegen import tma
-from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
@@ -20,11 +19,11 @@ from inferno.codegen.launcher import launch, launcher, pointer, scalar, temporar
 from inferno.codegen.mbarriers import Barriers, Position, Ring
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, load_remote, loop, only_if, opaque, shared_pointer,
-    special_register, store, uniform,
+    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, loop, only_if, opaque, special_register, uniform,
 )
 from inferno.codegen.operand_copy import THREADS, OperandCopy
 from inferno.codegen.rewriting import Rewriting
+from inferno.codegen.split_sums import SplitSums
 from inferno.codegen.tensor_core import Multiplier, Tile, matrix_address
 from inferno.codegen.tile_order import tile_position
 from inferno.codegen.wgmma_epilogue import Epilogue, Warpgroup, columns_together, store_maps
@@ -56,7 +55,12 @@ def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
     if tiling is None:
         raise CompileError(f"@{kernel.name.value} has operands that cannot be copied to shared memory")
     prepare_bodies(c)
-    emit(kernel, Emitter(kernel.name.value, c, tiling, schedule, target, kind))
+    if schedule.stream:
+        from inferno.codegen.stream_k import StreamEmitter  # which is made of this module's
+
+        emit(kernel, StreamEmitter(kernel.name.value, c, tiling, schedule, target, kind))
+    else:
+        emit(kernel, Emitter(kernel.name.value, c, tiling, schedule, target, kind))
 
 
 def prepare_bodies(c: Contraction) -> None:
@@ -93,11 +97,11 @@ def _kept_copy(emitter: "Emitter", operand: Operand) -> int | None:
 
 
 @dataclass
-class Emitter:
-    """The kernel of one contraction; ``bf16x6`` has another way to multiply, with ``parts`` tiles in a slot, ``dual`` a second rhs."""
+class Emitter(SplitSums):
+    """The kernel of one contraction; ``bf16x6`` has another way to multiply, with ``parts`` tiles in a slot."""
 
     parts: ClassVar[int] = 1
-    epilogue_type: ClassVar[type[Epilogue]] = Epilogue
+    scratch: ClassVar[tuple[str, ...]] = ()  # types of the last parameters: what is in the workspace
 
     name: str
     contraction: Contraction
@@ -125,6 +129,8 @@ class Emitter:
         known = isinstance(self.steps, int)
         if s.split > 1 and (s.cluster > 1 or not known or (s.split - 1) * ceildiv(self.steps, s.split) >= self.steps):
             raise CompileError(f"@{self.name}: {s} cannot split {self.steps} steps")
+        if s.spread and (s.tile_n % s.share or s.tile_m * s.tile_n * 4 > self.lay_out().results):
+            raise CompileError(f"@{self.name}: {s} has no equal shares of columns, or no room for its sums")
         if s.pingpong and not (known and isinstance(self.tiles, int)):
             raise CompileError(f"@{self.name}: {s} needs to know how many tiles and steps there are")
         self.workers: Int = self.tiles
@@ -132,7 +138,9 @@ class Emitter:
             most = self.target.multiprocessors // s.cluster
             self.workers = min(most, self.tiles) if isinstance(self.tiles, int) else most
         self.layout = self.lay_out()
-        self.stores = store_maps(c, t, s)
+        # What a block finishes: a tile, or a share of the columns of the cluster's.
+        self.finished = replace(s, tile_n=s.share) if s.spread else s
+        self.stores = store_maps(c, t, self.finished)
         written = {d.access.argument for d in c.destinations}
         plain = {d.access.argument: d.access.element for i, d in enumerate(c.destinations) if i not in self.stores}
         plain.update({a.argument: a.element for a in c.extras})
@@ -154,7 +162,7 @@ class Emitter:
     def launch(self, arguments: Sequence[ir.Value], copies: dict[str, OperandCopy]) -> None:
         c, t, s = self.contraction, self.tiling, self.schedule
         buffers, sizes = [], [scalar(v) for v in self.sizes(arguments).values()]
-        for side, operand, source in self.factors:
+        for side, operand, source in (("lhs", c.lhs, t.lhs), ("rhs", c.rhs, t.rhs)):
             if not source.copied:
                 buffers.append(arguments[(source.raw or operand.access).argument])
                 continue
@@ -167,7 +175,7 @@ class Emitter:
             launch(f"{self.name}_gpu", name, parameters, (copy.blocks, 1, 1), (THREADS, 1, 1))
             buffers.append(made)
         maps = self.operand_maps(*buffers)
-        together = columns_together(c, t, s)
+        together = columns_together(c, t, self.finished)
         for i, m in self.stores.items():
             access = c.destinations[i].access
             size = element_bytes(access.element)
@@ -176,9 +184,13 @@ class Emitter:
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
             ))
         launch(
-            f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *sizes],
+            f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *sizes, *self.launch_scratch()],
             (minimum(self.tiles, self.workers) * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
         )
+
+    def launch_scratch(self) -> list[ir.Value]:
+        """What the last parameters are, made ready."""
+        return []
 
     @property
     def symbols(self) -> list[Symbol]:
@@ -190,16 +202,10 @@ class Emitter:
         function = self.contraction.module.body.operations[0].operation
         return {s: arguments[v.arg_number] for s, v in symbol_arguments(function).items()}
 
-    @property
-    def factors(self) -> list[tuple[str, Operand, Source]]:
-        """What the copy engine brings, in the order of its maps."""
-        c, t = self.contraction, self.tiling
-        return [("lhs", c.lhs, t.lhs), ("rhs", c.rhs, t.rhs)]
-
     def operand_maps(self, lhs: ir.Value, rhs: ir.Value) -> list[ir.Value]:
         t = self.tiling
         return [
-            operand_map(lhs, t.lhs, self.lhs, self.kind, 1), operand_map(rhs, t.rhs, self.rhs, self.kind, self.schedule.cluster),
+            _operand_map(lhs, t.lhs, self.lhs, self.kind, 1), _operand_map(rhs, t.rhs, self.rhs, self.kind, self.schedule.cluster),
         ]
 
     # The kernel.
@@ -210,8 +216,8 @@ class Emitter:
             "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}"
             for _, readonly in self.plain.values()
         ]
-        count = len(self.factors) + len(self.stores)
-        parameters = [*[TENSOR_MAP] * count, *pointers, *["i64"] * len(self.symbols)]
+        count = 2 + len(self.stores)
+        parameters = [*[TENSOR_MAP] * count, *pointers, *["i64"] * len(self.symbols), *self.scratch]
         with device_kernel(module, self.name, parameters, s.threads, s.blocks, True) as device:
             for symbol, value in zip(self.symbols, device.parameters[count + len(pointers):]):
                 words.symbols[symbol] = arith.trunci(words.type, value)
@@ -493,8 +499,8 @@ class Emitter:
         self.member = words.mask(self.thread, 127)
         staging = words.add(words.add(self.device.shared, self.layout.results), words.mul(self.number, s.buffers * 64 * ROW))
         group = Warpgroup(self.number, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
-        maps = {i: m for i, m in zip(self.stores, self.maps[len(self.factors):])}
-        self.epilogue = self.epilogue_type(words, self.contraction, self.tiling, s, self.tensors, group, maps)
+        maps = {i: m for i, m in zip(self.stores, self.maps[2:])}
+        self.epilogue = Epilogue(words, self.contraction, self.tiling, self.finished, self.tensors, group, maps)
 
     def end_consumer(self) -> None:
         if self.stores:
@@ -532,34 +538,17 @@ class Emitter:
             with only_if(words.equal(self.member, 0)):
                 self.turns.arrive(words.sub(1, self.number))
         if s.split > 1:
-            self.add_up(multiplier.finish(sums), grid, m0, n0)
+            (self.add_up_shares if s.spread else self.add_up)(multiplier.finish(sums), grid, m0, n0)
             return at
-        self.epilogue.begin(grid, m0, n0)
-        values = multiplier.finish(sums)
-        ring.release(previous, self.member)
-        self.epilogue.emit(values)
+        self.complete(sums, previous, grid, m0, n0)
         return at
 
-    def add_up(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
-        """Split sums: all but the cluster's first block leave theirs in the slots, which nobody needs any more; it adds them,
-        in order, and goes on."""
-        words, base, threads = self.words, self.device.shared, 128 * self.readers
-        flat = [x for block in sums for x in block]
-        member = words.sub(self.thread, 128 * self.helpers)
-        places = [words.add(base, words.shl(words.add(member, threads * i), 4)) for i in range(len(flat) // 4)]
-        if self.readers > 1:  # the other one may still multiply
-            self.meet_consumers()
-        with only_if(words.less(0, self.rank)):
-            for i, place in enumerate(places):
-                store(join(flat[4 * i:4 * i + 4]), shared_pointer(words, place), 16)
-        self.meet(aligned=False)
-        with only_if(words.equal(self.rank, 0)):
-            self.epilogue.begin(grid, m0, n0)
-            for rank in range(1, self.schedule.split):
-                parts = [load_remote(words, place, rank, 4) for place in places]
-                flat = [arith.addf(x, y) for x, y in zip(flat, [y for p in parts for y in lanes_of(p)])]
-            count = len(sums[0])
-            self.epilogue.emit([flat[i:i + count] for i in range(0, len(flat), count)])
+    def complete(self, sums: list[ir.Value], previous: ir.Value, grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
+        """The end of a tile, whose last slot is ``previous``."""
+        self.epilogue.begin(grid, m0, n0)
+        values = self.multiplier.finish(sums)
+        self.ring.release(previous, self.member)
+        self.epilogue.emit(values)
 
     def multiply(self, slot: ir.Value, sums: Sequence[ir.Value], first: bool) -> list[ir.Value]:
         words = self.words
@@ -568,7 +557,7 @@ class Emitter:
         return self.multiplier.multiply(sums, lhs, rhs, first, self.schedule.chunks)
 
 
-def operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: int) -> ir.Value:
+def _operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: int) -> ir.Value:
     """The map of an operand's tiles, of which a block copies ``1 / share``."""
     ones = [1] * (len(source.axes) - 2)
     sizes = [a.size for a in source.axes]

@@ -38,6 +38,7 @@ class Bf16x6:
     cluster: ClassVar[int] = 1
     chunks: ClassVar[int] = 1
     pingpong: ClassVar[bool] = False
+    spread: ClassVar[bool] = False
 
     tile_m: int = 128
     tile_n: int = 128

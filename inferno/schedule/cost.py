@@ -29,13 +29,13 @@ def clusters_at_once(blocks: int, multiprocessors: int) -> int:
 
     What cuOccupancyMaxActiveClusters says on an H200, whose 132 are in groups of up to 18; others are taken to be alike.
     """
-    return {1: 132, 2: 66, 4: 30, 8: 15}[blocks] * multiprocessors // 132
+    return {1: 132, 2: 66, 3: 42, 4: 30, 5: 23, 6: 20, 7: 15, 8: 15}[blocks] * multiprocessors // 132
 
 
-def moved_bytes(contraction, at: At = hint, more=()) -> int:
-    """Bytes of all tensors that a ``Contraction`` reads or writes, each once, and of ``more``."""
+def moved_bytes(contraction, at: At = hint) -> int:
+    """Bytes of all tensors that a ``Contraction`` reads or writes, each once."""
     c = contraction
-    moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations), *more]
+    moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
     return sum(at(product(a.shape)) * bit_width(a.element) // 8 for a in moved)
 
 

@@ -6,7 +6,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.schedule.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Tiling, tile_contraction
@@ -35,9 +35,12 @@ class Wgmma:
     A tile of ``tile_m`` x ``tile_n`` results belongs to all consumers, by rows, or with ``pingpong`` to one of them, while the
     other writes its own.  ``cluster`` blocks along m share the tiles of the rhs.  ``persistent`` blocks walk over tiles,
     down columns of ``group`` tiles, so that blocks that run together share operands in L2.  ``buffers`` for results a consumer.
-    ``split`` blocks, a cluster, share the terms of one tile and add up in the first one's registers: for few, long sums.
+    ``split`` blocks, a cluster, share the terms of one tile and add up in the first one's registers: for few, long sums.  With ``spread``
+    each of them adds up and finishes ``share`` of the columns, in turn, which takes less time where a tile is large.
     ``lhs_rows``: if not 0, only so many rows of the lhs come to shared memory, all that there are.  The tensor core takes what lies
     behind them for the others of its 64, whose sums are dropped.  A slot holds ``chunks`` tiles along k.
+    ``stream``: the last tiles are dealt out to the blocks by their terms, evenly; who has a tile's first terms adds the others' sums, which
+    come through the workspace.
     ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first warpgroup, from ``raw`` slots; otherwise they are
     computed to temporaries first.
     """
@@ -58,6 +61,8 @@ class Wgmma:
     split: int = 1
     lhs_rows: int = 0
     chunks: int = 1
+    spread: bool = False
+    stream: bool = False
 
     @property
     def rows(self) -> int:
@@ -72,6 +77,11 @@ class Wgmma:
     @property
     def threads(self) -> int:
         return 128 * (self.consumers + 1)
+
+    @property
+    def share(self) -> int:
+        """Columns that a block of a cluster finishes at a time: an equal share, or as few as the copy engine writes."""
+        return self.tile_n // self.split if self.tile_n % (32 * self.split) == 0 else 32
 
     @property
     def lhs_height(self) -> int:
@@ -101,7 +111,7 @@ CANDIDATES = (
     (Wgmma(64, 32, 12, 1), 0.45),
 )
 
-SPLIT_CANDIDATES = tuple(
+_SPLIT = tuple(
     (Wgmma(64, n, 12, 1, persistent=False, split=split), share) for n, share in ((64, 0.65), (32, 0.45)) for split in (2, 4, 8)
 )
 
@@ -124,7 +134,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             continue
         few = [*((s, 1.0) for s in thin_schedules(tiling, width, target, at)), *even_schedules(tiling, target, at)]
         few = few if isinstance(tiling.m.size, int) else []  # rows whose number varies: not measured yet
-        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
+        for s, share in (*CANDIDATES, *_SPLIT, *few):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
             s = fit(replace(s, rewrite=rewrite), c, tiling, target)
@@ -147,17 +157,16 @@ _SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts
 _FEW = 64  # rows that are multiplied together, however few there are
 
 
-def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint, factors: int = 1) -> list[Wgmma]:
+def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint) -> list[Wgmma]:
     """Schedules for up to 64 rows, which cost the time of reading the rhs: it is dealt out evenly to all multiprocessors, and most of
-    their shared memory is slots for it, as it takes 40 KB under way on each to keep memory busy.  ``factors``: a tile of the rhs is made of
-    so many."""
+    their shared memory is slots for it, as it takes 40 KB under way on each to keep memory busy."""
     if at(tiling.m.size) > _FEW:
         return []
     most = bounds(tiling.m.size)[1]
     rows = 8 * ceil(most / 8) if most <= _FEW and tiling.lhs.along_k else 0
     n, positions = at(tiling.n.size), at(tiling.positions)
     found = []
-    for split, unit in itertools.product((1, 2, 4, 8), [u * factors for u in ((8,) if tiling.rhs.along_k else (64, 16))]):
+    for split, unit in itertools.product((1, 2, 4, 8), (8,) if tiling.rhs.along_k else (64, 16)):
         blocks = clusters_at_once(split, target.multiprocessors)
         for rounds in range(1, 9 if split == 1 else 2):
             tile_n = unit * ceil(n / max(1, blocks * rounds // positions) / unit)
@@ -177,10 +186,46 @@ def even_schedules(tiling: Tiling, target: Target, at: At = hint) -> list[tuple[
         return []
     for rounds in range(1, 5):
         tile_n = 32 * ceil(at(tiling.n.size) / max(1, target.multiprocessors * rounds // (rows * at(tiling.positions))) / 32)
-        if 64 <= tile_n <= 256 and tile_n not in (s.tile_n for s, _ in found):
-            share = 0.88 + 0.09 * (tile_n - 64) / 64 if tile_n <= 128 else 0.97 + 0.03 * (tile_n - 128) / 128
-            found.append((Wgmma(128, tile_n, 8, 2), share))
+        if tile_n in _WIDTHS and tile_n not in (s.tile_n for s, _ in found):
+            found.append((Wgmma(128, tile_n, 8, 2), _share(tile_n)))
     return found
+
+
+_WIDTHS = range(64, 257, 32)  # columns of a tile of 128 rows whose results the copy engine writes
+
+
+def _share(tile_n: int) -> float:
+    """Of the tensor core's rate, by tiles of 128 rows and so many columns: lines between the widths that were measured."""
+    return 0.88 + 0.09 * (tile_n - 64) / 64 if tile_n <= 128 else 0.97 + 0.03 * (tile_n - 128) / 128
+
+
+def spread_schedules(tiling: Tiling, width: int, target: Target, at: At = hint) -> list[tuple[Wgmma, float]]:
+    """For more rows whose tiles are fewer than multiprocessors: clusters that share a tile's terms and its columns, and the share of the
+    tensor core's rate that they reach."""
+    if at(tiling.m.size) <= _FEW or at(tiling.tiles(128, 256)) > target.multiprocessors:
+        return []
+    tiles = [*((Wgmma(128, n, 8, 2), _share(n)) for n in _WIDTHS), (Wgmma(256, 128, 4, 2), 0.995)]
+    found = [(replace(s, persistent=False, split=p, spread=True), share) for s, share in tiles for p in range(2, 9)]
+    return [(s, share) for s, share in found if splits(s, tiling, width, target, at)]
+
+
+def stream_schedules(tiling: Tiling, target: Target, at: At = hint) -> list[tuple[Wgmma, float]]:
+    """For tiles that do not come out as whole rounds: the last ones dealt out evenly by their terms."""
+    rows, found = at(tiling.m.size), []
+    if rows > _FEW:
+        found = [(Wgmma(128, n, 8, 2, stream=True), _share(n)) for n in _WIDTHS] + [(Wgmma(256, 128, 4, 2, stream=True), 0.995)]
+    else:
+        few = 8 * ceil(rows / 8) % _FEW if tiling.lhs.along_k else 0
+        found = [(Wgmma(64, n, 32, 1, lhs_rows=few, stream=True), 1.0) for n in (64, 128, 192, 256)]
+    return [(s, share) for s, share in found if streams(s, tiling, target)]
+
+
+def streams(s: Wgmma, tiling: Tiling, target: Target) -> bool:
+    """Whether each block has a tile's steps at least, of a number that is known, and whole rounds are not as good."""
+    tiles, steps = tiling.tiles(s.tile_m, s.tile_n), tiling.k_steps(1)
+    if not isinstance(tiles, int) or not isinstance(steps, int):
+        return False
+    return tiles > target.multiprocessors and tiles % target.multiprocessors != 0
 
 
 def raw_bytes(s: Wgmma, tiling: Tiling, depth: int) -> tuple[int, int]:
@@ -247,6 +292,7 @@ _BUSY = 0.95  # of the multiprocessors are enough to keep memory busy (1 x 4096 
 _CUT = 0.82  # of the memory's rate where a tile's lines are no multiples of 128 bytes (1 x 8192 x 28672, 112 and 224 columns: 148 and 132 us)
 _LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of the lhs are read (an estimate)
 _EXCHANGE, _EXCHANGE_RATE = 2500, 32  # clocks, and bytes a clock, between the blocks of a cluster (estimates)
+_CLEAR = 1.0  # microseconds of the kernel that lowers flags (an estimate)
 _STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
 
@@ -270,16 +316,13 @@ def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> flo
     return max(1, _BUSY / busy) / (_CUT if cut else 1)
 
 
-def estimate(
-    s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint, second: Operand | None = None,
-) -> float:
+def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
     """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
-    round's results, but no less than memory takes; and the temporaries of operands that are computed first.  With a ``second`` rhs its
-    columns are among the ``tiling``'s, and of two sums comes one result."""
+    round's results, but no less than memory takes; and the temporaries of operands that are computed first."""
     width = bit_width(c.lhs.element) // 8
     rounds = at(tiling.tiles(s.tile_m * s.cluster, s.tile_n)) * s.blocks / target.multiprocessors
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.
-    rounds = ceil(rounds) if rounds <= 4 else rounds + 0.5
+    rounds = rounds if s.stream else ceil(rounds) if rounds <= 4 else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST)
     depth = s.chunks * ROW // width
@@ -287,13 +330,16 @@ def estimate(
     outside = s.chunks * _OUTSIDE * max(0, s.lhs_height - at(tiling.m.size))
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1), outside)
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
-    finish = s.tile_m * s.tile_n * out / _STORE_RATE / (1 if second is None else 2)
+    finish = s.tile_m * s.tile_n * out / _STORE_RATE
     shown = 0 if s.pingpong else 0.3  # what of a tile's end is not hidden behind the next one's products
+    finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
     clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + shown * (rounds - 1))
-    if s.split > 1:  # the cluster's barrier, and the other blocks' sums
-        clocks += _EXCHANGE + (s.split - 1) * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
-    memory = moved_bytes(c, at, () if second is None else second.reads) / _MEMORY_RATE
+    if s.split > 1:  # the cluster's barrier, and the other blocks' sums, or a share of all
+        clocks += _EXCHANGE + (1 if s.spread else s.split - 1) * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
+    if s.stream:  # a tile's sums there and back again
+        clocks += 2 * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
+    memory = moved_bytes(c, at) / _MEMORY_RATE
     if at(tiling.m.size) <= _FEW:
         memory *= _slowed(s, tiling, width, target, at)
     copies = sum(2 + 2 * at(product(o.shape)) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
-    return _START + max(clocks / _CLOCK, memory) + 0.2 * min(clocks / _CLOCK, memory) + copies
+    return (_START + _CLEAR * s.stream) + max(clocks / _CLOCK, memory) + 0.2 * min(clocks / _CLOCK, memory) + copies

@@ -33,16 +33,11 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Wgmma]]:
     for rewrite in (True, False):
         tiling = _tile(kernel, c, rewrite)
         if tiling is not None:
-            yield from ((estimate(s, share, c, tiling, target), s) for share, s in forms(c, tiling, rewrite, target))
-
-
-def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iterator[tuple[float, Wgmma]]:
-    """All schedules of regular tiles, each with the share of the tensor core's rate that they reach."""
-    for ((consumers, rows, n), share), (pingpong, cluster, split) in itertools.product(_SHARES.items(), _FORMS):
-        m = rows if pingpong else rows * consumers
-        first = Wgmma(m, n, 12, consumers, cluster, pingpong, split == 1, rewrite=rewrite, split=split)
-        if split == 1 or splits(first, tiling, bit_width(c.lhs.element) // 8, target, hint):
-            yield from ((share, s) for s in _variants(first, c, tiling, target))
+            for ((consumers, rows, n), share), (pingpong, cluster, split) in itertools.product(_SHARES.items(), _FORMS):
+                m = rows if pingpong else rows * consumers
+                first = Wgmma(m, n, 12, consumers, cluster, pingpong, split == 1, rewrite=rewrite, split=split)
+                if split == 1 or splits(first, tiling, bit_width(c.lhs.element) // 8, target, hint):
+                    yield from ((estimate(s, share, c, tiling, target), s) for s in _variants(first, c, tiling, target))
 
 
 def _variants(first: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Iterator[Wgmma]:
@@ -51,7 +46,7 @@ def _variants(first: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> I
     for group, buffers, raw in itertools.product((8, 4, 16) if several else (8,), (2, 1), (2, 3) if _rewritten(tiling) else (2,)):
         s = fit(replace(first, group=group, buffers=buffers, raw=raw), c, tiling, target)
         for stages in dict.fromkeys((s.stages, max(2, s.stages // 2)) if s is not None else ()):
-            if works(made := replace(s, stages=stages), c, tiling, target):
+            if _works(made := replace(s, stages=stages), c, tiling, target):
                 yield made
 
 
@@ -61,14 +56,9 @@ def valid(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> bool:
     tiling = _tile(kernel, c, schedule.rewrite) if c is not None and not c.varies else None
     if tiling is None:
         return False
-    if not is_regular(schedule):
+    if schedule.lhs_rows or schedule.chunks > 1 or schedule.tile_n not in _COLUMNS:  # one for few rows
         return any(s == schedule for _, s in candidates(kernel, c, target))
-    return works(schedule, c, tiling, target)
-
-
-def is_regular(s: Wgmma) -> bool:
-    """Whether it is not one for few rows, whose tiles are cut to measure."""
-    return not s.lhs_rows and s.chunks == 1 and s.tile_n in _COLUMNS
+    return _works(schedule, c, tiling, target)
 
 
 def _tile(kernel: func.FuncOp, c: Contraction, rewrite: bool) -> Tiling | None:
@@ -84,7 +74,7 @@ def _rewritten(tiling: Tiling) -> bool:
     return tiling.lhs.raw is not None or tiling.rhs.raw is not None
 
 
-def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
+def _works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     """Whether the generator's rules hold: registers, shared memory, and how tiles, clusters and parts divide."""
     depth = ROW // (bit_width(c.lhs.element) // 8)
     if (s.consumers, s.rows, s.tile_n) not in _SHARES or s.tile_m != s.rows * (1 if s.pingpong else s.consumers):

@@ -1,0 +1,67 @@
+"""Sums whose terms several blocks of a cluster share, each with a part of them: the blocks read each other's shared memory and add up."""
+
+from collections.abc import Sequence
+
+from inferno.codegen.elements import join, lanes_of
+from inferno.codegen.integers import Integer
+from inferno.codegen.nvvm_builder import load_remote, loop, only_if, shared_pointer, store
+from inferno.mlir import arith, ir
+
+
+class SplitSums:
+    """What an emitter of ``wgmma`` does with the sums of a tile, of whose terms this block has had its part."""
+
+    def add_up(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
+        """Split sums: all but the cluster's first block leave theirs in the slots, which nobody needs any more; it adds them,
+        in order, and goes on."""
+        words, base, threads = self.words, self.device.shared, 128 * self.readers
+        flat = [x for block in sums for x in block]
+        member = words.sub(self.thread, 128 * self.helpers)
+        places = [words.add(base, words.shl(words.add(member, threads * i), 4)) for i in range(len(flat) // 4)]
+        if self.readers > 1:  # the other one may still multiply
+            self.meet_consumers()
+        with only_if(words.less(0, self.rank)):
+            for i, place in enumerate(places):
+                store(join(flat[4 * i:4 * i + 4]), shared_pointer(words, place), 16)
+        self.meet(aligned=False)
+        with only_if(words.equal(self.rank, 0)):
+            self.epilogue.begin(grid, m0, n0)
+            for rank in range(1, self.schedule.split):
+                parts = [load_remote(words, place, rank, 4) for place in places]
+                flat = [arith.addf(x, y) for x, y in zip(flat, [y for p in parts for y in lanes_of(p)])]
+            count = len(sums[0])
+            self.epilogue.emit([flat[i:i + count] for i in range(0, len(flat), count)])
+
+    def add_up_shares(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
+        """The same, but every block leaves its sums, and adds up and finishes shares of the columns: of all blocks' sums, in their order."""
+        words, threads, share = self.words, 128 * self.readers, self.schedule.share
+        member, all_, width = words.sub(self.thread, 128 * self.helpers), len(sums[0]) // 4, share // 8
+        own = words.add(self.device.shared, words.shl(member, 4))
+
+        def place(base: Integer, block: int, j: int) -> Integer:
+            return words.add(base, 16 * threads * (all_ * block + j))
+
+        if self.readers > 1:  # the other one may still multiply
+            self.meet_consumers()
+        for block, values in enumerate(sums):
+            for j in range(all_):
+                store(join(values[4 * j:4 * j + 4]), shared_pointer(words, place(own, block, j)), 16)
+        self.meet(aligned=False)
+
+        def finish(number: Integer) -> Sequence[ir.Value]:
+            base, first = words.add(own, words.mul(number, 16 * threads * width)), words.add(n0, words.mul(number, share))
+            with only_if(words.less(first, self.tiling.n.size)):  # else the share lies behind the last column
+                self.epilogue.begin(grid, m0, first)
+                places = [(block, j) for block in range(len(sums)) for j in range(width)]
+                totals: list[ir.Value] = []
+                for rank in range(self.schedule.split):
+                    parts = [x for at in places for x in lanes_of(load_remote(words, place(base, *at), rank, 4))]
+                    totals = [arith.addf(x, y) for x, y in zip(totals, parts)] if totals else parts
+                self.epilogue.emit([totals[i:i + 4 * width] for i in range(0, len(totals), 4 * width)])
+            return []
+
+        shares = self.schedule.tile_n // share
+        if shares == self.schedule.split:
+            finish(self.rank)
+        else:
+            loop(words, self.rank, shares, self.schedule.split, [], finish)

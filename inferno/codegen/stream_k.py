@@ -1,0 +1,147 @@
+"""Contractions on Hopper's tensor cores whose last tiles are dealt out by their terms, so that every multiprocessor gets as many of them
+(stream-K: Osama, Merrill, Cecka, Garland, Owens, "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix
+Multiplication on the GPU", PPoPP 2023; here with its "two-tile" hybrid).
+
+Blocks first walk over whole tiles, as always, but for the last round, full or not, and the one before it.  The steps of those tiles, in a
+row, are cut into equal runs, one for each block, a tile long at least and less than two: the end of a tile, perhaps a whole one, the
+beginning of another.  The block with a tile's end leaves its sums in the workspace and raises a flag; that is the first thing it does, so
+the one with the beginning, which comes to it last, finds them there, adds them and finishes the tile: always the same two sums.
+
+A block waits only for one with a lower number, which is on the GPU already, and which waits for none before it raises its flag: blocks
+cannot wait for each other in a circle, however many of them are there.  A kernel in front lowers the flags, for each launch its own.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from inferno.codegen.elements import join, lanes_of
+from inferno.codegen.integers import Integer
+from inferno.codegen.launcher import launch, pointer, temporary
+from inferno.codegen.nvvm_builder import (
+    Device, Words, device_kernel, integer_type, loop, only_if, operation, special_register, store, widen_pointer,
+)
+from inferno.codegen.wgmma import Emitter
+from inferno.errors import CompileError
+from inferno.mlir import arith, ir, llvm, scf
+
+
+class StreamEmitter(Emitter):
+    """A block's number is counted from the last: ``self.worker`` 0 is the one that the hardware starts last."""
+
+    scratch: ClassVar[tuple[str, ...]] = ("!llvm.ptr<1>", "!llvm.ptr<1>")  # other blocks write there: they may alias for all LLVM knows
+
+    def prepare(self) -> None:
+        super().prepare()
+        s = self.schedule
+        if self.contraction.varies or s.blocks > 1 or s.pingpong or not s.persistent or self.tiles < self.target.multiprocessors:
+            raise CompileError(f"@{self.name}: {s} cannot deal out {self.steps} steps of {self.tiles} tiles")
+        rounds = max(0, self.tiles // self.workers - 1)
+        self.whole = rounds, rounds * self.workers  # rounds of whole tiles, and tiles
+        self.floats = s.tile_m * s.tile_n // (128 * s.consumers)  # of a thread
+
+    # The host's side.
+
+    @property
+    def clearing(self) -> str:
+        return f"{self.name}_flags"
+
+    def launch_scratch(self) -> list[ir.Value]:
+        sums = temporary((self.workers * self.schedule.tile_m * self.schedule.tile_n,), ir.F32Type.get())
+        flags = temporary((self.workers * self.schedule.consumers,), integer_type(32))
+        launch(f"{self.name}_gpu", self.clearing, [pointer(flags)], (1, 1, 1), (self.workers * self.schedule.consumers, 1, 1))
+        return [pointer(sums), pointer(flags)]
+
+    def emit(self, module: ir.Block) -> None:
+        with device_kernel(module, self.clearing, ["!llvm.ptr<1> {llvm.noalias}"], self.workers * self.schedule.consumers) as device:
+            words = Words({})
+            store(words.value(0), widen_pointer(words, device.parameters[0], special_register("tid.x"), 0, words.type), 4)
+        super().emit(module)
+
+    # The kernel.
+
+    def begin(self, device: Device, maps: int) -> None:
+        super().begin(device, maps)
+        words = self.words
+        self.partial, self.flags = device.parameters[-2:]
+        self.worker = words.sub(self.workers - 1, self.worker)
+        # This block's run of steps of the last tiles.
+        rest = (self.tiles - self.whole[1]) * self.steps
+        each, more = divmod(rest, self.workers)
+
+        def start(worker: Integer) -> Integer:
+            return words.add(words.mul(worker, each), words.min(worker, more))
+
+        self.run = start(self.worker), start(words.add(self.worker, 1))
+
+    def each_tile(self, first: Integer, step: int, carried: Sequence[ir.Value], body: Callable) -> None:
+        """Whole tiles, and then those that this block has steps of, ``self.first`` to ``self.end``."""
+        words, (rounds, whole), (begin, end) = self.words, self.whole, self.run
+        from_, to = words.div(begin, self.steps), words.div(words.sub(end, 1), self.steps)
+
+        def part(number: ir.Value, *carried: ir.Value) -> Sequence[ir.Value]:
+            early = words.less(number, rounds)
+            run = words.add(from_, words.sub(number, rounds))
+            base = words.mul(run, self.steps)
+            tile = words.select(early, words.add(self.worker, words.mul(number, self.workers)), words.add(run, whole))
+            # Signed, since a run may begin or end in another tile.
+            self.first = words.select(early, 0, arith.maxsi(words.sub(begin, base), words.value(0)))
+            self.end = words.select(early, self.steps, words.min(words.sub(end, base), self.steps))
+            return body(tile, *carried)
+
+        loop(words, 0, words.add(words.add(words.sub(to, from_), 1), rounds), 1, carried, part)
+
+    def complete(self, sums: list[ir.Value], previous: ir.Value, grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
+        words = self.words
+        values = self.multiplier.finish(sums)
+        self.ring.release(previous, self.member)
+        beginning = scf.IfOp(words.equal(self.first, 0), has_else=True)
+        with ir.InsertionPoint(beginning.then_block):
+            self.epilogue.begin(grid, m0, n0)
+            count, flat = len(values[0]), [x for block in values for x in block]
+            whole = scf.IfOp(words.equal(self.end, self.steps), [x.type for x in flat], has_else=True)
+            with ir.InsertionPoint(whole.then_block):
+                scf.yield_(flat)
+            with ir.InsertionPoint(whole.else_block):
+                scf.yield_(self.add_other(flat))
+            flat = list(whole.results)
+            self.epilogue.emit([flat[i:i + count] for i in range(0, len(flat), count)])
+            scf.yield_([])
+        with ir.InsertionPoint(beginning.else_block):
+            self.leave([x for block in values for x in block])
+            scf.yield_([])
+
+    # Sums on their way through the workspace: a consumer's threads lie side by side, 16 bytes of each.
+
+    def sums_at(self, worker: Integer, number: int) -> ir.Value:
+        words, s = self.words, self.schedule
+        at = words.add(words.mul(words.add(words.mul(worker, s.consumers), self.number), 128 * self.floats), words.shl(self.member, 2))
+        return widen_pointer(words, self.partial, at, number * 128 * 16, ir.F32Type.get())
+
+    def flag(self, worker: Integer) -> ir.Value:
+        words = self.words
+        return widen_pointer(words, self.flags, words.add(words.mul(worker, self.schedule.consumers), self.number), 0, words.type)
+
+    def leave(self, sums: Sequence[ir.Value]) -> None:
+        """Write a tile's sums, and say so when all threads of the consumer have."""
+        words = self.words
+        for i in range(len(sums) // 4):
+            store(join(sums[4 * i:4 * i + 4]), self.sums_at(self.worker, i), 16)
+        self.epilogue.barrier()
+        with only_if(words.equal(self.member, 0)):
+            _assembly("fence.acq_rel.gpu; st.release.gpu.global.u32 [$0], 1;", [self.flag(self.worker)])
+
+    def add_other(self, sums: Sequence[ir.Value]) -> list[ir.Value]:
+        """``sums``, of a tile's first steps, plus those of its other steps, which the next worker has left."""
+        words, other = self.words, self.words.add(self.worker, 1)
+        with only_if(words.equal(self.member, 0)):
+            _assembly(
+                "{ .reg .pred p; .reg .u32 r; AGAIN: ld.acquire.gpu.global.u32 r, [$0]; setp.eq.u32 p, r, 0; @p bra AGAIN; }", [self.flag(other)],
+            )
+        self.epilogue.barrier()
+        vector, alignment = ir.VectorType.get([4], ir.F32Type.get()), ir.IntegerAttr.get(integer_type(64), 16)
+        parts = [operation("llvm.load", [vector], [self.sums_at(other, i)], alignment=alignment) for i in range(len(sums) // 4)]
+        return [arith.addf(x, y) for x, y in zip(sums, [y for part in parts for y in lanes_of(part)])]
+
+
+def _assembly(text: str, pointers: Sequence[ir.Value]) -> None:
+    llvm.InlineAsmOp(None, list(pointers), text, ",".join(["l"] * len(pointers)) + ",~{memory}", has_side_effects=True)

@@ -1,0 +1,100 @@
+"""Contractions whose tiles' terms several blocks share against float64, bit for bit the same at each call: by clusters that share the
+columns, too, and by runs of steps (stream-K), also with several streams and in CUDA graphs."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from checks import check, poison_memory
+
+from inferno.schedule import elementwise
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.wgmma import Wgmma
+from inferno.target import find_target
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+from universal_program import compile_universal
+
+F = torch.nn.functional
+TARGET = find_target("sm_90a")
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+
+
+def spread(m, n, split, consumers=2, stages=4):
+    return Wgmma(m, n, stages, consumers, persistent=False, split=split, spread=True)
+
+
+def stream(m, n, stages=4, consumers=2, **knobs):
+    return Wgmma(m, n, stages, consumers, stream=True, **knobs)
+
+
+def right(schedule, function, *shapes, dtype=torch.bfloat16):
+    """``function`` with ``schedule`` of normal numbers is right, and the same twice; returns it and its arguments."""
+    torch.manual_seed(0)
+    args = tuple(torch.randn(s, device="cuda").to(dtype) for s in shapes)
+    used = []
+
+    def choose(kernel):
+        if parse_contraction(kernel) is None:
+            return elementwise.choose(kernel, TARGET)
+        used.append(schedule)
+        return schedule
+
+    compiled = compile_universal(function, args, torch.device("cuda"), TARGET.name, choose)
+    poison_memory()
+    verdict = check(compiled, function, args)
+    assert used and verdict.right, f"{schedule}\n{verdict}"
+    assert torch.equal(compiled(*args), compiled(*args))
+    return compiled, args
+
+
+def gelu(x, w, r):
+    return F.gelu(F.linear(x, w)) + r
+
+
+@pytest.mark.parametrize("m, k, n, schedule", [
+    (256, 2048, 512, spread(128, 256, 4)), (200, 1000, 520, spread(128, 96, 3)), (65, 2056, 1000, spread(128, 160, 7)),
+    (137, 520, 264, spread(128, 256, 2)), (300, 1544, 1000, spread(256, 128, 5)), (9, 4096, 136, spread(64, 64, 7, 1, 8)),
+])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_blocks_share_the_columns(m, k, n, schedule, dtype):
+    right(schedule, gelu, (m, k), (n, k), (m, n), dtype=dtype)
+    right(schedule, lambda x, w: torch.relu(x @ w), (m, k), (k, n), dtype=dtype)
+
+
+@pytest.mark.parametrize("m, k, n, schedule", [
+    (1800, 328, 2600, stream(128, 128)), (2048, 512, 4096, stream(128, 256)), (2050, 64, 3000, stream(256, 128)), (1700, 1000, 2504, stream(128, 160)),
+    (9, 1000, 8712, stream(64, 64, 12, 1, lhs_rows=16)), (64, 520, 8456, stream(64, 64, 8, 1, chunks=2)),
+])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_blocks_share_the_last_tiles(m, k, n, schedule, dtype):
+    right(schedule, gelu, (m, k), (n, k), (m, n), dtype=dtype)
+    if not schedule.lhs_rows:
+        right(schedule, lambda x, w: torch.relu(x @ w), (m, k), (k, n), dtype=dtype)
+
+
+def test_batches_share_the_last_tiles():
+    right(stream(128, 128), torch.matmul, (5, 600, 264), (5, 264, 1032))
+
+
+def test_streams_and_graphs_share_no_flags():
+    compiled, args = right(stream(128, 128), gelu, (1800, 1000), (2600, 1000), (1800, 2600))
+    expected, streams = compiled(*args), [torch.cuda.Stream() for _ in range(3)]
+    torch.cuda.synchronize()
+    results = []
+    for i in range(30):
+        with torch.cuda.stream(streams[i % 3]):
+            results.append(compiled(*args))
+    torch.cuda.synchronize()
+    assert all(torch.equal(r, expected) for r in results)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        first, second = compiled(*args), compiled(*args)
+    for _ in range(5):
+        first.zero_(), second.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(first, expected) and torch.equal(second, expected)
