@@ -15,6 +15,10 @@ import torch
 from torch.export import Dim
 
 import inferno
+from inferno.mlir import ir, new_context
+from inferno.passes.manager import run_pipeline
+from inferno.runtime.build import build_from
+from inferno.runtime.module import CompiledModule
 from inferno.tools.check import compare, reference
 
 F = torch.nn.functional
@@ -22,7 +26,8 @@ F = torch.nn.functional
 
 @dataclass(frozen=True)
 class Case:
-    """``shapes`` of the inputs; a size that is a letter varies, and the case is compiled once, for ``sizes[0]``, and called for each."""
+    """``shapes`` of the inputs; a size that is a letter varies, and the case is compiled once, for ``sizes[0]``, and called for each.
+    ``passes`` are run on its ``fused`` stage."""
 
     generator: str
     name: str
@@ -30,6 +35,7 @@ class Case:
     shapes: tuple[tuple[int | str, ...], ...]
     dtype: torch.dtype = torch.float32
     sizes: tuple[dict[str, int], ...] = ()
+    passes: str = ""
 
     def at(self, sizes: dict[str, int]) -> tuple[tuple[int, ...], ...]:
         return tuple(tuple(sizes.get(s, s) for s in shape) for shape in self.shapes)
@@ -44,6 +50,8 @@ def _n(*values: int) -> tuple[dict[str, int], ...]:
     return tuple({"n": v} for v in values)
 
 
+_DUALS = "fuse-duals{target=sm_90a always=1}"
+
 CASES = (
     Case("wgmma", "relu(x @ w)", lambda x, w: torch.relu(x @ w), ((256, 192), (192, 320)), torch.bfloat16),
     Case("wgmma", "gelu(linear) + residual", lambda x, w, b, r: F.gelu(F.linear(x, w, b)) + r, ((200, 136), (264, 136), (264,), (200, 264)), torch.bfloat16),
@@ -52,6 +60,17 @@ CASES = (
     Case("wgmma", "several tiles a block", lambda x, w: x @ w, ((2048, 64), (64, 2048)), torch.bfloat16),
     Case("wgmma", "few rows", lambda x, w, b: F.gelu(F.linear(x, w, b)), ((7, 520), (1032, 520), (1032,)), torch.bfloat16),
     Case("wgmma", "few rows, columns together, in parts", lambda x, w: x @ w, ((9, 2048), (2048, 520)), torch.bfloat16),
+    Case("dual", "SwiGLU", lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u), ((200, 136), (264, 136), (264, 136)), torch.bfloat16, passes=_DUALS),
+    Case(
+        "dual", "columns together, three results", lambda x, g, u: ((y := x @ g), (z := x @ u), F.gelu(y) * z), ((200, 136), (136, 264), (136, 264)),
+        torch.float16, passes=_DUALS,
+    ),
+    Case("dual", "several tiles a block", lambda x, g, u: F.silu(x @ g) * (x @ u), ((2048, 64), (64, 2048), (64, 2048)), torch.bfloat16, passes=_DUALS),
+    Case("dual", "few rows", lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u), ((7, 520), (1032, 520), (1032, 520)), torch.bfloat16, passes=_DUALS),
+    Case(
+        "dual", "few rows, columns together, in parts", lambda x, g, u: F.silu(x @ g) * (x @ u), ((9, 2048), (2048, 520), (2048, 520)), torch.bfloat16,
+        passes=_DUALS,
+    ),
     Case("bf16x6", "few rows", lambda x, w: torch.relu(F.linear(x, w)), ((16, 1024), (1032, 1024))),
     Case("vectors", "along the terms", lambda x, w, b: F.gelu(F.linear(x, w, b)), ((3, 1032), (264, 1032), (264,))),
     Case("vectors", "columns together", lambda x, w: torch.relu(x @ w), ((1, 1032), (1032, 264))),
@@ -112,6 +131,18 @@ def _random(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     return (values * 8).round() if dtype is torch.float64 else values
 
 
+def _compile(case: Case, inputs: tuple[torch.Tensor, ...]) -> inferno.CompiledModule:
+    compiled = inferno.compile(case.function, inputs, dynamic_shapes=case.dynamic_shapes)
+    if not case.passes:
+        return compiled
+    program, device = compiled.program, inputs[0].device
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(compiled.ir("fused"))
+        run_pipeline(module, f"{case.passes},inferno-schedule{{target={program.target.name}}}")
+        text = str(module)
+    return CompiledModule(build_from("scheduled", text, program.target, signature=program.signature), device, 0.0)
+
+
 def main(generators: list[str]) -> int:
     torch.manual_seed(0)
     failed = 0
@@ -120,7 +151,7 @@ def main(generators: list[str]) -> int:
         compiled = None
         for sizes in case.sizes or ({},):
             inputs = tuple(_random(s, case.dtype) for s in case.at(sizes))
-            compiled = compiled or inferno.compile(case.function, inputs, dynamic_shapes=case.dynamic_shapes)
+            compiled = compiled or _compile(case, inputs)
             found = compare(compiled(*inputs), case.function(*inputs), reference(case.function, inputs))
             made_by = {name for row in compiled.explain().rows for name in row.generator.split(" or ")}
             failed += not found.right or case.generator not in made_by

@@ -10,12 +10,17 @@ Custom = Callable[[ir.Operation, list[ir.Value]], ir.Value]
 """Builds what stands for an operation of the body, from the operation and its new operands, some of which may be vectors."""
 
 
-def epilogue_arguments(epilogue: Map, sums: ir.Value, read: Callable[[Access], ir.Value]) -> list[ir.Value]:
-    """What stands for the arguments of a contraction's epilogue: ``sums``, what ``read`` gives, and anything for those that it does not use."""
+def epilogue_arguments(
+    epilogue: Map, sums: ir.Value, read: Callable[[Access], ir.Value], others: ir.Value | None = None,
+) -> list[ir.Value]:
+    """What stands for the arguments of a contraction's epilogue: ``sums``, of two contractions ``others`` for the other one's, what ``read``
+    gives, and anything for those that it does not use."""
     arguments = []
     for i, source in enumerate(epilogue.sources):
         if i in epilogue.accumulators:
             arguments.append(sums)
+        elif i in epilogue.others:
+            arguments.append(others)
         elif source is None:
             arguments.append(arith.constant(ir.IntegerType.get_signless(1), 0))
         else:

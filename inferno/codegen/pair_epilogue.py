@@ -48,12 +48,13 @@ class PairEpilogue:
 
     # The values.
 
-    def apply(self, down: int, j: int, sums: ir.Value) -> list[ir.Value]:
-        """For each destination the pair of results ``down`` rows and ``8 j`` columns from this thread's first, of their sums."""
+    def apply(self, down: int, j: int, sums: ir.Value, others: ir.Value | None = None) -> list[ir.Value]:
+        """For each destination the pair of results ``down`` rows and ``8 j`` columns from this thread's first, of their sums, and of two
+        contractions of the ``others``."""
         c = self.contraction
         results: list[ir.Value] = []
         if c.epilogue is not None:
-            arguments = epilogue_arguments(c.epilogue, sums, lambda source: self.read(source, down, j))
+            arguments = epilogue_arguments(c.epilogue, sums, lambda source: self.read(source, down, j), others)
             results = inline_body(c.epilogue.block, arguments, self.indices(down, j), 2)
         return [sums if d.source is None else as_vector(results[d.source], 2) for d in c.destinations]
 

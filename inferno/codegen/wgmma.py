@@ -98,9 +98,10 @@ def _kept_copy(emitter: "Emitter", operand: Operand) -> int | None:
 
 @dataclass
 class Emitter(SplitSums):
-    """The kernel of one contraction; ``bf16x6`` has another way to multiply, with ``parts`` tiles in a slot."""
+    """The kernel of one contraction; ``bf16x6`` has another way to multiply, with ``parts`` tiles in a slot, ``dual`` a second rhs."""
 
     parts: ClassVar[int] = 1
+    epilogue_type: ClassVar[type[Epilogue]] = Epilogue
     scratch: ClassVar[tuple[str, ...]] = ()  # types of the last parameters: what is in the workspace
 
     name: str
@@ -162,7 +163,7 @@ class Emitter(SplitSums):
     def launch(self, arguments: Sequence[ir.Value], copies: dict[str, OperandCopy]) -> None:
         c, t, s = self.contraction, self.tiling, self.schedule
         buffers, sizes = [], [scalar(v) for v in self.sizes(arguments).values()]
-        for side, operand, source in (("lhs", c.lhs, t.lhs), ("rhs", c.rhs, t.rhs)):
+        for side, operand, source in self.factors:
             if not source.copied:
                 buffers.append(arguments[(source.raw or operand.access).argument])
                 continue
@@ -202,10 +203,16 @@ class Emitter(SplitSums):
         function = self.contraction.module.body.operations[0].operation
         return {s: arguments[v.arg_number] for s, v in symbol_arguments(function).items()}
 
+    @property
+    def factors(self) -> list[tuple[str, Operand, Source]]:
+        """What the copy engine brings, in the order of its maps."""
+        c, t = self.contraction, self.tiling
+        return [("lhs", c.lhs, t.lhs), ("rhs", c.rhs, t.rhs)]
+
     def operand_maps(self, lhs: ir.Value, rhs: ir.Value) -> list[ir.Value]:
         t = self.tiling
         return [
-            _operand_map(lhs, t.lhs, self.lhs, self.kind, 1), _operand_map(rhs, t.rhs, self.rhs, self.kind, self.schedule.cluster),
+            operand_map(lhs, t.lhs, self.lhs, self.kind, 1), operand_map(rhs, t.rhs, self.rhs, self.kind, self.schedule.cluster),
         ]
 
     # The kernel.
@@ -216,7 +223,7 @@ class Emitter(SplitSums):
             "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}"
             for _, readonly in self.plain.values()
         ]
-        count = 2 + len(self.stores)
+        count = len(self.factors) + len(self.stores)
         parameters = [*[TENSOR_MAP] * count, *pointers, *["i64"] * len(self.symbols), *self.scratch]
         with device_kernel(module, self.name, parameters, s.threads, s.blocks, True) as device:
             for symbol, value in zip(self.symbols, device.parameters[count + len(pointers):]):
@@ -499,8 +506,8 @@ class Emitter(SplitSums):
         self.member = words.mask(self.thread, 127)
         staging = words.add(words.add(self.device.shared, self.layout.results), words.mul(self.number, s.buffers * 64 * ROW))
         group = Warpgroup(self.number, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
-        maps = {i: m for i, m in zip(self.stores, self.maps[2:])}
-        self.epilogue = Epilogue(words, self.contraction, self.tiling, self.finished, self.tensors, group, maps)
+        maps = {i: m for i, m in zip(self.stores, self.maps[len(self.factors):])}
+        self.epilogue = self.epilogue_type(words, self.contraction, self.tiling, self.finished, self.tensors, group, maps)
 
     def end_consumer(self) -> None:
         if self.stores:
@@ -557,7 +564,7 @@ class Emitter(SplitSums):
         return self.multiplier.multiply(sums, lhs, rhs, first, self.schedule.chunks)
 
 
-def _operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: int) -> ir.Value:
+def operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: int) -> ir.Value:
     """The map of an operand's tiles, of which a block copies ``1 / share``."""
     ones = [1] * (len(source.axes) - 2)
     sizes = [a.size for a in source.axes]

@@ -115,9 +115,7 @@ class Epilogue(PairEpilogue):
 
     def apply_pairs(self, block: int, j: int, values: Sequence[ir.Value]) -> list[list[ir.Value]]:
         """The results of both halves of 64 rows at columns ``8 j``."""
-        return [
-            self.apply(64 * block + 8 * half, j, join([values[4 * j + 2 * half], values[4 * j + 2 * half + 1]])) for half in range(2)
-        ]
+        return [self.apply(64 * block + 8 * half, j, neighbours(values, j, half)) for half in range(2)]
 
     # Their way to memory.
 
@@ -176,3 +174,8 @@ class Epilogue(PairEpilogue):
         """All threads of this consumer."""
         words = self.words
         nvvm.BarrierOp(barrierId=words.value(words.add(self.group.number, 1)), numberOfThreads=words.value(128))
+
+
+def neighbours(values: Sequence[ir.Value], j: int, half: int) -> ir.Value:
+    """The pair of sums at columns ``8 j`` in one half of the rows."""
+    return join([values[4 * j + 2 * half], values[4 * j + 2 * half + 1]])

@@ -31,6 +31,7 @@ _PASSES = {
     "deduplicate-kernels": "inferno.passes.deduplicate_kernels:deduplicate_kernels",
     # fused -> scheduled
     "fuse-rows": "inferno.schedule.fuse_rows:fuse_rows",
+    "fuse-duals": "inferno.schedule.fuse_duals:fuse_duals",
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
     "prepare-operands": "inferno.schedule.prepare_operands:prepare_operands",
     "mark-overwrites": "inferno.schedule.mark_overwrites:mark_overwrites",

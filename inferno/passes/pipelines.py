@@ -14,7 +14,10 @@ PIPELINES = {
         "fuse-elementwise,widen-arithmetic,func.func(canonicalize,cse),fuse-contractions,draw-numbers,func.func(canonicalize,cse),"
         "outline-kernels,deduplicate-kernels"
     ),
-    "inferno-schedule": "fuse-rows{target=$target},assign-schedules{target=$target},prepare-operands{target=$target},mark-overwrites",
+    "inferno-schedule": (
+        "fuse-rows{target=$target},fuse-duals{target=$target},assign-schedules{target=$target},prepare-operands{target=$target},"
+        "mark-overwrites"
+    ),
     "inferno-generate": "generate-kernels{target=$target},plan-launches,plan-memory",
     # Loops, vectors and memory accesses of every gpu.module to the LLVM dialect; what is left is llvm, nvvm and the module.
     # No arith-expand: it would spell maximumf, which is one instruction, as two comparisons and two selections.

@@ -19,6 +19,7 @@ _CLASSES = {
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",
     "wgmma": "inferno.schedule.wgmma:Wgmma",
+    "dual": "inferno.schedule.dual:Dual",
     "mma": "inferno.schedule.mma:Mma",
     "bf16x6": "inferno.schedule.bf16x6:Bf16x6",
     "presplit": "inferno.schedule.presplit:Presplit",

@@ -21,7 +21,8 @@ class Map:
     """An elementwise ``linalg.generic`` around the contraction, to be inlined for each element.
 
     ``sources``: one for each argument of its block: where to read it, or None: for an epilogue the accumulator (those
-    arguments are in ``accumulators``), otherwise an argument that the body does not use.
+    arguments are in ``accumulators``, and in ``others`` those that are the other contraction's of two), otherwise an argument that the
+    body does not use.
     ``indices``: the contraction's loop behind each of its loops, for ``linalg.index``; None where that loop has size 1.
     """
 
@@ -29,6 +30,7 @@ class Map:
     sources: tuple[Access | None, ...]
     indices: tuple[int | None, ...]
     accumulators: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
 
     @property
     def block(self) -> ir.Block:
@@ -171,17 +173,14 @@ def oriented(c: Contraction, swapped: bool) -> Contraction:
 def parse_contraction(kernel: func.FuncOp) -> Contraction | None:
     """The contraction that ``kernel`` is, or None if it is anything else, has empty dimensions, a sum that may be empty, or reads by a
     map that is not linear."""
-    if not knows_arguments(kernel):
-        return None
-    if not any(op.name.startswith("linalg.") and _reduces(op) for op in kernel.entry_block.operations):
-        return None
-    with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
-        from inferno.passes.split_contractions import split_contractions
+    found = _parse(kernel, 1)
+    return None if found is None else found[0]
 
-        split_contractions(module)
-        return _parse(module)
+
+def parse_both(kernel: func.FuncOp) -> tuple[Contraction, Contraction] | None:
+    """The two contractions of a kernel that has no other ones and one elementwise operation that reads both, their epilogue; None if it is
+    anything else.  Each has the whole epilogue and all destinations; whether loops and operands agree the caller has to look at."""
+    return _parse(kernel, 2)
 
 
 def _reduces(op: ir.Operation) -> bool:
@@ -189,7 +188,20 @@ def _reduces(op: ir.Operation) -> bool:
     return "reduction" in iterators(op) if op.name == "linalg.generic" else op.name not in ("linalg.fill", "linalg.yield")
 
 
-def _parse(module: ir.Module) -> Contraction | None:
+def _parse(kernel: func.FuncOp, count: int) -> tuple[Contraction, ...] | None:
+    """The ``count`` contractions that a kernel consists of; None if they are not so many, or there is anything else."""
+    if not knows_arguments(kernel) or sum(op.name.startswith("linalg.") and _reduces(op) for op in kernel.entry_block.operations) < count:
+        return None
+    with kernel.context, kernel.location:
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        from inferno.passes.split_contractions import split_contractions
+
+        split_contractions(module)
+        return _parse_split(module, count)
+
+
+def _parse_split(module: ir.Module, count: int) -> tuple[Contraction, ...] | None:
     if any(op.name.startswith("linalg.") and op.name not in ("linalg.generic", "linalg.fill", "linalg.yield", "linalg.index")
            and len(op.regions) and op.parent.name == "func.func" for op in walk(module)):
         run_upstream(module, "func.func(linalg-generalize-named-ops)")
@@ -204,18 +216,19 @@ def _parse(module: ir.Module) -> Contraction | None:
         elif op.name not in ("linalg.fill", "linalg.generic", "arith.constant", "tensor.empty", "func.return"):
             return None
     contractions = [op for op in generics if "reduction" in iterators(op)]
-    if len(contractions) != 1:
+    if len(contractions) != count:
         return None
-    return _Parser(kernel, generics, contractions[0]).parse(module)
+    found = [_Parser(kernel, generics, op, [o for o in contractions if o != op]).parse(module) for op in contractions]
+    return None if None in found else tuple(found)
 
 
 class _Parser:
-    """One try: ``parse`` and the methods that it is made of return None for what is not a contraction."""
+    """One try: ``parse`` and the methods that it is made of return None for what is not a contraction, maybe next to ``others``."""
 
-    def __init__(self, kernel: func.FuncOp, generics: Sequence[ir.Operation], contraction: ir.Operation):
+    def __init__(self, kernel: func.FuncOp, generics: Sequence[ir.Operation], contraction: ir.Operation, others: Sequence[ir.Operation]):
         self.kernel, self.generics, self.op = kernel, generics, contraction
         self.dims = len(iterators(contraction))
-        self.used = [contraction]
+        self.used, self.sums = [contraction, *others], [o.results[0] for o in (contraction, *others)]
 
     def parse(self, module: ir.Module) -> Contraction | None:
         self.sizes = loop_sizes(self.op)
@@ -258,7 +271,7 @@ class _Parser:
         if any(p is None or p < 0 for p in place) or sorted(place) != list(range(len(iterators(producer)))) or None in outer:
             return None
         by_dim: list[Linear] = [outer[place.index(d)] for d in range(len(place))]
-        sources = self.sources(producer, by_dim, accumulator=None)
+        sources = self.sources(producer, by_dim, sums=())
         if sources is None:
             return None
         self.used.append(producer)
@@ -267,11 +280,11 @@ class _Parser:
             return None
         return Operand(element, None, Map(producer, sources, tuple(None if i == -1 else i for i in indices)), extend)
 
-    def sources(self, generic: ir.Operation, dims: Sequence[Linear], accumulator: ir.Value | None) -> tuple | None:
+    def sources(self, generic: ir.Operation, dims: Sequence[Linear], sums: Sequence[ir.Value]) -> tuple | None:
         """Where each argument of an elementwise generic's block comes from; ``dims`` are its loops by ours."""
         count, sources = len(list(generic.operands)) - len(generic.results), []
         for number, (value, map_) in enumerate(zip(generic.operands, maps(generic))):
-            if accumulator is not None and value == accumulator:
+            if value in sums:
                 sources.append(None)
                 continue
             argument = argument_index(self.kernel, value)
@@ -301,24 +314,24 @@ class _Parser:
     def epilogue(self, where: list[int | None]) -> tuple[Map | None, tuple[Destination, ...]] | None:
         total = self.op.results[0]
         users = [u for u in self.generics if u != self.op and total in list(u.operands)]
-        if len(users) > 1:
+        if len(users) > 1 or (len(self.sums) > 1 and not users):
             return None
         map_, known, by_dim = None, {}, None
         if users:
             generic = users[0]
             self.used.append(generic)
             count = len(iterators(generic))
-            mine = [m for v, m in zip(generic.operands, maps(generic)) if v == total]
-            places = [tuple(_single(linear(e, count)) for e in m.results) for m in mine]
+            read = [m for v, m in zip(generic.operands, maps(generic)) if v in self.sums]
+            places = [tuple(_single(linear(e, count)) for e in m.results) for m in read]
             if "reduction" in iterators(generic) or len(set(places)) != 1 or sorted(places[0]) != list(range(count)):
                 return None
             loops = [where[places[0].index(d)] for d in range(count)]
             by_dim = [(tuple(int(d == w) for d in range(self.dims)), 0) for w in loops]
-            sources = self.sources(generic, by_dim, total)
+            sources = self.sources(generic, by_dim, self.sums)
             if sources is None:
                 return None
-            at = tuple(i for i, v in enumerate(generic.operands) if v == total)
-            map_ = Map(generic, sources, tuple(loops), at)
+            at, others = (tuple(i for i, v in enumerate(generic.operands) if v in sums) for sums in (self.sums[:1], self.sums[1:]))
+            map_ = Map(generic, sources, tuple(loops), at, others)
             known = {r: (i, m) for i, (r, m) in enumerate(zip(generic.results, maps(generic)[-len(generic.results):]))}
         arguments, returned = len(self.kernel.type.inputs), list(self.kernel.entry_block.operations)[-1].operands
         destinations = []

@@ -32,10 +32,10 @@ def clusters_at_once(blocks: int, multiprocessors: int) -> int:
     return {1: 132, 2: 66, 3: 42, 4: 30, 5: 23, 6: 20, 7: 15, 8: 15}[blocks] * multiprocessors // 132
 
 
-def moved_bytes(contraction, at: At = hint) -> int:
-    """Bytes of all tensors that a ``Contraction`` reads or writes, each once."""
+def moved_bytes(contraction, at: At = hint, more=()) -> int:
+    """Bytes of all tensors that a ``Contraction`` reads or writes, each once, and of ``more``."""
     c = contraction
-    moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
+    moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations), *more]
     return sum(at(product(a.shape)) * bit_width(a.element) // 8 for a in moved)
 
 

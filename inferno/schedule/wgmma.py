@@ -6,7 +6,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Tiling, tile_contraction
@@ -111,7 +111,7 @@ CANDIDATES = (
     (Wgmma(64, 32, 12, 1), 0.45),
 )
 
-_SPLIT = tuple(
+SPLIT_CANDIDATES = tuple(
     (Wgmma(64, n, 12, 1, persistent=False, split=split), share) for n, share in ((64, 0.65), (32, 0.45)) for split in (2, 4, 8)
 )
 
@@ -134,7 +134,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             continue
         few = [*((s, 1.0) for s in thin_schedules(tiling, width, target, at)), *even_schedules(tiling, target, at)]
         few = few if isinstance(tiling.m.size, int) else []  # rows whose number varies: not measured yet
-        for s, share in (*CANDIDATES, *_SPLIT, *few):
+        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
             s = fit(replace(s, rewrite=rewrite), c, tiling, target)
@@ -157,16 +157,17 @@ _SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts
 _FEW = 64  # rows that are multiplied together, however few there are
 
 
-def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint) -> list[Wgmma]:
+def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint, factors: int = 1) -> list[Wgmma]:
     """Schedules for up to 64 rows, which cost the time of reading the rhs: it is dealt out evenly to all multiprocessors, and most of
-    their shared memory is slots for it, as it takes 40 KB under way on each to keep memory busy."""
+    their shared memory is slots for it, as it takes 40 KB under way on each to keep memory busy.  ``factors``: a tile of the rhs is made of
+    so many."""
     if at(tiling.m.size) > _FEW:
         return []
     most = bounds(tiling.m.size)[1]
     rows = 8 * ceil(most / 8) if most <= _FEW and tiling.lhs.along_k else 0
     n, positions = at(tiling.n.size), at(tiling.positions)
     found = []
-    for split, unit in itertools.product((1, 2, 4, 8), (8,) if tiling.rhs.along_k else (64, 16)):
+    for split, unit in itertools.product((1, 2, 4, 8), [u * factors for u in ((8,) if tiling.rhs.along_k else (64, 16))]):
         blocks = clusters_at_once(split, target.multiprocessors)
         for rounds in range(1, 9 if split == 1 else 2):
             tile_n = unit * ceil(n / max(1, blocks * rounds // positions) / unit)
@@ -316,9 +317,12 @@ def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> flo
     return max(1, _BUSY / busy) / (_CUT if cut else 1)
 
 
-def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
+def estimate(
+    s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint, second: Operand | None = None,
+) -> float:
     """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
-    round's results, but no less than memory takes; and the temporaries of operands that are computed first."""
+    round's results, but no less than memory takes; and the temporaries of operands that are computed first.  With a ``second`` rhs its
+    columns are among the ``tiling``'s, and of two sums comes one result."""
     width = bit_width(c.lhs.element) // 8
     rounds = at(tiling.tiles(s.tile_m * s.cluster, s.tile_n)) * s.blocks / target.multiprocessors
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.
@@ -330,7 +334,7 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
     outside = s.chunks * _OUTSIDE * max(0, s.lhs_height - at(tiling.m.size))
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1), outside)
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
-    finish = s.tile_m * s.tile_n * out / _STORE_RATE
+    finish = s.tile_m * s.tile_n * out / _STORE_RATE / (1 if second is None else 2)
     shown = 0 if s.pingpong else 0.3  # what of a tile's end is not hidden behind the next one's products
     finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
     clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + shown * (rounds - 1))
@@ -338,7 +342,7 @@ def estimate(s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Tar
         clocks += _EXCHANGE + (1 if s.spread else s.split - 1) * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
-    memory = moved_bytes(c, at) / _MEMORY_RATE
+    memory = moved_bytes(c, at, () if second is None else second.reads) / _MEMORY_RATE
     if at(tiling.m.size) <= _FEW:
         memory *= _slowed(s, tiling, width, target, at)
     copies = sum(2 + 2 * at(product(o.shape)) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)

@@ -93,11 +93,17 @@ def _fuse(captured) -> tuple[str, list]:
 
 def compile_universal(
     model: Callable, args: tuple, device: torch.device, target: str, choose: Callable | None = None, dynamic_shapes=None,
+    passes: str = "",
 ) -> CompiledModule:
-    """What ``inferno.compile`` gives when every kernel is scheduled for the universal generator, or as ``choose(kernel)`` says."""
+    """What ``inferno.compile`` gives when every kernel is scheduled for the universal generator, or as ``choose(kernel)`` says, behind
+    ``passes`` on the ``fused`` stage."""
     captured = capture(model, args, dynamic_shapes=dynamic_shapes)
     text, constants = _fuse(captured)
     with new_context(), ir.Location.unknown():
+        if passes:
+            module = ir.Module.parse(text)
+            run_pipeline(module, passes)
+            text = str(module)
         module = scheduled(text, choose)
         whole = str(module)
         texts = {k.name.value: f"module {{\n{k}\n}}\n" for k in kernels(module)}

@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 
 from contractions import contraction, varying
 from kernels import TARGET, build, matmul, unary
+from test_dual import dual
 
 from inferno.codegen.generate import generate_kernels
 from inferno.mlir import ir, new_context
@@ -42,6 +43,8 @@ KERNELS = {
     "f64": (matmul(65, 33, 130).replace("f32", "f64"), {"mma", "simt"}),
     "vector": (matmul(1, 300, 500), {"simt", "vectors"}),
     "few": (matmul(16, 1024, 512, "bf16", rhs="n,k"), {"wgmma", "mma", "simt"}),
+    "dual": (dual(512, 512, 640), {"dual"}),
+    "dual, columns together": (dual(512, 512, 640, "kn"), {"dual"}),
     "elementwise": (unary("%y = math.exp %x0 : f32", (1000, 1000)), {"elementwise"}),
     "sum": (NORM, {"universal"}),
 }

@@ -33,11 +33,16 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Wgmma]]:
     for rewrite in (True, False):
         tiling = _tile(kernel, c, rewrite)
         if tiling is not None:
-            for ((consumers, rows, n), share), (pingpong, cluster, split) in itertools.product(_SHARES.items(), _FORMS):
-                m = rows if pingpong else rows * consumers
-                first = Wgmma(m, n, 12, consumers, cluster, pingpong, split == 1, rewrite=rewrite, split=split)
-                if split == 1 or splits(first, tiling, bit_width(c.lhs.element) // 8, target, hint):
-                    yield from ((estimate(s, share, c, tiling, target), s) for s in _variants(first, c, tiling, target))
+            yield from ((estimate(s, share, c, tiling, target), s) for share, s in forms(c, tiling, rewrite, target))
+
+
+def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iterator[tuple[float, Wgmma]]:
+    """All schedules of regular tiles, each with the share of the tensor core's rate that they reach."""
+    for ((consumers, rows, n), share), (pingpong, cluster, split) in itertools.product(_SHARES.items(), _FORMS):
+        m = rows if pingpong else rows * consumers
+        first = Wgmma(m, n, 12, consumers, cluster, pingpong, split == 1, rewrite=rewrite, split=split)
+        if split == 1 or splits(first, tiling, bit_width(c.lhs.element) // 8, target, hint):
+            yield from ((share, s) for s in _variants(first, c, tiling, target))
 
 
 def _variants(first: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Iterator[Wgmma]:
@@ -46,7 +51,7 @@ def _variants(first: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> I
     for group, buffers, raw in itertools.product((8, 4, 16) if several else (8,), (2, 1), (2, 3) if _rewritten(tiling) else (2,)):
         s = fit(replace(first, group=group, buffers=buffers, raw=raw), c, tiling, target)
         for stages in dict.fromkeys((s.stages, max(2, s.stages // 2)) if s is not None else ()):
-            if _works(made := replace(s, stages=stages), c, tiling, target):
+            if works(made := replace(s, stages=stages), c, tiling, target):
                 yield made
 
 
@@ -56,9 +61,14 @@ def valid(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> bool:
     tiling = _tile(kernel, c, schedule.rewrite) if c is not None and not c.varies else None
     if tiling is None:
         return False
-    if schedule.lhs_rows or schedule.chunks > 1 or schedule.tile_n not in _COLUMNS:  # one for few rows
+    if not is_regular(schedule):
         return any(s == schedule for _, s in candidates(kernel, c, target))
-    return _works(schedule, c, tiling, target)
+    return works(schedule, c, tiling, target)
+
+
+def is_regular(s: Wgmma) -> bool:
+    """Whether it is not one for few rows, whose tiles are cut to measure."""
+    return not s.lhs_rows and s.chunks == 1 and s.tile_n in _COLUMNS
 
 
 def _tile(kernel: func.FuncOp, c: Contraction, rewrite: bool) -> Tiling | None:
@@ -74,7 +84,7 @@ def _rewritten(tiling: Tiling) -> bool:
     return tiling.lhs.raw is not None or tiling.rhs.raw is not None
 
 
-def _works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
+def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     """Whether the generator's rules hold: registers, shared memory, and how tiles, clusters and parts divide."""
     depth = ROW // (bit_width(c.lhs.element) // 8)
     if (s.consumers, s.rows, s.tile_n) not in _SHARES or s.tile_m != s.rows * (1 if s.pingpong else s.consumers):

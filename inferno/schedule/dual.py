@@ -1,0 +1,121 @@
+"""The schedule of two contractions that share an operand and meet elementwise, as in SwiGLU: one kernel for Hopper's tensor cores.
+
+A kernel of this form holds two contractions and one elementwise operation of both (see ``fuse-duals``).  It is computed as one contraction
+with twice the columns: a tile of the rhs is half of the one factor and half of the other.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.schedule.contraction import Contraction, Operand, parse_both
+from inferno.schedule.cost import At, bit_width
+from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
+from inferno.schedule.wgmma import (
+    CANDIDATES, SPLIT_CANDIDATES, Wgmma, estimate, even_schedules, fit, panel, precision, splits, supported, thin_schedules,
+)
+from inferno.symbolic import hint
+from inferno.target import Target
+
+
+@dataclass(frozen=True)
+class Dual(Wgmma):
+    """As ``Wgmma``, for a tile of ``tile_m`` x ``tile_n`` results: a slot holds ``tile_n`` rows of either rhs, one behind the other, and a
+    consumer has the sums of both."""
+
+    generator: ClassVar[str] = "dual"
+
+    @property
+    def wide(self) -> Wgmma:
+        """The schedule of the one contraction that both are."""
+        return Wgmma(**{**asdict(self), "tile_n": 2 * self.tile_n})
+
+
+def narrow(s: Wgmma) -> Dual:
+    """The schedule of both contractions that ``s`` of the one with all columns is."""
+    return Dual(**{**asdict(s), "tile_n": s.tile_n // 2})
+
+
+@dataclass(frozen=True)
+class Pair:
+    """``dst = epilogue(sum of lhs * rhs, sum of lhs * second)``: ``contraction`` is the first one, with the epilogue of both."""
+
+    contraction: Contraction
+    second: Operand
+
+
+@dataclass(frozen=True)
+class DualTiling:
+    """The tiles of the first contraction, and the map of the second's rhs, which has the same axes."""
+
+    tiling: Tiling
+    second: Source
+
+    @property
+    def wide(self) -> Tiling:
+        """Of the one contraction with the columns of both; its maps are not to be used."""
+        return replace(self.tiling, n=Axis(self.tiling.n.dims, 2 * self.tiling.n.size))
+
+
+def parse_pair(kernel: func.FuncOp) -> Pair | None:
+    """The two contractions that ``kernel`` is, if they have the same loops and the same lhs; None if it is anything else."""
+    found = parse_both(kernel)
+    if found is None:
+        return None
+    first, other = found
+    same = all(getattr(first, name) == getattr(other, name) for name in ("sizes", "batch", "m", "n", "k", "lhs", "accumulator", "destinations"))
+    return Pair(first, other.rhs) if same else None
+
+
+def tile_pair(pair: Pair, rewrite: bool) -> DualTiling | None:
+    """The tiling of both; None where they differ, or where a rhs does not come to shared memory as it is."""
+    c = pair.contraction
+    width = bit_width(c.lhs.element) // 8
+    first, other = (tile_contraction(x, width, only_along_k=False, rewrite=rewrite) for x in (c, replace(c, rhs=pair.second)))
+    if first is None or other is None or replace(other, rhs=first.rhs) != first:
+        return None
+    rhs, second = first.rhs, other.rhs
+    if any(s.copied or s.raw is not None for s in (rhs, second)) or (rhs.axes, rhs.along_k) != (second.axes, second.along_k):
+        return None
+    return DualTiling(first, second)
+
+
+def divides(tile_n: int, tiling: Tiling) -> bool:
+    """Whether so many rows of a rhs are whole groups of 8, or whole panels: the second one's lie right behind them."""
+    return tile_n % (8 if tiling.rhs.along_k else panel(tile_n, False)) == 0
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Dual | None:
+    """The schedule with the lowest estimate if ``kernel`` is such a pair and for Hopper's tensor cores, else None."""
+    pair = parse_pair(kernel) if target.hopper else None
+    found = candidates(kernel, pair, target) if pair is not None else []
+    return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def candidates(kernel: func.FuncOp, pair: Pair, target: Target, at: At = hint) -> list[tuple[float, Dual]]:
+    """Schedules with their estimates in microseconds; none where ``pair`` is not for Hopper's tensor cores, or its sizes vary."""
+    c = pair.contraction
+    if not target.hopper or c.varies or not takes(kernel, pair):
+        return []
+    width, found = bit_width(c.lhs.element) // 8, []
+    for rewrite in (True, False):
+        tiles = tile_pair(pair, rewrite)
+        if tiles is None or (not rewrite and not tiles.tiling.lhs.copied):
+            continue
+        wide = tiles.wide
+        few = [*((s, 1.0) for s in thin_schedules(wide, width, target, at, factors=2)), *even_schedules(wide, target, at)]
+        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
+            if s.tile_n % 2 or not divides(s.tile_n // 2, wide) or (s.split > 1 and not splits(s, wide, width, target, at)):
+                continue
+            s = fit(replace(s, rewrite=rewrite), c, wide, target)
+            if s is not None:
+                found.append((estimate(s, share, c, wide, target, at, pair.second), narrow(s)))
+    return found
+
+
+def takes(kernel: func.FuncOp, pair: Pair) -> bool:
+    """Whether the generator takes the types and operations, and no result is written to what a factor is read of."""
+    c, second = pair.contraction, pair.second
+    same = second.prologue is None and (second.element, second.extend) == (c.rhs.element, c.rhs.extend)
+    multiplies = precision(kernel, c) in ("bf16", "f16") and not c.is_reduction
+    return same and multiplies and supported(c) and supported(replace(c, rhs=second))

@@ -1,0 +1,137 @@
+"""Two contractions that share an operand and meet elementwise become one kernel: silu(x @ g) * (x @ u) of a SwiGLU.
+
+``fuse-contractions`` makes two kernels of it: one contraction is the other's epilogue's to read, as a tensor of float32.  As one kernel
+that tensor is neither written nor read, the shared operand is read once, and there is one launch; but a tile has half of the columns.
+Whether that pays the estimates say: the kernel has to take less than all that it stands for.  Before the choice of schedules, since only
+generators that have an estimate for it take it; everything else stays as it is.
+
+The kernel's form: both contractions into tensors that are dead outside, and one elementwise operation that reads both and makes every
+result, the epilogue of both.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from inferno.mlir import func, ir, owner, users
+from inferno.options import MATMUL
+from inferno.passes.deduplicate_kernels import deduplicate_kernels
+from inferno.schedule import dual, vectors, wgmma
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.cost import count_bytes
+from inferno.schedule.join_epilogues import join_epilogues
+from inferno.schedule.merge_calls import Edges, VIEWS, callee, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls, root_of
+from inferno.schedule.pointwise import parse_pointwise
+from inferno.symbolic import Undecided
+from inferno.target import Target, find_target
+
+# Not before a GPU has said what these kernels take.
+CHOSEN = False
+# Microseconds of an elementwise kernel, and bytes that it moves in one.
+_START, _MEMORY_RATE = 2.0, 4.3e6
+
+
+def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
+    machine = find_target(target)
+    if not (CHOSEN or always == "1") or machine.kind != "nvptx" or not machine.hopper or _by_library(module):
+        return
+    kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
+    main = kernels.pop("main", None)
+    if main is None:
+        return
+    with module.context, ir.Location.unknown():
+        if _Fuse(module, main, kernels, machine, always == "1").run():
+            erase_unused(module, main)
+            deduplicate_kernels(module)
+
+
+def _by_library(module: ir.Module) -> bool:
+    return MATMUL in module.operation.attributes and ir.StringAttr(module.operation.attributes[MATMUL]).value == "library"
+
+
+class _Fuse:
+    def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
+        self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
+        self.times: dict[str, tuple[bool, float] | None] = {}
+        self.made: dict[tuple, func.FuncOp | None] = {}
+
+    def run(self) -> bool:
+        """Whether anything was fused."""
+        changed = False
+        for call in [o.operation for o in self.main.regions[0].blocks[0].operations if o.operation.name == "func.call"]:
+            for group in self.groups(call):
+                edges = edges_of(group, views=False)
+                if self.stays_in_order(edges) and (kernel := self.kernel(edges)) is not None:
+                    replace_calls(edges, kernel)
+                    changed = True
+                    break
+        return changed
+
+    def groups(self, last: ir.Operation) -> Iterator[list[ir.Operation]]:
+        """Calls that may be two contractions that meet in ``last``: it is the second one, or elementwise."""
+        if (known := self.time(last)) is None:
+            return
+        made = dict.fromkeys(made for v in inputs_of(last) if (made := owner(v)) is not None and made.name == "func.call")
+        found = [c for c in made if (time := self.time(c)) is not None and time[0]]
+        pairs = ([c, last] for c in found) if known[0] else ([*pair, last] for pair in combinations(found, 2))
+        place = {o.operation: i for i, o in enumerate(self.main.regions[0].blocks[0].operations)}
+        for group in pairs:
+            first, second = (set(inputs_of(c)) for c in group[:2])
+            if first & second:
+                yield sorted(group, key=place.get)
+
+    def stays_in_order(self, edges: Edges) -> bool:
+        """Whether all that reads the calls' results comes behind the last one, and none of the calls reads another's reshaped."""
+        made, inside = {r for c in edges.calls for r in c.results}, set(edges.calls)
+        if any(v not in made and root_of(v) in made for c in edges.calls for v in inputs_of(c)):
+            return False
+        pending, behind = [u for r in made for u in users(r) if u not in inside], edges.calls[-1]
+        while pending:
+            user = pending.pop()
+            if user.name in VIEWS:
+                pending += users(user.results[0])
+            elif not behind.is_before_in_block(user):
+                return False
+        return True
+
+    def time(self, call: ir.Operation) -> tuple[bool, float] | None:
+        """Whether a kernel is a contraction and not elementwise, and its estimate in microseconds; None where it is neither, or
+        sizes vary, or it was made here."""
+        name = callee(call)
+        if name not in self.times:
+            try:
+                self.times[name] = self.estimate(self.kernels[name]) if name in self.kernels else None
+            except Undecided:
+                self.times[name] = None
+        return self.times[name]
+
+    def estimate(self, kernel: func.FuncOp) -> tuple[bool, float] | None:
+        c = parse_contraction(kernel)
+        if c is not None:
+            found = [] if c.varies else [*wgmma.candidates(kernel, c, self.target), *vectors.candidates(c, self.target)]
+            return (True, min(time for time, _ in found)) if found else None
+        point = parse_pointwise(kernel)
+        return (False, _START + count_bytes(kernel) / _MEMORY_RATE) if point is not None and isinstance(point.points, int) else None
+
+    def kernel(self, edges: Edges) -> func.FuncOp | None:
+        """The kernel that does what these calls do, if it takes less time."""
+        number = {v: i for i, v in enumerate((*edges.captured, *(r for c in edges.calls for r in c.results)))}
+        key = (*(callee(c) for c in edges.calls), *(number[v] for c in edges.calls for v in inputs_of(c)), *(number[r] for r in edges.exported))
+        if key not in self.made:
+            self.made[key] = self.build(edges)
+        return self.made[key]
+
+    def build(self, edges: Edges) -> func.FuncOp | None:
+        last = callee(edges.calls[-1])
+        merged = merged_kernel(self.kernels, edges, free_name(self.module, f"dual_{last}"))
+        kernel = join_epilogues(merged)
+        if kernel is None:
+            merged.operation.erase()
+            return None
+        pair = dual.parse_pair(kernel)
+        found = dual.candidates(kernel, pair, self.target) if pair is not None else []
+        before = sum(self.time(c)[1] for c in edges.calls)
+        if found and (self.always or min(time for time, _ in found) < before):
+            return kernel
+        kernel.operation.erase()
+        return None

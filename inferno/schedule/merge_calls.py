@@ -1,0 +1,143 @@
+"""Several calls of kernels become one call of a kernel that holds the operations of all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferno.mlir import func, ir, owner, tensor, users, walk
+
+VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
+_LONGEST_NAME = 40
+
+
+@dataclass(frozen=True)
+class Edges:
+    """What calls that follow each other have to do with the rest of the program: tensors that they take, and those of their results that
+    are read elsewhere."""
+
+    calls: tuple[ir.Operation, ...]
+    captured: tuple[ir.Value, ...]
+    exported: tuple[ir.Value, ...]
+
+
+def callee(call: ir.Operation) -> str:
+    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+
+
+def inputs_of(call: ir.Operation) -> list[ir.Value]:
+    """What a call takes beside its destinations."""
+    return list(call.operands)[: len(call.operands) - len(call.results)]
+
+
+def root_of(value: ir.Value) -> ir.Value:
+    """What a value is, maybe in another shape."""
+    while (op := owner(value)) is not None and op.name in VIEWS:
+        value = op.operands[0]
+    return value
+
+
+def edges_of(calls: Sequence[ir.Operation], views: bool) -> Edges:
+    """With ``views`` a tensor is taken as it was made, and reshaped inside; otherwise only the calls' own results are."""
+    made, inside = {r: None for c in calls for r in c.results}, set(calls)
+    captured = (v if not views else root_of(v) for c in calls for v in inputs_of(c) if root_of(v) not in made)
+    return Edges(tuple(calls), tuple(dict.fromkeys(captured)), tuple(r for r in made if _leaves(r, inside)))
+
+
+def merged_kernel(kernels: dict[str, func.FuncOp], edges: Edges, name: str) -> func.FuncOp:
+    """The kernel function, in front of the first call's, with the operations of all calls in their order; ``kernels`` are by name."""
+    types = [v.type for v in (*edges.captured, *edges.exported)]
+    with ir.InsertionPoint(kernels[callee(edges.calls[0])]):
+        merged = func.FuncOp(name, (types, [r.type for r in edges.exported]), visibility="private")
+    block = merged.add_entry_block()
+    known: dict[ir.Value, ir.Value] = dict(zip(edges.captured, block.arguments))
+    destinations = dict(zip(edges.exported, list(block.arguments)[len(edges.captured):]))
+    with ir.InsertionPoint(block):
+        for call in edges.calls:
+            _inline(kernels[callee(call)], call, known, destinations)
+        func.ReturnOp([known[r] for r in edges.exported])
+    return merged
+
+
+def _leaves(value: ir.Value, inside: set[ir.Operation]) -> bool:
+    """Whether anything outside of the calls reads ``value``, as it is or reshaped."""
+    return any(_leaves(u.results[0], inside) if u.name in VIEWS else u not in inside for u in users(value))
+
+
+def _inline(kernel: func.FuncOp, call: ir.Operation, known: dict[ir.Value, ir.Value], destinations: dict[ir.Value, ir.Value]) -> None:
+    """Clone the kernel's operations; a result that stays inside gets a tensor of its own."""
+    values = [_clone_view(v, known) for v in inputs_of(call)]
+    values += [destinations[r] if r in destinations else tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in call.results]
+    here = dict(zip(kernel.regions[0].blocks[0].arguments, values))
+    for op in kernel.regions[0].blocks[0].operations:
+        op = op.operation
+        if op.name == "func.return":
+            known.update(zip(call.results, (here[v] for v in op.operands)))
+            return
+        new = op.clone()
+        for i, v in enumerate(op.operands):
+            new.operands[i] = here[v]
+        for outer in {v for o in walk(op) if o != op for v in o.operands if v in here}:
+            for o in walk(new):
+                o.replace_uses_of_with(outer, here[outer])
+        here.update(zip(op.results, new.results))
+
+
+def _clone_view(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
+    if value in known:
+        return known[value]
+    op = owner(value)
+    source = _clone_view(op.operands[0], known)
+    new = op.clone()
+    new.operands[0] = source
+    known[value] = new.results[0]
+    return known[value]
+
+
+def replace_calls(edges: Edges, merged: func.FuncOp) -> None:
+    """Call ``merged`` in place of the last call; reshapes of the old calls' results go behind it."""
+    with ir.InsertionPoint(edges.calls[-1]):
+        empties = [tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in edges.exported]
+        new = func.CallOp(merged, [*edges.captured, *empties]).operation
+    told = (s.value for c in edges.calls if "inferno.source" in c.attributes for s in map(ir.StringAttr, c.attributes["inferno.source"]))
+    new.attributes["inferno.source"] = ir.ArrayAttr.get([ir.StringAttr.get(s) for s in dict.fromkeys(told)])
+    for old, result in zip(edges.exported, new.results):
+        pending = [u for u in users(old) if u.name in VIEWS]
+        old.replace_all_uses_with(result)
+        at = new
+        while pending:
+            view = pending.pop(0)
+            view.move_after(at)
+            at = view
+            pending += [u for u in users(view.results[0]) if u.name in VIEWS]
+    for call in reversed(edges.calls):
+        for result in call.results:
+            for user in list(users(result)):
+                _erase_views(user)
+        call.erase()
+
+
+def _erase_views(op: ir.Operation) -> None:
+    """A reshape between the calls, which their kernel has a copy of."""
+    for user in list(users(op.results[0])):
+        _erase_views(user)
+    op.erase()
+
+
+def erase_unused(module: ir.Module, main: func.FuncOp) -> None:
+    """Erase kernels that nobody calls any more, and what is left of their destinations."""
+    called = {callee(c) for c in walk(module.operation, "func.call")}
+    for op in [o for o in module.body.operations if isinstance(o, func.FuncOp) and "sym_visibility" in o.attributes]:
+        if op.name.value not in called:
+            op.operation.erase()
+    for op in reversed(walk(main, "tensor.empty", *VIEWS)):
+        if not any(True for _ in op.results[0].uses):
+            op.erase()
+
+
+def free_name(module: ir.Module, wanted: str) -> str:
+    """A name for a new function, not too long."""
+    taken = {ir.StringAttr(op.attributes["sym_name"]).value for op in module.body.operations if "sym_name" in op.attributes}
+    base = wanted[:_LONGEST_NAME].rstrip("_")
+    name, count = base, 1
+    while name in taken:
+        name, count = f"{base}_{count}", count + 1
+    return name

@@ -1,0 +1,48 @@
+"""Everything that the generator for two contractions of one operand takes: what there is for the one contraction with the columns of both."""
+
+from collections.abc import Iterator
+
+from inferno.mlir import func
+from inferno.schedule.dual import Dual, DualTiling, Pair, candidates, divides, narrow, parse_pair, takes, tile_pair
+from inferno.schedule.spaces.wgmma import forms, is_regular, works
+from inferno.schedule.wgmma import Wgmma, estimate, panel
+from inferno.symbolic import hint
+from inferno.target import Target
+
+
+def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Dual]]:
+    """Schedules with their estimates; where those are equal the usual one is first."""
+    pair = parse_pair(kernel) if target.hopper else None
+    if pair is None or pair.contraction.varies or not takes(kernel, pair):
+        return
+    yield from candidates(kernel, pair, target)
+    for rewrite in (True, False):
+        tiles = _tile(pair, rewrite)
+        if tiles is not None:
+            for share, s in forms(pair.contraction, tiles.wide, rewrite, target):
+                if _halves(s, tiles):
+                    yield estimate(s, share, pair.contraction, tiles.wide, target, hint, pair.second), narrow(s)
+
+
+def valid(kernel: func.FuncOp, schedule: Dual, target: Target) -> bool:
+    """Whether the generator takes the kernel with it."""
+    pair = parse_pair(kernel) if target.hopper else None
+    if pair is None or pair.contraction.varies or not takes(kernel, pair):
+        return False
+    if not is_regular(schedule.wide):
+        return any(s == schedule for _, s in candidates(kernel, pair, target))
+    tiles = _tile(pair, schedule.rewrite)
+    return tiles is not None and works(schedule.wide, pair.contraction, tiles.wide, target) and _halves(schedule.wide, tiles)
+
+
+def _tile(pair: Pair, rewrite: bool) -> DualTiling | None:
+    tiles = tile_pair(pair, rewrite)
+    return tiles if tiles is not None and (rewrite or tiles.tiling.lhs.copied) else None
+
+
+def _halves(s: Wgmma, tiles: DualTiling) -> bool:
+    """Whether each factor's half of a tile is whole, and each block of a cluster copies a whole part of either."""
+    if s.tile_n % 2 or not divides(s.tile_n // 2, tiles.tiling):
+        return False
+    pieces = s.tile_n // 2 // (8 if tiles.tiling.rhs.along_k else panel(s.tile_n // 2, False))
+    return pieces % s.cluster == 0

@@ -1,0 +1,82 @@
+"""Programs whose two contractions of one operand became one kernel: what is fused, and that it computes the same (on the CPU)."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from checks import check
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+from universal_program import compile_universal
+
+from inferno.schedule import assign, fuse_duals
+from inferno.target import find_target
+
+F = torch.nn.functional
+CPU = find_target("cpu")
+ALWAYS = "fuse-duals{target=sm_90a always=1}"
+
+
+def fused(function, *shapes, dtype=torch.bfloat16, passes: str = ALWAYS):
+    """``function`` of normal tensors is right after the pass; returns the names of the kernels that are left."""
+    torch.manual_seed(0)
+    args = tuple(torch.randn(s).to(dtype) for s in shapes)
+    compiled = compile_universal(function, args, torch.device("cpu"), "cpu", lambda k: assign.choose(k, CPU), passes=passes)
+    verdict = check(compiled, function, args)
+    assert verdict.right, str(verdict)
+    return sorted(compiled.program.kernels)
+
+
+def duals(*args, **options) -> int:
+    return sum(name.startswith("dual_") for name in fused(*args, **options))
+
+
+def test_a_swiglu_is_two_kernels():
+    names = fused(lambda x, g, u, d: F.linear(F.silu(F.linear(x, g)) * F.linear(x, u), d), (2, 8, 64), (96, 64), (96, 64), (64, 96))
+    assert len(names) == 2 and names[0].startswith("dual_")
+
+
+FUNCTIONS = {
+    "columns together": (lambda x, a, b: F.gelu(x @ a) * (x @ b), (16, 64), (64, 40), (64, 40)),
+    "bias on both": (lambda x, a, b, c, d: F.gelu(F.linear(x, a, c)) * F.linear(x, b, d), (16, 64), (40, 64), (40, 64), (40,), (40,)),
+    "scalars and a residual": (lambda x, a, b, r: (x @ a) * 2 - torch.tanh(x @ b) * 0.5 + r, (16, 64), (64, 40), (64, 40), (16, 40)),
+    "a float32 result": (lambda x, a, b: (x @ a).float() * torch.sigmoid(x @ b).float(), (16, 64), (64, 40), (64, 40)),
+    "batches": (lambda x, a, b: F.silu(x @ a) * (x @ b), (3, 16, 64), (3, 64, 40), (3, 64, 40)),
+    "a scaled operand": (lambda x, s, a, b: F.silu((x * s) @ a) * ((x * s) @ b), (16, 64), (16, 1), (64, 40), (64, 40)),
+    "rows of a wider tensor": (lambda x, w: F.silu(x @ w[:40].t()) * (x @ w[40:].t()), (16, 64), (80, 64)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_is_fused_and_right(name):
+    function, *shapes = FUNCTIONS[name]
+    assert duals(function, *shapes) == 1
+
+
+def test_three_results():
+    def parts(x, a, b):
+        g, u = x @ a, x @ b
+        return F.silu(g) * u, g, u
+
+    names = fused(parts, (16, 64), (64, 40), (64, 40))
+    assert len(names) == 1 and names[0].startswith("dual_")
+
+
+def test_what_stays_apart():
+    product = lambda x, a, b: F.silu(x @ a) * (x @ b)  # noqa: E731
+    assert duals(product, (16, 64), (64, 40), (64, 40), dtype=torch.float32) == 0
+    assert duals(product, (16, 60), (60, 44), (60, 44)) == 0  # lines that the copy engine cannot read
+    assert duals(lambda x, y, a: F.silu(x @ a) * (y @ a), (16, 64), (16, 64), (64, 40)) == 0  # the same weight, other rows
+    assert duals(lambda x, a: F.silu(x @ a) * (x @ a), (16, 64), (64, 40)) == 0  # one contraction
+    assert duals(lambda x, a: F.silu(x @ a) * (x @ a.t()), (16, 64), (64, 64)) == 0  # two layouts
+    assert duals(lambda x, a, b: F.silu(x @ a) @ (x @ b).t(), (16, 64), (64, 40), (64, 40)) == 0
+    assert duals(lambda x, a, b: F.silu(x @ a).sum(1, keepdim=True) * (x @ b), (16, 64), (64, 40), (64, 40)) == 0
+    assert duals(product, (16, 64), (64, 40), (64, 40), passes="fuse-duals{target=sm_80 always=1}") == 0
+    assert duals(product, (16, 64), (64, 40), (64, 40), passes="fuse-duals{target=cpu always=1}") == 0
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_the_estimates_decide(monkeypatch, chosen):
+    monkeypatch.setattr(fuse_duals, "CHOSEN", chosen)
+    assert duals(lambda x, a, b: F.silu(x @ a.t()) * (x @ b.t()), (64, 512), (1024, 512), (1024, 512), passes="fuse-duals{target=sm_90a}") == chosen
