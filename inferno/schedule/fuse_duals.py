@@ -68,17 +68,18 @@ class _Fuse:
         return changed
 
     def groups(self, last: ir.Operation) -> Iterator[list[ir.Operation]]:
-        """Calls that may be two contractions that meet in ``last``: it is the second one, or elementwise."""
-        if (known := self.time(last)) is None:
-            return
-        made = dict.fromkeys(made for v in inputs_of(last) if (made := owner(v)) is not None and made.name == "func.call")
-        found = [c for c in made if (time := self.time(c)) is not None and time[0]]
-        pairs = ([c, last] for c in found) if known[0] else ([*pair, last] for pair in combinations(found, 2))
-        place = {o.operation: i for i, o in enumerate(self.main.regions[0].blocks[0].operations)}
-        for group in pairs:
-            first, second = (set(inputs_of(c)) for c in group[:2])
-            if first & second:
-                yield sorted(group, key=place.get)
+        """Calls that may be two contractions that share an operand and meet in ``last``: it is the second one, or elementwise."""
+        made = list(dict.fromkeys(made for v in inputs_of(last) if (made := owner(v)) is not None and made.name == "func.call"))
+        for *pair, meets in ([(c, last, True) for c in made] + [(*pair, False) for pair in combinations(made, 2)]):
+            if not set(inputs_of(pair[0])).isdisjoint(inputs_of(pair[1])) and self.contract(pair) and (meets or self.is_elementwise(last)):
+                group = pair if meets else [*pair, last]
+                yield sorted(group, key=lambda c: sum(c != o and not c.is_before_in_block(o) for o in group))
+
+    def contract(self, calls: list[ir.Operation]) -> bool:
+        return all((time := self.time(c)) is not None and time[0] for c in calls)
+
+    def is_elementwise(self, call: ir.Operation) -> bool:
+        return (time := self.time(call)) is not None and not time[0]
 
     def stays_in_order(self, edges: Edges) -> bool:
         """Whether all that reads the calls' results comes behind the last one, and none of the calls reads another's reshaped."""
