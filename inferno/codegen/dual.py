@@ -27,8 +27,8 @@ def generate(kernel: func.FuncOp, schedule: Dual, target: Target) -> None:
     tiles = tile_pair(pair, schedule.rewrite) if pair is not None and takes(kernel, pair) else None
     if tiles is None:
         raise CompileError(f"@{kernel.name.value} is not two contractions of one operand for tensor cores")
-    if not divides(schedule.tile_n, tiles.tiling):
-        raise CompileError(f"@{kernel.name.value}: {schedule} cuts a panel of the second factor")
+    if not divides(schedule, tiles.tiling):
+        raise CompileError(f"@{kernel.name.value}: {schedule} cuts a panel of the second factor, or deals tiles out")
     c = pair.contraction
     prepare_bodies(c)
     emit(kernel, _Emitter(kernel.name.value, c, tiles.tiling, schedule, target, precision(kernel, c), pair.second, tiles.second))

@@ -80,9 +80,10 @@ def tile_pair(pair: Pair, rewrite: bool) -> DualTiling | None:
     return DualTiling(first, second)
 
 
-def divides(tile_n: int, tiling: Tiling) -> bool:
-    """Whether so many rows of a rhs are whole groups of 8, or whole panels: the second one's lie right behind them."""
-    return tile_n % (8 if tiling.rhs.along_k else panel(tile_n, False)) == 0
+def divides(s: Dual, tiling: Tiling) -> bool:
+    """Whether a tile's rows of a rhs are whole groups of 8, or whole panels: the second one's lie right behind them.  (Two sums a result are
+    not dealt out further, neither by columns nor by terms.)"""
+    return not (s.spread or s.stream) and s.tile_n % (8 if tiling.rhs.along_k else panel(s.tile_n, False)) == 0
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Dual | None:
@@ -105,7 +106,7 @@ def candidates(kernel: func.FuncOp, pair: Pair, target: Target, at: At = hint) -
         wide = tiles.wide
         few = [*((s, 1.0) for s in thin_schedules(wide, width, target, at, factors=2)), *even_schedules(wide, target, at)]
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
-            if s.tile_n % 2 or not divides(s.tile_n // 2, wide) or (s.split > 1 and not splits(s, wide, width, target, at)):
+            if s.tile_n % 2 or not divides(narrow(s), wide) or (s.split > 1 and not splits(s, wide, width, target, at)):
                 continue
             s = fit(replace(s, rewrite=rewrite), c, wide, target)
             if s is not None:

@@ -130,6 +130,9 @@ def test_takes_only_two_of_one_layout_on_tensor_cores():
     assert choose(dual(128, 128, 128, element="f32", body="%y0 = arith.mulf %g, %u : f32", results=("f32",)), "dual") is None
 
 
-def test_a_cut_panel_is_an_error():
-    with pytest.raises(CompileError, match="cuts a panel"):
-        build(dual(128, 128, 256, "kn"), "dual", Dual(128, 96, 4, 2))
+@pytest.mark.parametrize("schedule", [
+    Dual(128, 96, 4, 2), Dual(128, 128, 4, 2, stream=True), Dual(128, 64, 4, 2, persistent=False, split=2, spread=True),
+])
+def test_what_it_does_not_do_is_an_error(schedule):
+    with pytest.raises(CompileError, match="cuts a panel of the second factor, or deals"):
+        build(dual(128, 512, 256, "kn"), "dual", schedule)
