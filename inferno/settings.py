@@ -8,6 +8,7 @@ Settings come from environment variables, which are read again at each use, so t
 | `INFERNO_CACHE_DIR`  | the folder of the cache                                             | `inferno` in the user's cache    |
 | `INFERNO_CACHE_SIZE` | how large the cache may be: bytes, or a number with K, M or G       | `4G`                             |
 | `INFERNO_TUNED`      | `0`: schedules that were measured are not used                      | `1`                              |
+| `INFERNO_SIBLINGS`   | `1`: independent products of one tensor are one launch              | `0`                              |
 | `INFERNO_WORKERS`    | how many processes compile                                          | as many as there are cores, to 16 |
 | `INFERNO_PROGRESS`   | `0`: no progress bar; `1`: one, terminal or not                     | if stderr is a terminal          |
 """
@@ -29,12 +30,13 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @dataclass(frozen=True)
 class Settings:
     """``cache`` says whether the cache on disk is used, ``cache_dir`` and ``cache_bytes`` where it is and its bound;
-    ``tuned`` whether measured schedules are used; ``workers`` compile at once; ``progress`` says whether a bar is drawn."""
+    ``tuned`` whether measured schedules are used, ``siblings`` whether independent products of one tensor become one launch; ``workers`` compile at once; ``progress`` says whether a bar is drawn."""
 
     cache: bool
     cache_dir: Path
     cache_bytes: int
     tuned: bool
+    siblings: bool
     workers: int
     progress: bool
 
@@ -47,6 +49,7 @@ def settings() -> Settings:
         cache_dir=_cache_dir(),
         cache_bytes=_size("INFERNO_CACHE_SIZE", _CACHE_SIZE),
         tuned=_flag("INFERNO_TUNED", True),
+        siblings=_flag("INFERNO_SIBLINGS", False),
         workers=_count("INFERNO_WORKERS", min(cores, _MOST_WORKERS)),
         progress=_flag("INFERNO_PROGRESS", sys.stderr is not None and sys.stderr.isatty()),
     )

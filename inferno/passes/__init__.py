@@ -34,6 +34,7 @@ _PASSES = {
     "fuse-duals": "inferno.schedule.fuse_duals:fuse_duals",
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
     "prepare-operands": "inferno.schedule.prepare_operands:prepare_operands",
+    "merge-siblings": "inferno.schedule.merge_siblings:merge_siblings",
     "mark-overwrites": "inferno.schedule.mark_overwrites:mark_overwrites",
     # scheduled -> gpu
     "generate-kernels": "inferno.codegen.generate:generate_kernels",

@@ -13,6 +13,7 @@ from inferno.runtime.database import known_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.program import STAGES, Program
 from inferno.runtime.workers.pool import WorkerDied, pool
+from inferno.settings import settings
 from inferno.target import Target
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,8 @@ def build_text(text: str, target: Target, tf32: bool = False, matmul: str = "aut
 def text_key(text: str, target: Target, tf32: bool, matmul: str = "auto", tune: bool = False) -> str:
     """The key under which ``build_text`` keeps a program.  One that was tuned for is another: what was compiled before was not."""
     options = {"tf32": tf32, **({"matmul": matmul} if matmul != "auto" else {}), **({"tune": True} if tune else {})}
+    if settings().siblings:
+        options["siblings"] = True
     return program_key(text, target, options)
 
 
@@ -115,6 +118,7 @@ def _fuse(
     known = dict(known_schedules(target))
     fused = pool().run(
         "fusing the program", "fuse", text=text, target=target.name, tf32=tf32, record=record, stage=stage, matmul=matmul, known=known,
+        siblings=settings().siblings,
     )
     for name in fused.ignored:
         log.warning("kernel @%s: the schedule that was measured is ignored, because this version does not have it: tune again", name)

@@ -16,8 +16,9 @@ from inferno.target import Target, find_target
 # In order of preference: the first whose ``choose(kernel, target)`` returns a schedule takes the kernel.
 _CHOOSERS = {
     "nvptx": (
-        "inferno.schedule.cublaslt", "inferno.schedule.by_size", "inferno.schedule.vectors", "inferno.schedule.wgmma", "inferno.schedule.dual",
-        "inferno.schedule.mma", "inferno.schedule.bf16x6", "inferno.schedule.simt", "inferno.schedule.elementwise", "inferno.schedule.universal",
+        "inferno.schedule.cublaslt", "inferno.schedule.by_size", "inferno.schedule.siblings", "inferno.schedule.vectors", "inferno.schedule.wgmma",
+        "inferno.schedule.dual", "inferno.schedule.mma", "inferno.schedule.bf16x6", "inferno.schedule.simt", "inferno.schedule.elementwise",
+        "inferno.schedule.universal",
     ),
     "cpu": ("inferno.schedule.library", "inferno.schedule.loops"),
 }

@@ -27,6 +27,7 @@ _CLASSES = {
     "library": "inferno.schedule.library:Library",
     "cublaslt": "inferno.schedule.cublaslt:CublasLt",
     "by_size": "inferno.schedule.by_size:BySize",
+    "siblings": "inferno.schedule.siblings:Siblings",
 }
 
 

@@ -181,21 +181,21 @@ def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint, fa
 
 def even_schedules(tiling: Tiling, target: Target, at: At = hint) -> list[tuple[Wgmma, float]]:
     """For 65 to 256 rows: tiles as wide as deals the columns out evenly to all multiprocessors, and the share of the tensor core's rate
-    that they reach, by the lines between the widths that were measured."""
+    that they reach."""
     rows, found = ceil(at(tiling.m.size) / 128), []
     if not _FEW < at(tiling.m.size) <= 256:
         return []
     for rounds in range(1, 5):
         tile_n = 32 * ceil(at(tiling.n.size) / max(1, target.multiprocessors * rounds // (rows * at(tiling.positions))) / 32)
         if tile_n in _WIDTHS and tile_n not in (s.tile_n for s, _ in found):
-            found.append((Wgmma(128, tile_n, 8, 2), _share(tile_n)))
+            found.append((Wgmma(128, tile_n, 8, 2), share_of(tile_n)))
     return found
 
 
 _WIDTHS = range(64, 257, 32)  # columns of a tile of 128 rows whose results the copy engine writes
 
 
-def _share(tile_n: int) -> float:
+def share_of(tile_n: int) -> float:
     """Of the tensor core's rate, by tiles of 128 rows and so many columns: lines between the widths that were measured."""
     return 0.88 + 0.09 * (tile_n - 64) / 64 if tile_n <= 128 else 0.97 + 0.03 * (tile_n - 128) / 128
 
@@ -205,7 +205,7 @@ def spread_schedules(tiling: Tiling, width: int, target: Target, at: At = hint) 
     tensor core's rate that they reach."""
     if at(tiling.m.size) <= _FEW or at(tiling.tiles(128, 256)) > target.multiprocessors:
         return []
-    tiles = [*((Wgmma(128, n, 8, 2), _share(n)) for n in _WIDTHS), (Wgmma(256, 128, 4, 2), 0.995)]
+    tiles = [*((Wgmma(128, n, 8, 2), share_of(n)) for n in _WIDTHS), (Wgmma(256, 128, 4, 2), 0.995)]
     found = [(replace(s, persistent=False, split=p, spread=True), share) for s, share in tiles for p in range(2, 9)]
     return [(s, share) for s, share in found if splits(s, tiling, width, target, at)]
 
@@ -214,7 +214,7 @@ def stream_schedules(tiling: Tiling, target: Target, at: At = hint) -> list[tupl
     """For tiles that do not come out as whole rounds: the last ones dealt out evenly by their terms."""
     rows, found = at(tiling.m.size), []
     if rows > _FEW:
-        found = [(Wgmma(128, n, 8, 2, stream=True), _share(n)) for n in _WIDTHS] + [(Wgmma(256, 128, 4, 2, stream=True), 0.995)]
+        found = [(Wgmma(128, n, 8, 2, stream=True), share_of(n)) for n in _WIDTHS] + [(Wgmma(256, 128, 4, 2, stream=True), 0.995)]
     else:
         few = 8 * ceil(rows / 8) % _FEW if tiling.lhs.along_k else 0
         found = [(Wgmma(64, n, 32, 1, lhs_rows=few, stream=True), 1.0) for n in (64, 128, 192, 256)]
@@ -319,10 +319,11 @@ def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> flo
 
 def estimate(
     s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint, second: Operand | None = None,
+    moved: int = 0,
 ) -> float:
     """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
     round's results, but no less than memory takes; and the temporaries of operands that are computed first.  With a ``second`` rhs its
-    columns are among the ``tiling``'s, and of two sums comes one result."""
+    columns are among the ``tiling``'s, and of two sums comes one result.  ``moved``: the bytes that memory moves, if they are not those."""
     width = bit_width(c.lhs.element) // 8
     rounds = at(tiling.tiles(s.tile_m * s.cluster, s.tile_n)) * s.blocks / target.multiprocessors
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.
@@ -342,7 +343,7 @@ def estimate(
         clocks += _EXCHANGE + (1 if s.spread else s.split - 1) * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
-    memory = moved_bytes(c, at, () if second is None else second.reads) / _MEMORY_RATE
+    memory = (moved or moved_bytes(c, at, () if second is None else second.reads)) / _MEMORY_RATE
     if at(tiling.m.size) <= _FEW:
         memory *= _slowed(s, tiling, width, target, at)
     copies = sum(2 + 2 * at(product(o.shape)) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)

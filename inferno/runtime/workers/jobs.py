@@ -22,6 +22,7 @@ from inferno.schedule.assign import choosers, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.schedule.known import key_of, set_known, take_asked
+from inferno.schedule.merge_siblings import MERGE
 from inferno.target import Target, find_target
 from inferno.targets.torch_source import Source, to_torch
 
@@ -75,9 +76,10 @@ def lower_to_linalg(text: str, record: bool = False) -> tuple[str, list[PassReco
 
 def fuse(
     text: str, target: str, tf32: bool = False, record: bool = False, stage: str = "linalg", matmul: str = "auto", known: dict[str, str] | None = None,
+    siblings: bool = False,
 ) -> Fused:
     """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own; ``text`` is at one of the three.
-    ``matmul`` is the option, ``known`` has measured schedules by their keys."""
+    ``matmul`` is the option, ``known`` has measured schedules by their keys, ``siblings`` is the setting."""
     module = parse(text)
     recorder, machine = _Recorder(record), find_target(target)
     stages, keys = {}, {}
@@ -92,6 +94,8 @@ def fuse(
                 kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32", module.context)
         if machine.kind == "nvptx":
             set_known(module, known or {})
+        if siblings:
+            module.operation.attributes[MERGE] = ir.UnitAttr.get(module.context)
         run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
         asked = take_asked(module)
         keys = {name: asked[name] for k in kernels(module) if (name := k.name.value) in asked}

@@ -1,0 +1,244 @@
+"""Make one kernel of independent contractions of one tensor: attention's queries, keys and values, a weight's gradients.
+
+Calls of ``@main`` that read one tensor, and of which none waits for another, become one call of a function that holds what all of them compute.
+It takes the place of the first one, or of the last one's operands; what is between waits for none of them, or else they stay apart.  So do
+those that the cost model thinks faster one by one (see ``siblings``).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inferno.mlir import clone_onto, func, ir, tensor, users, walk
+from inferno.passes.kernel_names import Names
+from inferno.passes.programs import MAIN
+from inferno.schedule import siblings
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
+from inferno.target import find_target
+
+MERGE = "inferno.siblings"
+"""On a module whose contractions are to be merged."""
+_VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
+# Operations of @main between the first and the last one: what is computed earlier than it would be takes memory until then.
+_FAR = 64
+
+
+def merge_siblings(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels, where the module asks for it; nothing for targets other than Hopper."""
+    if MERGE not in module.operation.attributes:
+        return
+    del module.operation.attributes[MERGE]
+    functions = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp)}
+    if MAIN not in functions or not find_target(target).hopper:
+        return
+    with module.context, ir.Location.unknown():
+        _Merge(module, functions, target).run()
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Calls that can be one, which is to stand in front of operation ``place`` of ``@main``."""
+
+    calls: tuple[ir.Operation, ...]
+    place: int
+
+
+class _Merge:
+    def __init__(self, module: ir.Module, functions: dict[str, func.FuncOp], target: str) -> None:
+        self.module, self.main, self.target = module, functions[MAIN], find_target(target)
+        self.kernels = {k.name.value: k for k in kernels(module)}
+        self.merged: dict[tuple, func.FuncOp | None] = {}  # by callees and which operands are one: equal layers have one
+        self.names = Names(module)
+        self.mergeable = {name for name, kernel in self.kernels.items() if _is_mergeable(kernel)}
+
+    def run(self) -> None:
+        block = self.main.entry_block
+        if any(not _is_fresh(v) for op in block.operations if op.operation.name == "func.call" for v in _destinations(op.operation)):
+            return  # what is written in place may be read before that only
+        while (found := self._find()) is not None:
+            self._replace(*found)
+        called = {_callee(c) for c in walk(self.module.operation, "func.call")}
+        for name, kernel in self.kernels.items():
+            if name not in called:
+                kernel.operation.erase()
+
+    def _find(self) -> tuple[_Group, func.FuncOp] | None:
+        """The first calls that should be one, and the function of all."""
+        self.order = {o.operation: i for i, o in enumerate(self.main.entry_block.operations)}
+        readers: dict[ir.Value, list[ir.Operation]] = {}
+        for op in self.order:
+            if op.name == "func.call" and _callee(op) in self.mergeable:
+                for root in dict.fromkeys(_root(v) for v in _inputs(op)):
+                    readers.setdefault(root, []).append(op)
+        for calls in readers.values():
+            for group in self._groups(calls):
+                kernel = self._kernel(group.calls)
+                if kernel is not None:
+                    return group, kernel
+        return None
+
+    def _groups(self, calls: list[ir.Operation]) -> Iterator[_Group]:
+        """Those of ``calls`` that can be one, for each that is the first: as many as there are, and then the first ones alone."""
+        for i, first in enumerate(calls):
+            group = None
+            for call in calls[i + 1:]:
+                joined = self._together((*(group.calls if group else (first,)), call))
+                group = joined or group
+                if group is not None and len(group.calls) == siblings.MOST:
+                    break
+            while group is not None:
+                yield group
+                group = self._together(group.calls[:-1]) if len(group.calls) > 2 else None
+
+    def _together(self, calls: tuple[ir.Operation, ...]) -> _Group | None:
+        """The place where these calls can be one: behind all operands, in front of whoever reads a result."""
+        at = [self.order[c] for c in calls]
+        behind = max(self._made(v) for c in calls for v in _inputs(c)) + 1
+        place = max(behind, min(at))
+        first_use = min((self.order[u] for c in calls for r in c.results for u in _readers(r)), default=place)
+        return _Group(calls, place) if place <= first_use and max(at) - min(at) <= _FAR else None
+
+    def _made(self, value: ir.Value) -> int:
+        """Which operation of ``@main`` makes what a value is a view of; -1 for an argument."""
+        root = _root(value)
+        return -1 if isinstance(root, ir.BlockArgument) else self.order[root.owner.operation]
+
+    # The function.
+
+    def _kernel(self, calls: tuple[ir.Operation, ...]) -> func.FuncOp | None:
+        """The function that computes what all of these calls do, with its schedule; None where there is none, or it does not pay."""
+        arguments, places = _arguments(calls)
+        key = (tuple(_callee(c) for c in calls), places)
+        if key not in self.merged:
+            self.merged[key] = self._make(calls, [a.type for a in arguments], places)
+        return self.merged[key]
+
+    def _make(self, calls: tuple[ir.Operation, ...], inputs: list[ir.Type], places: tuple[tuple[int, ...], ...]) -> func.FuncOp | None:
+        parts = [self.kernels[_callee(c)] for c in calls]
+        marks = [{n: str(k.attributes[n]) for n in k.attributes if n not in siblings.OWN} for k in parts]
+        if any(m != marks[0] for m in marks):
+            return None
+        results = [t for k in parts for t in k.type.results]
+        with ir.InsertionPoint(parts[0].operation):
+            new = func.FuncOp(self.names.unique(f"{_base(parts[0])}_siblings"), ([*inputs, *results], results), visibility="private")
+        for name in marks[0]:
+            new.attributes[name] = parts[0].attributes[name]
+        block = new.add_entry_block()
+        destinations = iter(list(block.arguments)[len(inputs):])
+        returned: list[ir.Value] = []
+        with ir.InsertionPoint(block):
+            for part, numbers in zip(parts, places):
+                own = [*(block.arguments[n] for n in numbers), *(next(destinations) for _ in part.type.results)]
+                known = dict(zip(part.entry_block.arguments, own))
+                *operations, end = part.entry_block.operations
+                for op in operations:
+                    clone_onto(op.operation, known)
+                returned += [known[v] for v in end.operands]
+            func.ReturnOp(returned)
+        schedule = siblings.choose(new, self.target)
+        if schedule is None or not schedule.pays:
+            new.operation.erase()
+            return None
+        new.attributes[ATTRIBUTE] = to_attribute(schedule)
+        return new
+
+    # The call.
+
+    def _replace(self, group: _Group, kernel: func.FuncOp) -> None:
+        at = list(self.order)[group.place]
+        arguments, _ = _arguments(group.calls)
+        for value in arguments:
+            self._move_views(value, at)
+        results = [r for c in group.calls for r in c.results]
+        # Views of results in front of the new place go behind it.  (An operation whose operands have changed is not found by its hash.)
+        early = [op for r in results for op in _views(r) if self.order[op] < group.place]
+        with ir.InsertionPoint(at):
+            empties = [tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in results]
+            new = func.CallOp(kernel, [*arguments, *empties]).operation
+        lines = dict.fromkeys(s.value for c in group.calls if "inferno.source" in c.attributes for s in map(ir.StringAttr, c.attributes["inferno.source"]))
+        new.attributes["inferno.source"] = ir.ArrayAttr.get([ir.StringAttr.get(line) for line in lines])
+        for old, made in zip(results, new.results):
+            old.replace_all_uses_with(made)
+        for view in reversed(early):
+            view.move_after(new)
+        for call in group.calls:
+            left = [v.owner.operation for v in _destinations(call)]
+            call.erase()
+            for empty in left:
+                if not any(True for _ in empty.results[0].uses):
+                    empty.erase()
+
+    def _move_views(self, value: ir.Value, at: ir.Operation) -> None:
+        """Views that a value is made by go in front of ``at``, if they are behind it."""
+        if isinstance(value, ir.BlockArgument) or value.owner.operation.name not in _VIEWS:
+            return
+        self._move_views(value.owner.operation.operands[0], at)
+        if self.order[value.owner.operation] > self.order[at]:
+            value.owner.operation.move_before(at)
+
+
+def _is_mergeable(kernel: func.FuncOp) -> bool:
+    return ATTRIBUTE in kernel.attributes and from_attribute(kernel.attributes[ATTRIBUTE]).generator in siblings.GENERATORS
+
+
+def _callee(call: ir.Operation) -> str:
+    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+
+
+def _inputs(call: ir.Operation) -> list[ir.Value]:
+    return list(call.operands)[:len(call.operands) - len(call.results)]
+
+
+def _destinations(call: ir.Operation) -> list[ir.Value]:
+    return list(call.operands)[len(call.operands) - len(call.results):]
+
+
+def _is_fresh(value: ir.Value) -> bool:
+    return not isinstance(value, ir.BlockArgument) and value.owner.operation.name == "tensor.empty"
+
+
+def _root(value: ir.Value) -> ir.Value:
+    while not isinstance(value, ir.BlockArgument) and value.owner.operation.name in _VIEWS:
+        value = value.owner.operation.operands[0]
+    return value
+
+
+def _readers(value: ir.Value) -> Iterator[ir.Operation]:
+    """Who reads a value, as it is or reshaped."""
+    for user in users(value):
+        if user.name in _VIEWS:
+            yield from _readers(user.results[0])
+        else:
+            yield user
+
+
+def _views(value: ir.Value) -> Iterator[ir.Operation]:
+    """The operations that make views of a value, in order."""
+    for user in users(value):
+        if user.name in _VIEWS:
+            yield user
+            yield from _views(user.results[0])
+
+
+def _arguments(calls: tuple[ir.Operation, ...]) -> tuple[list[ir.Value], tuple[tuple[int, ...], ...]]:
+    """What goes into any of the calls, each once, and for each call which of these its inputs are."""
+    found: list[ir.Value] = []
+    numbers: dict[tuple[ir.Value, str], int] = {}
+    places = []
+    for call in calls:
+        own = []
+        for value in _inputs(call):
+            key = (_root(value), str(value.type))
+            if key not in numbers:
+                numbers[key] = len(found)
+                found.append(value)
+            own.append(numbers[key])
+        places.append(tuple(own))
+    return found, tuple(places)
+
+
+def _base(kernel: func.FuncOp) -> str:
+    """A kernel's name without its number."""
+    name = kernel.name.value
+    head, _, tail = name.rpartition("_")
+    return head if head and tail.isdigit() else name

@@ -1,0 +1,235 @@
+"""The schedule of a kernel function that is several independent contractions of one tensor: one launch, whose blocks are dealt out to them.
+
+Attention's projections of queries, keys and values are such siblings.  One by one each pays for a launch, and for a last round of tiles that
+leaves multiprocessors idle, or for a matrix that is too small for all of them; together they pay once.  The model takes them for one
+contraction with the columns of all.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from math import ceil, inf
+from typing import Any, ClassVar
+
+from inferno.mlir import clone_onto, func, ir, outside_values
+from inferno.schedule import vectors, wgmma
+from inferno.schedule.contraction import Contraction, oriented, parse_contraction
+from inferno.schedule.cost import bit_width, clusters_at_once, count_bytes
+from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.target import Target
+
+GENERATORS = ("wgmma", "vectors")
+MOST = 8
+"""Contractions of one launch: a kernel has 4 KB of parameters, and a tensor map is 128 bytes of them."""
+# Of a launch's time, what the next one hides: a kernel begins while the one in front of it ends (microseconds, an estimate).
+_HIDDEN = 0.7
+# Operations that parts may share: each gets its own.
+_COMMON = ("arith.constant", "tensor.empty", "linalg.fill")
+OWN = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "inferno.schedule")
+
+
+@dataclass(frozen=True)
+class Siblings:
+    """Every part has the schedule ``each``; ``blocks`` are the numbers of blocks, or multiprocessors, that each gets, in order, apart by blanks.  ``together`` and ``apart``: estimates in nanoseconds of the one launch, and of one for each part with the best schedule of its own."""
+
+    generator: ClassVar[str] = "siblings"
+
+    each: Any
+    blocks: str
+    together: int
+    apart: int
+
+    @property
+    def pays(self) -> bool:
+        """Whether one launch is faster by more than what estimates are worth."""
+        return self.together < 0.98 * self.apart
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Siblings | None:
+    """The best schedule of independent contractions for Hopper's tensor cores; None for any other kernel."""
+    if not target.hopper or len(kernel.type.results) < 2 or _marked(kernel):
+        return None
+    groups = parts_of(kernel)
+    if not 2 <= len(groups) <= MOST:
+        return None
+    with kernel.context, ir.Location.unknown():
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            parts = [extract(kernel, group, f"part{i}")[0] for i, group in enumerate(groups)]
+        return _choose(kernel, parts, target)
+
+
+def _marked(kernel: func.FuncOp) -> bool:
+    """Whether something is said of an argument: a size, or that it is another one in another form."""
+    return "arg_attrs" in kernel.attributes and any(len(ir.DictAttr(a)) for a in kernel.attributes["arg_attrs"])
+
+
+# Parts.
+
+
+def parts_of(kernel: func.FuncOp) -> list[list[int]]:
+    """The numbers of the results that are computed together, by part; in the order of each part's first result."""
+    returned = _returned(kernel)
+    slices = [{o for o in _slice(kernel, [value]) if o.name not in _COMMON} for value in returned]
+    groups: list[tuple[list[int], set[ir.Operation]]] = []
+    for number, operations in enumerate(slices):
+        shared = [g for g in groups if g[1] & operations]
+        numbers, union = sorted([number, *(n for g in shared for n in g[0])]), operations.union(*(g[1] for g in shared))
+        groups = [*(g for g in groups if g not in shared), (numbers, union)]
+    return sorted(numbers for numbers, _ in groups)
+
+
+def extract(kernel: func.FuncOp, results: Sequence[int], name: str) -> tuple[func.FuncOp, list[int]]:
+    """A function at the insertion point that computes these results alone, and which of the kernel's arguments its arguments are."""
+    block, returned = kernel.entry_block, [_returned(kernel)[r] for r in results]
+    first = len(kernel.type.inputs) - len(kernel.type.results)
+    operations = _slice(kernel, returned)
+    used = {v.arg_number for o in operations for v in outside_values(o) if isinstance(v, ir.BlockArgument)}
+    numbers = [*sorted(n for n in used if n < first), *(first + r for r in results)]
+    part = func.FuncOp(name, ([kernel.type.inputs[n] for n in numbers], [v.type for v in returned]), visibility="private")
+    for attribute in kernel.attributes:
+        if attribute not in OWN:
+            part.attributes[attribute] = kernel.attributes[attribute]
+    body = part.add_entry_block()
+    known = {block.arguments[n]: a for n, a in zip(numbers, body.arguments)}
+    with ir.InsertionPoint(body):
+        for op in operations:
+            clone_onto(op, known)
+        func.ReturnOp([known[v] for v in returned])
+    return part, numbers
+
+
+def _returned(kernel: func.FuncOp) -> list[ir.Value]:
+    return list(list(kernel.entry_block.operations)[-1].operands)
+
+
+def _slice(kernel: func.FuncOp, values: Sequence[ir.Value]) -> list[ir.Operation]:
+    """The operations of the kernel that compute these values, in order."""
+    found: set[ir.Operation] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if not isinstance(value, ir.BlockArgument) and (op := value.owner.operation) not in found:
+            found.add(op)
+            pending += outside_values(op)
+    return [o.operation for o in kernel.entry_block.operations if o.operation in found]
+
+
+# The choice.
+
+
+@dataclass(frozen=True)
+class _Together(Tiling):
+    """The tiling of one contraction with the columns of all ``members``."""
+
+    members: tuple[Tiling, ...]
+
+    def tiles(self, tile_m: int, tile_n: int) -> int:
+        return sum(t.tiles(tile_m, tile_n) for t in self.members)
+
+
+def _choose(kernel: func.FuncOp, parts: list[func.FuncOp], target: Target) -> Siblings | None:
+    contractions = [parse_contraction(p) for p in parts]
+    if any(c is None or c.varies for c in contractions):
+        return None
+    moved = count_bytes(kernel)
+    own = [dict((s, t) for t, s in vectors.candidates(c, target)) for c in contractions]
+    found = [*_on_tensor_cores(parts, contractions, moved, target), *_of_vectors(contractions, own, moved, target)]
+    best = [min((*(t for t, _ in wgmma.candidates(p, c, target)), *o.values()), default=inf) for p, c, o in zip(parts, contractions, own)]
+    if not found or inf in best:
+        return None
+    time, each, blocks = min(found, key=lambda item: item[0])
+    apart = sum(best) - _HIDDEN * (len(parts) - 1)
+    return Siblings(each, " ".join(map(str, blocks)), round(1000 * time), round(1000 * apart))
+
+
+def _on_tensor_cores(
+    parts: list[func.FuncOp], contractions: list[Contraction], moved: int, target: Target,
+) -> Iterator[tuple[float, wgmma.Wgmma, list[int]]]:
+    """(microseconds, schedule, blocks)."""
+    tilings = _tile(parts, contractions)
+    if tilings is None:
+        return
+    together = _join(tilings)
+    for first, share in _schedules(together, contractions[0], target):
+        if (s := _fit(first, contractions, tilings, target)) is not None:
+            blocks = _deal_out([t.tiles(s.tile_m * s.cluster, s.tile_n) for t in tilings], s, target)
+            yield wgmma.estimate(s, share, contractions[0], together, target, moved=moved), s, blocks
+
+
+def _of_vectors(
+    contractions: list[Contraction], own: list[dict[vectors.Vectors, float]], moved: int, target: Target,
+) -> Iterator[tuple[float, vectors.Vectors, list[int]]]:
+    """(microseconds, schedule, blocks) with the schedules that each of them may have on CUDA cores."""
+    for s in own[0]:
+        if all(s in others for others in own):
+            turned = [oriented(c, s.swapped) for c in contractions]
+            if len({(c.B, c.M, c.K) for c in turned}) == 1:
+                first, columns = turned[0], sum(c.N for c in turned)
+                blocks = [c.B * ceil(c.M / s.rows) * ceil(c.N / s.width) for c in turned]
+                yield vectors.estimate(s, replace(first, n=replace(first.n, sizes=(columns,))), target, moved=moved), s, blocks
+
+
+def _tile(parts: list[func.FuncOp], contractions: list[Contraction]) -> list[Tiling] | None:
+    """The tilings of contractions that are alike: one type, as many terms, and as many rows or columns."""
+    width = bit_width(contractions[0].lhs.element) // 8
+    kinds = {wgmma.precision(p, c) for p, c in zip(parts, contractions)}
+    found = [tile_contraction(c, width, only_along_k=width == 4) for c in contractions]
+    if len(kinds) != 1 or None in kinds or any(t is None or t.lhs.copied or t.rhs.copied for t in found):
+        return None
+    same = [{of(t) for t in found} for of in (lambda t: t.k_steps(1), lambda t: t.m.size, lambda t: t.n.size)]
+    return found if len(same[0]) == 1 and 1 in (len(same[1]), len(same[2])) else None
+
+
+def _join(tilings: list[Tiling]) -> _Together:
+    first = tilings[0]
+    known = {f.name: getattr(first, f.name) for f in fields(Tiling)}
+    known["m"] = replace(first.m, size=max(t.m.size for t in tilings))
+    known["n"] = replace(first.n, size=ceil(sum(t.n.size * t.positions for t in tilings) / first.positions))
+    return _Together(**known, members=tuple(tilings))
+
+
+def _schedules(together: _Together, c: Contraction, target: Target) -> Iterator[tuple[wgmma.Wgmma, float]]:
+    """(schedule, share of the tensor core's rate) to try."""
+    width = bit_width(c.lhs.element) // 8
+    yield from wgmma.CANDIDATES
+    yield from _even(together, target)
+    for s, share in wgmma.SPLIT:
+        if wgmma.splits(s, together, width, target, lambda size: size):
+            yield s, share
+    for s in wgmma.thin_schedules(together, width, target):
+        yield _widen(s, together, target), 1.0
+
+
+def _even(together: _Together, target: Target) -> Iterator[tuple[wgmma.Wgmma, float]]:
+    """For each small number of rounds the narrowest tiles that need no more of them."""
+    for rounds in range(1, 5):
+        for tile_n in range(64, 257, 32):
+            if together.tiles(128, tile_n) <= rounds * target.multiprocessors:
+                yield wgmma.Wgmma(128, tile_n, 8, 2), wgmma.share_of(tile_n)
+                break
+
+
+def _widen(s: wgmma.Wgmma, together: _Together, target: Target) -> wgmma.Wgmma:
+    """The last tile of each member may be narrow: tiles so wide that they still need no more rounds than one contraction's."""
+    at_once = clusters_at_once(s.split, target.multiprocessors)
+    rounds = ceil(ceil(together.n.size / s.tile_n) * together.positions / at_once)
+    unit, widest = 8 if together.rhs.along_k else 16, 256 if s.split == 1 else 192
+    tile_n = s.tile_n
+    while together.tiles(s.tile_m, tile_n) > rounds * at_once and tile_n + unit <= widest:
+        tile_n += unit
+    return replace(s, tile_n=tile_n)
+
+
+def _fit(s: wgmma.Wgmma, contractions: list[Contraction], tilings: list[Tiling], target: Target) -> wgmma.Wgmma | None:
+    """``s`` with as many stages as all of them have shared memory for."""
+    found = [wgmma.fit(s, c, t, target) for c, t in zip(contractions, tilings)]
+    return None if None in found else min(found, key=lambda f: f.stages)
+
+
+def _deal_out(tiles: Sequence[int], s: wgmma.Wgmma, target: Target) -> list[int]:
+    """The multiprocessors of each part: as many as blocks, or where those walk over tiles, so that all are done after as few rounds as can be."""
+    at_once = target.multiprocessors // s.cluster
+    rounds = 1
+    while s.persistent and s.split == 1 and sum(ceil(t / rounds) for t in tiles) > at_once:
+        rounds += 1
+    return [ceil(t / rounds) * s.blocks for t in tiles]
