@@ -30,7 +30,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @dataclass(frozen=True)
 class Settings:
     """``cache`` says whether the cache on disk is used, ``cache_dir`` and ``cache_bytes`` where it is and its bound;
-    ``tuned`` whether measured schedules are used, ``siblings`` whether independent products of one tensor become one launch; ``workers`` compile at once; ``progress`` says whether a bar is drawn."""
+    ``tuned`` whether measured schedules are used; ``siblings`` whether independent products of one tensor are one launch; ``workers``
+    compile at once; ``progress`` says whether a bar is drawn."""
 
     cache: bool
     cache_dir: Path

@@ -8,7 +8,6 @@ number says.  Whatever a block has is as large as the largest arm needs.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
 
 from inferno.codegen.launcher import launch, launcher
 from inferno.codegen.nvvm_builder import Words, special_register

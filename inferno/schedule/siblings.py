@@ -29,7 +29,8 @@ OWN = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "inferno.sche
 
 @dataclass(frozen=True)
 class Siblings:
-    """Every part has the schedule ``each``; ``blocks`` are the numbers of blocks, or multiprocessors, that each gets, in order, apart by blanks.  ``together`` and ``apart``: estimates in nanoseconds of the one launch, and of one for each part with the best schedule of its own."""
+    """Every part has the schedule ``each``; ``blocks`` are the numbers of blocks, or multiprocessors, that each gets, in order, apart by blanks.
+    ``together`` and ``apart``: estimates in nanoseconds of the one launch, and of one for each part with the best schedule of its own."""
 
     generator: ClassVar[str] = "siblings"
 
@@ -45,17 +46,23 @@ class Siblings:
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Siblings | None:
-    """The best schedule of independent contractions for Hopper's tensor cores; None for any other kernel."""
+    """The best schedule of independent contractions for Hopper's tensor cores, or of their products with vectors; None for any other kernel."""
+    found = candidates(kernel, target)
+    return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def candidates(kernel: func.FuncOp, target: Target) -> list[tuple[float, Siblings]]:
+    """Schedules with their estimates in microseconds; none where the kernel is not independent contractions that are alike."""
     if not target.hopper or len(kernel.type.results) < 2 or _marked(kernel):
-        return None
+        return []
     groups = parts_of(kernel)
     if not 2 <= len(groups) <= MOST:
-        return None
+        return []
     with kernel.context, ir.Location.unknown():
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             parts = [extract(kernel, group, f"part{i}")[0] for i, group in enumerate(groups)]
-        return _choose(kernel, parts, target)
+        return _candidates(parts, count_bytes(kernel), target)
 
 
 def _marked(kernel: func.FuncOp) -> bool:
@@ -127,19 +134,20 @@ class _Together(Tiling):
         return sum(t.tiles(tile_m, tile_n) for t in self.members)
 
 
-def _choose(kernel: func.FuncOp, parts: list[func.FuncOp], target: Target) -> Siblings | None:
+def _candidates(parts: list[func.FuncOp], moved: int, target: Target) -> list[tuple[float, Siblings]]:
+    """The schedules of these parts together, which move so many bytes."""
     contractions = [parse_contraction(p) for p in parts]
     if any(c is None or c.varies for c in contractions):
-        return None
-    moved = count_bytes(kernel)
-    own = [dict((s, t) for t, s in vectors.candidates(c, target)) for c in contractions]
-    found = [*_on_tensor_cores(parts, contractions, moved, target), *_of_vectors(contractions, own, moved, target)]
+        return []
+    own = [{s: t for t, s in vectors.candidates(c, target)} for c in contractions]
     best = [min((*(t for t, _ in wgmma.candidates(p, c, target)), *o.values()), default=inf) for p, c, o in zip(parts, contractions, own)]
-    if not found or inf in best:
-        return None
-    time, each, blocks = min(found, key=lambda item: item[0])
-    apart = sum(best) - _HIDDEN * (len(parts) - 1)
-    return Siblings(each, " ".join(map(str, blocks)), round(1000 * time), round(1000 * apart))
+    if inf in best:
+        return []
+    apart = round(1000 * (sum(best) - _HIDDEN * (len(parts) - 1)))
+    return [
+        (time, Siblings(each, " ".join(map(str, blocks)), round(1000 * time), apart))
+        for time, each, blocks in (*_on_tensor_cores(parts, contractions, moved, target), *_of_vectors(contractions, own, moved, target))
+    ]
 
 
 def _on_tensor_cores(

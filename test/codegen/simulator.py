@@ -232,11 +232,15 @@ class Simulation:
         return [self.lane_of]
 
     def gpu_barrier(self, op, operands, mask):
-        assert mask.all(), "a barrier that not all threads reach"
+        assert self.is_whole(mask, self.threads), "a barrier that not all threads of a block reach"
         return []
 
+    def is_whole(self, mask, threads: int) -> bool:
+        """Whether of each so many threads all are there, or none."""
+        return self.threads % threads == 0 and all(len(set(each)) == 1 for each in mask.reshape(-1, threads).tolist())
+
     def gpu_shuffle(self, op, operands, mask):
-        assert mask.all() and self.threads % 32 == 0 and "xor" in str(op.attributes["mode"]) and int(operands[2]) == 32
+        assert self.is_whole(mask, 32) and "xor" in str(op.attributes["mode"]) and int(operands[2]) == 32
         partner = np.arange(self.count) ^ int(operands[1])
         return [np.broadcast_to(operands[0], mask.shape)[partner], np.ones(self.count, bool)]
 

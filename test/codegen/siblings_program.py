@@ -1,0 +1,80 @@
+"""Programs whose independent contractions are one launch, with any of the schedules that it may have: for the simulator and for a GPU."""
+
+from collections.abc import Callable
+
+import torch
+from universal_program import Simulated, SimulatedModel, _fuse
+
+from inferno.capture import capture
+from inferno.mlir import ir, new_context
+from inferno.passes.manager import run_pipeline
+from inferno.runtime.call.finish import Finish
+from inferno.runtime.module import CompiledModule, _tensor
+from inferno.runtime.program import Program
+from inferno.runtime.workers import jobs
+from inferno.schedule import siblings
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
+from inferno.schedule.merge_siblings import MERGE
+from inferno.schedule.siblings import Siblings
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+
+
+def schedules(kernel, generator: str = "") -> list[Siblings]:
+    """The best schedule for each size of tiles and number of parts, the best first; of one generator, if it is named."""
+    found: dict[tuple, Siblings] = {}
+    for _, s in sorted(siblings.candidates(kernel, TARGET), key=lambda item: item[0]):
+        e = s.each
+        if generator and e.generator != generator:
+            continue
+        found.setdefault((e.tile_m, e.tile_n, e.split, e.chunks) if e.generator == "wgmma" else (e.rows, e.across, e.threads), s)
+    return list(found.values())
+
+
+def merged(fused: str, number: int = 0, generator: str = "") -> tuple[str, list[int]]:
+    """A program at the ``fused`` stage, scheduled, with the ``number``-th schedule (of one generator) for what was merged; and how many those
+    have."""
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(fused)
+        module.operation.attributes[MERGE] = ir.UnitAttr.get()
+        run_pipeline(module, "inferno-schedule{target=sm_90a}")
+        counts = []
+        for kernel in kernels(module):
+            if 'generator = "siblings"' in str(kernel.attributes[ATTRIBUTE]):
+                found = schedules(kernel, generator)
+                counts.append(len(found))
+                kernel.attributes[ATTRIBUTE] = to_attribute(found[number % len(found)])
+        return str(module), counts
+
+
+def fuse(function: Callable, args: tuple) -> tuple:
+    """What was captured, its text at the ``fused`` stage, and its constants."""
+    captured = capture(function, args)
+    return captured, *_fuse(captured)
+
+
+def compile_merged(function: Callable, args: tuple, device: torch.device, number: int = 0) -> tuple[CompiledModule, list[int]]:
+    """What ``inferno.compile`` gives with the ``number``-th schedule for what was merged; and how many those have."""
+    captured, fused, constants = fuse(function, args)
+    text, counts = merged(fused, number)
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        texts = {k.name.value: f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}\n" for k in kernels(module)}
+    built = {name: jobs.build(text, "sm_90a") for name, text in texts.items()}
+    assert not any(k.note for k in built.values()), [k.note for k in built.values()]
+    gpu, *_ = jobs.plan(text, {name: k.module for name, k in built.items()})
+    stages = {"torch": captured.text, "scheduled": text, "gpu": gpu}
+    return CompiledModule(Program(captured.signature, TARGET, stages, built, constants, []), device, 0.0), counts
+
+
+class SimulatedSiblings(SimulatedModel):
+    """A model whose contractions of one tensor are one launch of products with vectors, on the simulator."""
+
+    def __init__(self, function: Callable, args: tuple, number: int = 0) -> None:
+        captured, fused, constants = fuse(function, args)
+        self.text, self.counts = merged(fused, number, "vectors")
+        self._signature, self._constants = captured.signature, [_tensor(*c) for c in constants]
+        self.program = Simulated(self.text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+        self._finish = Finish(self._signature, self.program)

@@ -1,0 +1,150 @@
+"""Independent contractions of one tensor in one launch: right on the simulated GPU, and assembled as one kernel without spills."""
+
+import re
+
+import pytest
+import torch
+from checks import check
+from siblings_program import TARGET, SimulatedSiblings, fuse, merged
+
+from inferno.codegen import siblings as codegen
+from inferno.errors import CompileError
+from inferno.mlir import ir, new_context
+from inferno.runtime.workers import jobs
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.schedule.siblings import Siblings, parts_of
+
+F = torch.nn.functional
+bf16 = torch.bfloat16
+
+
+@pytest.fixture(autouse=True)
+def pays(monkeypatch):
+    monkeypatch.setattr(Siblings, "pays", True)
+
+
+def projections(x, *weights):
+    return tuple(F.linear(x, w) for w in weights)
+
+
+def with_epilogues(x, w, v, u, b, r):
+    gate = F.linear(x, w, b)
+    return gate, torch.relu(gate), torch.relu(F.linear(x, v)) * 0.5, F.linear(x, u) + r
+
+
+def normal(*shape, dtype=torch.float32):
+    return torch.randn(shape).to(dtype)
+
+
+@pytest.mark.parametrize("rows, dtype", [(1, torch.float32), (3, bf16), (8, torch.float32)])
+@pytest.mark.parametrize("number", [0, 1])
+def test_projections(rows, dtype, number):
+    torch.manual_seed(0)
+    args = tuple(normal(*s, dtype=dtype) for s in ((rows, 264), (72, 264), (24, 264), (40, 264)))
+    simulated = SimulatedSiblings(projections, args, number)
+    assert simulated.counts and len(simulated.program.plan.steps) == 1
+    assert (found := check(simulated, projections, args)).right, str(found)
+
+
+def test_epilogues():
+    torch.manual_seed(0)
+    args = tuple(normal(*s) for s in ((2, 136), (40, 136), (36, 136), (52, 136), (40,), (2, 52)))
+    simulated = SimulatedSiblings(with_epilogues, args)
+    assert simulated.counts and len(simulated.program.plan.steps) == 2  # ReLU reads what is a result too
+    assert (found := check(simulated, with_epilogues, args)).right, str(found)
+
+
+def build(function, *args, number=0):
+    """The merged kernel."""
+    text, counts = merged(fuse(function, args)[1], number)
+    assert len(counts) == 1
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        only = [k for k in kernels(module) if "siblings" in str(k.attributes[ATTRIBUTE])]
+        texts = [f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}\n" for k in only]
+    made = jobs.build(texts[0], TARGET.name)
+    assert not made.note, made.note
+    assert made.ptx.count(".entry") == 1
+    assert not made.resources or all(r.spills == r.stack == 0 for r in made.resources.values())
+    return made
+
+
+def arms(made):
+    """How many bodies the kernel has.  (What they have in common LLVM joins.)"""
+    return made.module.count("nvvm.setmaxregister increase")
+
+
+def empty(*shape, dtype=bf16):
+    return torch.empty(shape, dtype=dtype)
+
+
+@pytest.mark.parametrize("rows", [16, 512])
+def test_equal_parts_are_one_arm(rows):
+    """Keys and values have one arm, which gets its tensor maps by the block's number; queries another."""
+    made = build(projections, empty(rows, 512), empty(512, 512), empty(128, 512), empty(128, 512))
+    assert arms(made) == 2
+    assert "selp.b64" in made.ptx
+
+
+def test_equal_parts_of_vectors_read_as_one_does():
+    """What is read only stays so where it is chosen by the block's number."""
+    made = build(projections, empty(1, 4096), empty(512, 4096), empty(128, 4096), empty(128, 4096))
+    assert "gpu.func" in made.module and made.module.count("gpu.block_id") == 3
+    assert "ld.global.nc" in made.ptx and not re.search(r"ld\.global\.(?!nc)", made.ptx)
+
+
+def test_three_equal_parts_are_no_branches():
+    made = build(projections, empty(100, 256), *(empty(256, 256),) * 3)
+    assert arms(made) == 1
+
+
+def test_the_operand_has_one_map():
+    """Three weights, and the operand that they share."""
+    made = build(projections, empty(64, 512), empty(320, 512), empty(192, 512), empty(72, 512))
+    maps = [line for line in made.module.splitlines() if "inferno.tensor_map" in line]
+    assert sum("(%arg0)" in m for m in maps) == 1 and {f"(%arg{i})" for i in (1, 2, 3)} <= {w for m in maps for w in m.split()[2:3] for w in [w[w.index("("):]]}
+    assert made.module.count("inferno.launch\"") == 1 and arms(made) == 3
+
+
+def test_sums_in_parts():
+    """Clusters: each arm counts its own."""
+    args = empty(16, 4096), empty(512, 4096), empty(256, 4096), empty(256, 4096)
+    for number in range(8):
+        text, _ = merged(fuse(projections, args)[1], number)
+        if "split = 4" in text or "split = 2" in text:
+            break
+    made = build(projections, *args, number=number)
+    assert "clusterid.x" in made.ptx and made.ptx.count(".explicitcluster") == 1
+
+
+def test_layouts_may_differ():
+    made = build(lambda x, w, v: (x @ w, F.linear(x, v)), empty(200, 256), empty(256, 192), empty(64, 256))
+    assert arms(made) == 2
+
+
+def test_float16_with_biases():
+    def heads(x, w, v, b, c):
+        return F.linear(x, w, b), F.linear(x, v, c)
+
+    half = torch.float16
+    build(heads, *(empty(*s, dtype=half) for s in ((77, 256), (96, 256), (40, 256), (96,), (40,))))
+
+
+def test_weights_gradients():
+    """The operand that is shared is the other one, and what varies are rows."""
+    made = build(lambda x, g, h: (g.t() @ x, h.t() @ x), empty(512, 256), empty(512, 384), empty(512, 128))
+    assert arms(made) == 2
+
+
+def test_parts():
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(merged(fuse(with_epilogues, tuple(normal(*s, dtype=bf16) for s in (
+            (32, 136), (40, 136), (40, 136), (56, 136), (40,), (32, 56))))[1])[0])
+        kernel = next(k for k in kernels(module) if "siblings" in str(k.attributes[ATTRIBUTE]))
+        groups = parts_of(kernel)
+        assert sorted(n for g in groups for n in g) == list(range(len(kernel.type.results))) and len(groups) >= 2
+        schedule = from_attribute(kernel.attributes[ATTRIBUTE])
+        wrong = Siblings(schedule.each, "1", 1, 2)
+        with pytest.raises(CompileError, match="independent parts"):
+            codegen.generate(kernel, wrong, TARGET)

@@ -1,0 +1,212 @@
+"""Independent contractions of one tensor in one launch, against float64."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from checks import assert_right, check, poison_memory
+from torch import nn
+
+import inferno
+from inferno.schedule.siblings import Siblings
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+from siblings_program import compile_merged
+
+F = torch.nn.functional
+HALVES = [torch.bfloat16, torch.float16]
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+
+
+@pytest.fixture(autouse=True)
+def on(monkeypatch):
+    monkeypatch.setenv("INFERNO_SIBLINGS", "1")
+
+
+def randn(*shape, dtype=torch.bfloat16, scale=1.0):
+    return (torch.randn(shape, device="cuda") * scale).to(dtype)
+
+
+def weights(k, *columns, dtype=torch.bfloat16, turned=False):
+    return tuple(randn(*((k, n) if turned else (n, k)), dtype=dtype, scale=k**-0.5) for n in columns)
+
+
+def projections(x, *ws):
+    return tuple(F.linear(x, w) for w in ws)
+
+
+def merged(compiled) -> int:
+    """Calls of kernels that are several."""
+    return sum(row.calls for row in compiled.explain().rows if row.generator == "siblings")
+
+
+def right_merged(function, args, count=1, **options):
+    compiled = assert_right(function, args, **options)
+    assert merged(compiled) == count, str(compiled.explain())
+    return compiled
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("rows", [1, 3, 8, 16, 33, 64, 100, 256, 513, 2048])
+def test_grouped_heads(rows, dtype):
+    right_merged(projections, (randn(rows, 1024, dtype=dtype), *weights(1024, 1024, 256, 256, dtype=dtype)))
+
+
+@pytest.mark.parametrize("rows", [2, 16, 200, 1024])
+def test_other_layout(rows):
+    def turned(x, *ws):
+        return tuple(x @ w for w in ws)
+
+    right_merged(turned, (randn(rows, 768), *weights(768, 768, 128, 128, turned=True)))
+
+
+@pytest.mark.parametrize("rows", [7, 300])
+def test_layouts_and_sizes_differ(rows):
+    def mixed(x, w, v, u):
+        return x @ w, F.linear(x, v), x @ u
+
+    right_merged(mixed, (randn(rows, 520), *weights(520, 264, turned=True), *weights(520, 72), *weights(520, 136, turned=True)))
+
+
+@pytest.mark.parametrize("rows", [1, 16, 77, 512])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_biases_and_epilogues(rows, dtype):
+    def block(x, w, v, u, b, c, r):
+        gate = F.linear(x, w, b)
+        return gate, F.gelu(F.linear(x, v, c)), F.linear(x, u) * 0.125 + r, torch.relu(gate)
+
+    args = (randn(rows, 512, dtype=dtype), *weights(512, 512, 256, 320, dtype=dtype), randn(512, dtype=dtype), randn(256, dtype=dtype),
+            randn(rows, 320, dtype=dtype))
+    right_merged(block, args)
+
+
+def test_float32_vectors(exact_float32):
+    right_merged(projections, (randn(3, 1024, dtype=torch.float32), *weights(1024, 1024, 256, 256, dtype=torch.float32)))
+
+
+def test_weights_gradients():
+    """What is shared is the other operand."""
+    right_merged(lambda x, g, h: (g.t() @ x, h.t() @ x), (randn(512, 768), randn(512, 768), randn(512, 256)))
+
+
+def test_batches():
+    right_merged(lambda x, w, v: (x @ w, x @ v), (randn(6, 64, 128), randn(6, 128, 256, scale=0.1), randn(6, 128, 64, scale=0.1)))
+
+
+def test_eight_and_two_more():
+    right_merged(projections, (randn(16, 512), *weights(512, *([128] * 10))), count=2)
+
+
+def test_rows_of_a_larger_tensor():
+    right_merged(lambda x, *ws: projections(x[:, 3:], *ws), (randn(2, 40, 512), *weights(512, 512, 128, 128)))
+
+
+@pytest.mark.parametrize("rows, k, columns", [(16, 4096, (1024, 256, 256)), (1, 2048, (768, 256)), (64, 1024, (1024, 1024, 1024)), (512, 768, (768, 256, 256))])
+def test_every_schedule(rows, k, columns, monkeypatch):
+    """Each size of tiles and each number of parts of a sum that there may be."""
+    monkeypatch.setattr(Siblings, "pays", True)
+    torch.manual_seed(0)
+    args, number, count = (randn(rows, k), *weights(k, *columns)), 0, 1
+    while number < min(count, 12):
+        compiled, (count,) = compile_merged(projections, args, torch.device("cuda"), number)
+        poison_memory()
+        found = check(compiled, projections, args)
+        assert found.right, f"{compiled.ir('scheduled')[:2000]}\n{found}"
+        number += 1
+
+
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+@pytest.mark.parametrize("rows", [1, 16, 512])
+def test_many_calls(rows, cuda_graphs):
+    """The kernels around it are launched early, and buffers and weights change."""
+    def block(x, w, v, u):
+        y = F.rms_norm(x, (x.shape[-1],))
+        q, k, t = F.linear(y, w), F.linear(y, v), F.linear(y, u)
+        return x + q * torch.sigmoid(k) + torch.tanh(t)
+
+    x, ws = randn(rows, 512), weights(512, 512, 512, 512)
+    compiled = right_merged(block, (x, *ws), cuda_graphs=cuda_graphs)
+    for _ in range(20):
+        x = randn(rows, 512)
+        ws = weights(512, 512, 512, 512)
+        found = check(compiled, block, (x, *ws))
+        assert found.right, str(found)
+
+
+class Attention(nn.Module):
+    """``heads`` queries, ``groups`` keys and values, rotated, with a norm in front and the sum behind."""
+
+    def __init__(self, hidden=512, heads=8, groups=2, bias=False):
+        super().__init__()
+        self.heads, self.groups, self.size = heads, groups, hidden // heads
+        self.norm = nn.RMSNorm(hidden)
+        self.q = nn.Linear(hidden, hidden, bias)
+        self.k = nn.Linear(hidden, groups * self.size, bias)
+        self.v = nn.Linear(hidden, groups * self.size, bias)
+        self.out = nn.Linear(hidden, hidden, bias)
+
+    def turn(self, x, cosine, sine):
+        a, b = x.chunk(2, -1)
+        return x * cosine + torch.cat([-b, a], -1) * sine
+
+    def forward(self, x, cosine, sine):
+        y = self.norm(x)
+        batch, length, _ = y.shape
+        q = self.q(y).view(batch, length, self.heads, self.size).transpose(1, 2)
+        k = self.k(y).view(batch, length, self.groups, self.size).transpose(1, 2)
+        v = self.v(y).view(batch, length, self.groups, self.size).transpose(1, 2)
+        q, k = self.turn(q, cosine, sine), self.turn(k, cosine, sine)
+        z = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return x + self.out(z.transpose(1, 2).reshape(batch, length, -1))
+
+
+class Layers(nn.Module):
+    def __init__(self, count, **options):
+        super().__init__()
+        self.layers = nn.ModuleList(Attention(**options) for _ in range(count))
+
+    def forward(self, x, cosine, sine):
+        for layer in self.layers:
+            x = layer(x, cosine, sine)
+        return x
+
+
+@pytest.mark.parametrize("options", [{}, {"groups": 8, "bias": True}], ids=["llama", "bert"])
+@pytest.mark.parametrize("batch, length", [(1, 1), (1, 16), (2, 128)])
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+@torch.no_grad()
+def test_attention(options, batch, length, cuda_graphs):
+    torch.manual_seed(0)
+    model = Layers(2, **options).cuda().bfloat16().eval()
+    args = randn(batch, length, 512), randn(length, 64), randn(length, 64)
+    compiled = right_merged(model, args, count=2, cuda_graphs=cuda_graphs)
+    assert sum(row.generator == "siblings" for row in compiled.explain().rows) == 1  # equal layers have one kernel
+
+
+def test_training():
+    """Gradients of a layer's input and of its weights."""
+    torch.manual_seed(0)
+    model = Layers(1).cuda().bfloat16()
+    exact = Layers(1).cuda().double()
+    exact.load_state_dict(model.state_dict())
+    args = randn(2, 128, 512), randn(128, 64), randn(128, 64)
+    wanted, eager, ours = ([], [], [])
+    for each, inputs, found in (
+        (exact, [a.double() for a in args], wanted), (model, args, eager), (torch.compile(model, backend="inferno"), args, ours),
+    ):
+        parameters = list((exact if found is wanted else model).parameters())
+        found += torch.autograd.grad(each(*inputs).double().square().mean(), parameters)
+    for w, e, o in zip(wanted, eager, ours):
+        error, allowed = ((x.double() - w).norm() / w.norm() for x in (o, e))
+        assert error <= max(1.5 * allowed, torch.finfo(torch.bfloat16).eps)
+
+
+def test_package(tmp_path):
+    args = randn(16, 512), *weights(512, 512, 128, 128)
+    compiled = right_merged(projections, args)
+    compiled.save(tmp_path / "projections.inferno")
+    loaded = inferno.load(tmp_path / "projections.inferno")
+    assert all(torch.equal(a, b) for a, b in zip(loaded(*args), compiled(*args)))
