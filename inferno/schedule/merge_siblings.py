@@ -95,8 +95,9 @@ class _Merge:
         at = [self.order[c] for c in calls]
         behind = max(self._made(v) for c in calls for v in _inputs(c)) + 1
         place = max(behind, min(at))
-        first_use = min((self.order[u] for c in calls for r in c.results for u in _readers(r)), default=place)
-        return _Group(calls, place) if place <= first_use and max(at) - min(at) <= _FAR else None
+        uses = [self.order[u] for c in calls for r in c.results for u in _readers(r)]
+        apart = not set(uses) & set(at) and place <= min(uses, default=place)
+        return _Group(calls, place) if apart and max(at) - min(at) <= _FAR else None
 
     def _made(self, value: ir.Value) -> int:
         """Which operation of ``@main`` makes what a value is a view of; -1 for an argument."""

@@ -311,6 +311,46 @@ func.func private @mm(%x: tensor<16x1024xbf16>, %w: tensor<1024x1024xbf16>, %to:
 
 // -----
 
+// The second one reads what the first one makes; they share the weight.
+// CHECK-LABEL: func.func @main
+// CHECK: call @mm(
+// CHECK: call @mm(
+// CHECK-NOT: siblings
+#x = affine_map<(m, n, k) -> (m, k)>
+#w = affine_map<(m, n, k) -> (n, k)>
+#o = affine_map<(m, n, k) -> (m, n)>
+#e = affine_map<(m, n) -> (m, n)>
+module attributes {inferno.siblings} {
+func.func @main(%x: tensor<16x1024xbf16>, %q: tensor<1024x1024xbf16>, %v: tensor<1024x1024xbf16>) -> (tensor<16x1024xbf16>, tensor<16x1024xbf16>) {
+  %ea = tensor.empty() : tensor<16x1024xbf16>
+  %a = call @mm(%x, %q, %ea) : (tensor<16x1024xbf16>, tensor<1024x1024xbf16>, tensor<16x1024xbf16>) -> tensor<16x1024xbf16>
+  %eb = tensor.empty() : tensor<16x1024xbf16>
+  %b = call @mm(%a, %q, %eb) : (tensor<16x1024xbf16>, tensor<1024x1024xbf16>, tensor<16x1024xbf16>) -> tensor<16x1024xbf16>
+  return %a, %b : tensor<16x1024xbf16>, tensor<16x1024xbf16>
+}
+func.func private @mm(%x: tensor<16x1024xbf16>, %w: tensor<1024x1024xbf16>, %to: tensor<16x1024xbf16>) -> tensor<16x1024xbf16> {
+  %last = arith.constant 1023 : index
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x1024xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<16x1024xf32>) -> tensor<16x1024xf32>
+  %r:2 = linalg.generic {indexing_maps = [#x, #w, #o, #o], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<16x1024xbf16>, tensor<1024x1024xbf16>) outs(%s, %to : tensor<16x1024xf32>, tensor<16x1024xbf16>) {
+  ^bb0(%a: bf16, %b: bf16, %sum: f32, %old: bf16):
+    %p = arith.extf %a : bf16 to f32
+    %q = arith.extf %b : bf16 to f32
+    %m = arith.mulf %p, %q : f32
+    %n = arith.addf %sum, %m : f32
+    %i = linalg.index 2 : index
+    %end = arith.cmpi eq, %i, %last : index
+    %t = arith.truncf %n : f32 to bf16
+    %y = arith.select %end, %t, %old : bf16
+    linalg.yield %n, %y : f32, bf16
+  } -> (tensor<16x1024xf32>, tensor<16x1024xbf16>)
+  return %r#1 : tensor<16x1024xbf16>
+}
+}
+
+// -----
+
 // It would not pay: each of them keeps all multiprocessors busy to the end.
 // CHECK-LABEL: func.func @main
 // CHECK: call @mm(
