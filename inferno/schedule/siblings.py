@@ -201,7 +201,7 @@ def _schedules(together: _Together, c: Contraction, target: Target) -> Iterator[
     width = bit_width(c.lhs.element) // 8
     yield from wgmma.CANDIDATES
     yield from _even(together, target)
-    for s, share in wgmma.SPLIT:
+    for s, share in wgmma.SPLIT_CANDIDATES:
         if wgmma.splits(s, together, width, target, lambda size: size):
             yield s, share
     for s in wgmma.thin_schedules(together, width, target):
