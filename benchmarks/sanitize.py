@@ -7,6 +7,7 @@ With names of generators behind it, only theirs; with ``sized``, only those whos
 by another generator than the one named.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,6 +53,10 @@ def _n(*values: int) -> tuple[dict[str, int], ...]:
 
 _DUALS = "fuse-duals{target=sm_90a always=1}"
 
+def _projections(x, w, v, u, b, r):
+    return F.linear(x, w, b), F.linear(x, v), F.gelu(F.linear(x, u)) + r
+
+
 CASES = (
     Case("wgmma", "relu(x @ w)", lambda x, w: torch.relu(x @ w), ((256, 192), (192, 320)), torch.bfloat16),
     Case("wgmma", "gelu(linear) + residual", lambda x, w, b, r: F.gelu(F.linear(x, w, b)) + r, ((200, 136), (264, 136), (264,), (200, 264)), torch.bfloat16),
@@ -71,6 +76,9 @@ CASES = (
         "dual", "few rows, columns together, in parts", lambda x, g, u: F.silu(x @ g) * (x @ u), ((9, 2048), (2048, 520), (2048, 520)), torch.bfloat16,
         passes=_DUALS,
     ),
+    Case("siblings", "queries, keys and values", _projections, ((200, 136), (264, 136), (72, 136), (72, 136), (264,), (200, 72)), torch.bfloat16),
+    Case("siblings", "few rows, sums in parts", _projections, ((9, 8192), (136, 8192), (72, 8192), (72, 8192), (136,), (9, 72)), torch.float16),
+    Case("siblings", "vectors", _projections, ((2, 1032), (264, 1032), (72, 1032), (72, 1032), (264,), (2, 72))),
     Case("bf16x6", "few rows", lambda x, w: torch.relu(F.linear(x, w)), ((16, 1024), (1032, 1024))),
     Case("vectors", "along the terms", lambda x, w, b: F.gelu(F.linear(x, w, b)), ((3, 1032), (264, 1032), (264,))),
     Case("vectors", "columns together", lambda x, w: torch.relu(x @ w), ((1, 1032), (1032, 264))),
@@ -145,6 +153,7 @@ def _compile(case: Case, inputs: tuple[torch.Tensor, ...]) -> inferno.CompiledMo
 
 def main(generators: list[str]) -> int:
     torch.manual_seed(0)
+    os.environ["INFERNO_SIBLINGS"] = "1"
     failed = 0
     only = [g for g in generators if g != "sized"]
     for case in (c for c in CASES if (not only or c.generator in only) and (c.sizes or "sized" not in generators)):
