@@ -33,6 +33,8 @@ def generate(kernel: func.FuncOp, schedule: Presplit, target: Target) -> None:
         raise CompileError(f"@{kernel.name.value} is not a float32 contraction whose rhs has been split")
     if not divides(schedule, tiling) or schedule.groups != 1 or schedule.swapped:
         raise CompileError(f"@{kernel.name.value}: {schedule} cannot divide {tiling.k_steps(DEPTH)} steps")
+    if not schedule.fits_registers:
+        raise CompileError(f"@{kernel.name.value}: {schedule} needs more registers than a thread has")
     prepare_bodies(c)
     emitter = _Emitter(kernel.name.value, c, tiling, schedule, target, "bf16")
     emitter.parts_argument = found[c.rhs.access.argument]

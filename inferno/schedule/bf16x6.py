@@ -29,6 +29,8 @@ class Bf16x6:
     rows, every one takes each ``slices``-th step and the first adds up.
 
     After every step the products are added to sums in float32 registers: the tensor core's own additions cut bits off.
+    ``apart``: the products of both high parts have registers of their own, where next to nothing is cut off them.
+    ``compensated``: what rounding takes from a sum is added with the next step (Kahan), so that errors do not grow with the steps.
     ``persistent`` blocks walk over tiles, down columns of ``group`` tiles.  ``buffers`` for results a consumer.
     ``split`` blocks, a cluster, share the terms of one tile and add up in the first one's registers.
     ``swapped``: the sides are exchanged, for few rows: the longer factor is split in registers, once.
@@ -51,6 +53,13 @@ class Bf16x6:
     groups: int = 2
     slices: int = 1
     swapped: bool = False
+    apart: bool = False
+    compensated: bool = False
+
+    @property
+    def fits_registers(self) -> bool:
+        """Whether a consumer has registers for all the numbers of a result."""
+        return self.tile_n <= 64 or not (self.apart or self.compensated)
 
     @property
     def helpers(self) -> int:
@@ -97,6 +106,8 @@ _FEW = tuple(
     )
     for split in (1, 2, 4)
 )
+_ROWS = max(s.tile_n for s, _ in _FEW)
+"""So many rows are few.  With 64, tiles would be as large as they are otherwise, only turned."""
 
 
 def tile(c: Contraction) -> Tiling | None:
@@ -151,13 +162,13 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
     if not target.hopper or precision(kernel, c) is not None or not supported(c) or min(at(c.M), at(c.N)) <= simt.VECTOR:
         return []
     found = []
-    for swapped, schedules in ((False, CANDIDATES + _SPLIT), (True, _FEW if at(c.M) <= 64 and isinstance(c.M, int) else ())):
+    for swapped, schedules in ((False, CANDIDATES + _SPLIT), (True, _FEW if isinstance(c.M, int) and c.M <= _ROWS else ())):
         turned = oriented(c, swapped)
         tiling = tile(turned) if schedules else None
         if tiling is None:
             continue
         for s, step in schedules:
-            if swapped and s.tile_n < at(c.M):
+            if swapped and s.tile_n < c.M:
                 continue  # the long factor would be read again
             s = fit(s, turned, tiling, target)
             if s is not None and (s.split == 1 or splits(s, tiling, target, at)):
@@ -165,12 +176,21 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
     return found
 
 
+_APART, _COMPENSATED = 64, 64
+"""The most columns of tiles whose products are kept apart, and whose sums are compensated: not measured yet."""
+
+
+def exact(s: Bf16x6) -> Bf16x6:
+    """``s`` as exact as costs nothing."""
+    return replace(s, apart=s.tile_n <= _APART, compensated=s.tile_n <= _COMPENSATED)
+
+
 def fit(s: Bf16x6, c: Contraction, tiling: Tiling, target: Target) -> Bf16x6 | None:
     """``s`` with as many raw slots as shared memory holds; None if those are none, or a slice would have no step."""
     steps = tiling.k_steps(DEPTH)
     if s.split == 1 and bounds(steps)[0] < s.slices:
         s = replace(s, slices=1)
-    s = replace(s, persistent=s.persistent and is_multiple(steps, lcm(s.groups, s.slices)))
+    s = exact(replace(s, persistent=s.persistent and is_multiple(steps, lcm(s.groups, s.slices))))
     if s.tile_n == 128 and not sources(c, tiling)[0][1].raw_along_k:
         s = replace(s, groups=1)  # reading it number by number takes more registers than consumers have beside two helpers
     while s.raw > 0 and s.shared(sum(raw_bytes(s, c, tiling))).total > target.shared:
