@@ -5,8 +5,8 @@ lhs to registers and split it there.  Products of small parts come first, and ea
 
 The tensor core cuts off what does not fit into its sums, so that all results are about 4e-8 too small, and rounding errors grow with
 the steps.  Where the schedule keeps the large products ``apart``, little is cut off their sums, and what is cut off the others' is
-small: 1.5e-8; where sums are ``compensated``, errors are 5e-8 for any number of terms.  (A model of the tensor core says so, whose
-4e-8 was measured: 16 products and a sum are cut to 25 bits behind the largest one's first, and added; this is cut to float32.)
+small: 1.5e-8 remain.  Where sums are ``compensated``, errors are 5e-8 for any number of terms.  (So says a model of the tensor core,
+whose 4e-8 were measured: 16 products and a sum are cut to 25 bits behind the largest one's first, and added; this is cut to float32.)
 
 Infinite inputs leave NaN over when they are split, and large ones may overflow on the way.  So where a sum is not finite its
 thread adds all its terms once more on the CUDA core, as they are.

@@ -19,6 +19,9 @@ from inferno.target import Target
 
 DEPTH = 32
 """Terms of a step: 128 bytes of float32."""
+EXACT = False
+"""Whether schedules are as exact as registers allow: not measured yet."""
+_APART, _COMPENSATED = 64, 32  # columns of a tile for which a consumer has registers for two or four numbers of each sum
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Bf16x6:
     @property
     def fits_registers(self) -> bool:
         """Whether a consumer has registers for all the numbers of a result."""
-        return self.tile_n <= 64 or not (self.apart or self.compensated)
+        return self.tile_n <= (_COMPENSATED if self.compensated else _APART if self.apart else 128)
 
     @property
     def helpers(self) -> int:
@@ -176,12 +179,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
     return found
 
 
-_APART, _COMPENSATED = 64, 64
-"""The most columns of tiles whose products are kept apart, and whose sums are compensated: not measured yet."""
-
-
-def exact(s: Bf16x6) -> Bf16x6:
-    """``s`` as exact as costs nothing."""
+def most_exact(s: Bf16x6) -> Bf16x6:
+    """``s`` as exact as its registers allow."""
     return replace(s, apart=s.tile_n <= _APART, compensated=s.tile_n <= _COMPENSATED)
 
 
@@ -190,7 +189,8 @@ def fit(s: Bf16x6, c: Contraction, tiling: Tiling, target: Target) -> Bf16x6 | N
     steps = tiling.k_steps(DEPTH)
     if s.split == 1 and bounds(steps)[0] < s.slices:
         s = replace(s, slices=1)
-    s = exact(replace(s, persistent=s.persistent and is_multiple(steps, lcm(s.groups, s.slices))))
+    s = replace(s, persistent=s.persistent and is_multiple(steps, lcm(s.groups, s.slices)))
+    s = most_exact(s) if EXACT else s
     if s.tile_n == 128 and not sources(c, tiling)[0][1].raw_along_k:
         s = replace(s, groups=1)  # reading it number by number takes more registers than consumers have beside two helpers
     while s.raw > 0 and s.shared(sum(raw_bytes(s, c, tiling))).total > target.shared:

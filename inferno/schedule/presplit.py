@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule import bf16x6
-from inferno.schedule.bf16x6 import DEPTH, Bf16x6, divides, exact, sources, splits
+from inferno.schedule.bf16x6 import DEPTH, Bf16x6, divides, sources, splits
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import moved_bytes
 from inferno.schedule.kept_operands import PARTS, kept
@@ -100,7 +100,8 @@ def _fit(s: Presplit, c: Contraction, tiling: Tiling, target: Target) -> Prespli
     steps = tiling.k_steps(DEPTH)
     if s.split == 1 and steps < s.slices:
         s = replace(s, slices=1)
-    s = exact(replace(s, persistent=s.persistent and steps % s.slices == 0))
+    s = replace(s, persistent=s.persistent and steps % s.slices == 0)
+    s = bf16x6.most_exact(s) if bf16x6.EXACT else s
     turn = lcm(s.groups, s.slices)
     while s.raw > 0 and s.shared(sum(raw_bytes(s, c, tiling))).total > target.shared:
         s = replace(s, raw=s.raw - turn) if s.raw > s.stages else replace(s, stages=s.stages - turn)

@@ -8,10 +8,11 @@ from contractions import contraction
 from kernels import TARGET, build, check_arrivals, choose, matmul
 
 from inferno.errors import CompileError
-from inferno.schedule.bf16x6 import CANDIDATES, _SPLIT, Bf16x6
+from inferno.schedule.bf16x6 import CANDIDATES, _FEW, _SPLIT, Bf16x6, most_exact
 from inferno.target import find_target
 
 SCHEDULES = [s for s, _ in (*CANDIDATES, *_SPLIT)]
+NARROW = [s for s, _ in (*CANDIDATES, *_FEW) if s.tile_n <= 64 and s.split == 1]
 LAYOUTS = [("m,k", "k,n"), ("m,k", "n,k"), ("k,m", "k,n"), ("k,m", "n,k")]
 
 
@@ -31,6 +32,17 @@ def test_no_schedule_spills(schedule, lhs, rhs):
     # Six products of 16 terms, twice a step, in the loop and after it (which LLVM may make one).
     assert set(products) == {f"m64n{schedule.tile_n}k16.f32.bf16.bf16"} and len(products) in (12, 24)
     assert built.gpu.count('"inferno.launch"') == 1 and "tf32" not in built.ptx
+
+
+@pytest.mark.parametrize("lhs, rhs", [("m,k", "n,k"), ("k,m", "k,n")])
+@pytest.mark.parametrize("schedule", NARROW, ids=lambda s: f"{s.tile_m}x{s.tile_n}{s.swapped * ' swapped'}")
+def test_the_most_exact_form_does_not_spill(schedule, lhs, rhs):
+    schedule = most_exact(schedule)
+    built = build(matmul(14, 60000, 384, "f32", lhs, rhs) if schedule.swapped else matmul(4000, 3000, 384, "f32", lhs, rhs), "bf16x6", schedule)
+    assembled(built)
+    # A chain of all small products and one of the large ones begin at zero; a compensated sum takes four operations a step.
+    assert schedule.apart and built.count(r"setp\.ne\.b32 p, 0, 0;") in (2, 4)
+    assert built.count(r"sub\.(rn\.)?f32") >= 3 * schedule.tile_n // 2 or not schedule.compensated
 
 
 @pytest.mark.parametrize("lhs, rhs", LAYOUTS)
@@ -85,7 +97,8 @@ def test_only_on_hopper():
 @pytest.mark.parametrize("schedule, message", [
     (Bf16x6(64, 64, 3, 6, groups=2), "cannot divide"), (Bf16x6(64, 64, 6, 6, groups=3, slices=2, split=2, persistent=False), "cannot divide"),
     (Bf16x6(128, 128, 2, 4), "cannot divide"), (Bf16x6(128, 128, 4, 8, persistent=False), "bytes of shared memory"),
-    (Bf16x6(128, 96, 2, 4, persistent=False), "cannot split lines of 96"),
+    (Bf16x6(128, 96, 2, 4, persistent=False), "cannot split lines of 96"), (Bf16x6(128, 128, 2, 4, persistent=False, apart=True), "more registers"),
+    (Bf16x6(128, 64, 4, 4, persistent=False, compensated=True), "more registers"),
 ])
 def test_schedules_that_do_not_fit_are_refused(schedule, message):
     with pytest.raises(CompileError, match=message):

@@ -1,10 +1,21 @@
 """Float32 contractions on Hopper's tensor cores against float64: sizes, layouts, bodies, and numbers that are hard to split."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from checks import assert_right
 
+from inferno.schedule import bf16x6
+from inferno.schedule.contraction import oriented, parse_contraction
+from inferno.target import find_target
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+from universal_program import compile_universal
+
 F = torch.nn.functional
+TARGET = find_target("sm_90a")
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
@@ -36,6 +47,41 @@ def test_sizes(m, n, k):
 @pytest.mark.parametrize("m, n, k", SIZES)
 def test_linear(m, n, k):
     right(lambda x, w, b: F.gelu(F.linear(x, w, b)), (randn(m, k), randn(n, k), randn(n)))
+
+
+def choosing(schedule):
+    """Chooses ``schedule``, as it fits a kernel and as exact as it can be."""
+    def choose(kernel):
+        c = oriented(parse_contraction(kernel), schedule.swapped)
+        return bf16x6.most_exact(bf16x6.fit(schedule, c, bf16x6.tile(c), TARGET))
+
+    return choose
+
+
+EXACT = [s for s, _ in (*bf16x6.CANDIDATES, *bf16x6._FEW) if s.tile_n <= 64 and s.split == 1]
+
+
+@pytest.mark.parametrize("schedule", EXACT, ids=lambda s: f"{s.tile_m}x{s.tile_n}{s.swapped * ' swapped'}")
+@pytest.mark.parametrize("make", [torch.randn, torch.rand], ids=["normal", "positive"])
+def test_long_sums_stay_exact(schedule, make):
+    """Errors do not grow with the terms where sums are compensated, and no results are too small, as they were by 4 to 6e-8."""
+    m, n, k = 12 if schedule.swapped else 192, 640, 8192
+    x, w = make(m, k, device="cuda"), make(n, k, device="cuda")
+    compiled = compile_universal(F.linear, (x, w), torch.device("cuda"), TARGET.name, choosing(schedule))
+    true = x.double() @ w.double().t()
+    ours, again = compiled(x, w), compiled(x, w)
+    assert torch.equal(ours, again)
+    error = ours.double() - true
+    assert schedule.tile_n > 32 or error.norm() <= 0.75 * torch.finfo(torch.float32).eps * true.norm()
+    assert (error * true).sum().abs() <= 3.6e-8 * true.square().sum()
+
+
+@pytest.mark.parametrize("schedule", EXACT, ids=lambda s: f"{s.tile_m}x{s.tile_n}{s.swapped * ' swapped'}")
+def test_whole_numbers_stay_whole(schedule):
+    m = 12 if schedule.swapped else 192
+    x, w = torch.randint(-99, 100, (m, 512), device="cuda").float(), torch.randint(-4000, 4001, (640, 512), device="cuda").float() / 2
+    compiled = compile_universal(F.linear, (x, w), torch.device("cuda"), TARGET.name, choosing(schedule))
+    assert torch.equal(compiled(x, w).double(), x.double() @ w.double().t())
 
 
 @pytest.mark.parametrize("m, n, k", [(512, 640, 320), (1536, 1100, 260), (260, 520, 2052), (300, 500, 701), (1100, 1200, 513)])

@@ -38,9 +38,10 @@ def on_cuda_cores(kernel) -> list:
 
 
 def in_parts(kernel) -> list:
-    """Float32 by products of bf16, the sides exchanged."""
+    """Float32 by products of bf16, the sides exchanged; as exact as it can be, too."""
     c = parse_contraction(kernel)
-    return [] if c is None else [s for _, s in bf16x6.candidates(kernel, c, TARGET) if s.swapped]
+    found = [] if c is None else [s for _, s in bf16x6.candidates(kernel, c, TARGET) if s.swapped]
+    return list(dict.fromkeys([*found, *(bf16x6.most_exact(s) for s in found)]))
 
 
 def right(schedules, function, *args, dtype=torch.bfloat16):
@@ -114,7 +115,7 @@ def test_infinity_stays_in_its_row():
     right(on_tensor_cores, F.linear, x, w)
 
 
-@pytest.mark.parametrize("m, k, n", [(9, 1024, 1032), (16, 260, 4100), (33, 4096, 520), (64, 512, 3584)])
+@pytest.mark.parametrize("m, k, n", [(9, 1024, 1032), (16, 260, 4100), (25, 4096, 520), (32, 512, 3584)])
 def test_float32(m, k, n):
     right(in_parts, lambda x, w: torch.relu(x @ w), (m, k), (k, n), dtype=torch.float32)
     right(in_parts, lambda x, w, b, r: F.gelu(F.linear(x, w, b)) + r, (m, k), (n, k), (n,), (m, n), dtype=torch.float32)

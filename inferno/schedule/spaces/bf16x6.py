@@ -59,7 +59,7 @@ def _works(s: Bf16x6, c: Contraction, tiling: Tiling, target: Target) -> bool:
     """Whether the generator's rules hold: registers, shared memory, and how rings and parts divide."""
     if (s.tile_m, s.tile_n, s.slices) not in _STEPS or s.groups not in (1, 2, 3) or s.split not in (1, 2, 4, 8) or (s.split > 1 and s.persistent):
         return False
-    if min(s.stages, s.raw, s.buffers, s.group) < 1 or not divides(s, tiling):
+    if min(s.stages, s.raw, s.buffers, s.group) < 1 or not divides(s, tiling) or not s.fits_registers:
         return False
     if s.tile_n == 128 and s.groups > 1 and not sources(c, tiling)[0][1].raw_along_k:
         return False  # registers
