@@ -187,12 +187,12 @@ def even_schedules(tiling: Tiling, target: Target, at: At = hint) -> list[tuple[
         return []
     for rounds in range(1, 5):
         tile_n = 32 * ceil(at(tiling.n.size) / max(1, target.multiprocessors * rounds // (rows * at(tiling.positions))) / 32)
-        if tile_n in _WIDTHS and tile_n not in (s.tile_n for s, _ in found):
+        if tile_n in WIDTHS and tile_n not in (s.tile_n for s, _ in found):
             found.append((Wgmma(128, tile_n, 8, 2), share_of(tile_n)))
     return found
 
 
-_WIDTHS = range(64, 257, 32)  # columns of a tile of 128 rows whose results the copy engine writes
+WIDTHS = range(64, 257, 32)  # columns of a tile of 128 rows whose results the copy engine writes
 
 
 def share_of(tile_n: int) -> float:
@@ -205,7 +205,7 @@ def spread_schedules(tiling: Tiling, width: int, target: Target, at: At = hint) 
     tensor core's rate that they reach."""
     if at(tiling.m.size) <= _FEW or at(tiling.tiles(128, 256)) > target.multiprocessors:
         return []
-    tiles = [*((Wgmma(128, n, 8, 2), share_of(n)) for n in _WIDTHS), (Wgmma(256, 128, 4, 2), 0.995)]
+    tiles = [*((Wgmma(128, n, 8, 2), share_of(n)) for n in WIDTHS), (Wgmma(256, 128, 4, 2), 0.995)]
     found = [(replace(s, persistent=False, split=p, spread=True), share) for s, share in tiles for p in range(2, 9)]
     return [(s, share) for s, share in found if splits(s, tiling, width, target, at)]
 
@@ -214,7 +214,7 @@ def stream_schedules(tiling: Tiling, target: Target, at: At = hint) -> list[tupl
     """For tiles that do not come out as whole rounds: the last ones dealt out evenly by their terms."""
     rows, found = at(tiling.m.size), []
     if rows > _FEW:
-        found = [(Wgmma(128, n, 8, 2, stream=True), share_of(n)) for n in _WIDTHS] + [(Wgmma(256, 128, 4, 2, stream=True), 0.995)]
+        found = [(Wgmma(128, n, 8, 2, stream=True), share_of(n)) for n in WIDTHS] + [(Wgmma(256, 128, 4, 2, stream=True), 0.995)]
     else:
         few = 8 * ceil(rows / 8) % _FEW if tiling.lhs.along_k else 0
         found = [(Wgmma(64, n, 32, 1, lhs_rows=few, stream=True), 1.0) for n in (64, 128, 192, 256)]

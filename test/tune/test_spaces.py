@@ -102,7 +102,7 @@ def test_they_assemble_without_spills(name, generator, place):
 
 
 @pytest.mark.parametrize("schedule", [
-    '{generator = "wgmma", tile_n = 96 : i64}', '{generator = "wgmma", stages = 50 : i64}', '{generator = "wgmma", tile_n = "many"}',
+    '{generator = "wgmma", tile_n = 40 : i64}', '{generator = "wgmma", stages = 50 : i64}', '{generator = "wgmma", tile_n = "many"}',
     '{generator = "wgmma", no_such_knob = 1 : i64}', '{generator = "none"}', '{generator = "bf16x6"}', '{generator = "loops"}', "{", "", "7 : i64",
     '{generator = "wgmma", cluster = 4 : i64, tile_m = 256 : i64, tile_n = 128 : i64}',
 ])

@@ -1,4 +1,5 @@
-"""Everything that the generator for Hopper's tensor cores takes: other tiles, ping-pong, clusters, parts, orders and numbers of slots."""
+"""Everything that the generator for Hopper's tensor cores takes: other tiles, ping-pong, clusters, parts, runs of steps, orders and numbers of
+slots."""
 
 import itertools
 from collections.abc import Iterator
@@ -9,19 +10,24 @@ from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import Tiling, tile_contraction
-from inferno.schedule.wgmma import CANDIDATES, ROW, Wgmma, candidates, estimate, fit, height, panel, precision, raw_bytes, splits, supported
+from inferno.schedule.wgmma import (
+    CANDIDATES, ROW, WIDTHS, Wgmma, candidates, estimate, fit, height, panel, precision, share_of, raw_bytes, splits, streams, supported,
+)
 from inferno.symbolic import hint
 from inferno.target import Target
 
 # The share of the tensor core's rate by (consumers, rows of one, columns): measured for the candidates, guessed for the others.
 _SHARES = {
+    **{(2, 64, n): share_of(n) for n in WIDTHS},
     **{(s.consumers, s.rows, s.tile_n): share for s, share in CANDIDATES},
     (2, 128, 64): 0.93, (2, 128, 32): 0.75, (2, 64, 32): 0.7, (1, 64, 256): 0.9, (1, 64, 192): 0.87, (1, 128, 128): 0.9, (1, 128, 64): 0.8,
     (1, 128, 32): 0.6,
 }
 _COLUMNS = {n for _, _, n in _SHARES}
-# (ping-pong, blocks of a cluster that share the rhs's tiles, blocks that share a sum)
-_FORMS = ((False, 1, 1), (True, 1, 1), (False, 2, 1), (True, 2, 1), (False, 4, 1), (False, 1, 2), (False, 1, 4), (False, 1, 8))
+_FORMS = (
+    Wgmma(), Wgmma(pingpong=True), Wgmma(cluster=2), Wgmma(pingpong=True, cluster=2), Wgmma(cluster=4), Wgmma(stream=True),
+    *(Wgmma(persistent=False, split=split) for split in (2, 4, 8)), *(Wgmma(persistent=False, split=split, spread=True) for split in range(2, 9)),
+)
 
 
 def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Wgmma]]:
@@ -38,10 +44,10 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Wgmma]]:
 
 def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iterator[tuple[float, Wgmma]]:
     """All schedules of regular tiles, each with the share of the tensor core's rate that they reach."""
-    for ((consumers, rows, n), share), (pingpong, cluster, split) in itertools.product(_SHARES.items(), _FORMS):
-        m = rows if pingpong else rows * consumers
-        first = Wgmma(m, n, 12, consumers, cluster, pingpong, split == 1, rewrite=rewrite, split=split)
-        if split == 1 or splits(first, tiling, bit_width(c.lhs.element) // 8, target, hint):
+    for ((consumers, rows, n), share), form in itertools.product(_SHARES.items(), _FORMS):
+        m = rows if form.pingpong else rows * consumers
+        first = replace(form, tile_m=m, tile_n=n, stages=12, consumers=consumers, rewrite=rewrite)
+        if form.split == 1 or splits(first, tiling, bit_width(c.lhs.element) // 8, target, hint):
             yield from ((share, s) for s in _variants(first, c, tiling, target))
 
 
@@ -91,6 +97,10 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
         return False
     shared = s.shared(sum(raw_bytes(s, tiling, depth)), height(s.tile_n, tiling.rhs.along_k)).total
     if s.stages < 2 or min(s.buffers, s.raw, s.group, s.cluster, s.split) < 1 or shared > target.shared:
+        return False
+    if s.stream and (s.pingpong or s.blocks > 1 or not s.persistent or not streams(s, tiling, target)):
+        return False
+    if s.spread and (s.split == 1 or s.tile_n % s.share):
         return False
     if s.pingpong and (s.consumers != 2 or not s.persistent or s.split > 1):
         return False
