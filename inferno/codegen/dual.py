@@ -71,10 +71,10 @@ class _Emitter(Emitter):
         return [*super().factors, ("second", self.second, self.second_source)]
 
     def operand_maps(self, lhs: ir.Value, rhs: ir.Value, second: ir.Value) -> list[ir.Value]:
-        t, shared = self.tiling, self.schedule.cluster
+        t, (left, right) = self.tiling, self.schedule.sharing
         return [
-            operand_map(lhs, t.lhs, self.lhs, self.kind, 1), operand_map(rhs, t.rhs, self.rhs.half, self.kind, shared),
-            operand_map(second, self.second_source, self.rhs.half, self.kind, shared),
+            operand_map(lhs, t.lhs, self.lhs, self.kind, left), operand_map(rhs, t.rhs, self.rhs.half, self.kind, right),
+            operand_map(second, self.second_source, self.rhs.half, self.kind, right),
         ]
 
     def copy_tile(

@@ -32,6 +32,7 @@ from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.cost import clusters_at_once
 from inferno.schedule.kept_operands import COPY, kept
 from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Shared, Wgmma, precision, raw_bytes
@@ -125,7 +126,7 @@ class Emitter(SplitSums):
         c, t, s = self.contraction, self.tiling, self.schedule
         self.words = Words({})
         self.steps = t.k_steps(self.depth)
-        self.rows, self.columns = ceildiv(t.m.size, s.tile_m * s.cluster), ceildiv(t.n.size, s.tile_n)
+        self.rows, self.columns = ceildiv(t.m.size, s.tile_m * s.sharing[1]), ceildiv(t.n.size, s.tile_n * s.sharing[0])
         self.tiles = t.positions * self.rows * self.columns
         known = isinstance(self.steps, int)
         if s.split > 1 and (s.cluster > 1 or not known or (s.split - 1) * ceildiv(self.steps, s.split) >= self.steps):
@@ -136,7 +137,7 @@ class Emitter(SplitSums):
             raise CompileError(f"@{self.name}: {s} needs to know how many tiles and steps there are")
         self.workers: Int = self.tiles
         if s.persistent and s.split == 1:  # where the number of tiles varies, the blocks find out
-            most = self.target.multiprocessors // s.cluster
+            most = clusters_at_once(s.cluster, self.target.multiprocessors)
             self.workers = min(most, self.tiles) if isinstance(self.tiles, int) else most
         self.layout = self.lay_out()
         # What a block finishes: a tile, or a share of the columns of the cluster's.
@@ -212,7 +213,8 @@ class Emitter(SplitSums):
     def operand_maps(self, lhs: ir.Value, rhs: ir.Value) -> list[ir.Value]:
         t = self.tiling
         return [
-            operand_map(lhs, t.lhs, self.lhs, self.kind, 1), operand_map(rhs, t.rhs, self.rhs, self.kind, self.schedule.cluster),
+            operand_map(buffer, source, tile, self.kind, blocks) for buffer, source, tile, blocks
+            in zip((lhs, rhs), (t.lhs, t.rhs), (self.lhs, self.rhs), self.schedule.sharing)
         ]
 
     # The kernel.
@@ -325,7 +327,9 @@ class Emitter(SplitSums):
         """Tile ``number``: its position in the grid's axes, its first row and column."""
         s, words = self.schedule, self.words
         outer, row, column = tile_position(words, number, [a.size for a in self.tiling.grid], self.rows, self.columns, s.group)
-        if s.cluster > 1:
+        if s.cluster > 1 and s.across:
+            column = words.add(words.mul(column, s.cluster), self.rank)
+        elif s.cluster > 1:
             row = words.add(words.mul(row, s.cluster), self.rank)
         m0, n0 = words.mul(row, s.tile_m), words.mul(column, s.tile_n)
         return outer, m0, n0 if isinstance(self.tiles, int) else opaque(words, n0)
@@ -365,10 +369,10 @@ class Emitter(SplitSums):
 
     def operands(self, m0: Integer, n0: Integer) -> list[tuple]:
         """(map, tile, source, first row, offset of its slots, bytes of its raw tile, blocks that share it) of both operands."""
-        t, layout = self.tiling, self.layout
+        t, layout, sharing = self.tiling, self.layout, self.schedule.sharing
         return [
-            (self.maps[0], self.lhs, t.lhs, m0, layout.lhs, self.raw_bytes[0], 1),
-            (self.maps[1], self.rhs, t.rhs, n0, layout.rhs, self.raw_bytes[1], self.schedule.cluster),
+            (self.maps[0], self.lhs, t.lhs, m0, layout.lhs, self.raw_bytes[0], sharing[0]),
+            (self.maps[1], self.rhs, t.rhs, n0, layout.rhs, self.raw_bytes[1], sharing[1]),
         ]
 
     def fill(

@@ -44,6 +44,8 @@ class Bf16x6:
     chunks: ClassVar[int] = 1
     pingpong: ClassVar[bool] = False
     spread: ClassVar[bool] = False
+    across: ClassVar[bool] = False
+    sharing: ClassVar[tuple[int, int]] = (1, 1)
 
     tile_m: int = 128
     tile_n: int = 128

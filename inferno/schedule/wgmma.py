@@ -33,8 +33,9 @@ class Wgmma:
     """One warpgroup copies tiles of the operands into ``stages`` slots; ``consumers`` warpgroups multiply.
 
     A tile of ``tile_m`` x ``tile_n`` results belongs to all consumers, by rows, or with ``pingpong`` to one of them, while the
-    other writes its own.  ``cluster`` blocks along m share the tiles of the rhs.  ``persistent`` blocks walk over tiles,
-    down columns of ``group`` tiles, so that blocks that run together share operands in L2.  ``buffers`` for results a consumer.
+    other writes its own.  ``cluster`` blocks along m share the tiles of the rhs, or with ``across`` blocks along n those of the lhs.
+    ``persistent`` blocks walk over tiles, down columns of ``group`` tiles, so that blocks that run together share operands in L2.
+    ``buffers`` for results a consumer.
     ``split`` blocks, a cluster, share the terms of one tile and add up in the first one's registers: for few, long sums.  With ``spread``
     each of them adds up and finishes ``share`` of the columns, in turn, which takes less time where a tile is large.
     ``lhs_rows``: if not 0, only so many rows of the lhs come to shared memory, all that there are.  The tensor core takes what lies
@@ -63,6 +64,7 @@ class Wgmma:
     chunks: int = 1
     spread: bool = False
     stream: bool = False
+    across: bool = False
 
     @property
     def rows(self) -> int:
@@ -77,6 +79,11 @@ class Wgmma:
     @property
     def threads(self) -> int:
         return 128 * (self.consumers + 1)
+
+    @property
+    def sharing(self) -> tuple[int, int]:
+        """Blocks that share a tile of the lhs, and of the rhs."""
+        return (self.cluster, 1) if self.across else (1, self.cluster)
 
     @property
     def share(self) -> int:
@@ -325,13 +332,14 @@ def estimate(
     round's results, but no less than memory takes; and the temporaries of operands that are computed first.  With a ``second`` rhs its
     columns are among the ``tiling``'s, and of two sums comes one result.  ``moved``: the bytes that memory moves, if they are not those."""
     width = bit_width(c.lhs.element) // 8
-    rounds = at(tiling.tiles(s.tile_m * s.cluster, s.tile_n)) * s.blocks / target.multiprocessors
+    lhs, rhs = s.sharing
+    rounds = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) * s.blocks / target.multiprocessors
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.
     rounds = rounds if s.stream else ceil(rounds) if rounds <= 4 else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST)
     depth = s.chunks * ROW // width
-    copied = s.chunks * (s.lhs_height + height(s.tile_n, tiling.rhs.along_k) / s.cluster) * ROW
+    copied = s.chunks * (s.lhs_height / lhs + height(s.tile_n, tiling.rhs.along_k) / rhs) * ROW
     outside = s.chunks * _OUTSIDE * max(0, s.lhs_height - at(tiling.m.size))
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1), outside)
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)

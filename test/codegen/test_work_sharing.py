@@ -1,4 +1,4 @@
-"""Tiles whose terms several blocks share: by clusters that share the columns, too, and by runs of steps (stream-K)."""
+"""What several blocks share: the terms of a tile, by clusters that share the columns, too, and by runs of steps (stream-K); tiles of the lhs."""
 
 import re
 
@@ -67,3 +67,17 @@ def test_too_few_tiles_for_all_blocks_are_refused():
 
 def test_the_large_ones_do_not_spill():
     assembled(build(matmul(2048, 11008, 4096, "bf16", rhs="n,k"), "wgmma", Wgmma(128, 256, 4, 2, stream=True)))
+
+
+@pytest.mark.parametrize("layout", ["mk", "km"])
+@pytest.mark.parametrize("tile_n, cluster", [(96, 2), (64, 4), (256, 2)])
+def test_blocks_share_tiles_of_the_lhs(tile_n, cluster, layout):
+    schedule = Wgmma(128 * (1 + (layout == "km" and cluster > 2)), tile_n, 4, 2, cluster=cluster, across=True)
+    text = contraction({"m": 600, "n": 4 * tile_n, "k": 264}, layout, "nk", "mn", results=("bf16",), body=GELU)
+    built = build(text, "wgmma", schedule)
+    assembled(built)
+    assert f"cluster = [{cluster}, 1, 1]" in built.gpu and launches(built) == 1
+    # Each block copies its share of the lhs's tile for all, and its own of the rhs.
+    share = schedule.tile_m // cluster
+    assert f"[64, {share}]" in built.gpu if layout == "mk" else "[64, 64]" in built.gpu
+    assert built.count(r"cp\.async\.bulk\.tensor[^;]*multicast") == (1 if layout == "mk" else share // 64) and f"[64, {tile_n}]" in built.gpu

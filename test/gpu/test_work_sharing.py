@@ -1,5 +1,5 @@
 """Contractions whose tiles' terms several blocks share against float64, bit for bit the same at each call: by clusters that share the
-columns, too, and by runs of steps (stream-K), also with several streams and in CUDA graphs."""
+columns, too, and by runs of steps (stream-K), also with several streams and in CUDA graphs; and those that share tiles of the lhs."""
 
 import sys
 from pathlib import Path
@@ -74,6 +74,15 @@ def test_blocks_share_the_last_tiles(m, k, n, schedule, dtype):
     right(schedule, gelu, (m, k), (n, k), (m, n), dtype=dtype)
     if not schedule.lhs_rows:
         right(schedule, lambda x, w: torch.relu(x @ w), (m, k), (k, n), dtype=dtype)
+
+
+@pytest.mark.parametrize("m, k, n, schedule", [
+    (300, 520, 768, Wgmma(128, 96, 4, 2, cluster=2, across=True)), (1000, 264, 4096, Wgmma(128, 256, 4, 2, cluster=2, across=True)),
+    (130, 1000, 1000, Wgmma(128, 64, 6, 2, cluster=4, across=True)), (2050, 136, 2048, Wgmma(128, 128, 5, 2, cluster=2, across=True, pingpong=True)),
+])
+def test_blocks_share_tiles_of_the_lhs(m, k, n, schedule):
+    right(schedule, gelu, (m, k), (n, k), (m, n))
+    right(schedule, lambda x, w: torch.relu(x @ w), (m, k), (k, n))
 
 
 def test_batches_share_the_last_tiles():

@@ -43,4 +43,4 @@ def _tile(pair: Pair, rewrite: bool) -> DualTiling | None:
 def _halves(s: Dual, tiles: DualTiling) -> bool:
     """Whether each factor's half of a tile is whole, and each block of a cluster copies a whole part of either."""
     pieces = s.tile_n // (8 if tiles.tiling.rhs.along_k else panel(s.tile_n, False))
-    return divides(s, tiles.tiling) and pieces % s.cluster == 0
+    return divides(s, tiles.tiling) and pieces % s.sharing[1] == 0

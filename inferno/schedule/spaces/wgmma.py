@@ -25,7 +25,8 @@ _SHARES = {
 }
 _COLUMNS = {n for _, _, n in _SHARES}
 _FORMS = (
-    Wgmma(), Wgmma(pingpong=True), Wgmma(cluster=2), Wgmma(pingpong=True, cluster=2), Wgmma(cluster=4), Wgmma(stream=True),
+    Wgmma(), Wgmma(pingpong=True), Wgmma(cluster=2), Wgmma(pingpong=True, cluster=2), Wgmma(cluster=4),
+    Wgmma(cluster=2, across=True), Wgmma(cluster=4, across=True), Wgmma(stream=True),
     *(Wgmma(persistent=False, split=split) for split in (2, 4, 8)), *(Wgmma(persistent=False, split=split, spread=True) for split in range(2, 9)),
 )
 
@@ -112,7 +113,9 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
         return isinstance(steps, int) and (s.split - 1) * ceil(steps / s.split) < steps
     if s.cluster > 1:
         # All of a cluster's tiles begin inside, and a block copies whole panels, or groups of 8 rows, of the tile that they share.
-        pieces = s.tile_n // (8 if tiling.rhs.along_k else panel(s.tile_n, False))
-        inside = ceil(tiling.m.size / s.tile_m) % s.cluster == 0
+        rows, along_k, each, size = (
+            (s.lhs_height, tiling.lhs.along_k, s.tile_n, tiling.n.size) if s.across else (s.tile_n, tiling.rhs.along_k, s.tile_m, tiling.m.size)
+        )
+        pieces, inside = rows // (8 if along_k else panel(rows, False)), ceil(size / each) % s.cluster == 0
         return s.cluster <= 8 and inside and not _rewritten(tiling) and pieces > 0 and pieces % s.cluster == 0
-    return True
+    return not s.across
