@@ -11,7 +11,7 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import (
-    CANDIDATES, ROW, WIDTHS, Wgmma, candidates, estimate, fit, height, panel, precision, share_of, raw_bytes, splits, streams, supported,
+    CANDIDATES, ROW, WIDTHS, Wgmma, candidates, estimate, fit, height, panel, precision, raw_bytes, share_of, splits, streams, supported,
 )
 from inferno.symbolic import hint
 from inferno.target import Target
