@@ -165,7 +165,12 @@ def _merge(name: str, members: Sequence[_Member], parameters: _Parameters) -> No
         values = list(block.arguments)
         number = special_register("ctaid.x") if function.name == "llvm.func" else Words().narrow(gpu.block_id(gpu.Dimension.x))
         _Arms(values[:len(parameters.kinds)], values[len(parameters.kinds):], number, list(zip(begins, members))).emit(arms)
+    held = {ir.StringAttr(o.operation.attributes["sym_name"]).value for o in first.module.regions[0].blocks[0].operations}
     for arm in arms:
+        for op in [o.operation for o in arm.module.regions[0].blocks[0].operations if o.operation.name == "llvm.mlir.global"]:
+            if (symbol := ir.StringAttr(op.attributes["sym_name"]).value) not in held:  # dynamic shared memory by a generator's own name
+                held.add(symbol)
+                ir.InsertionPoint.at_block_begin(first.module.regions[0].blocks[0]).insert(op.detach_from_parent())
         arm.kernel.erase()
         arm.launcher.operation.erase()
         if arm is not first:

@@ -7,17 +7,21 @@ contraction with the columns of all.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from math import ceil, inf
+from math import ceil
 from typing import Any, ClassVar
 
 from inferno.mlir import clone_onto, func, ir, outside_values
-from inferno.schedule import vectors, wgmma
-from inferno.schedule.contraction import Contraction, oriented, parse_contraction
-from inferno.schedule.cost import bit_width, clusters_at_once, count_bytes
+from inferno.schedule import bf16x6, simt, vectors, wgmma
+from inferno.schedule.accesses import Access
+from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
+from inferno.schedule.cost import bit_width, clusters_at_once
 from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.schedule.wgmma import precision
+from inferno.symbolic import product
 from inferno.target import Target
 
-GENERATORS = ("wgmma", "vectors")
+GENERATORS = ("wgmma", "vectors", "bf16x6", "simt")
+"""Those whose kernels are merged."""
 MOST = 8
 """Contractions of one launch: a kernel has 4 KB of parameters, and a tensor map is 128 bytes of them."""
 # Of a launch's time, what the next one hides: a kernel begins while the one in front of it ends (microseconds, an estimate).
@@ -46,7 +50,7 @@ class Siblings:
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Siblings | None:
-    """The best schedule of independent contractions for Hopper's tensor cores, or of their products with vectors; None for any other kernel."""
+    """The best schedule of independent contractions that are alike; None for any other kernel."""
     found = candidates(kernel, target)
     return min(found, key=lambda item: item[0])[1] if found else None
 
@@ -62,7 +66,7 @@ def candidates(kernel: func.FuncOp, target: Target) -> list[tuple[float, Sibling
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             parts = [extract(kernel, group, f"part{i}")[0] for i, group in enumerate(groups)]
-        return _candidates(parts, count_bytes(kernel), target)
+        return _candidates(parts, target)
 
 
 def _marked(kernel: func.FuncOp) -> bool:
@@ -124,9 +128,70 @@ def _slice(kernel: func.FuncOp, values: Sequence[ir.Value]) -> list[ir.Operation
 # The choice.
 
 
+def _candidates(parts: list[func.FuncOp], target: Target) -> list[tuple[float, Siblings]]:
+    """The schedules of these parts together."""
+    contractions = [parse_contraction(p) for p in parts]
+    joined = _join(contractions) if not any(c is None or c.varies for c in contractions) else None
+    if joined is None:
+        return []
+    own = [_alone(p, c, target) for p, c in zip(parts, contractions)]
+    if not all(own):
+        return []
+    apart = round(1000 * (sum(min(times.values()) for times in own) - _HIDDEN * (len(parts) - 1)))
+    found = [*_on_tensor_cores(parts, contractions, joined, target), *_alike(parts[0], contractions, joined, own, target)]
+    return [(time, Siblings(each, " ".join(map(str, blocks)), round(1000 * time), apart)) for time, each, blocks in found]
+
+
+def _alone(kernel: func.FuncOp, c: Contraction, target: Target) -> dict[Any, float]:
+    """The schedules that a contraction may have, and their estimates; of the generators for float32 only where the others do not take it."""
+    found = [*wgmma.candidates(kernel, c, target), *vectors.candidates(c, target)]
+    if precision(kernel, c) is None:
+        found += [*bf16x6.candidates(kernel, c, target), *simt.candidates(c, target)]
+    return {s: time for time, s in reversed(found)}
+
+
+def _join(contractions: list[Contraction]) -> Contraction | None:
+    """One contraction with the columns, or the rows, of all; None where they are not alike otherwise."""
+    first = contractions[0]
+    same = {side: len({getattr(c, side).sizes for c in contractions}) == 1 for side in ("batch", "m", "n", "k")}
+    side = "m" if same["n"] and not same["m"] else "n"
+    kinds = {(c.lhs.element, c.rhs.element, c.accumulator, c.tf32) for c in contractions}
+    if len(kinds) > 1 or not all(same[s] for s in same if s != side) or any(len(getattr(c, side).runs) != 1 for c in contractions):
+        return None
+    group, total = getattr(first, side), sum(getattr(c, side).size for c in contractions)
+    by = (1,) * (len(group.dims) - 1) + (total,)
+
+    def widen(access: Access | None) -> Access | None:
+        if access is None or not any(access.strides[d] for d in group.dims):
+            return access
+        return replace(access, shape=(product(access.shape) * total // group.size,))
+
+    def operand(o: Operand) -> Operand:
+        prologue = o.prologue and replace(o.prologue, sources=tuple(map(widen, o.prologue.sources)))
+        return replace(o, access=widen(o.access), prologue=prologue)
+
+    sizes = dict(zip(group.dims, by))
+    return replace(
+        first, sizes=tuple(sizes.get(d, size) for d, size in enumerate(first.sizes)), lhs=operand(first.lhs), rhs=operand(first.rhs),
+        epilogue=first.epilogue and replace(first.epilogue, sources=tuple(map(widen, first.epilogue.sources))),
+        destinations=tuple(replace(d, access=widen(d.access)) for d in first.destinations), **{side: replace(group, sizes=by)},
+    )
+
+
+def _alike(
+    kernel: func.FuncOp, contractions: list[Contraction], joined: Contraction, own: list[dict[Any, float]], target: Target,
+) -> Iterator[tuple[float, Any, list[int]]]:
+    """(microseconds, schedule, blocks) with what each of them may have alone, of the generators whose tiles have few sizes."""
+    for s, time in _alone(kernel, joined, target).items():
+        if s.generator != "wgmma" and all(s in others for others in own):
+            turned = [oriented(c, getattr(s, "swapped", False)) for c in contractions]
+            rows, columns = (s.rows, s.width) if s.generator == "vectors" else (s.tile_m, s.tile_n)
+            yield time, s, _deal_out([c.B * ceil(c.M / rows) * ceil(c.N / columns) for c in turned], s, target)
+
+
 @dataclass(frozen=True)
 class _Together(Tiling):
-    """The tiling of one contraction with the columns of all ``members``."""
+    """The tiling of one contraction with the columns of all ``members``, each of which begins a tile."""
 
     members: tuple[Tiling, ...]
 
@@ -134,71 +199,24 @@ class _Together(Tiling):
         return sum(t.tiles(tile_m, tile_n) for t in self.members)
 
 
-def _candidates(parts: list[func.FuncOp], moved: int, target: Target) -> list[tuple[float, Siblings]]:
-    """The schedules of these parts together, which move so many bytes."""
-    contractions = [parse_contraction(p) for p in parts]
-    if any(c is None or c.varies for c in contractions):
-        return []
-    own = [{s: t for t, s in vectors.candidates(c, target)} for c in contractions]
-    best = [min((*(t for t, _ in wgmma.candidates(p, c, target)), *o.values()), default=inf) for p, c, o in zip(parts, contractions, own)]
-    if inf in best:
-        return []
-    apart = round(1000 * (sum(best) - _HIDDEN * (len(parts) - 1)))
-    return [
-        (time, Siblings(each, " ".join(map(str, blocks)), round(1000 * time), apart))
-        for time, each, blocks in (*_on_tensor_cores(parts, contractions, moved, target), *_of_vectors(contractions, own, moved, target))
-    ]
-
-
 def _on_tensor_cores(
-    parts: list[func.FuncOp], contractions: list[Contraction], moved: int, target: Target,
+    parts: list[func.FuncOp], contractions: list[Contraction], joined: Contraction, target: Target,
 ) -> Iterator[tuple[float, wgmma.Wgmma, list[int]]]:
-    """(microseconds, schedule, blocks)."""
-    tilings = _tile(parts, contractions)
-    if tilings is None:
+    """(microseconds, schedule, blocks), with tiles as wide as deals out the columns of all evenly."""
+    width = bit_width(joined.lhs.element) // 8
+    tilings = [tile_contraction(c, width, only_along_k=width == 4) for c in (joined, *contractions)]
+    if any(precision(p, c) is None for p, c in zip(parts, contractions)) or any(t is None or t.lhs.copied or t.rhs.copied for t in tilings):
         return
-    together = _join(tilings)
-    for first, share in _schedules(together, contractions[0], target):
-        if (s := _fit(first, contractions, tilings, target)) is not None:
-            blocks = _deal_out([t.tiles(s.tile_m * s.cluster, s.tile_n) for t in tilings], s, target)
-            yield wgmma.estimate(s, share, contractions[0], together, target, moved=moved), s, blocks
+    whole, *members = tilings
+    together = _Together(**{f.name: getattr(whole, f.name) for f in fields(Tiling)}, members=tuple(members))
+    for first, share in _schedules(together, width, target):
+        if (s := _fit(first, contractions, members, target)) is not None:
+            blocks = _deal_out([t.tiles(s.tile_m * s.cluster, s.tile_n) for t in members], s, target)
+            yield wgmma.estimate(s, share, joined, together, target), s, blocks
 
 
-def _of_vectors(
-    contractions: list[Contraction], own: list[dict[vectors.Vectors, float]], moved: int, target: Target,
-) -> Iterator[tuple[float, vectors.Vectors, list[int]]]:
-    """(microseconds, schedule, blocks) with the schedules that each of them may have on CUDA cores."""
-    for s in own[0]:
-        if all(s in others for others in own):
-            turned = [oriented(c, s.swapped) for c in contractions]
-            if len({(c.B, c.M, c.K) for c in turned}) == 1:
-                first, columns = turned[0], sum(c.N for c in turned)
-                blocks = [c.B * ceil(c.M / s.rows) * ceil(c.N / s.width) for c in turned]
-                yield vectors.estimate(s, replace(first, n=replace(first.n, sizes=(columns,))), target, moved=moved), s, blocks
-
-
-def _tile(parts: list[func.FuncOp], contractions: list[Contraction]) -> list[Tiling] | None:
-    """The tilings of contractions that are alike: one type, as many terms, and as many rows or columns."""
-    width = bit_width(contractions[0].lhs.element) // 8
-    kinds = {wgmma.precision(p, c) for p, c in zip(parts, contractions)}
-    found = [tile_contraction(c, width, only_along_k=width == 4) for c in contractions]
-    if len(kinds) != 1 or None in kinds or any(t is None or t.lhs.copied or t.rhs.copied for t in found):
-        return None
-    same = [{of(t) for t in found} for of in (lambda t: t.k_steps(1), lambda t: t.m.size, lambda t: t.n.size)]
-    return found if len(same[0]) == 1 and 1 in (len(same[1]), len(same[2])) else None
-
-
-def _join(tilings: list[Tiling]) -> _Together:
-    first = tilings[0]
-    known = {f.name: getattr(first, f.name) for f in fields(Tiling)}
-    known["m"] = replace(first.m, size=max(t.m.size for t in tilings))
-    known["n"] = replace(first.n, size=ceil(sum(t.n.size * t.positions for t in tilings) / first.positions))
-    return _Together(**known, members=tuple(tilings))
-
-
-def _schedules(together: _Together, c: Contraction, target: Target) -> Iterator[tuple[wgmma.Wgmma, float]]:
-    """(schedule, share of the tensor core's rate) to try."""
-    width = bit_width(c.lhs.element) // 8
+def _schedules(together: _Together, width: int, target: Target) -> Iterator[tuple[wgmma.Wgmma, float]]:
+    """(schedule, share of the tensor core's rate) to try; elements have ``width`` bytes."""
     yield from wgmma.CANDIDATES
     yield from _even(together, target)
     for s, share in wgmma.SPLIT_CANDIDATES:
@@ -234,10 +252,9 @@ def _fit(s: wgmma.Wgmma, contractions: list[Contraction], tilings: list[Tiling],
     return None if None in found else min(found, key=lambda f: f.stages)
 
 
-def _deal_out(tiles: Sequence[int], s: wgmma.Wgmma, target: Target) -> list[int]:
+def _deal_out(tiles: Sequence[int], s: Any, target: Target) -> list[int]:
     """The multiprocessors of each part: as many as blocks, or where those walk over tiles, so that all are done after as few rounds as can be."""
-    at_once = target.multiprocessors // s.cluster
-    rounds = 1
-    while s.persistent and s.split == 1 and sum(ceil(t / rounds) for t in tiles) > at_once:
+    each, rounds = getattr(s, "blocks", 1), 1  # blocks of a cluster
+    while getattr(s, "persistent", False) and sum(ceil(t / rounds) for t in tiles) > target.multiprocessors // each:
         rounds += 1
-    return [ceil(t / rounds) * s.blocks for t in tiles]
+    return [ceil(t / rounds) * each for t in tiles]

@@ -114,16 +114,15 @@ _UNDER_WAY = 80  # bytes that a thread has under way for a microsecond: the asse
 _ISSUED = 4 * 1.7e3  # instructions of warps that a multiprocessor starts in a microsecond
 
 
-def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, moved: int = 0) -> float:
-    """Microseconds: what memory takes, at its rate or the one of the loads under way, or the arithmetic; they hide each other in part.
-    ``moved``: the bytes that memory moves, if they are not ``c``'s."""
+def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint) -> float:
+    """Microseconds: what memory takes, at its rate or the one of the loads under way, or the arithmetic; they hide each other in part."""
     blocks = at(c.B) * ceil(at(c.M) / s.rows) * ceil(at(c.N) / s.width)
     resident = min(_RESIDENT, _REGISTERS / (30 + 1.5 * s.rows * s.columns * (s.terms if s.along_k else 1)))
     threads = min(blocks * s.threads, target.multiprocessors * resident, blocks * at(c.K) // s.terms)
     width = bit_width(c.rhs.reads[0].element) // 8
     share = 1 if s.along_k else next(share for bytes_, share in _LINES if s.width * width >= bytes_)
     rate = min(share * _MEMORY_RATE, threads * _UNDER_WAY)
-    memory, work = (moved or moved_bytes(c, at)) / rate, blocks * s.threads / 32 * _instructions(s, c, at) / (target.multiprocessors * _ISSUED)
+    memory, work = moved_bytes(c, at) / rate, blocks * s.threads / 32 * _instructions(s, c, at) / (target.multiprocessors * _ISSUED)
     return _START + max(memory, work) + 0.3 * min(memory, work)
 
 

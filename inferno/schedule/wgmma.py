@@ -326,11 +326,10 @@ def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> flo
 
 def estimate(
     s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint, second: Operand | None = None,
-    moved: int = 0,
 ) -> float:
     """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
     round's results, but no less than memory takes; and the temporaries of operands that are computed first.  With a ``second`` rhs its
-    columns are among the ``tiling``'s, and of two sums comes one result.  ``moved``: the bytes that memory moves, if they are not those."""
+    columns are among the ``tiling``'s, and of two sums comes one result."""
     width = bit_width(c.lhs.element) // 8
     lhs, rhs = s.sharing
     rounds = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) * s.blocks / target.multiprocessors
@@ -351,7 +350,7 @@ def estimate(
         clocks += _EXCHANGE + (1 if s.spread else s.split - 1) * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
-    memory = (moved or moved_bytes(c, at, () if second is None else second.reads)) / _MEMORY_RATE
+    memory = moved_bytes(c, at, () if second is None else second.reads) / _MEMORY_RATE
     if at(tiling.m.size) <= _FEW:
         memory *= _slowed(s, tiling, width, target, at)
     copies = sum(2 + 2 * at(product(o.shape)) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)

@@ -29,7 +29,7 @@ def schedules(kernel, generator: str = "") -> list[Siblings]:
         e = s.each
         if generator and e.generator != generator:
             continue
-        found.setdefault((e.tile_m, e.tile_n, e.split, e.chunks) if e.generator == "wgmma" else (e.rows, e.across, e.threads), s)
+        found.setdefault((e.rows, e.across, e.threads) if e.generator == "vectors" else (e.generator, e.tile_m, e.tile_n, getattr(e, "split", 1)), s)
     return list(found.values())
 
 
@@ -70,11 +70,11 @@ def compile_merged(function: Callable, args: tuple, device: torch.device, number
 
 
 class SimulatedSiblings(SimulatedModel):
-    """A model whose contractions of one tensor are one launch of products with vectors, on the simulator."""
+    """A model whose contractions of one tensor are one launch on CUDA cores, on the simulator."""
 
-    def __init__(self, function: Callable, args: tuple, number: int = 0) -> None:
+    def __init__(self, function: Callable, args: tuple, number: int = 0, generator: str = "vectors") -> None:
         captured, fused, constants = fuse(function, args)
-        self.text, self.counts = merged(fused, number, "vectors")
+        self.text, self.counts = merged(fused, number, generator)
         self._signature, self._constants = captured.signature, [_tensor(*c) for c in constants]
         self.program = Simulated(self.text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
         self._finish = Finish(self._signature, self.program)

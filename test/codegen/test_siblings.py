@@ -47,6 +47,15 @@ def test_projections(rows, dtype, number):
     assert (found := check(simulated, projections, args)).right, str(found)
 
 
+@pytest.mark.parametrize("number", [0, 2])
+def test_tiles_on_cuda_cores(number):
+    torch.manual_seed(0)
+    args = tuple(normal(*s) for s in ((20, 40), (40, 40), (33, 40), (7, 40)))
+    simulated = SimulatedSiblings(projections, args, number, "simt")
+    assert simulated.counts and len(simulated.program.plan.steps) == 1
+    assert (found := check(simulated, projections, args)).right, str(found)
+
+
 def test_epilogues():
     torch.manual_seed(0)
     args = tuple(normal(*s) for s in ((2, 136), (40, 136), (36, 136), (52, 136), (40,), (2, 52)))
@@ -129,6 +138,13 @@ def test_float16_with_biases():
 
     half = torch.float16
     build(heads, *(empty(*s, dtype=half) for s in ((77, 256), (96, 256), (40, 256), (96,), (40,))))
+
+
+def test_float32():
+    """Split into parts of bf16 as each of them is alone."""
+    args = (empty(*s, dtype=torch.float32) for s in ((300, 768), (768, 768), (256, 768), (256, 768)))
+    made = build(projections, *args)
+    assert 'generator = "bf16x6"' in made.schedule and arms(made) == 2
 
 
 def test_weights_gradients():

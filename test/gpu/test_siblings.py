@@ -26,6 +26,14 @@ def on(monkeypatch):
     monkeypatch.setenv("INFERNO_SIBLINGS", "1")
 
 
+@pytest.fixture
+def tf32():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
 def randn(*shape, dtype=torch.bfloat16, scale=1.0):
     return (torch.randn(shape, device="cuda") * scale).to(dtype)
 
@@ -85,6 +93,15 @@ def test_biases_and_epilogues(rows, dtype):
 
 def test_float32_vectors(exact_float32):
     right_merged(projections, (randn(3, 1024, dtype=torch.float32), *weights(1024, 1024, 256, 256, dtype=torch.float32)))
+
+
+@pytest.mark.parametrize("rows, k, columns", [(12, 512, (512, 128, 128)), (64, 4096, (1024, 256, 256)), (300, 768, (768, 768, 768)), (100, 100, (40, 36, 72))])
+def test_float32(exact_float32, rows, k, columns):
+    right_merged(projections, (randn(rows, k, dtype=torch.float32), *weights(k, *columns, dtype=torch.float32)))
+
+
+def test_tf32(tf32):
+    right_merged(projections, (randn(200, 512, dtype=torch.float32), *weights(512, 512, 128, 128, dtype=torch.float32)), unit=2**-10)
 
 
 def test_weights_gradients():
