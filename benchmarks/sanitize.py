@@ -8,6 +8,7 @@ by another generator than the one named.
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ F = torch.nn.functional
 @dataclass(frozen=True)
 class Case:
     """``shapes`` of the inputs; a size that is a letter varies, and the case is compiled once, for ``sizes[0]``, and called for each.
-    ``passes`` are run on its ``fused`` stage."""
+    ``passes`` are run on its ``fused`` stage.  ``knobs``: of the generator's schedule, as the IR writes them, in the place of what the
+    model picks."""
 
     generator: str
     name: str
@@ -37,6 +39,7 @@ class Case:
     dtype: torch.dtype = torch.float32
     sizes: tuple[dict[str, int], ...] = ()
     passes: str = ""
+    knobs: str = ""
 
     def at(self, sizes: dict[str, int]) -> tuple[tuple[int, ...], ...]:
         return tuple(tuple(sizes.get(s, s) for s in shape) for shape in self.shapes)
@@ -79,6 +82,12 @@ CASES = (
     Case("siblings", "queries, keys and values", _projections, ((200, 136), (264, 136), (72, 136), (72, 136), (264,), (200, 72)), torch.bfloat16),
     Case("siblings", "few rows, sums in parts", _projections, ((9, 8192), (136, 8192), (72, 8192), (72, 8192), (136,), (9, 72)), torch.float16),
     Case("siblings", "vectors", _projections, ((2, 1032), (264, 1032), (72, 1032), (72, 1032), (264,), (2, 72))),
+    Case("wgmma", "shared columns", lambda x, w, r: F.gelu(F.linear(x, w)) + r, ((200, 1000), (520, 1000), (200, 520)), torch.bfloat16,
+         knobs="tile_m = 128, tile_n = 96, stages = 4, persistent = false, split = 3, spread = true"),
+    Case("wgmma", "runs of steps", lambda x, w, r: F.gelu(F.linear(x, w)) + r, ((800, 136), (776, 136), (800, 776)), torch.bfloat16,
+         knobs="tile_m = 64, tile_n = 64, stages = 4, consumers = 1, stream = true"),
+    Case("wgmma", "tiles of the lhs for two", lambda x, w: torch.relu(x @ w), ((200, 520), (520, 256)), torch.bfloat16,
+         knobs="tile_m = 128, tile_n = 64, stages = 4, cluster = 2, across = true"),
     Case("bf16x6", "few rows", lambda x, w: torch.relu(F.linear(x, w)), ((16, 1024), (1032, 1024))),
     Case("vectors", "along the terms", lambda x, w, b: F.gelu(F.linear(x, w, b)), ((3, 1032), (264, 1032), (264,))),
     Case("vectors", "columns together", lambda x, w: torch.relu(x @ w), ((1, 1032), (1032, 264))),
@@ -141,14 +150,19 @@ def _random(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 def _compile(case: Case, inputs: tuple[torch.Tensor, ...]) -> inferno.CompiledModule:
     compiled = inferno.compile(case.function, inputs, dynamic_shapes=case.dynamic_shapes)
-    if not case.passes:
+    if not case.passes and not case.knobs:
         return compiled
-    program, device = compiled.program, inputs[0].device
-    with new_context(), ir.Location.unknown():
-        module = ir.Module.parse(compiled.ir("fused"))
-        run_pipeline(module, f"{case.passes},inferno-schedule{{target={program.target.name}}}")
-        text = str(module)
-    return CompiledModule(build_from("scheduled", text, program.target, signature=program.signature), device, 0.0)
+    program, device, text = compiled.program, inputs[0].device, compiled.ir("scheduled")
+    if case.passes:
+        with new_context(), ir.Location.unknown():
+            module = ir.Module.parse(compiled.ir("fused"))
+            run_pipeline(module, f"{case.passes},inferno-schedule{{target={program.target.name}}}")
+            text = str(module)
+    if case.knobs:
+        text = re.sub(r"inferno\.schedule = \{[^}]*\}", f'inferno.schedule = {{generator = "{case.generator}", {case.knobs}}}', text)
+    made = build_from("scheduled", text, program.target, signature=program.signature)
+    assert not any(kernel.note for kernel in made.kernels.values()), made.kernels
+    return CompiledModule(made, device, 0.0)
 
 
 def main(generators: list[str]) -> int:
