@@ -153,6 +153,35 @@ def test_weights_gradients():
     assert arms(made) == 2
 
 
+def attention(x, w, v, u, cosine):
+    """Queries and keys are turned between the projections."""
+    q = F.linear(x, w) * cosine
+    k = torch.tanh(F.linear(x, v)).view(x.shape[0], 2, -1)
+    return q, k, F.linear(x, u) + x[:, :1], q.sum(1)
+
+
+@pytest.mark.parametrize("function, shapes", [
+    (projections, ((48, 136), (72, 136), (40, 136), (40, 136))),
+    (with_epilogues, ((32, 136), (40, 136), (40, 136), (56, 136), (40,), (32, 56))),
+    (attention, ((24, 128), (64, 128), (32, 128), (32, 128), (64,))),
+])
+def test_the_program_is_the_same(function, shapes):
+    """What the calls and the functions say, in PyTorch, before and after."""
+    torch.manual_seed(0)
+    args = tuple(normal(*s, dtype=bf16) for s in shapes)
+    _, fused, constants = fuse(function, args)
+    text, counts = merged(fused)
+    assert counts and not constants
+    results = []
+    for program in (fused, text):
+        source = jobs.to_pytorch(program)
+        assert not source.missing
+        scope: dict = {}
+        exec(source.text, scope)
+        results.append(scope["main"](*args))
+    assert len(results[0]) == len(results[1]) and all(torch.equal(a, b) for a, b in zip(*results))
+
+
 def test_parts():
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(merged(fuse(with_epilogues, tuple(normal(*s, dtype=bf16) for s in (
