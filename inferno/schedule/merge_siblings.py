@@ -24,12 +24,12 @@ _FAR = 64
 
 
 def merge_siblings(module: ir.Module, target: str) -> None:
-    """Rewrite ``@main`` and its kernels, where the module asks for it; nothing for targets other than Hopper."""
+    """Rewrite ``@main`` and its kernels, where the module asks for it; nothing for targets other than GPUs."""
     if MERGE not in module.operation.attributes:
         return
     del module.operation.attributes[MERGE]
     functions = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp)}
-    if MAIN not in functions or not find_target(target).hopper:
+    if MAIN not in functions or find_target(target).kind != "nvptx":
         return
     with module.context, ir.Location.unknown():
         _Merge(module, functions, target).run()

@@ -11,7 +11,7 @@ from math import ceil
 from typing import Any, ClassVar
 
 from inferno.mlir import clone_onto, func, ir, outside_values
-from inferno.schedule import bf16x6, simt, vectors, wgmma
+from inferno.schedule import bf16x6, mma, simt, vectors, wgmma
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import bit_width, clusters_at_once
@@ -20,7 +20,7 @@ from inferno.schedule.wgmma import precision
 from inferno.symbolic import product
 from inferno.target import Target
 
-GENERATORS = ("wgmma", "vectors", "bf16x6", "simt")
+GENERATORS = ("wgmma", "mma", "vectors", "bf16x6", "simt")
 """Those whose kernels are merged."""
 MOST = 8
 """Contractions of one launch: a kernel has 4 KB of parameters, and a tensor map is 128 bytes of them."""
@@ -57,7 +57,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Siblings | None:
 
 def candidates(kernel: func.FuncOp, target: Target) -> list[tuple[float, Siblings]]:
     """Schedules with their estimates in microseconds; none where the kernel is not independent contractions that are alike."""
-    if not target.hopper or len(kernel.type.results) < 2 or _marked(kernel):
+    if target.kind != "nvptx" or len(kernel.type.results) < 2 or _marked(kernel):
         return []
     groups = parts_of(kernel)
     if not 2 <= len(groups) <= MOST:
@@ -143,11 +143,11 @@ def _candidates(parts: list[func.FuncOp], target: Target) -> list[tuple[float, S
 
 
 def _alone(kernel: func.FuncOp, c: Contraction, target: Target) -> dict[Any, float]:
-    """The schedules that a contraction may have, and their estimates; of the generators for float32 only where the others do not take it."""
-    found = [*wgmma.candidates(kernel, c, target), *vectors.candidates(c, target)]
-    if precision(kernel, c) is None:
-        found += [*bf16x6.candidates(kernel, c, target), *simt.candidates(c, target)]
-    return {s: time for time, s in reversed(found)}
+    """The schedules that a contraction may have, and their estimates: of CUDA cores beside tensor cores only those for few vectors."""
+    found = wgmma.candidates(kernel, c, target) or mma.candidates(kernel, c, target)
+    if not found:
+        found = [*bf16x6.candidates(kernel, c, target), *simt.candidates(c, target)]
+    return {s: time for time, s in reversed([*found, *vectors.candidates(c, target)])}
 
 
 def _join(contractions: list[Contraction]) -> Contraction | None:
@@ -183,7 +183,8 @@ def _alike(
 ) -> Iterator[tuple[float, Any, list[int]]]:
     """(microseconds, schedule, blocks) with what each of them may have alone, of the generators whose tiles have few sizes."""
     for s, time in _alone(kernel, joined, target).items():
-        if s.generator != "wgmma" and all(s in others for others in own):
+        one = s.generator != "mma" or s.split == 1  # parts of its sums are added up by a second kernel
+        if s.generator != "wgmma" and one and all(s in others for others in own):
             turned = [oriented(c, getattr(s, "swapped", False)) for c in contractions]
             rows, columns = (s.rows, s.width) if s.generator == "vectors" else (s.tile_m, s.tile_n)
             yield time, s, _deal_out([c.B * ceil(c.M / rows) * ceil(c.N / columns) for c in turned], s, target)
@@ -203,6 +204,8 @@ def _on_tensor_cores(
     parts: list[func.FuncOp], contractions: list[Contraction], joined: Contraction, target: Target,
 ) -> Iterator[tuple[float, wgmma.Wgmma, list[int]]]:
     """(microseconds, schedule, blocks), with tiles as wide as deals out the columns of all evenly."""
+    if not target.hopper:
+        return
     width = bit_width(joined.lhs.element) // 8
     tilings = [tile_contraction(c, width, only_along_k=width == 4) for c in (joined, *contractions)]
     if any(precision(p, c) is None for p, c in zip(parts, contractions)) or any(t is None or t.lhs.copied or t.rhs.copied for t in tilings):

@@ -17,15 +17,15 @@ from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.merge_siblings import MERGE
 from inferno.schedule.siblings import Siblings
-from inferno.target import find_target
+from inferno.target import Target, find_target
 
 TARGET = find_target("sm_90a")
 
 
-def schedules(kernel, generator: str = "") -> list[Siblings]:
+def schedules(kernel, generator: str = "", target: Target = TARGET) -> list[Siblings]:
     """The best schedule for each size of tiles and number of parts, the best first; of one generator, if it is named."""
     found: dict[tuple, Siblings] = {}
-    for _, s in sorted(siblings.candidates(kernel, TARGET), key=lambda item: item[0]):
+    for _, s in sorted(siblings.candidates(kernel, target), key=lambda item: item[0]):
         e = s.each
         if generator and e.generator != generator:
             continue
@@ -33,17 +33,17 @@ def schedules(kernel, generator: str = "") -> list[Siblings]:
     return list(found.values())
 
 
-def merged(fused: str, number: int = 0, generator: str = "") -> tuple[str, list[int]]:
+def merged(fused: str, number: int = 0, generator: str = "", target: Target = TARGET) -> tuple[str, list[int]]:
     """A program at the ``fused`` stage, scheduled, with the ``number``-th schedule (of one generator) for what was merged; and how many those
     have."""
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(fused)
         module.operation.attributes[MERGE] = ir.UnitAttr.get()
-        run_pipeline(module, "inferno-schedule{target=sm_90a}")
+        run_pipeline(module, f"inferno-schedule{{target={target.name}}}")
         counts = []
         for kernel in kernels(module):
             if 'generator = "siblings"' in str(kernel.attributes[ATTRIBUTE]):
-                found = schedules(kernel, generator)
+                found = schedules(kernel, generator, target)
                 counts.append(len(found))
                 kernel.attributes[ATTRIBUTE] = to_attribute(found[number % len(found)])
         return str(module), counts
@@ -70,11 +70,11 @@ def compile_merged(function: Callable, args: tuple, device: torch.device, number
 
 
 class SimulatedSiblings(SimulatedModel):
-    """A model whose contractions of one tensor are one launch on CUDA cores, on the simulator."""
+    """A model whose contractions of one tensor are one launch, on the simulator."""
 
-    def __init__(self, function: Callable, args: tuple, number: int = 0, generator: str = "vectors") -> None:
+    def __init__(self, function: Callable, args: tuple, number: int = 0, generator: str = "vectors", target: Target = TARGET) -> None:
         captured, fused, constants = fuse(function, args)
-        self.text, self.counts = merged(fused, number, generator)
+        self.text, self.counts = merged(fused, number, generator, target)
         self._signature, self._constants = captured.signature, [_tensor(*c) for c in constants]
         self.program = Simulated(self.text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
         self._finish = Finish(self._signature, self.program)

@@ -14,6 +14,7 @@ from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.siblings import Siblings, parts_of
+from inferno.target import find_target
 
 F = torch.nn.functional
 bf16 = torch.bfloat16
@@ -56,6 +57,15 @@ def test_tiles_on_cuda_cores(number):
     assert (found := check(simulated, projections, args)).right, str(found)
 
 
+@pytest.mark.parametrize("dtype, target", [(bf16, "sm_80"), (torch.float64, "sm_90a")])
+def test_tiles_of_mma(dtype, target):
+    torch.manual_seed(0)
+    args = tuple(normal(*s, dtype=dtype) for s in ((24, 72), (40, 72), (33, 72), (16, 72)))
+    simulated = SimulatedSiblings(projections, args, 0, "mma", find_target(target))
+    assert simulated.counts and len(simulated.program.plan.steps) == 1
+    assert (found := check(simulated, projections, args)).right, str(found)
+
+
 def test_epilogues():
     torch.manual_seed(0)
     args = tuple(normal(*s) for s in ((2, 136), (40, 136), (36, 136), (52, 136), (40,), (2, 52)))
@@ -64,15 +74,15 @@ def test_epilogues():
     assert (found := check(simulated, with_epilogues, args)).right, str(found)
 
 
-def build(function, *args, number=0):
+def build(function, *args, number=0, target=TARGET):
     """The merged kernel."""
-    text, counts = merged(fuse(function, args)[1], number)
+    text, counts = merged(fuse(function, args)[1], number, target=target)
     assert len(counts) == 1
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         only = [k for k in kernels(module) if "siblings" in str(k.attributes[ATTRIBUTE])]
         texts = [f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}\n" for k in only]
-    made = jobs.build(texts[0], TARGET.name)
+    made = jobs.build(texts[0], target.name)
     assert not made.note, made.note
     assert made.ptx.count(".entry") == 1
     assert not made.resources or all(r.spills == r.stack == 0 for r in made.resources.values())
@@ -138,6 +148,12 @@ def test_float16_with_biases():
 
     half = torch.float16
     build(heads, *(empty(*s, dtype=half) for s in ((77, 256), (96, 256), (40, 256), (96,), (40,))))
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_120"])
+def test_other_gpus(target):
+    made = build(projections, empty(100, 256), empty(256, 256), empty(64, 256), empty(64, 256), target=find_target(target))
+    assert 'generator = "mma"' in made.schedule and "selp.b64" in made.ptx and "mma.sync" in made.ptx
 
 
 def test_float32():

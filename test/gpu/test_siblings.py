@@ -99,6 +99,11 @@ def test_float32(exact_float32, rows, k, columns):
     right_merged(projections, (randn(rows, k, dtype=torch.float32), *weights(k, *columns, dtype=torch.float32)))
 
 
+@pytest.mark.parametrize("rows", [30, 300])
+def test_float64(rows):
+    right_merged(projections, (randn(rows, 512, dtype=torch.float64), *weights(512, 256, 128, 128, dtype=torch.float64)))
+
+
 def test_tf32(tf32):
     right_merged(projections, (randn(200, 512, dtype=torch.float32), *weights(512, 512, 128, 128, dtype=torch.float32)), unit=2**-10)
 
