@@ -30,10 +30,10 @@ def best(kernel) -> list[dual.Dual]:
 
 
 def measured(kernel) -> list[dual.Dual]:
-    """Of all that may be measured one for each form: ping-pong, clusters, parts."""
+    """Of all that may be measured one for each form: ping-pong, clusters of either kind, parts."""
     found = {}
     for _, s in spaces.find("dual").space(kernel, TARGET):
-        found.setdefault((s.pingpong, s.cluster, s.split, s.persistent), s)
+        found.setdefault((s.pingpong, s.cluster, s.across, s.split), s)
     return list(found.values())
 
 
