@@ -193,6 +193,7 @@ def test_masks():
     same(aten.index_put.default, x, [mask[:, 0]], normal(int(mask[:, 0].sum()), 5))
     same(aten.index_put.default, x, [None, mask[0]], normal(4, int(mask[0].sum())))
     same(aten.index_put.default, x, [None, mask[0]], torch.tensor(3.0))
+    assert own()[aten.index_put.default](x.to("meta"), [mask[:, 0]], values[:5].to("meta")) is NotImplemented  # a mask on the CPU
 
 
 def test_nonzero_static():

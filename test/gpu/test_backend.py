@@ -81,6 +81,18 @@ def test_eager_pieces_and_graph_breaks():
             torch.testing.assert_close(o, e, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_a_mask_on_the_cpu(accumulate):
+    """Torch takes it for a tensor on the GPU; it runs in eager, and what is around it does not."""
+    mask, x, v = torch.tensor([True, False, True]), torch.randn(3, 5, device="cuda"), torch.randn(5, device="cuda")
+
+    def put(x, v):
+        return torch.index_put(x * 2, (mask,), v, accumulate) + 1
+
+    for fast in (compiled(put), inferno.compile(put, (x, v))):
+        assert torch.equal(fast(x, v), put(x, v))
+
+
 def test_random_numbers_are_torchs_own():
     f = lambda x: F.dropout(x.relu() * 2, 0.5)  # noqa: E731
     x = torch.randn(100, 100, device="cuda")

@@ -12,6 +12,8 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
     if len(masks) != 1 or masks[0][1].dtype not in (torch.bool, torch.uint8):
         return NotImplemented
     first, mask = masks[0]
+    if mask.device != x.device:  # torch takes one on the CPU; it is left in eager
+        return NotImplemented
     mask = mask.to(torch.bool)
     last = first + mask.dim()
     before, behind = x.shape[:first], x.shape[last:]
