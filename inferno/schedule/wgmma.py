@@ -140,7 +140,6 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
         few = [*((s, 1.0) for s in thin_schedules(tiling, width, target, at)), *even_schedules(tiling, target, at)]
-        few = few if isinstance(tiling.m.size, int) else []  # rows whose number varies: not measured yet
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
