@@ -14,6 +14,7 @@ from inferno.passes.programs import MAIN
 from inferno.schedule import siblings
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
+from inferno.schedule.kept_operands import PARTS, keep, kept
 from inferno.target import find_target
 
 MERGE = "inferno.siblings"
@@ -124,6 +125,7 @@ class _Merge:
             new = func.FuncOp(self.names.unique(f"{_base(parts[0])}_siblings"), ([*inputs, *results], results), visibility="private")
         for name in marks[0]:
             new.attributes[name] = parts[0].attributes[name]
+        keep(new, PARTS, {own[weight]: own[split] for k, own in zip(parts, places) for weight, split in kept(k, PARTS).items()})
         block = new.add_entry_block()
         destinations = iter(list(block.arguments)[len(inputs):])
         returned: list[ir.Value] = []

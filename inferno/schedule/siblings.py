@@ -11,16 +11,18 @@ from math import ceil
 from typing import Any, ClassVar
 
 from inferno.mlir import clone_onto, func, ir, outside_values
-from inferno.schedule import bf16x6, mma, simt, vectors, wgmma
+from inferno.passes.shapes import argument_attributes
+from inferno.schedule import bf16x6, mma, presplit, simt, vectors, wgmma
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import bit_width, clusters_at_once
+from inferno.schedule.kept_operands import PARTS, keep, kept
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import precision
 from inferno.symbolic import product
 from inferno.target import Target
 
-GENERATORS = ("wgmma", "mma", "vectors", "bf16x6", "simt")
+GENERATORS = ("wgmma", "mma", "vectors", "bf16x6", "presplit", "simt")
 """Those whose kernels are merged."""
 MOST = 8
 """Contractions of one launch: a kernel has 4 KB of parameters, and a tensor map is 128 bytes of them."""
@@ -70,8 +72,8 @@ def candidates(kernel: func.FuncOp, target: Target) -> list[tuple[float, Sibling
 
 
 def _marked(kernel: func.FuncOp) -> bool:
-    """Whether something is said of an argument: a size, or that it is another one in another form."""
-    return "arg_attrs" in kernel.attributes and any(len(ir.DictAttr(a)) for a in kernel.attributes["arg_attrs"])
+    """Whether an argument is said to be anything but a weight that has been split: a size, or a copy for the copy engine."""
+    return any(mark.name != PARTS for entry in argument_attributes(kernel.operation) for mark in entry)
 
 
 # Parts.
@@ -95,11 +97,13 @@ def extract(kernel: func.FuncOp, results: Sequence[int], name: str) -> tuple[fun
     first = len(kernel.type.inputs) - len(kernel.type.results)
     operations = _slice(kernel, returned)
     used = {v.arg_number for o in operations for v in outside_values(o) if isinstance(v, ir.BlockArgument)}
+    used |= {split for weight, split in kept(kernel, PARTS).items() if weight in used}
     numbers = [*sorted(n for n in used if n < first), *(first + r for r in results)]
     part = func.FuncOp(name, ([kernel.type.inputs[n] for n in numbers], [v.type for v in returned]), visibility="private")
     for attribute in kernel.attributes:
         if attribute not in OWN:
             part.attributes[attribute] = kernel.attributes[attribute]
+    keep(part, PARTS, {numbers.index(weight): numbers.index(split) for weight, split in kept(kernel, PARTS).items() if split in numbers})
     body = part.add_entry_block()
     known = {block.arguments[n]: a for n, a in zip(numbers, body.arguments)}
     with ir.InsertionPoint(body):
@@ -144,6 +148,8 @@ def _candidates(parts: list[func.FuncOp], target: Target) -> list[tuple[float, S
 
 def _alone(kernel: func.FuncOp, c: Contraction, target: Target) -> dict[Any, float]:
     """The schedules that a contraction may have, and their estimates: of CUDA cores beside tensor cores only those for few vectors."""
+    if kept(kernel, PARTS):
+        return {s: time for time, s in reversed(presplit.candidates(kernel, c, target))}
     found = wgmma.candidates(kernel, c, target) or mma.candidates(kernel, c, target)
     if not found:
         found = [*bf16x6.candidates(kernel, c, target), *simt.candidates(c, target)]

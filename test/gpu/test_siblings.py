@@ -104,6 +104,26 @@ def test_float64(rows):
     right_merged(projections, (randn(rows, 512, dtype=torch.float64), *weights(512, 256, 128, 128, dtype=torch.float64)))
 
 
+def test_frozen_float32(exact_float32):
+    """Weights that have been split; and again when they change."""
+    model = nn.ModuleList(nn.Linear(768, n) for n in (768, 256, 256)).cuda()
+
+    class Projections(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = model
+
+        def forward(self, x):
+            return tuple(part(x) for part in self.parts)
+
+    compiled = right_merged(Projections(), (randn(600, 768, dtype=torch.float32),), freeze=True)
+    assert 'generator = "presplit"' in compiled.ir("scheduled")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(-0.5)
+    assert (found := check(compiled, Projections(), (randn(600, 768, dtype=torch.float32),))).right, str(found)
+
+
 def test_tf32(tf32):
     right_merged(projections, (randn(200, 512, dtype=torch.float32), *weights(512, 512, 128, 128, dtype=torch.float32)), unit=2**-10)
 

@@ -388,3 +388,48 @@ func.func private @mm(%x: tensor<8192x8192xbf16>, %w: tensor<8448x8192xbf16>, %t
   return %r#1 : tensor<8192x8448xbf16>
 }
 }
+
+// -----
+
+// Weights that have been split are arguments of the one function too, which says of which they are made.
+// CHECK-LABEL: func.func @main
+// CHECK: call @mm_siblings(%arg0, %arg1, %arg2, %arg3, %arg4, %
+// CHECK: func.func private @mm_siblings(
+// CHECK-SAME: tensor<3x768x768xbf16> {inferno.parts = 1 : i64}, %arg3: tensor<256x768xf32>, %arg4: tensor<3x256x768xbf16> {inferno.parts = 3 : i64}, %arg5
+// CHECK-SAME: each = {{{.*}}generator = "presplit"
+#x = affine_map<(m, n, k) -> (m, k)>
+#w = affine_map<(m, n, k) -> (n, k)>
+#o = affine_map<(m, n, k) -> (m, n)>
+module attributes {inferno.siblings} {
+func.func @main(%x: tensor<512x768xf32>, %w: tensor<768x768xf32>, %p: tensor<3x768x768xbf16>, %v: tensor<256x768xf32>, %q: tensor<3x256x768xbf16>) -> (tensor<512x768xf32>, tensor<512x256xf32>) {
+  %e = tensor.empty() : tensor<512x768xf32>
+  %a = call @mm(%x, %w, %p, %e) : (tensor<512x768xf32>, tensor<768x768xf32>, tensor<3x768x768xbf16>, tensor<512x768xf32>) -> tensor<512x768xf32>
+  %f = tensor.empty() : tensor<512x256xf32>
+  %b = call @mm_1(%x, %v, %q, %f) : (tensor<512x768xf32>, tensor<256x768xf32>, tensor<3x256x768xbf16>, tensor<512x256xf32>) -> tensor<512x256xf32>
+  return %a, %b : tensor<512x768xf32>, tensor<512x256xf32>
+}
+func.func private @mm(%x: tensor<512x768xf32>, %w: tensor<768x768xf32>, %parts: tensor<3x768x768xbf16> {inferno.parts = 1 : i64}, %to: tensor<512x768xf32>) -> tensor<512x768xf32>
+    attributes {inferno.schedule = {generator = "presplit"}} {
+  %zero = arith.constant 0.0 : f32
+  %s = linalg.fill ins(%zero : f32) outs(%to : tensor<512x768xf32>) -> tensor<512x768xf32>
+  %r = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<512x768xf32>, tensor<768x768xf32>) outs(%s : tensor<512x768xf32>) {
+  ^bb0(%a: f32, %b: f32, %sum: f32):
+    %p = arith.mulf %a, %b : f32
+    %n = arith.addf %sum, %p : f32
+    linalg.yield %n : f32
+  } -> tensor<512x768xf32>
+  return %r : tensor<512x768xf32>
+}
+func.func private @mm_1(%x: tensor<512x768xf32>, %w: tensor<256x768xf32>, %parts: tensor<3x256x768xbf16> {inferno.parts = 1 : i64}, %to: tensor<512x256xf32>) -> tensor<512x256xf32>
+    attributes {inferno.schedule = {generator = "presplit"}} {
+  %zero = arith.constant 0.0 : f32
+  %s = linalg.fill ins(%zero : f32) outs(%to : tensor<512x256xf32>) -> tensor<512x256xf32>
+  %r = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<512x768xf32>, tensor<256x768xf32>) outs(%s : tensor<512x256xf32>) {
+  ^bb0(%a: f32, %b: f32, %sum: f32):
+    %p = arith.mulf %a, %b : f32
+    %n = arith.addf %sum, %p : f32
+    linalg.yield %n : f32
+  } -> tensor<512x256xf32>
+  return %r : tensor<512x256xf32>
+}
+}
