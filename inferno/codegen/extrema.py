@@ -6,7 +6,7 @@ meet does not matter.
 
 from dataclasses import dataclass
 
-from inferno.codegen.combiners import Combiner
+from inferno.schedule.combiners import Combiner
 from inferno.mlir import arith, ir, owner
 
 _F, _I = arith.CmpFPredicate, arith.CmpIPredicate

@@ -6,7 +6,7 @@ and goes over its elements again.
 
 from dataclasses import dataclass, replace
 
-from inferno.codegen.combiners import Combiner, read_combiner
+from inferno.schedule.combiners import Combiner, read_combiner
 from inferno.codegen.device_function import DeviceFunction
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer

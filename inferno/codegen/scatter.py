@@ -10,7 +10,7 @@ An update whose place is outside of the destination is left out: nothing is writ
 
 from dataclasses import dataclass
 
-from inferno.codegen.combiners import Combiner, read_combiner
+from inferno.schedule.combiners import Combiner, read_combiner
 from inferno.codegen.device_function import DeviceFunction
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from inferno.codegen.combiners import Combiner, read_combiner, to_term
+from inferno.schedule.combiners import Combiner, read_combiner, to_term
 from inferno.codegen.extrema import Extremum, read_extremum, to_candidate
 from inferno.errors import CompileError
 from inferno.mlir import ir

@@ -99,7 +99,8 @@ def _kept_copy(emitter: "Emitter", operand: Operand) -> int | None:
 
 @dataclass
 class Emitter(SplitSums):
-    """The kernel of one contraction; ``bf16x6`` has another way to multiply, with ``parts`` tiles in a slot, ``dual`` a second rhs."""
+    """The kernel of one contraction; ``bf16x6`` has another way to multiply, with ``parts`` tiles in a slot, ``dual`` a second rhs,
+    ``wgmma_rows`` another epilogue."""
 
     parts: ClassVar[int] = 1
     epilogue_type: ClassVar[type[Epilogue]] = Epilogue

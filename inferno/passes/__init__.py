@@ -32,6 +32,7 @@ _PASSES = {
     # fused -> scheduled
     "fuse-rows": "inferno.schedule.fuse_rows:fuse_rows",
     "fuse-duals": "inferno.schedule.fuse_duals:fuse_duals",
+    "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
     "prepare-operands": "inferno.schedule.prepare_operands:prepare_operands",
     "merge-siblings": "inferno.schedule.merge_siblings:merge_siblings",

@@ -229,7 +229,7 @@ def filled(value: ir.Value) -> ir.Attribute | None:
     if isinstance(source, ir.BlockArgument) or source.owner.operation.name != "arith.constant":
         return None
     value = source.owner.operation.attributes["value"]
-    return value if isinstance(value, (ir.FloatAttr, ir.IntegerAttr)) else None
+    return value if isinstance(value, (ir.FloatAttr, ir.IntegerAttr, ir.BoolAttr)) else None
 
 
 def _defined_in(value: ir.Value, op: ir.Operation) -> bool:

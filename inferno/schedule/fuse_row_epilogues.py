@@ -1,0 +1,137 @@
+"""On Hopper, let a contraction's kernel take the operations on rows that follow it, where a row of its result fits one tile.
+
+A softmax, a norm or a sum along the rows of ``x @ w`` is then done in the registers that hold the products, and what the kernels exchange
+never goes to memory.  It costs blocks, of which there is one for 64 rows at least, or a cluster where they share the terms: both are estimated.
+"""
+
+from math import inf
+
+from inferno.mlir import func, ir
+from inferno.options import MATMUL
+from inferno.passes.deduplicate_kernels import deduplicate_kernels
+from inferno.passes.programs import FREEZE, MAIN, PREPARE
+from inferno.schedule import wgmma, wgmma_rows
+from inferno.schedule.accesses import iterators
+from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.cost import count_bytes, moved_bytes
+from inferno.schedule.merge_calls import VIEWS, Edges, callee, edges_of, erase_unused, free_name, merged_kernel, replace_calls, root_of
+from inferno.schedule.tiling import tile_contraction
+from inferno.target import Target, find_target
+
+# Not before a GPU has said what these kernels take.
+CHOSEN = False
+_MOST = 16  # kernels that become one
+_KERNEL = 1.5  # microseconds of a small kernel in a row of such (an estimate)
+_MEMORY_RATE = 4.3e6  # bytes a microsecond
+_STREAMED = 8  # rows up to which the other factor is streamed, at the rate of memory
+
+
+def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
+    machine, attributes = find_target(target), module.operation.attributes
+    library = MATMUL in attributes and ir.StringAttr(attributes[MATMUL]).value == "library"
+    if not (CHOSEN or always == "1") or machine.kind != "nvptx" or not machine.hopper or library:
+        return
+    kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
+    main = kernels.pop(MAIN, None)
+    kernels.pop(PREPARE, None)
+    if main is None:
+        return
+    changed, place, block = False, 0, main.regions[0].blocks[0]
+    with module.context, ir.Location.unknown():
+        while place < len(block.operations):
+            call = block.operations[place].operation
+            begins = call.name == "func.call" and callee(call) in kernels and _begins(call, kernels[callee(call)])
+            if begins and _fuse(module, kernels, call, machine, always == "1", FREEZE in main.attributes):
+                changed = True
+            else:
+                place += 1
+    if changed:
+        erase_unused(module, main)
+        deduplicate_kernels(module)
+
+
+def _begins(call: ir.Operation, kernel: func.FuncOp) -> bool:
+    """Whether a call may be of a contraction with few columns."""
+    if len(call.results) != 1 or ATTRIBUTE in kernel.attributes:
+        return False
+    type_ = call.results[0].type
+    if not type_.has_static_shape or type_.rank < 2 or type_.shape[-1] > wgmma_rows.WIDEST:
+        return False
+    return any(o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation) for o in kernel.entry_block.operations)
+
+
+def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation, target: Target, always: bool, frozen: bool) -> bool:
+    """Fuse what follows one contraction, if that pays; whether it was."""
+    own = kernels[callee(head)]
+    c = parse_contraction(own)
+    times = [time for time, _ in wgmma.candidates(own, c, target)] if c is not None else []
+    if not times or (frozen and _is_copied(c)):
+        return False  # what its kernel copies @prepare may do once
+    edges, merged = _grow(module, kernels, head, target)
+    if merged is None:
+        return False
+    rows = wgmma_rows.read(merged, target)
+    joined = [time for time, _ in wgmma_rows.candidates(rows, target)] if rows.reduces else []
+    apart = inf if always else min(_apart(c), *times) + sum(_time(kernels[callee(o)]) for o in edges.calls[1:])
+    if not joined or min(joined) >= apart:
+        merged.operation.erase()
+        return False
+    _defer(edges)
+    replace_calls(edges, merged)
+    return True
+
+
+def _is_copied(c: Contraction) -> bool:
+    tiling = tile_contraction(c, 2, only_along_k=False)
+    return tiling is None or tiling.lhs.copied or tiling.rhs.copied
+
+
+def _apart(c: Contraction) -> float:
+    """Microseconds of a contraction with so few rows that its other factor is streamed; infinity where they are more."""
+    return _KERNEL + moved_bytes(c) / _MEMORY_RATE if min(c.M, c.N) <= _STREAMED else inf
+
+
+def _time(kernel: func.FuncOp) -> float:
+    """Microseconds of a kernel that is nothing but memory traffic, at least."""
+    return _KERNEL + count_bytes(kernel) / _MEMORY_RATE
+
+
+def _grow(
+    module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation, target: Target,
+) -> tuple[Edges | None, func.FuncOp | None]:
+    """A kernel of the contraction and of all that reads its rows and can be part of it, and what it stands for; None if nothing can."""
+    edges, found = None, None
+    calls, made, others = [head], set(head.results), set()  # by the group, and by what reads its results and is not part of it
+    operations = [o.operation for o in head.block.operations]
+    for op in operations[operations.index(head) + 1:]:
+        inputs = [root_of(v) for v in op.operands]
+        if op.name in VIEWS or not any(v in made or v in others for v in inputs):
+            continue
+        if op.name != "func.call" or callee(op) not in kernels or any(v in others for v in inputs) or len(calls) == _MOST:
+            others.update(op.results)
+            continue
+        more = edges_of([*calls, op], views=False)
+        trial = merged_kernel(kernels, more, free_name(module, "_".join(callee(c).rstrip("_0123456789") for c in more.calls)))
+        if wgmma_rows.read(trial, target) is None:
+            trial.operation.erase()
+            others.update(op.results)
+            continue
+        if found is not None:
+            found.operation.erase()
+        edges, found = more, trial
+        calls.append(op)
+        made.update(op.results)
+    return edges, found
+
+
+def _defer(edges: Edges) -> None:
+    """Move what reads the calls' results behind the last one."""
+    late, at = set(edges.exported), edges.calls[-1]
+    operations = [o.operation for o in at.block.operations]
+    for op in operations[operations.index(edges.calls[0]):operations.index(at)]:
+        if op not in edges.calls and any(v in late for v in op.operands):
+            op.move_after(at)
+            late.update(op.results)
+            at = op

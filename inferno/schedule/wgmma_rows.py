@@ -1,0 +1,105 @@
+"""The schedule of contractions with operations on the rows of their results in one kernel, on Hopper's tensor cores.
+
+As ``wgmma``, with tiles as wide as the result, so that each row lies in the registers of four neighbouring threads.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import ClassVar
+
+from inferno.mlir import func, walk
+from inferno.schedule.cost import bit_width
+from inferno.schedule.elementwise import supported_body
+from inferno.schedule.row_contraction import RowContraction, parse_rows
+from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.schedule.wgmma import ROW, Wgmma, estimate, fit, height, precision, splits, supported
+from inferno.symbolic import hint
+from inferno.target import Target
+
+WIDEST = 256
+"""Columns of the widest product."""
+# Bits of a row's points that may wait in registers for the row's reduction, by thread: 240 registers less those of addresses, operands
+# and the parts that are computed (ptxas spills nothing of what the tests compile up to here).
+_HELD = 32 * 160
+_LANES = 128  # operations of a multiprocessor in a clock
+_COSTLY = 12  # operations that a function or a division counts as
+
+
+@dataclass(frozen=True)
+class WgmmaRows(Wgmma):
+    """``tile_n`` is at least as many columns as there are."""
+
+    generator: ClassVar[str] = "wgmma_rows"
+
+
+def choose(kernel: func.FuncOp, target: Target) -> WgmmaRows | None:
+    """The schedule with the lowest estimate if ``kernel`` is a contraction with operations on its rows for Hopper's tensor cores."""
+    c = read(kernel, target)
+    found = list(candidates(c, target)) if c is not None and c.reduces else []
+    return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def read(kernel: func.FuncOp, target: Target) -> RowContraction | None:
+    """What ``kernel`` computes if that is a contraction with operations on its rows, maybe none that reduces them, of a kind that can be
+    generated."""
+    c = parse_rows(kernel) if target.hopper else None
+    if c is None or precision(kernel, c) not in ("bf16", "f16") or not supported(c):
+        return None
+    if any(not supported_body(s.generic) or walk(s.generic, "tensor.extract") for s in c.steps):
+        return None
+    return c if c.N <= WIDEST and _columns(c) // 2 * c.held_bits() <= _HELD else None
+
+
+def candidates(c: RowContraction, target: Target) -> Iterator[tuple[float, WgmmaRows]]:
+    """Schedules with their estimates in microseconds."""
+    for rewrite in (True, False):
+        tiling = tile_contraction(c, 2, only_along_k=False, rewrite=rewrite)
+        if tiling is None or tiling.n.size != c.N or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
+            continue
+        for s in _schedules(c, tiling, target):
+            s = fit(replace(s, rewrite=rewrite), c, tiling, target)
+            if s is not None and (s.split == 1 or _exchanges(s)):
+                yield estimate(s, _share(s), c, tiling, target) + _row_time(s, c, tiling, target), s
+
+
+def _columns(c: RowContraction) -> int:
+    return ceil(c.N / 8) * 8
+
+
+def _schedules(c: RowContraction, tiling: Tiling, target: Target) -> Iterator[WgmmaRows]:
+    tile_n, m = _columns(c), tiling.m.size
+    raw = tiling.lhs.raw is not None or tiling.rhs.raw is not None
+    rows = 8 * ceil(m / 8) % 64 if m < 64 and tiling.lhs.along_k else 0
+    for tile_m in (64, 128) if m > 64 else (64,):
+        for split in (1, 2, 4, 8):
+            slot = ((rows or tile_m) + height(tile_n, tiling.rhs.along_k)) * ROW
+            chunks = 1 if raw else min(max(1, 8192 // slot), tiling.k_steps(ROW // 2), 8)
+            s = WgmmaRows(tile_m, tile_n, 12, tile_m // 64, persistent=split == 1, split=split, lhs_rows=rows, chunks=chunks)
+            if split == 1 or splits(s, tiling, bit_width(c.lhs.element) // 8, target, hint):
+                yield s
+
+
+def _exchanges(s: WgmmaRows) -> bool:
+    """Whether the other blocks' sums, which lie in the slots, have room there."""
+    return s.tile_m * s.tile_n * 4 <= s.stages * s.chunks * (s.lhs_height + s.tile_n) * ROW
+
+
+def _share(s: WgmmaRows) -> float:
+    """Of the tensor core's rate: by the lines between the tiles that ``wgmma`` has shares of."""
+    known = [(32, 0.7), (64, 0.88), (128, 0.97), (256, 1.0)] if s.tile_m == 128 else [(32, 0.45), (64, 0.65), (128, 0.8), (256, 0.9)]
+    for (n0, a), (n1, b) in zip(known, known[1:]):
+        if s.tile_n <= n1:
+            return max(a, a + (b - a) * (s.tile_n - n0) / (n1 - n0))
+    return known[-1][1]
+
+
+def _row_time(s: WgmmaRows, c: RowContraction, tiling: Tiling, target: Target) -> float:
+    """Microseconds that the rows' operations take on a multiprocessor, which nothing hides of the last tile, and another consumer's
+    products of the others' (the half)."""
+    work = sum(
+        _COSTLY if o.operation.name.startswith("math.") or o.operation.name == "arith.divf" else 1
+        for step in c.steps if not step.per_row for o in step.block.operations
+    )
+    rounds = ceil(tiling.tiles(s.tile_m, s.tile_n) * s.split / target.multiprocessors)
+    return work * s.tile_m * s.tile_n / _LANES / 1.7e3 * (1 + 0.5 * (rounds - 1))

@@ -1,0 +1,97 @@
+"""Contractions with operations on their rows, on Hopper's tensor cores: what becomes one kernel, and that ptxas takes it without spills."""
+
+import re
+
+import pytest
+import torch
+from kernels import build
+from row_cases import CASES, operands, scheduled
+from test_wgmma import assembled
+
+from inferno.mlir import ir, new_context
+from inferno.schedule import fuse_row_epilogues
+from inferno.schedule.assign import kernels
+from inferno.schedule.row_contraction import regroup
+from inferno.schedule.wgmma_rows import WgmmaRows
+
+
+ROWS = 'generator = "wgmma_rows"'
+
+
+def empty(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.bfloat16)
+
+
+def compiled(function, args, schedule=None):
+    """The kernel that a function is, without those that it does not need."""
+    text = scheduled(function, args)
+    assert text.count("call @") == 1, re.findall(r"call @\w+", text)
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        alone = kernels(module)[0].operation.get_asm(use_local_scope=True)
+    built = build(f"module {{\n{alone}\n}}", "wgmma_rows", schedule)
+    assert isinstance(built.schedule, WgmmaRows)
+    return built
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_kernel(name):
+    args = operands(empty, 1000, 100, 256)
+    built = compiled(CASES[name], args)
+    assembled(built)
+    # Each reduction of a thread's two rows takes two steps.
+    assert built.count(r"shfl\.sync\.bfly") % 4 == 0 and built.count(r"shfl\.sync\.bfly") >= 4
+
+
+@pytest.mark.parametrize("n", [8, 10, 64, 250, 256])
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "rms_norm"])
+def test_widths(name, n):
+    built = compiled(CASES[name], operands(empty, 4096, n, 1024))
+    assert built.schedule.tile_n == -(-n // 8) * 8
+    if built.schedule.split == 1 or n < 200:  # adding up the parts of a wide tile takes some registers too many
+        assembled(built)
+    assert built.resources is None or built.resources.spills <= 128
+
+
+def test_softmax_is_staged():
+    built = compiled(CASES["softmax"], operands(empty, 4096, 128, 512), WgmmaRows(128, 128, 6, 2))
+    assert built.count("stmatrix") == 8 and built.count(r"cp\.async\.bulk\.tensor\.2d\.global") == 2
+    assert built.count(r"shfl\.sync\.bfly") == 8  # two reductions, two rows, two steps
+    assembled(built)
+
+
+def test_scores():
+    q, k = torch.zeros(6, 200, 64, dtype=torch.bfloat16), torch.zeros(6, 128, 64, dtype=torch.bfloat16)
+    mask = torch.zeros(200, 128, dtype=torch.bfloat16)
+    assembled(compiled(lambda q, k, mask: torch.softmax(q @ k.transpose(1, 2) / 8 + mask, -1), (q, k, mask)))
+
+
+@pytest.mark.parametrize("function, shapes", [
+    (lambda x, w: (x @ w).sum(0), ((640, 256), (256, 128))),  # of columns
+    (lambda x, w: torch.softmax(x @ w, -1), ((640, 256), (256, 512))),  # too wide
+    (lambda x, w: (x @ w).argmax(-1), ((640, 256), (256, 128))),  # an index
+    (lambda x, w: torch.cumsum(x @ w, -1), ((640, 256), (256, 128))),
+])
+def test_left_alone(function, shapes):
+    assert ROWS not in scheduled(function, tuple(empty(*s) for s in shapes))
+
+
+def test_float32_is_left_alone():
+    assert ROWS not in scheduled(lambda x, w: torch.softmax(x @ w, -1), (torch.zeros(640, 256), torch.zeros(256, 64)))
+
+
+def test_it_has_to_pay(monkeypatch):
+    few, many = operands(empty, 64, 256, 1024), operands(empty, 8192, 64, 1024)
+    assert ROWS not in scheduled(CASES["softmax"], many, always=0)
+    monkeypatch.setattr(fuse_row_epilogues, "CHOSEN", True)
+    # A single block would read the 512 KB of weights, or a cluster.
+    assert ROWS not in scheduled(CASES["sum"], few, always=0) and ROWS in scheduled(CASES["sum"], few)
+    assert ROWS in scheduled(CASES["softmax"], many, always=0)
+
+
+def test_regroup():
+    assert regroup([(4, 30), (6, 5)], [24]) == [5]
+    assert regroup([(24, 5)], [4, 6]) == [30, 5]
+    assert regroup([(4, 6), (6, 1)], [2, 12]) == [12, 1]
+    assert regroup([(4, 7), (6, 1)], [24]) is None and regroup([(4, 0), (6, 1)], [24]) is None
+    assert regroup([(4, 0), (6, 0)], [3, 8]) is None and regroup([(4, 0), (6, 1)], [2, 2, 6]) == [0, 0, 1]

@@ -1,0 +1,79 @@
+"""Operations on the rows of a contraction's result in its kernel, on Hopper's tensor cores, against float64."""
+
+import pytest
+import torch
+from checks import assert_close_to_float64, poison_memory
+from contraction_cases import repeats
+from row_cases import CASES, operands, scheduled
+
+from inferno.tools.ir_program import IrProgram
+
+F = torch.nn.functional
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+
+
+def randn(*shape, dtype=torch.bfloat16):
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+def half(*shape):
+    return randn(*shape, dtype=torch.float16)
+
+
+def right(folder, function, args, kernels=1):
+    """Right, the same twice, and so many kernels of which one is a contraction with operations on its rows."""
+    path = folder / "rows.mlir"
+    text = scheduled(function, args)
+    assert 'generator = "wgmma_rows"' in text and text.count("call @") == kernels
+    path.write_text(text)
+    program = IrProgram.read(path, "sm_90a")
+    poison_memory()
+    found, again = program(*args), program(*args)
+    assert all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(found, again)), "two runs differ"
+    assert_close_to_float64(tuple(found) if len(found) > 1 else found[0], function, args)
+    return program
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("kind", [randn, half])
+@pytest.mark.parametrize("m, n, k", [(1000, 128, 256), (77, 100, 1000)])
+def test_cases(tmp_path, name, kind, m, n, k):
+    right(tmp_path, CASES[name], operands(kind, m, n, k))
+
+
+@pytest.mark.parametrize("n", [8, 10, 64, 100, 128, 250, 256])
+@pytest.mark.parametrize("m", [2, 7, 64, 1000, 4096])
+def test_sizes(tmp_path, m, n):
+    right(tmp_path, CASES["softmax"], operands(randn, m, n, 512))
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "rms_norm"])
+@pytest.mark.parametrize("m, n, k", [(16, 256, 8192), (512, 256, 4096), (300, 24, 4096), (20000, 256, 128), (40000, 8, 72)])
+def test_long_sums_and_many_rows(tmp_path, name, m, n, k):
+    right(tmp_path, CASES[name], operands(randn, m, n, k))
+
+
+@pytest.mark.parametrize("n", [64, 250])
+def test_columns_together(tmp_path, n):
+    # The copy engine cannot read lines of 250 elements: another kernel copies them.
+    right(tmp_path, lambda x, w: torch.softmax(x @ w, -1), (randn(500, 256), randn(256, n) / 16))
+
+
+def test_scores(tmp_path):
+    q, k, mask = randn(6, 200, 64), randn(6, 128, 64), randn(200, 128)
+    right(tmp_path, lambda q, k, mask: torch.softmax(q @ k.transpose(1, 2) / 8 + mask, -1), (q, k, mask))
+
+
+def test_infinities_and_nan(tmp_path):
+    x, w = randn(300, 256), randn(64, 256) / 16
+    x[3, 5], x[7, 0], x[9, 1], x[11, 2], x[200] = torch.nan, torch.inf, -torch.inf, 3e38, torch.nan
+    for function in (lambda x, w: torch.softmax(F.linear(x, w), -1), lambda x, w: F.linear(x, w).amax(-1), lambda x, w: F.linear(x, w).sum(-1)):
+        right(tmp_path, function, (x, w))
+
+
+def test_many_calls_in_a_row(tmp_path):
+    args = operands(randn, 5000, 100, 328)
+    program = right(tmp_path, CASES["several"], args)
+    repeats(lambda *a: program(*a)[2], args)
