@@ -7,7 +7,6 @@ one that moves to the next compiled piece, is a minimum cut: of the bytes that a
 
 from collections.abc import Collection, Mapping, Sequence
 
-import networkx
 import torch
 from torch.fx import Node
 
@@ -55,6 +54,8 @@ def _later(
     inside = set(nodes)
     if not any(place[r] >= there for n in nodes for r in readers.get(n, ())):
         return []
+    import networkx  # 0.15 s, for programs in pieces alone
+
     cut = networkx.DiGraph()  # an edge with no capacity has infinitely much
     cut.add_nodes_from(("first", "then"))
     for node in nodes:
