@@ -1,5 +1,6 @@
 """Two contractions of one operand that meet elementwise, as one kernel, against float64, with every kind of schedule."""
 
+import copy
 import sys
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from checks import check, poison_memory
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal
 
+import inferno
 from inferno.schedule import assign, dual, spaces
 from inferno.target import find_target
+from inferno.tools.check import compare
 
 F = torch.nn.functional
 TARGET = find_target("sm_90a")
@@ -124,18 +127,43 @@ def test_a_scaled_operand():
 
 def test_a_narrowed_operand():
     x = torch.randn(130, 512, device="cuda")
-    right(lambda x, a, b: F.silu(x.bfloat16() @ a) * (x.bfloat16() @ b), x, (512, 264), (512, 264))
+    right(lambda x, a, b: F.silu(x.to(a.dtype) @ a) * (x.to(b.dtype) @ b), x, (512, 264), (512, 264))
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.up, self.down = (torch.nn.Linear(*s, bias=False) for s in ((512, 1408), (512, 1408), (1408, 512)))
+
+    def forward(self, x):
+        return x + self.down(F.silu(self.gate(x)) * self.up(x))
 
 
 def test_a_model():
-    class Mlp(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.gate, self.up, self.down = (torch.nn.Linear(*s, bias=False) for s in ((512, 1408), (512, 1408), (1408, 512)))
-
-        def forward(self, x):
-            return x + self.down(F.silu(self.gate(x)) * self.up(x))
-
     model = Mlp().cuda().bfloat16()
     for rows in (1, 100):
         right(model, (2, rows, 512))
+
+
+def test_it_is_chosen():
+    model, x = Mlp().cuda().bfloat16(), torch.randn(2, 100, 512, device="cuda").bfloat16()
+    compiled, lazily = inferno.compile(model, (x,)), torch.compile(model, backend="inferno")
+    with torch.no_grad():
+        for call, report in ((compiled, compiled.explain()), (lazily, inferno.explain(lazily, x))):
+            assert sorted(row.generator for row in report.rows) == ["dual", "wgmma"]
+            verdict = check(call, model, (x,))
+            assert verdict.right, str(verdict)
+
+
+def test_training():
+    model, x = Mlp().cuda().bfloat16(), torch.randn(200, 512, device="cuda").bfloat16()
+    ours, eager, exact = torch.compile(model, backend="inferno"), model, copy.deepcopy(model).double()
+    found = []
+    for call, given in ((ours, x), (eager, x), (exact, x.double())):
+        for p in (*model.parameters(), *exact.parameters()):
+            p.grad = None
+        call(given).square().sum().backward()
+        of = exact if call is exact else model
+        found.append([p.grad for p in of.parameters()])
+    verdict = compare(*found)
+    assert verdict.right, str(verdict)

@@ -8,9 +8,13 @@ import torch
 from checks import check
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+from universal_program import _fuse as fuse
 from universal_program import compile_universal
 
-from inferno.schedule import assign, fuse_duals
+from inferno.capture import capture
+from inferno.mlir import ir, new_context, walk
+from inferno.passes.manager import run_pipeline
+from inferno.schedule import assign
 from inferno.target import find_target
 
 F = torch.nn.functional
@@ -18,18 +22,23 @@ CPU = find_target("cpu")
 ALWAYS = "fuse-duals{target=sm_90a always=1}"
 
 
-def fused(function, *shapes, dtype=torch.bfloat16, passes: str = ALWAYS):
-    """``function`` of normal tensors is right after the pass; returns the names of the kernels that are left."""
+def fused(function, *shapes) -> list[str]:
+    """``function`` of normal tensors is right behind the pass; returns the names of the kernels that are left."""
     torch.manual_seed(0)
-    args = tuple(torch.randn(s).to(dtype) for s in shapes)
-    compiled = compile_universal(function, args, torch.device("cpu"), "cpu", lambda k: assign.choose(k, CPU), passes=passes)
+    args = tuple(torch.randn(s).to(torch.bfloat16) for s in shapes)
+    compiled = compile_universal(function, args, torch.device("cpu"), "cpu", lambda k: assign.choose(k, CPU), passes=ALWAYS)
     verdict = check(compiled, function, args)
     assert verdict.right, str(verdict)
     return sorted(compiled.program.kernels)
 
 
-def duals(*args, **options) -> int:
-    return sum(name.startswith("dual_") for name in fused(*args, **options))
+def duals(function, *shapes, dtype=torch.bfloat16, passes: str = ALWAYS) -> int:
+    """The calls of kernels that hold two contractions, behind the pass."""
+    text, _ = fuse(capture(function, tuple(torch.empty(s, dtype=dtype) for s in shapes)))
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        run_pipeline(module, passes)
+        return sum(str(call.attributes["callee"]).startswith("@dual_") for call in walk(module, "func.call"))
 
 
 def test_a_swiglu_is_two_kernels():
@@ -51,7 +60,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_is_fused_and_right(name):
     function, *shapes = FUNCTIONS[name]
-    assert duals(function, *shapes) == 1
+    assert sum(kernel.startswith("dual_") for kernel in fused(function, *shapes)) == 1
 
 
 def test_three_results():
@@ -76,7 +85,10 @@ def test_what_stays_apart():
     assert duals(product, (16, 64), (64, 40), (64, 40), passes="fuse-duals{target=cpu always=1}") == 0
 
 
-@pytest.mark.parametrize("chosen", [False, True])
-def test_the_estimates_decide(monkeypatch, chosen):
-    monkeypatch.setattr(fuse_duals, "CHOSEN", chosen)
-    assert duals(lambda x, a, b: F.silu(x @ a.t()) * (x @ b.t()), (64, 512), (1024, 512), (1024, 512), passes="fuse-duals{target=sm_90a}") == chosen
+@pytest.mark.parametrize("m, k, n, layout, count", [
+    (1024, 4096, 11008, "nk", 1), (1024, 4096, 11008, "kn", 1), (16, 8192, 28672, "nk", 1), (128, 1024, 2816, "nk", 1), (7, 520, 1032, "nk", 1),
+    (1, 4096, 11008, "nk", 0), (1, 4096, 11008, "kn", 0),
+])
+def test_the_estimates_decide(m, k, n, layout, count):
+    product, shape = (F.linear, (n, k)) if layout == "nk" else (torch.matmul, (k, n))
+    assert duals(lambda x, g, u: F.silu(product(x, g)) * product(x, u), (m, k), shape, shape, passes="fuse-duals{target=sm_90a}") == count

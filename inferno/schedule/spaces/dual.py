@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from inferno.mlir import func
 from inferno.schedule.dual import Dual, DualTiling, Pair, candidates, divides, narrow, parse_pair, takes, tile_pair
 from inferno.schedule.spaces.wgmma import forms, is_regular, works
-from inferno.schedule.wgmma import estimate, panel
+from inferno.schedule.wgmma import estimate
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -20,7 +20,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Dual]]:
         tiles = _tile(pair, rewrite)
         if tiles is not None:
             for share, s in forms(pair.contraction, tiles.wide, rewrite, target):
-                if s.tile_n % 2 == 0 and _halves(narrow(s), tiles):
+                if s.tile_n % 2 == 0 and divides(narrow(s), tiles.tiling):
                     yield estimate(s, share, pair.contraction, tiles.wide, target, hint, pair.second), narrow(s)
 
 
@@ -32,15 +32,9 @@ def valid(kernel: func.FuncOp, schedule: Dual, target: Target) -> bool:
     if not is_regular(schedule.wide):
         return any(s == schedule for _, s in candidates(kernel, pair, target))
     tiles = _tile(pair, schedule.rewrite)
-    return tiles is not None and works(schedule.wide, pair.contraction, tiles.wide, target) and _halves(schedule, tiles)
+    return tiles is not None and works(schedule.wide, pair.contraction, tiles.wide, target) and divides(schedule, tiles.tiling)
 
 
 def _tile(pair: Pair, rewrite: bool) -> DualTiling | None:
     tiles = tile_pair(pair, rewrite)
     return tiles if tiles is not None and (rewrite or tiles.tiling.lhs.copied) else None
-
-
-def _halves(s: Dual, tiles: DualTiling) -> bool:
-    """Whether each factor's half of a tile is whole, and each block of a cluster copies a whole part of either."""
-    pieces = s.tile_n // (8 if tiles.tiling.rhs.along_k else panel(s.tile_n, False))
-    return divides(s, tiles.tiling) and pieces % s.sharing[1] == 0
