@@ -1,26 +1,27 @@
 """Prologues in shared memory: warps that turn raw tiles, as the copy engine brought them, into what the tensor core reads.
 
-A raw tile has no swizzle: lines of ``depth`` elements along k, or of ``rows`` elements for each k.  Each thread makes 16 bytes
-of the tensor core's tile at a time.  Inputs of the prologue other than the raw tensor (scales, biases) come from global memory.
+A raw tile has no swizzle: lines of ``depth`` elements along k, or of ``rows`` elements for each k.  Each thread makes pieces of
+16 bytes of the tensor core's tile, two neighbours at a time where a load of 16 bytes brings bytes for both.  Inputs of the
+prologue other than the raw tensor (scales, biases) come from global memory.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.codegen import tma
+from inferno.codegen import bytes_to_floats, tma
 from inferno.codegen.elements import as_vector, join, lanes_of, splat
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import Words, integer_type, load_shared, loop, shared_pointer, store
+from inferno.codegen.nvvm_builder import Words, integer_type, load_shared, loop, operation, shared_pointer, store
 from inferno.codegen.tensor_core import ROW, Tile
 from inferno.mlir import arith, ir, llvm, vector
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Operand
 from inferno.schedule.tiling import Axis, Source
-from inferno.symbolic import is_multiple
+from inferno.symbolic import ceildiv, is_multiple
 
-_TOGETHER = 2  # pieces of 16 bytes whose loads are under way at the same time
+_TOGETHER = 2  # loads of 16 bytes of a type as wide as the tile's, or wider, that are under way at the same time: twice as many of bytes
 
 
 @dataclass(frozen=True)
@@ -57,31 +58,41 @@ class Rewriting:
         self, thread: ir.Value, raw: Integer, slot: Integer, first: Integer, k0: Integer, where: dict[Axis, Integer],
     ) -> None:
         """The tile at ``first`` and ``k0``, from shared address ``raw`` to ``slot``; ``where`` has the other axes' positions."""
-        pieces = self.tile.rows * ROW // 16
+        words, count = self.words, self.tile.rows * ROW // 16 // self.pieces
+        turns = ceildiv(count, self.threads)
+        together = ceildiv(turns, ceildiv(turns, _TOGETHER * self.pieces))
 
         def some(item: ir.Value) -> Sequence[ir.Value]:
-            # In the last turn a thread may make the last piece again, as another does.
-            items = [self.words.min(self.words.add(item, i * self.threads), pieces - 1) for i in range(_TOGETHER)]
+            # In the last turn a thread may make the last pieces again, as another does.
+            items = [words.min(words.add(item, i * self.threads), count - 1) for i in range(together)]
             places = [self.place(item) for item in items]
             loaded = [self.load(raw, *place) for place in places]
-            for place, values in zip(places, loaded):
-                row, term = place
-                value = self.compute(values, self.words.add(first, row), self.words.add(k0, term), where)
-                store(value, shared_pointer(self.words, self.words.add(slot, self.target(row, term))), 16)
+            others = [self.others(words.add(first, row), words.add(k0, term), where) for row, term in places]
+            for (row, term), each, other in zip(places, loaded, others):
+                for i, values in enumerate(each):
+                    at = (row, words.add(term, i * self.lanes)) if self.tile.along_k else (words.add(row, i * self.lanes), term)
+                    value = self.compute(values, words.add(first, at[0]), words.add(k0, at[1]), where, other)
+                    store(value, shared_pointer(words, words.add(slot, self.target(*at))), 16)
             return []
 
-        loop(self.words, thread, pieces, _TOGETHER * self.threads, [], some)
+        loop(words, thread, count, together * self.threads, [], some)
+
+    @property
+    def pieces(self) -> int:
+        """Neighbours that a thread makes of one load."""
+        lines = self.tile.depth if self.tile.along_k else self.tile.rows
+        return 2 if self.raw_width == 1 and self.source.raw_along_k == self.tile.along_k and lines % 16 == 0 else 1
 
     def place(self, item: Integer) -> tuple[Integer, Integer]:
-        """Row and term of the first element of a piece.  Neighbouring threads read neighbouring raw elements."""
-        words = self.words
+        """Row and term of the first element of a load.  Neighbouring threads read neighbouring raw elements."""
+        words, lanes = self.words, self.lanes * self.pieces
         if not self.tile.along_k:
-            pieces = self.tile.rows // self.lanes
-            return words.mul(words.rem(item, pieces), self.lanes), words.div(item, pieces)
-        pieces = self.tile.depth // self.lanes
+            pieces = self.tile.rows // lanes
+            return words.mul(words.rem(item, pieces), lanes), words.div(item, pieces)
+        pieces = self.tile.depth // lanes
         if self.source.raw_along_k:
-            return words.div(item, pieces), words.mul(words.rem(item, pieces), self.lanes)
-        return words.rem(item, self.tile.rows), words.mul(words.div(item, self.tile.rows), self.lanes)
+            return words.div(item, pieces), words.mul(words.rem(item, pieces), lanes)
+        return words.rem(item, self.tile.rows), words.mul(words.div(item, self.tile.rows), lanes)
 
     def target(self, row: Integer, term: Integer) -> Integer:
         """Where the tensor core expects the piece, from the slot's beginning."""
@@ -95,29 +106,42 @@ class Rewriting:
     def _piece(self, line: Integer, number: Integer) -> Integer:
         return self.words.shl(tma.swizzled(self.words, line, number, self.tile.span), 4)
 
-    def load(self, raw: Integer, row: Integer, term: Integer) -> ir.Value:
-        """The raw elements of a piece."""
+    def load(self, raw: Integer, row: Integer, term: Integer) -> list[ir.Value]:
+        """The raw elements of each piece."""
         words, width, element = self.words, self.raw_width, self.source.raw.element
         along_k, count = self.source.raw_along_k, self.lanes
         line, at = (row, term) if along_k else (term, row)
         offset = words.add(raw, words.mul(words.add(words.mul(line, self.raw_box[0]), at), width))
         if along_k != self.tile.along_k:  # turned: one element from each of some lines
-            return join([load_shared(words, words.add(offset, i * self.raw_box[0] * width), element, 1) for i in range(count)])
+            return [join([load_shared(words, words.add(offset, i * self.raw_box[0] * width), element, 1) for i in range(count)])]
+        if self.pieces == 2:  # as words: LLVM would take vectors of bytes to pieces
+            four = lanes_of(load_shared(words, offset, integer_type(32), 4))
+            return [operation("llvm.bitcast", [ir.VectorType.get([count], element)], [join(four[i:i + 2])]) for i in (0, 2)]
         together = min(count, 16 // width)
         parts = [load_shared(words, words.add(offset, i * width), element, together) for i in range(0, count, together)]
-        return parts[0] if len(parts) == 1 else join([x for p in parts for x in lanes_of(p)])
+        return [parts[0] if len(parts) == 1 else join([x for p in parts for x in lanes_of(p)])]
 
-    def compute(self, raw: ir.Value, row: Integer, term: Integer, where: dict[Axis, Integer]) -> ir.Value:
+    def others(self, row: Integer, term: Integer, where: dict[Axis, Integer]) -> dict[Access, ir.Value]:
+        """What is the same for all pieces of a load, read once."""
+        reads = [s for s in self.operand.reads if s != self.source.raw]
+        along = self.k if self.tile.along_k else self.rows
+        return {s: self.read(s, row, term, where) for s in reads if along.stride(s) == 0}
+
+    def compute(
+        self, raw: ir.Value, row: Integer, term: Integer, where: dict[Axis, Integer], others: dict[Access, ir.Value] | None = None,
+    ) -> ir.Value:
         """The prologue on a piece, zero behind the end of k: what it makes of the copy engine's zeros may be infinite."""
-        value, prologue, element = raw, self.operand.prologue, self.operand.element
+        value, prologue, element, others = raw, self.operand.prologue, self.operand.element, others or {}
         if prologue is not None:
             arguments = []
             for s in prologue.sources:
                 if s is None:
                     arguments.append(arith.constant(integer_type(1), 0))
+                elif s == self.source.raw:
+                    arguments.append(raw)
                 else:
-                    arguments.append(raw if s == self.source.raw else self.read(s, row, term, where))
-            value = as_vector(inline_body(prologue.block, arguments, (), self.lanes)[0], self.lanes)
+                    arguments.append(others[s] if s in others else self.read(s, row, term, where))
+            value = as_vector(inline_body(prologue.block, arguments, (), self.lanes, bytes_to_floats.CUSTOM)[0], self.lanes)
             if self.k.size % self.tile.depth != 0:
                 value = arith.select(self.inside(term), value, splat(value.type, 0))
         if self.tile.width == 4 and prologue is not None:

@@ -6,6 +6,7 @@ In shared memory a tile is [term][row], rows of the accumulator's type, so that 
 
 from dataclasses import dataclass, field
 
+from inferno.codegen import bytes_to_floats
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, splat, store_vector
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
@@ -60,7 +61,7 @@ class Reader:
             rest = iter(values)
             unused = arith.constant(ir.IntegerType.get_signless(1), 0)
             arguments = [unused if s is None else next(rest) for s in self.operand.prologue.sources]
-            value = inline_body(self.operand.prologue.block, arguments, (), lanes)[0]
+            value = inline_body(self.operand.prologue.block, arguments, (), lanes, bytes_to_floats.CUSTOM)[0]
         if lanes:
             value = as_vector(value, lanes)
         if self.operand.extend is not None:

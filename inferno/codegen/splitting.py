@@ -83,7 +83,7 @@ class Pieces(Rewriting):
         def some(row: Integer, base: Integer, begin: int, count: int) -> list[ir.Value]:
             now = [lines * turn for turn in range(begin, begin + count)]
             places = [(words.add(row, n), term) if tile.along_k else (row, words.add(term, n)) for n in now]
-            loaded = [self.load(raw, *place) for place in places]
+            loaded = [self.load(raw, *place)[0] for place in places]
             for n, place, values in zip(now, places, loaded):
                 value = self.compute(values, words.add(first, place[0]), words.add(k0, place[1]), where)
                 for part, registers in enumerate(split_all(lanes_of(value))):

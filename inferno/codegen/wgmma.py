@@ -40,7 +40,7 @@ from inferno.symbolic import Int, Symbol, ceildiv, minimum
 from inferno.target import Target
 
 # Registers of a thread by role: all 384 threads together have 65536.  (More threads would not do: ptxas wants 154 registers for
-# the widest product and gives each thread an equal share.)  With True warps 1 to 3 rewrite tiles.
+# the widest product and gives each thread an equal share.)  With True the warps behind the first rewrite tiles.
 _REGISTERS = {False: (24, 240), True: (88, 208)}
 _REWRITER_BARRIER, _CONSUMER_BARRIER = 8, 7  # named barriers; each consumer has one of 1, 2, ...
 
@@ -55,6 +55,8 @@ def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
     tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite)
     if tiling is None:
         raise CompileError(f"@{kernel.name.value} has operands that cannot be copied to shared memory")
+    if schedule.threads > 384:
+        raise CompileError(f"@{kernel.name.value}: {schedule} needs more registers than a block has")
     prepare_bodies(c)
     if schedule.stream:
         from inferno.codegen.stream_k import StreamEmitter  # which is made of this module's
@@ -289,7 +291,7 @@ class Emitter(SplitSums):
     @property
     def helpers(self) -> int:
         """Warpgroups in front of those that multiply: a warp that starts copies, and warps that rewrite."""
-        return 1
+        return self.schedule.helpers
 
     @property
     def registers(self) -> tuple[int, int]:
@@ -437,7 +439,7 @@ class Emitter(SplitSums):
 
     def rewrite(self) -> None:
         """The part of the warps behind the first."""
-        self.rewrite_steps(self.words.sub(self.thread, 32), 96, 0, 1)
+        self.rewrite_steps(self.words.sub(self.thread, 32), 128 * self.helpers - 32, 0, 1)
 
     def rewrite_steps(self, member: ir.Value, threads: int, slice: int, slices: int) -> None:
         """Turn raw tiles into the tensor core's, in the order in which they come, every ``slices``-th step; ``member`` of

@@ -111,6 +111,7 @@ _MEMORY_RATE = 4.3e6  # bytes a microsecond
 _LINES = ((128, 0.9), (64, 0.86), (0, 0.75))  # of that rate where a block's columns lie together, by their bytes (the last one is an estimate)
 _RESIDENT, _REGISTERS = 1280, 65536  # threads and registers of a multiprocessor
 _UNDER_WAY = 80  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product
+_BYTE = 15  # instructions to make a factor of a scaled byte (1 and 4 x 4096 x 11008: 29.1 and 41.8)
 _ISSUED = 4 * 1.7e3  # instructions of warps that a multiprocessor starts in a microsecond
 
 
@@ -130,4 +131,6 @@ def _instructions(s: Vectors, c: Contraction, at: At) -> float:
     """Of a warp: products and what adds and widens them, for each step; in the end five exchanges a sum."""
     exact, sums, terms = str(c.lhs.element) == str(c.rhs.element) == "f32", s.rows * s.columns, s.terms * s.unroll
     step = terms * (1.5 * sums if exact else sums + s.rows + s.columns) + (8 * sums if exact else 0)
+    if any(bit_width(a.element) == 8 for a in c.rhs.reads):
+        step += _BYTE * terms * s.columns
     return ceil(at(c.K) / (s.depth * s.unroll)) * step + 14 * sums

@@ -42,8 +42,8 @@ class Wgmma:
     behind them for the others of its 64, whose sums are dropped.  A slot holds ``chunks`` tiles along k.
     ``stream``: the last tiles are dealt out to the blocks by their terms, evenly; who has a tile's first terms adds the others' sums, which
     come through the workspace.
-    ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first warpgroup, from ``raw`` slots; otherwise they are
-    computed to temporaries first.
+    ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first ``helpers`` warpgroups, from ``raw`` slots;
+    otherwise they are computed to temporaries first.
     """
 
     generator: ClassVar[str] = "wgmma"
@@ -65,6 +65,7 @@ class Wgmma:
     spread: bool = False
     stream: bool = False
     across: bool = False
+    helpers: int = 1
 
     @property
     def rows(self) -> int:
@@ -78,7 +79,7 @@ class Wgmma:
 
     @property
     def threads(self) -> int:
-        return 128 * (self.consumers + 1)
+        return 128 * (self.consumers + self.helpers)
 
     @property
     def sharing(self) -> tuple[int, int]:
@@ -139,7 +140,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
-        few = [*((s, 1.0) for s in thin_schedules(tiling, width, target, at)), *even_schedules(tiling, target, at)]
+        few = [*((_deep(s, tiling, width), 1.0) for s in thin_schedules(tiling, width, target, at)), *even_schedules(tiling, target, at)]
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
@@ -183,6 +184,19 @@ def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint, fa
                 chunks = min(chunks, at(tiling.k_steps(ROW // width)), 8)
                 found.append(Wgmma(64, tile_n, 32, 1, persistent=split == 1, split=split, lhs_rows=rows % _FEW, chunks=chunks))
     return found
+
+
+def _deep(s: Wgmma, tiling: Tiling, width: int) -> Wgmma:
+    """``s`` with as many raw slots as others, where tiles are made of bytes, and seven warps that do it; three are as fast, or 5% faster,
+    where a step is three or four loads of 16 bytes for each of their threads (measured: 3584 and 5632 bytes)."""
+    if not _of_bytes(tiling):
+        return s
+    loads = ceil(sum(raw_bytes(s, tiling, ROW // width)) / 16 / 96)
+    return replace(s, raw=s.stages, helpers=1 if 3 <= loads <= 4 else 2)
+
+
+def _of_bytes(tiling: Tiling) -> bool:
+    return any(o.raw is not None and bit_width(o.raw.element) == 8 for o in (tiling.lhs, tiling.rhs))
 
 
 def even_schedules(tiling: Tiling, target: Target, at: At = hint) -> list[tuple[Wgmma, float]]:
@@ -255,12 +269,14 @@ def height(rows: int, along_k: bool) -> int:
 
 
 def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | None:
-    """``s`` with as many stages as shared memory holds beside raw slots; None if that is less than 2."""
+    """``s`` with as many stages as shared memory holds beside raw slots, which are no more; None if that is less than 2."""
     raw = sum(raw_bytes(s, tiling, ROW // (bit_width(c.lhs.element) // 8)))
-    stages, rhs = s.stages, height(s.tile_n, tiling.rhs.along_k)
-    while stages > 1 and replace(s, stages=stages).shared(raw, rhs).total > target.shared:
-        stages -= 1
-    return replace(s, stages=stages) if stages > 1 else None
+    rhs = height(s.tile_n, tiling.rhs.along_k)
+    for stages in range(s.stages, 1, -1):
+        made = replace(s, stages=stages, raw=min(s.raw, max(2, stages)))
+        if made.shared(raw, rhs).total <= target.shared:
+            return made
+    return None
 
 
 def precision(kernel: func.FuncOp, c: Contraction) -> str | None:
@@ -300,18 +316,25 @@ _CUT = 0.82  # of the memory's rate where a tile's lines are no multiples of 128
 _LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of the lhs are read (an estimate)
 _EXCHANGE, _EXCHANGE_RATE = 2500, 32  # clocks, and bytes a clock, between the blocks of a cluster (estimates)
 _CLEAR = 1.0  # microseconds of the kernel that lowers flags (an estimate)
+# Clocks of a step whose tile is made of bytes, and of each of its elements, where k is innermost or not, by scaling it; and with two
+# raw slots.  Fitted to 16x4096x4096 (32 columns: 18.1 us), 16x4096x11008 (88: 29, 48: 39.7), 64x8192x28672 (112: 137, 224: 115);
+# columns innermost, 16x4096x11008 (192: 36.2, 48: 48.9); two slots, 16x4096x11008 (88: 55, 32: 97) and 16x8192x28672 (56: 324).
+_BYTES = {True: (330, 0.078), False: (530, 0.03)}
+_TWO_SLOTS = (550, 0.15)
 _STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
 
 
-def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int) -> float:
-    """Clocks that three warps take to rewrite a step's tiles: 96 lanes, about four instructions an element besides the body."""
+def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool) -> float:
+    """Clocks that it takes to rewrite a step's tiles: about four instructions an element besides the body, three warps; for ``few``
+    rows and bytes what was measured."""
     clocks = 0.0
-    for rows, operand, source in ((s.tile_m, c.lhs, tiling.lhs), (s.tile_n, c.rhs, tiling.rhs)):
+    for rows, operand, source in ((s.lhs_height, c.lhs, tiling.lhs), (s.tile_n, c.rhs, tiling.rhs)):
         if source.raw is not None:
             body = list(operand.prologue.block.operations) if operand.prologue is not None else []
             work = sum(12 if o.operation.name.startswith("math.") else 1 for o in body)
-            clocks += rows * depth * (4 + work) / 96
+            start, each = (_BYTES[source.along_k] if s.raw > 3 else _TWO_SLOTS) if few and _of_bytes(tiling) else (0, 9 / 96)
+            clocks += start + rows * depth * each * (4 + work) / 9
     return clocks
 
 
@@ -336,11 +359,12 @@ def estimate(
     # of 1024x4096x11008 take as long as 6.)
     rounds = rounds if s.stream else ceil(rounds) if rounds <= 4 or second is not None else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
+    few = at(tiling.m.size) <= _FEW
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST)
     depth = s.chunks * ROW // width
     copied = s.chunks * (s.lhs_height / lhs + height(s.tile_n, tiling.rhs.along_k) / rhs) * ROW
     outside = s.chunks * _OUTSIDE * max(0, s.lhs_height - at(tiling.m.size))
-    step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth), _LATENCY / (s.stages - 1), outside)
+    step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few), _LATENCY / (s.stages - 1), outside)
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / _STORE_RATE / (1 if second is None else 2)
     shown = 0 if s.pingpong else 0.3  # what of a tile's end is not hidden behind the next one's products
@@ -351,7 +375,7 @@ def estimate(
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
     memory = moved_bytes(c, at, () if second is None else second.reads) / _MEMORY_RATE
-    if at(tiling.m.size) <= _FEW:
+    if few:
         memory *= _slowed(s, tiling, width, target, at)
     copies = sum(2 + 2 * at(product(o.shape)) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     return (_START + _CLEAR * s.stream) + max(clocks / _CLOCK, memory) + 0.2 * min(clocks / _CLOCK, memory) + copies

@@ -5,6 +5,7 @@ two threads that store to one place in one step.  Memory starts as NaN.  Barrier
 """
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -319,6 +320,14 @@ class Simulation:
     def vector_fma(self, op, operands, mask):
         a, b, c = (np.asarray(v) for v in operands)
         return [(a.astype(np.float64) * b + c).astype(c.dtype)]
+
+    def llvm_inline_asm(self, op, operands, mask):
+        """A permutation: each byte of the result is one of the eight of two words."""
+        chosen = re.fullmatch(r"prmt\.b32 \$0, \$1, \$2, (\d+);", ir.StringAttr(op.attributes["asm_string"]).value)
+        assert chosen, op
+        both = [(np.asarray(v).astype(np.uint32) >> np.uint32(8 * i)) & np.uint32(255) for v in operands for i in range(4)]
+        found = sum(both[int(chosen[1]) >> 4 * i & 15].astype(np.int64) << 8 * i for i in range(4))
+        return [found.astype(np.uint32).view(np.int32)]
 
     def vector_broadcast(self, op, operands, mask):
         lanes = ir.VectorType(op.results[0].type).shape[0]

@@ -156,7 +156,21 @@ def test_prologues_are_applied_in_shared_memory(lhs):
     text = contraction({"m": 128, "n": 128, "k": 128}, lhs, "kn", "mn", prologue=INT8, **ROUND)
     built = build(text, "wgmma")
     assert launches(built) == 1 and 'element = "i8"' in built.gpu and built.schedule.rewrite
-    assert built.count(r"ld\.shared\.v2\.b32") > 0 and built.count(r"st\.shared\.v4\.b32") > 0
+    # A load of 16 bytes, each converted by a permutation and a subtraction, makes two pieces.
+    loads = built.count(r"ld\.shared\.v4\.b32")
+    assert loads > 0 and built.count(r"st\.shared\.v4\.b32") == 2 * loads and built.count(r"prmt\.b32") >= 16 * loads
+    assert not built.count(r"cvt\.\w+\.f32\.s")
+    assembled(built)
+
+
+@pytest.mark.parametrize("k, n, weights", [(4096, 11008, "nk"), (4096, 11008, "kn"), (336, 528, "nk")])
+@pytest.mark.parametrize("convert", ["sitofp", "uitofp"])
+def test_weights_of_bytes_for_few_rows(k, n, weights, convert):
+    prologue = ("i8", f"%y = arith.{convert} %x : i8 to bf16")
+    built = build(contraction({"m": 16, "n": n, "k": k}, weights, "mk", "mn", prologue=prologue, **ROUND), "wgmma")
+    s = built.schedule
+    assert (s.helpers, s.lhs_rows) == (2, 16) and s.raw == s.stages > 3 and launches(built) == 1
+    assert built.count(r"ld\.shared\.v4\.b32") > 0 and not built.count(r"cvt\.\w+\.f32\.[su]")
     assembled(built)
 
 

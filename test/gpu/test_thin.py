@@ -32,6 +32,11 @@ def on_tensor_cores(kernel) -> list:
     return list(found.values())
 
 
+def rewriting(kernel) -> list:
+    """Those that apply prologues on the way to the tensor core."""
+    return [s for s in on_tensor_cores(kernel) if s.rewrite]
+
+
 def on_cuda_cores(kernel) -> list:
     c = parse_contraction(kernel)
     return [] if c is None else [s for _, s in sorted(vectors.candidates(c, TARGET), key=lambda x: x[0])][::3]
@@ -109,6 +114,42 @@ def test_prologues():
     right(on_tensor_cores, lambda x, s, w: F.linear(x, w.to(torch.bfloat16) * s), (9, 512), (1024, 1), weights)
 
 
+WEIGHTS = {
+    "scaled": (lambda x, w, s: F.linear(x, w.to(x.dtype) * s), lambda n, k: (n, 1), False),
+    "scaled along the terms": (lambda x, w, s: F.linear(x, w.to(x.dtype) * s), lambda n, k: (k,), False),
+    "scaled, across": (lambda x, w, s: x @ (w.to(x.dtype) * s), lambda n, k: (1, n), True),
+    "from a zero": (lambda x, w, s: F.linear(x, (w.to(x.dtype) - s) * s), lambda n, k: (n, 1), False),
+    "in float32": (lambda x, w, s: F.linear(x, (w.float() * s.float()).to(x.dtype)), lambda n, k: (n, 1), False),
+}
+
+
+@pytest.mark.parametrize("m, k, n", [(16, 4096, 1056), (57, 336, 528)])
+@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("dtype, kind", [(torch.bfloat16, torch.int8), (torch.float16, torch.uint8)], ids=["int8", "uint8"])
+def test_weights_of_bytes(name, m, k, n, dtype, kind):
+    function, scale, across = WEIGHTS[name]
+    w = torch.randint(torch.iinfo(kind).min, torch.iinfo(kind).max + 1, (k, n) if across else (n, k), dtype=kind, device="cuda")
+    right(rewriting, function, (m, k), w, torch.rand(scale(n, k), device="cuda").to(dtype) / 16 + 1 / 32, dtype=dtype)
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8])
+@pytest.mark.parametrize("across", [False, True])
+def test_every_byte_is_converted(kind, across):
+    """Products with ones and zeros give the weights themselves."""
+    numbers = torch.arange(256, device="cuda").to(torch.uint8).view(kind)
+    w = torch.stack([numbers.roll(i) for i in range(512)])[:, :64].contiguous()
+    x, w = torch.eye(64, device="cuda", dtype=torch.bfloat16), w.t().contiguous() if across else w
+
+    def choose(kernel):
+        found = on_tensor_cores(kernel)
+        return found[0] if found else elementwise.choose(kernel, TARGET)
+
+    function = (lambda x, w: x @ w.to(x.dtype)) if across else (lambda x, w: F.linear(x, w.to(x.dtype)))
+    compiled = compile_universal(function, (x, w), torch.device("cuda"), TARGET.name, choose)
+    assert 'generator = "wgmma"' in compiled.ir("scheduled")
+    assert torch.equal(compiled(x, w), (w if across else w.t()).bfloat16())
+
+
 def test_infinity_stays_in_its_row():
     x, w = torch.randn(5, 256, device="cuda").bfloat16(), torch.randn(512, 256, device="cuda").bfloat16()
     x[2, 7] = float("inf")
@@ -127,6 +168,15 @@ def test_vectors(m, k, n, dtype):
     right(on_cuda_cores, lambda x, w: torch.relu(x @ w), (m, k), (k, n), dtype=dtype)
     right(on_cuda_cores, lambda x, w, b: F.gelu(F.linear(x, w, b)), (m, k), (n, k), (n,), dtype=dtype)
     right(on_cuda_cores, lambda x, w: w @ x, (k, m), (n, k), dtype=dtype)
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8])
+@pytest.mark.parametrize("m", [1, 5])
+def test_vectors_and_weights_of_bytes(m, kind):
+    w = torch.arange(520 * 1024, device="cuda").to(torch.uint8).view(kind).reshape(520, 1024)
+    scale = torch.rand(520, 1, device="cuda").bfloat16()
+    right(on_cuda_cores, lambda x, w, s: F.linear(x, w.to(x.dtype) * s), (m, 1024), w, scale)
+    right(on_cuda_cores, lambda x, w, s: x @ (w.to(x.dtype) * s).t(), torch.eye(1024, device="cuda").bfloat16()[:m], w, scale)
 
 
 def test_vectors_of_integers():
