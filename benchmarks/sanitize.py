@@ -55,6 +55,7 @@ def _n(*values: int) -> tuple[dict[str, int], ...]:
 
 
 _DUALS = "fuse-duals{target=sm_90a always=1}"
+_ROWS = "fuse-row-epilogues{target=sm_90a always=1}"
 
 def _projections(x, w, v, u, b, r):
     return F.linear(x, w, b), F.linear(x, v), F.gelu(F.linear(x, u)) + r
@@ -68,6 +69,15 @@ CASES = (
     Case("wgmma", "several tiles a block", lambda x, w: x @ w, ((2048, 64), (64, 2048)), torch.bfloat16),
     Case("wgmma", "few rows", lambda x, w, b: F.gelu(F.linear(x, w, b)), ((7, 520), (1032, 520), (1032,)), torch.bfloat16),
     Case("wgmma", "few rows, columns together, in parts", lambda x, w: x @ w, ((9, 2048), (2048, 520)), torch.bfloat16),
+    Case("wgmma_rows", "softmax", lambda x, w: torch.softmax(x @ w, -1), ((200, 136), (136, 72)), torch.bfloat16, passes=_ROWS),
+    Case(
+        "wgmma_rows", "layer norm, several tiles a block, columns outside", lambda x, w, b: F.layer_norm(F.linear(x, w, b), (100,)),
+        ((20000, 64), (100, 64), (100,)), torch.bfloat16, passes=_ROWS,
+    ),
+    Case(
+        "wgmma_rows", "a cluster, results by row", lambda x, w: ((y := F.linear(x, w)).amax(-1), torch.exp(y.float()).sum(-1)),
+        ((64, 8192), (64, 8192)), torch.float16, passes=_ROWS,
+    ),
     Case("dual", "SwiGLU", lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u), ((200, 136), (264, 136), (264, 136)), torch.bfloat16, passes=_DUALS),
     Case(
         "dual", "columns together, three results", lambda x, g, u: ((y := x @ g), (z := x @ u), F.gelu(y) * z), ((200, 136), (136, 264), (136, 264)),

@@ -9,6 +9,8 @@ from inferno.capture import capture
 from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 
 F = torch.nn.functional
 
@@ -46,14 +48,16 @@ def fused(function: Callable, args: tuple[Tensor, ...], always: int = 1) -> str:
     return _text(function, args, f"inferno-fuse,fuse-row-epilogues{{target=sm_90a always={always}}}")
 
 
-def scheduled(function: Callable, args: tuple[Tensor, ...], always: int = 1) -> str:
-    """The same with schedules for Hopper."""
-    return _text(function, args, f"inferno-fuse,fuse-row-epilogues{{target=sm_90a always={always}}},assign-schedules{{target=sm_90a}}")
+def scheduled(function: Callable, args: tuple[Tensor, ...], always: int = 1, schedule: object = None) -> str:
+    """The same with schedules for Hopper; ``schedule`` is every kernel's, if there is one."""
+    return _text(function, args, f"inferno-fuse,fuse-row-epilogues{{target=sm_90a always={always}}},assign-schedules{{target=sm_90a}}", schedule)
 
 
-def _text(function: Callable, args: tuple[Tensor, ...], pipeline: str) -> str:
+def _text(function: Callable, args: tuple[Tensor, ...], pipeline: str, schedule: object = None) -> str:
     linalg, _ = jobs.lower_to_linalg(capture(function, args).text)
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
         run_pipeline(module, pipeline)
+        for kernel in kernels(module) if schedule is not None else ():
+            kernel.attributes[ATTRIBUTE] = to_attribute(schedule)
         return module.operation.get_asm(enable_debug_info=False)

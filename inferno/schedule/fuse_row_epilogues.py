@@ -10,11 +10,11 @@ from inferno.mlir import func, ir
 from inferno.options import MATMUL
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.programs import FREEZE, MAIN, PREPARE
-from inferno.schedule import wgmma, wgmma_rows
+from inferno.schedule import vectors, wgmma, wgmma_rows
 from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
-from inferno.schedule.cost import count_bytes, moved_bytes
+from inferno.schedule.cost import count_bytes
 from inferno.schedule.merge_calls import VIEWS, Edges, callee, edges_of, erase_unused, free_name, merged_kernel, replace_calls, root_of
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
@@ -24,7 +24,6 @@ CHOSEN = False
 _MOST = 16  # kernels that become one
 _KERNEL = 1.5  # microseconds of a small kernel in a row of such (an estimate)
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
-_STREAMED = 8  # rows up to which the other factor is streamed, at the rate of memory
 
 
 def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None:
@@ -66,15 +65,17 @@ def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation
     """Fuse what follows one contraction, if that pays; whether it was."""
     own = kernels[callee(head)]
     c = parse_contraction(own)
-    times = [time for time, _ in wgmma.candidates(own, c, target)] if c is not None else []
-    if not times or (frozen and _is_copied(c)):
+    if c is None or c.varies or (frozen and _is_copied(c)):
         return False  # what its kernel copies @prepare may do once
+    times = [time for time, _ in (*wgmma.candidates(own, c, target), *vectors.candidates(c, target))]
+    if not times:
+        return False
     edges, merged = _grow(module, kernels, head, target)
     if merged is None:
         return False
     rows = wgmma_rows.read(merged, target)
     joined = [time for time, _ in wgmma_rows.candidates(rows, target)] if rows.reduces else []
-    apart = inf if always else min(_apart(c), *times) + sum(_time(kernels[callee(o)]) for o in edges.calls[1:])
+    apart = inf if always else min(times) + sum(_time(kernels[callee(o)]) for o in edges.calls[1:])
     if not joined or min(joined) >= apart:
         merged.operation.erase()
         return False
@@ -86,11 +87,6 @@ def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation
 def _is_copied(c: Contraction) -> bool:
     tiling = tile_contraction(c, 2, only_along_k=False)
     return tiling is None or tiling.lhs.copied or tiling.rhs.copied
-
-
-def _apart(c: Contraction) -> float:
-    """Microseconds of a contraction with so few rows that its other factor is streamed; infinity where they are more."""
-    return _KERNEL + moved_bytes(c) / _MEMORY_RATE if min(c.M, c.N) <= _STREAMED else inf
 
 
 def _time(kernel: func.FuncOp) -> float:

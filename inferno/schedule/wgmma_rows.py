@@ -78,6 +78,8 @@ def _schedules(c: RowContraction, tiling: Tiling, target: Target) -> Iterator[Wg
             s = WgmmaRows(tile_m, tile_n, 12, tile_m // 64, persistent=split == 1, split=split, lhs_rows=rows, chunks=chunks)
             if split == 1 or splits(s, tiling, bit_width(c.lhs.element) // 8, target, hint):
                 yield s
+    if tiling.tiles(64, tile_n) > target.multiprocessors:
+        yield WgmmaRows(64, tile_n, 12, 2, pingpong=True)
 
 
 def _exchanges(s: WgmmaRows) -> bool:
@@ -95,11 +97,11 @@ def _share(s: WgmmaRows) -> float:
 
 
 def _row_time(s: WgmmaRows, c: RowContraction, tiling: Tiling, target: Target) -> float:
-    """Microseconds that the rows' operations take on a multiprocessor, which nothing hides of the last tile, and another consumer's
-    products of the others' (the half)."""
+    """Microseconds that the rows' operations take on a multiprocessor: nothing hides the last tile's, and the other consumer's products hide
+    the others' with ``pingpong``, and about half of them without."""
     work = sum(
         _COSTLY if o.operation.name.startswith("math.") or o.operation.name == "arith.divf" else 1
         for step in c.steps if not step.per_row for o in step.block.operations
     )
     rounds = ceil(tiling.tiles(s.tile_m, s.tile_n) * s.split / target.multiprocessors)
-    return work * s.tile_m * s.tile_n / _LANES / 1.7e3 * (1 + 0.5 * (rounds - 1))
+    return work * s.tile_m * s.tile_n / _LANES / 1.7e3 * (1 + (0.1 if s.pingpong else 0.5) * (rounds - 1))

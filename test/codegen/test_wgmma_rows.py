@@ -1,10 +1,11 @@
 """Contractions with operations on their rows, on Hopper's tensor cores: what becomes one kernel, and that ptxas takes it without spills."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
-from kernels import build
+from kernels import TARGET, build
 from row_cases import CASES, operands, scheduled
 from test_wgmma import assembled
 
@@ -12,7 +13,8 @@ from inferno.mlir import ir, new_context
 from inferno.schedule import fuse_row_epilogues
 from inferno.schedule.assign import kernels
 from inferno.schedule.row_contraction import regroup
-from inferno.schedule.wgmma_rows import WgmmaRows
+from inferno.schedule.spaces import wgmma_rows as spaces
+from inferno.schedule.wgmma_rows import WgmmaRows, choose
 
 
 ROWS = 'generator = "wgmma_rows"'
@@ -36,21 +38,34 @@ def compiled(function, args, schedule=None):
 
 @pytest.mark.parametrize("name", CASES)
 def test_one_kernel(name):
-    args = operands(empty, 1000, 100, 256)
+    args = operands(empty, 1000, 36, 256)
     built = compiled(CASES[name], args)
     assembled(built)
     # Each reduction of a thread's two rows takes two steps.
     assert built.count(r"shfl\.sync\.bfly") % 4 == 0 and built.count(r"shfl\.sync\.bfly") >= 4
 
 
-@pytest.mark.parametrize("n", [8, 10, 64, 250, 256])
-@pytest.mark.parametrize("name", ["softmax", "layer_norm", "rms_norm"])
+@pytest.mark.parametrize("name, n", [("softmax", 8), ("layer_norm", 256), ("rms_norm", 256), ("layer_norm", 250)])
 def test_widths(name, n):
     built = compiled(CASES[name], operands(empty, 4096, n, 1024))
     assert built.schedule.tile_n == -(-n // 8) * 8
     if built.schedule.split == 1 or n < 200:  # adding up the parts of a wide tile takes some registers too many
         assembled(built)
     assert built.resources is None or built.resources.spills <= 128
+
+
+@pytest.mark.parametrize("place", range(0, 6, 2))
+def test_the_space(place):
+    text = scheduled(CASES["several"], operands(empty, 9000, 104, 512))
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        kernel = kernels(module)[0]
+        found = list(spaces.space(kernel, TARGET))
+        assert min(found, key=lambda x: x[0])[1] == choose(kernel, TARGET) and all(spaces.valid(kernel, s, TARGET) for _, s in found)
+        assert not spaces.valid(kernel, replace(found[0][1], tile_n=96), TARGET)
+    if place < len(found):
+        built = compiled(CASES["several"], operands(empty, 9000, 104, 512), found[place][1])
+        assembled(built)
 
 
 def test_softmax_is_staged():

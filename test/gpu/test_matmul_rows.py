@@ -1,11 +1,14 @@
 """Operations on the rows of a contraction's result in its kernel, on Hopper's tensor cores, against float64."""
 
+import itertools
+
 import pytest
 import torch
 from checks import assert_close_to_float64, poison_memory
 from contraction_cases import repeats
 from row_cases import CASES, operands, scheduled
 
+from inferno.schedule.wgmma_rows import WgmmaRows
 from inferno.tools.ir_program import IrProgram
 
 F = torch.nn.functional
@@ -22,11 +25,11 @@ def half(*shape):
     return randn(*shape, dtype=torch.float16)
 
 
-def right(folder, function, args, kernels=1):
-    """Right, the same twice, and so many kernels of which one is a contraction with operations on its rows."""
+def right(folder, function, args, schedule=None):
+    """Right, the same twice, and one kernel, maybe with a schedule of one's own."""
     path = folder / "rows.mlir"
-    text = scheduled(function, args)
-    assert 'generator = "wgmma_rows"' in text and text.count("call @") == kernels
+    text = scheduled(function, args, schedule=schedule)
+    assert 'generator = "wgmma_rows"' in text and text.count("call @") == 1
     path.write_text(text)
     program = IrProgram.read(path, "sm_90a")
     poison_memory()
@@ -37,22 +40,32 @@ def right(folder, function, args, kernels=1):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("kind", [randn, half])
-@pytest.mark.parametrize("m, n, k", [(1000, 128, 256), (77, 100, 1000)])
+@pytest.mark.parametrize("kind, m, n, k", [(randn, 1000, 128, 256), (half, 77, 100, 1000)])
 def test_cases(tmp_path, name, kind, m, n, k):
     right(tmp_path, CASES[name], operands(kind, m, n, k))
 
 
-@pytest.mark.parametrize("n", [8, 10, 64, 100, 128, 250, 256])
-@pytest.mark.parametrize("m", [2, 7, 64, 1000, 4096])
+@pytest.mark.parametrize("m, n", [*itertools.product((7, 1000), (8, 10, 64, 100, 128, 250, 256)), (2, 100), (64, 256), (4096, 10), (4096, 256)])
 def test_sizes(tmp_path, m, n):
     right(tmp_path, CASES["softmax"], operands(randn, m, n, 512))
 
 
-@pytest.mark.parametrize("name", ["softmax", "layer_norm", "rms_norm"])
-@pytest.mark.parametrize("m, n, k", [(16, 256, 8192), (512, 256, 4096), (300, 24, 4096), (20000, 256, 128), (40000, 8, 72)])
+@pytest.mark.parametrize("name, m, n, k", [
+    ("softmax", 16, 256, 8192), ("layer_norm", 512, 256, 4096), ("rms_norm", 300, 24, 4096), ("layer_norm", 20000, 256, 128),
+    ("softmax", 20000, 256, 512), ("several", 20000, 128, 200), ("softmax", 40000, 8, 72),
+])
 def test_long_sums_and_many_rows(tmp_path, name, m, n, k):
     right(tmp_path, CASES[name], operands(randn, m, n, k))
+
+
+@pytest.mark.parametrize("knobs", [
+    {"tile_m": 128, "consumers": 2}, {"consumers": 2, "pingpong": True}, {"split": 2, "persistent": False}, {"split": 8, "persistent": False},
+], ids=str)
+@pytest.mark.parametrize("n", [100, 256])
+def test_schedules(tmp_path, n, knobs):
+    args = operands(randn, 1000, n, 2048)
+    schedule = WgmmaRows(**{"tile_m": 64, "tile_n": -(-n // 8) * 8, "stages": 4, "consumers": 1, **knobs})
+    right(tmp_path, CASES["several"], args, schedule=schedule)
 
 
 @pytest.mark.parametrize("n", [64, 250])
