@@ -13,7 +13,8 @@ from inferno.codegen.launcher import launch, launcher
 from inferno.codegen.nvvm_builder import Words, special_register
 from inferno.errors import CompileError
 from inferno.mlir import arith, clone_onto, func, gpu, ir, scf, walk
-from inferno.schedule.siblings import Siblings, extract, parts_of
+from inferno.schedule.kernel_parts import extract, parts_of
+from inferno.schedule.siblings import Siblings
 from inferno.target import Target
 
 _PARAMETER_BYTES = 4096

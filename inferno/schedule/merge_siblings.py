@@ -14,6 +14,7 @@ from inferno.passes.programs import MAIN
 from inferno.schedule import siblings
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
+from inferno.schedule.kernel_parts import OWN
 from inferno.schedule.kept_operands import PARTS, keep, kept
 from inferno.target import find_target
 
@@ -117,7 +118,7 @@ class _Merge:
 
     def _make(self, calls: tuple[ir.Operation, ...], inputs: list[ir.Type], places: tuple[tuple[int, ...], ...]) -> func.FuncOp | None:
         parts = [self.kernels[_callee(c)] for c in calls]
-        marks = [{n: str(k.attributes[n]) for n in k.attributes if n not in siblings.OWN} for k in parts]
+        marks = [{n: str(k.attributes[n]) for n in k.attributes if n not in OWN} for k in parts]
         if any(m != marks[0] for m in marks):
             return None
         results = [t for k in parts for t in k.type.results]

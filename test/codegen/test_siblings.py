@@ -13,7 +13,8 @@ from inferno.mlir import ir, new_context
 from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.siblings import Siblings, parts_of
+from inferno.schedule.kernel_parts import parts_of
+from inferno.schedule.siblings import Siblings
 from inferno.target import find_target
 
 F = torch.nn.functional
