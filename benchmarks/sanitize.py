@@ -98,6 +98,10 @@ CASES = (
          knobs="tile_m = 64, tile_n = 64, stages = 4, consumers = 1, stream = true"),
     Case("wgmma", "tiles of the lhs for two", lambda x, w: torch.relu(x @ w), ((200, 520), (520, 256)), torch.bfloat16,
          knobs="tile_m = 128, tile_n = 64, stages = 4, cluster = 2, across = true"),
+    Case("wgmma", "few rows, bytes", lambda x, w, s: F.linear(x.half(), w.half() * s.half()), ((12, 1040), (1032, 1040), (1032, 1)), torch.int8,
+         knobs="tile_m = 64, tile_n = 40, stages = 12, consumers = 1, lhs_rows = 16, raw = 12, helpers = 2"),
+    Case("bf16x6", "few rows, compensated sums", lambda x, w: torch.relu(F.linear(x, w)), ((16, 1024), (1032, 1024)),
+         knobs="tile_m = 64, tile_n = 16, stages = 6, raw = 12, persistent = false, groups = 3, slices = 2, swapped = true, compensated = true"),
     Case("bf16x6", "few rows", lambda x, w: torch.relu(F.linear(x, w)), ((16, 1024), (1032, 1024))),
     Case("vectors", "along the terms", lambda x, w, b: F.gelu(F.linear(x, w, b)), ((3, 1032), (264, 1032), (264,))),
     Case("vectors", "columns together", lambda x, w: torch.relu(x @ w), ((1, 1032), (1032, 264))),
@@ -153,7 +157,9 @@ CASES = (
 
 
 def _random(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Random normal numbers; whole ones in float64, whose sums are exact in the reference too."""
+    """Random normal numbers; whole ones in float64, whose sums are exact in the reference too, and small ones as bytes."""
+    if dtype is torch.int8:
+        return torch.randint(-9, 10, shape, device="cuda", dtype=dtype)
     values = torch.randn(shape, device="cuda", dtype=dtype)
     return (values * 8).round() if dtype is torch.float64 else values
 

@@ -2,8 +2,6 @@
 
 ``x = high + middle + low``: each is the nearest bf16 to what the ones before leave over, so that three times 8 bits hold the 24
 of ``x`` (from 2^-110 on; below, the last ones fall out of bf16's range).  Infinity leaves NaN over.
-Where ``high`` has only the first ``LEADING`` bits, the products of two high parts have 15 bits, and few of them have any
-behind those of a float32 sum of 32: nearly all such sums are exact.  The three parts still hold every bit.
 The rhs goes through shared memory; the lhs from shared memory to registers.
 """
 
@@ -21,35 +19,26 @@ from inferno.schedule.bf16x6 import DEPTH
 from inferno.schedule.tiling import Axis
 
 PARTS = 3
-LEADING = 7  # of bf16's 8 bits; with 6 the products that are left out could come to 2^-22 of the others
 _TOGETHER = 4  # loads under way at the same time, at most
 
 
-def split(first: ir.Value, second: ir.Value, leading: int = 8) -> list[ir.Value]:
-    """The high, middle and low parts of two numbers, each part of both in one 32-bit register, ``first`` in the low half; the
-    high ones have ``leading`` bits."""
-    i32, f32 = integer_type(32), ir.F32Type.get()
+def split(first: ir.Value, second: ir.Value) -> list[ir.Value]:
+    """The high, middle and low parts of two numbers, each part of both in one 32-bit register, ``first`` in the low half."""
     rest, parts = [first, second], []
-    sixteen, mask = (arith.constant(i32, n) for n in (16, -65536))
     for i in range(PARTS):
-        if i == 0 and leading < 8:
-            half, cut = (arith.constant(i32, n) for n in (1 << (23 - leading), -(1 << (24 - leading))))
-            wide = [arith.andi(arith.addi(arith.bitcast(i32, r), half), cut) for r in rest]
-            both = arith.ori(arith.shrui(wide[0], sixteen), wide[1])
-        else:
-            both = arith.truncf(ir.VectorType.get([2], ir.BF16Type.get()), join(rest))
-            both = operation("llvm.bitcast", [i32], [both])
-            wide = [arith.shli(both, sixteen), arith.andi(both, mask)]
+        both = arith.truncf(ir.VectorType.get([2], ir.BF16Type.get()), join(rest))
+        both = operation("llvm.bitcast", [integer_type(32)], [both])
         parts.append(both)
-        if i == PARTS - 1:
-            break
-        rest = [arith.subf(r, arith.bitcast(f32, w)) for r, w in zip(rest, wide)]
+        if i < PARTS - 1:
+            sixteen, mask = (arith.constant(integer_type(32), n) for n in (16, -65536))
+            wide = [arith.shli(both, sixteen), arith.andi(both, mask)]
+            rest = [arith.subf(r, arith.bitcast(ir.F32Type.get(), w)) for r, w in zip(rest, wide)]
     return parts
 
 
-def split_all(values: Sequence[ir.Value], leading: int = 8) -> list[list[ir.Value]]:
+def split_all(values: Sequence[ir.Value]) -> list[list[ir.Value]]:
     """For each part the registers of all values, two values each."""
-    pairs = [split(*values[i:i + 2], leading) for i in range(0, len(values), 2)]
+    pairs = [split(*values[i:i + 2]) for i in range(0, len(values), 2)]
     return [[p[part] for p in pairs] for part in range(PARTS)]
 
 

@@ -101,7 +101,6 @@ def _fit(s: Presplit, c: Contraction, tiling: Tiling, target: Target) -> Prespli
     if s.split == 1 and steps < s.slices:
         s = replace(s, slices=1)
     s = replace(s, persistent=s.persistent and steps % s.slices == 0)
-    s = bf16x6.most_exact(s) if bf16x6.EXACT else s
     turn = lcm(s.groups, s.slices)
     while s.raw > 0 and s.shared(sum(raw_bytes(s, c, tiling))).total > target.shared:
         s = replace(s, raw=s.raw - turn) if s.raw > s.stages else replace(s, stages=s.stages - turn)

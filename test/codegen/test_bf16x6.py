@@ -8,11 +8,11 @@ from contractions import contraction
 from kernels import TARGET, build, check_arrivals, choose, matmul
 
 from inferno.errors import CompileError
-from inferno.schedule.bf16x6 import CANDIDATES, _FEW, _SPLIT, Bf16x6, most_exact
+from inferno.schedule.bf16x6 import CANDIDATES, _FEW, _SPLIT, Bf16x6
 from inferno.target import find_target
 
 SCHEDULES = [s for s, _ in (*CANDIDATES, *_SPLIT)]
-NARROW = [s for s, _ in (*CANDIDATES, *_FEW) if s.tile_n <= 64 and s.split == 1]
+NARROW = [s for s, _ in (*CANDIDATES, *_FEW) if s.tile_n <= 32 and s.split == 1]
 LAYOUTS = [("m,k", "k,n"), ("m,k", "n,k"), ("k,m", "k,n"), ("k,m", "n,k")]
 
 
@@ -36,13 +36,18 @@ def test_no_schedule_spills(schedule, lhs, rhs):
 
 @pytest.mark.parametrize("lhs, rhs", [("m,k", "n,k"), ("k,m", "k,n")])
 @pytest.mark.parametrize("schedule", NARROW, ids=lambda s: f"{s.tile_m}x{s.tile_n}{s.swapped * ' swapped'}")
-def test_the_most_exact_form_does_not_spill(schedule, lhs, rhs):
-    schedule = most_exact(schedule)
+def test_compensated_sums_do_not_spill(schedule, lhs, rhs):
+    schedule = replace(schedule, compensated=True)
     built = build(matmul(14, 60000, 384, "f32", lhs, rhs) if schedule.swapped else matmul(4000, 3000, 384, "f32", lhs, rhs), "bf16x6", schedule)
     assembled(built)
-    # A chain of all small products and one of the large ones begin at zero; a compensated sum takes four operations a step.
-    assert schedule.apart and built.count(r"setp\.ne\.b32 p, 0, 0;") in (2, 4)
-    assert built.count(r"sub\.(rn\.)?f32") >= 3 * schedule.tile_n // 2 or not schedule.compensated
+    assert built.count(r"sub\.(rn\.)?f32") >= 3 * schedule.tile_n // 2  # four operations a step and sum, besides splitting
+
+
+@pytest.mark.parametrize("m, k, expected", [(9, 2048, False), (9, 4096, True), (32, 18944, True), (9, 16384, True)])
+def test_long_sums_are_compensated(m, k, expected):
+    schedule = choose(matmul(m, 11008, k, "f32", rhs="n,k"), "bf16x6")
+    in_a_row = k // 32 / schedule.split / schedule.slices
+    assert schedule.swapped and schedule.compensated == (in_a_row > 64) == expected
 
 
 @pytest.mark.parametrize("lhs, rhs", LAYOUTS)
@@ -97,8 +102,7 @@ def test_only_on_hopper():
 @pytest.mark.parametrize("schedule, message", [
     (Bf16x6(64, 64, 3, 6, groups=2), "cannot divide"), (Bf16x6(64, 64, 6, 6, groups=3, slices=2, split=2, persistent=False), "cannot divide"),
     (Bf16x6(128, 128, 2, 4), "cannot divide"), (Bf16x6(128, 128, 4, 8, persistent=False), "bytes of shared memory"),
-    (Bf16x6(128, 96, 2, 4, persistent=False), "cannot split lines of 96"), (Bf16x6(128, 128, 2, 4, persistent=False, apart=True), "more registers"),
-    (Bf16x6(128, 64, 4, 4, persistent=False, compensated=True), "more registers"),
+    (Bf16x6(128, 96, 2, 4, persistent=False), "cannot split lines of 96"), (Bf16x6(128, 64, 4, 4, persistent=False, compensated=True), "more registers"),
 ])
 def test_schedules_that_do_not_fit_are_refused(schedule, message):
     with pytest.raises(CompileError, match=message):

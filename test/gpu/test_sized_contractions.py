@@ -138,8 +138,9 @@ def test_captured_in_a_graph_at_every_size(dtype):
         assert torch.equal(result, expected)
 
 
-# Tensor cores cut a sum's last bits off, so that products of bf16x6 are about 4e-8 too small.  A sum over the rows of such a product averages the
-# other errors away, and keeps this one: 1.6e-7 in a bias' gradient, where float32's rounding unit is 1.2e-7 and eager's error 0.7e-7.
+# Tensor cores cut a sum's last bits off, so that products of bf16x6 are 4.4e-8 too small.  A sum over the rows of such a product averages the
+# other errors away, and keeps this one, of all products in a row: 1.6e-7 in a bias' gradient, where float32's rounding unit is 1.2e-7 and
+# eager's error 0.7e-7.  (What would halve it costs time, and wide tiles have no registers for it: see the generator.)
 CUT = "bf16x6's products are a little too small, and long sums over them with them"
 
 
