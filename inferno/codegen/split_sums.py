@@ -27,7 +27,7 @@ class SplitSums:
         with only_if(words.equal(self.rank, 0)):
             self.epilogue.begin(grid, m0, n0)
             for rank in range(1, self.schedule.split):
-                parts = [load_remote(words, place, rank, 4) for place in places]
+                parts = [load_remote(words, places[0], rank, 4, 16 * threads * i) for i in range(len(places))]
                 flat = [arith.addf(x, y) for x, y in zip(flat, [y for p in parts for y in lanes_of(p)])]
             count = len(sums[0])
             self.epilogue.emit([flat[i:i + count] for i in range(0, len(flat), count)])
