@@ -16,7 +16,8 @@ from inferno.runtime import database
 from inferno.runtime.database import Entry, add, answers, known_schedules, own_folder, read
 from inferno.runtime.workers import pool as workers
 from inferno.schedule.assign import generators
-from inferno.schedule.attributes import from_attribute
+from inferno.schedule.attributes import from_attribute, to_attribute
+from inferno.schedule.wgmma import Wgmma
 from inferno.target import find_target
 from inferno.tools.cli import main
 
@@ -136,8 +137,9 @@ def test_the_next_best_takes_the_place_of_what_cannot_be_had(folder):
     library, ours = '{algorithm = 2 : i64, generator = "cublaslt", workspace = 33554432 : i64}', 'tile_m = 64 : i64, tile_n = 64 : i64'
     plain, key = schedule()
     assert 'generator = "wgmma"' in plain and ours not in plain
-    found = ('{buffers = 2 : i64, chunks = 1 : i64, cluster = 1 : i64, consumers = 1 : i64, generator = "wgmma", group = 8 : i64, lhs_rows = 0 : i64, '
-             f'persistent = true, pingpong = false, raw = 2 : i64, rewrite = true, split = 1 : i64, stages = 6 : i64, {ours}}}')
+    with new_context():
+        found = str(to_attribute(Wgmma(64, 64, 6, 1)))
+    assert ours in found
     add(folder / "G.json", "sm_90a", {key: entry(library, runners=(("{", 13.0), (found, 14.0)))})
     assert library in schedule()[0] and found in schedule(matmul="generated")[0] and library in schedule(matmul="library")[0]
     add(folder / "G.json", "sm_90a", {key: entry('{generator = "of another version"}', runners=((found, 14.0),))})
