@@ -43,7 +43,8 @@ def generate(kernel: func.FuncOp, schedule: Siblings, target: Target) -> None:
         if key in arms:
             part.operation.erase()
         else:
-            import_module(f"inferno.codegen.{schedule.each.generator}").generate(part, schedule.each, replace(target, multiprocessors=count))
+            own = count if getattr(schedule.each, "persistent", False) else max(1, target.multiprocessors * count // sum(blocks))
+            import_module(f"inferno.codegen.{schedule.each.generator}").generate(part, schedule.each, replace(target, multiprocessors=own))
             arms[key] = _Arm.find(kernel, f"{name}_{i}")
         members.append(_Member(arms[key], numbers))
     made = list(arms.values())

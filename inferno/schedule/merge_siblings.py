@@ -5,7 +5,7 @@ It takes the place of the first one, or of the last one's operands; what is betw
 those that the cost model thinks faster one by one (see ``siblings``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from inferno.mlir import clone_onto, func, ir, tensor, users, walk
@@ -57,27 +57,33 @@ class _Merge:
         block = self.main.entry_block
         if any(not _is_fresh(v) for op in block.operations if op.operation.name == "func.call" for v in _destinations(op.operation)):
             return  # what is written in place may be read before that only
-        while (found := self._find()) is not None:
-            self._replace(*found)
+        while found := self._find():
+            # Looked up before anything changes: an operation whose operands have changed is not found by its hash.
+            for replace in [self._replacement(*each) for each in found]:
+                replace()
         called = {_callee(c) for c in walk(self.module.operation, "func.call")}
         for name, kernel in self.kernels.items():
             if name not in called:
                 kernel.operation.erase()
 
-    def _find(self) -> tuple[_Group, func.FuncOp] | None:
-        """The first calls that should be one, and the function of all."""
+    def _find(self) -> list[tuple[_Group, func.FuncOp]]:
+        """Calls that should be one, and the function of all; no two groups have a place between the others' calls."""
         self.order = {o.operation: i for i, o in enumerate(self.main.entry_block.operations)}
         readers: dict[ir.Value, list[ir.Operation]] = {}
         for op in self.order:
             if op.name == "func.call" and _callee(op) in self.mergeable:
                 for root in dict.fromkeys(_root(v) for v in _inputs(op)):
                     readers.setdefault(root, []).append(op)
+        found, taken = [], []
         for calls in readers.values():
             for group in self._groups(calls):
-                kernel = self._kernel(group.calls)
-                if kernel is not None:
-                    return group, kernel
-        return None
+                at = [self.order[c] for c in group.calls]
+                if any(begin <= max(at) and min(at) <= end for begin, end in taken):
+                    break  # the next time, and not fewer of them now
+                if (kernel := self._kernel(group.calls)) is not None:
+                    found.append((group, kernel))
+                    taken.append((min(at), max(at)))
+        return found
 
     def _groups(self, calls: list[ir.Operation]) -> Iterator[_Group]:
         """Those of ``calls`` that can be one, for each that is the first: as many as there are, and then the first ones alone."""
@@ -148,37 +154,36 @@ class _Merge:
 
     # The call.
 
-    def _replace(self, group: _Group, kernel: func.FuncOp) -> None:
-        at = list(self.order)[group.place]
+    def _replacement(self, group: _Group, kernel: func.FuncOp) -> Callable[[], None]:
+        """What puts the one call in the place of all."""
         arguments, _ = _arguments(group.calls)
-        for value in arguments:
-            self._move_views(value, at)
         results = [r for c in group.calls for r in c.results]
-        # Views of results in front of the new place go behind it.  (An operation whose operands have changed is not found by its hash.)
-        early = [op for r in results for op in _views(r) if self.order[op] < group.place]
-        with ir.InsertionPoint(at):
-            empties = [tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in results]
-            new = func.CallOp(kernel, [*arguments, *empties]).operation
-        lines = dict.fromkeys(s.value for c in group.calls if "inferno.source" in c.attributes for s in map(ir.StringAttr, c.attributes["inferno.source"]))
-        new.attributes["inferno.source"] = ir.ArrayAttr.get([ir.StringAttr.get(line) for line in lines])
-        for old, made in zip(results, new.results):
-            old.replace_all_uses_with(made)
-        for view in reversed(early):
-            view.move_after(new)
-        for call in group.calls:
-            left = [v.owner.operation for v in _destinations(call)]
-            call.erase()
-            for empty in left:
-                if not any(True for _ in empty.results[0].uses):
-                    empty.erase()
+        sooner = [op for v in arguments for op in _made_by_views(v) if self.order[op] >= group.place]
+        later = [op for r in results for op in _views(r) if self.order[op] < group.place]
+        with ir.InsertionPoint(list(self.order)[group.place]):
+            here = tensor.EmptyOp([0], ir.IntegerType.get_signless(1)).operation
 
-    def _move_views(self, value: ir.Value, at: ir.Operation) -> None:
-        """Views that a value is made by go in front of ``at``, if they are behind it."""
-        if isinstance(value, ir.BlockArgument) or value.owner.operation.name not in _VIEWS:
-            return
-        self._move_views(value.owner.operation.operands[0], at)
-        if self.order[value.owner.operation] > self.order[at]:
-            value.owner.operation.move_before(at)
+        def replace() -> None:
+            for view in dict.fromkeys(sooner):
+                view.move_before(here)
+            with ir.InsertionPoint(here):
+                empties = [tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in results]
+                new = func.CallOp(kernel, [*arguments, *empties]).operation
+            lines = (s.value for c in group.calls if "inferno.source" in c.attributes for s in map(ir.StringAttr, c.attributes["inferno.source"]))
+            new.attributes["inferno.source"] = ir.ArrayAttr.get([ir.StringAttr.get(line) for line in dict.fromkeys(lines)])
+            for view in later:
+                view.move_before(here)
+            for old, made in zip(results, new.results):
+                old.replace_all_uses_with(made)
+            for call in group.calls:
+                left = [v.owner.operation for v in _destinations(call)]
+                call.erase()
+                for empty in left:
+                    if not any(True for _ in empty.results[0].uses):
+                        empty.erase()
+            here.erase()
+
+        return replace
 
 
 def _is_mergeable(kernel: func.FuncOp) -> bool:
@@ -222,6 +227,13 @@ def _views(value: ir.Value) -> Iterator[ir.Operation]:
         if user.name in _VIEWS:
             yield user
             yield from _views(user.results[0])
+
+
+def _made_by_views(value: ir.Value) -> list[ir.Operation]:
+    """The views that make a value of what it is a view of, in order."""
+    if isinstance(value, ir.BlockArgument) or value.owner.operation.name not in _VIEWS:
+        return []
+    return [*_made_by_views(value.owner.operation.operands[0]), value.owner.operation]
 
 
 def _arguments(calls: tuple[ir.Operation, ...]) -> tuple[list[ir.Value], tuple[tuple[int, ...], ...]]:
