@@ -35,6 +35,7 @@ CASES: dict[str, Callable] = {
     "all": lambda x, w, b, g, r: (F.linear(x, w) > -2.5).all(-1),
     "turned": lambda x, w, b, g, r: torch.softmax((w @ x.t()).t() + r, -1),
     "several": _several,
+    "triangle": lambda x, w, b, g, r: torch.softmax(F.linear(x, w).masked_fill(torch.ones_like(r).triu(1).bool(), -torch.inf), -1),
 }
 
 

@@ -105,10 +105,10 @@ class PairEpilogue:
             self._seen[key] = self.place(access, down, self.column)
         return self._seen[key], (8 * j + lane) * n.stride(access)
 
-    def indices(self, down: int, j: int) -> list[ir.Value]:
-        """For ``linalg.index`` in the epilogue."""
-        c, words, tiling = self.contraction, self.words, self.tiling
-        if not walk(c.epilogue.generic, "linalg.index"):
+    def indices(self, down: int, j: int, body: Any = None) -> list[ir.Value]:
+        """For ``linalg.index`` in the epilogue, or another ``body`` with a ``generic`` and the contraction's loops behind its own."""
+        c, words, tiling, body = self.contraction, self.words, self.tiling, body or self.contraction.epilogue
+        if not walk(body.generic, "linalg.index"):
             return []
         lanes = []
         for lane in range(2):
@@ -116,7 +116,7 @@ class PairEpilogue:
             known: dict[int | None, Integer] = {None: 0}
             for axis, at in zip((*tiling.grid, tiling.m, tiling.n), (*self.grid, row, column)):
                 known.update(zip(axis.dims, words.split(at, [c.sizes[d] for d in axis.dims])))
-            lanes.append([words.index(known.get(d, 0)) for d in c.epilogue.indices])
+            lanes.append([words.index(known.get(d, 0)) for d in body.indices])
         return [join([lane[i] for lane in lanes]) for i in range(len(lanes[0]))]
 
     # Their way to memory.

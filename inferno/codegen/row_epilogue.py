@@ -114,7 +114,7 @@ class RowEpilogue(Epilogue):
             self._rows.update({(number, half): r for number, r in zip(step.results, results) if number is not None})
 
     def of_points(self, step: RowStep, block: int, half: int, j: int, running: dict[tuple[int, int], list[ir.Value]]) -> None:
-        results = inline_body(step.block, self.arguments(step, block, half, j), lanes=2)
+        results = inline_body(step.block, self.arguments(step, block, half, j), self.indices(64 * block + 8 * half, j, step), 2)
         for number, combiner, result in zip(step.results, step.combiners, results):
             if number is None:
                 continue

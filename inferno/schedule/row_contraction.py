@@ -33,6 +33,7 @@ class RowStep:
     not use.  ``results`` are numbers of values, None for those that nothing uses.
 
     With ``combiners``, one a result, it is a reduction of rows whose body yields terms, and ``starts`` are what results begin with.
+    ``indices``: the contraction's loop behind each of its own, for ``linalg.index``; None for one of one iteration, or that is not read.
     ``phase``: how many reductions lie in front of it, one behind the other.
     """
 
@@ -41,6 +42,7 @@ class RowStep:
     results: tuple[int | None, ...]
     combiners: tuple[Combiner | None, ...]
     starts: tuple[ir.Attribute | None, ...]
+    indices: tuple[int | None, ...]
     per_row: bool
     phase: int
 
@@ -221,8 +223,6 @@ class _Parser:
         live = [any(True for _ in r.uses) for r in generic.results]
         reduces = "reduction" in [k for k, s in zip(kinds, sizes) if s != 1]
         _forget(generic, live)
-        if walk(generic, "linalg.index"):
-            return None
         numbers = [self.find(v) for v in generic.operands][:count]
         if reduces:
             full = [m for v, m, n in zip(generic.operands, every, numbers) if n is not None and not self.values[n].per_row]
@@ -238,7 +238,9 @@ class _Parser:
         cut = _cut(order, sizes, self.count)  # the loops of rows
         if cut is None or any((kinds[d] == "reduction") != (reduces and i >= cut) for i, d in enumerate(order)):
             return None
-        row_order = order[:cut]
+        row_order, indices = order[:cut], self.indices(generic, order, sizes, per_row)
+        if indices is None:
+            return None
         sources: list[Access | int | None] = []
         for i, (value, map_, number) in enumerate(zip(generic.operands, every, numbers)):
             argument = generic.regions[0].blocks[0].arguments[i]
@@ -277,7 +279,17 @@ class _Parser:
             return None  # a body that reads what was there before
         phase = max((self.ready[n] for n in sources if isinstance(n, int)), default=0)
         made = tuple(self.add(r, per_row or reduces, phase + reduces) if live[i] else None for i, r in enumerate(generic.results))
-        return RowStep(generic, tuple(sources), made, tuple(combiners), tuple(starts), per_row, phase)
+        return RowStep(generic, tuple(sources), made, tuple(combiners), tuple(starts), indices, per_row, phase)
+
+    def indices(self, generic: ir.Operation, order: list[int], sizes: Sequence[int], per_row: bool) -> tuple[int | None, ...] | None:
+        """The contraction's loops behind those that the body reads the numbers of; None where there is one without."""
+        read = {ir.IntegerAttr(o.attributes["dim"]).value for o in walk(generic, "linalg.index")}
+        loops = [*self.rows, *self.columns]
+        known = {(p, size): d for d, (p, size, _) in zip(loops, _inner([(self.c.sizes[d], 0) for d in loops]))}
+        own = {d: known.get((p, size)) for d, (p, size, _) in zip(order, _inner([(sizes[d], 0) for d in order]))}
+        if any(sizes[d] != 1 and (per_row or own[d] is None) for d in read):
+            return None
+        return tuple(own.get(d) if d in read else None for d in range(len(sizes)))
 
     def extra(self, value: ir.Value, map_: ir.AffineMap, order: list[int], sizes: Sequence[int], per_row: bool) -> Access | None:
         """Where a kernel argument is read, by the contraction's loops."""
