@@ -204,9 +204,8 @@ def _opaque_pair(words: Words, pair: ir.Value) -> ir.Value:
         return operation("llvm.bitcast", [pair.type], [opaque(words, operation("llvm.bitcast", [words.type], [pair]))])
     if element.width != 32:
         return pair
-    lanes = [operation("llvm.bitcast", [words.type], [x]) if element != words.type else x for x in lanes_of(pair)]
-    lanes = [opaque(words, x) for x in lanes]
-    return join([operation("llvm.bitcast", [element], [x]) if element != words.type else x for x in lanes])
+    lanes = [opaque(words, x if element == words.type else arith.bitcast(words.type, x)) for x in lanes_of(pair)]
+    return join([x if element == words.type else arith.bitcast(element, x) for x in lanes])
 
 
 def exchange(words: Words, value: ir.Value, distance: int) -> ir.Value:

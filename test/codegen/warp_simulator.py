@@ -89,14 +89,21 @@ class WarpSimulation(Simulation):
         return [operands[0][place]]
 
     def llvm_bitcast(self, op, operands, mask):
+        if isinstance(op.results[0].type, ir.VectorType):  # of 16 bits
+            element = op.results[0].type.element_type
+            halves = np.ascontiguousarray(np.broadcast_to(operands[0], mask.shape).astype(np.int32))[:, None].view(np.uint16)
+            return [_from_bf16(halves) if isinstance(element, ir.BF16Type) else halves.view(_register_dtype(element))]
         value, element = np.asarray(operands[0]), op.operands[0].type.element_type
         value = _to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(_register_dtype(element))
         return [np.ascontiguousarray(value).view(np.int32)[:, 0]]
 
     def nvvm_shfl_sync(self, op, operands, mask):
         self.check_together(mask, 32)
+        value, lanes = np.broadcast_to(operands[1], mask.shape), np.arange(self.count)
+        if "idx" in str(op.attributes["kind"]):
+            return [value[lanes // 32 * 32 + operands[2]]]
         assert "bfly" in str(op.attributes["kind"])
-        return [np.broadcast_to(operands[1], mask.shape)[np.arange(self.count) ^ int(operands[2])]]
+        return [value[lanes ^ int(operands[2])]]
 
     def llvm_call_intrinsic(self, op, operands, mask):
         name = ir.StringAttr(op.attributes["intrin"]).value

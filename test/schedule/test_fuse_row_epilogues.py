@@ -8,7 +8,7 @@ from row_cases import CASES, fused, operands
 from inferno.tools.ir_program import IrProgram
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["layer_norm", "several", "turned", "triangle", "any"])
 def test_the_same(tmp_path, name):
     args = operands(lambda *shape: torch.randn(shape).bfloat16(), 96, 36, 128)
     path = tmp_path / "rows.mlir"
