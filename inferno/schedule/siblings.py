@@ -162,13 +162,14 @@ def _on_tensor_cores(
     whole, *members = tilings
     together = _Together(**{f.name: getattr(whole, f.name) for f in fields(Tiling)}, members=tuple(members))
     for first, share in _schedules(together, width, target):
-        if (s := _fit(first, contractions, members, target)) is not None:
+        if first.split <= _MOST_PARTS and (s := _fit(first, contractions, members, target)) is not None:
             blocks = _deal_out([t.tiles(s.tile_m * s.cluster, s.tile_n) for t in members], s, target)
             yield _slower(s, together, width, target) * wgmma.estimate(s, share, joined, together, target), s, blocks
 
 
 # What was measured on an H200 by what is estimated.  Sums in two and four parts: 16x3584x(3584+512+512) 12.7 and 15.8 us, not 10.6 and 11.5.
 _SPLIT, _SPLIT_MORE = 1.1, 1.35
+_MOST_PARTS = 4  # with 8 there are 160 bytes of spills in a kernel of two arms, and none in each alone
 # Tiles that begin inside of lines of 128 bytes: 512x4096x(4096+1024+1024) with weights along the columns, in tiles of 96: 57.1, not 37.0.
 _CUT, _CUT_MANY = 1.1, 1.5
 # Several rounds of tiles of fewer than 128 x 96 results, which bring more than L2 has: the same with weights along the terms 48.9, not 38.5;
