@@ -50,11 +50,11 @@ def test_linear(m, n, k):
     right(lambda x, w, b: F.gelu(F.linear(x, w, b)), (randn(m, k), randn(n, k), randn(n)))
 
 
-def choosing(schedule):
-    """Chooses ``schedule``, as it fits a kernel, with compensated sums."""
+def choosing(schedule, compensated=True):
+    """Chooses ``schedule``, as it fits a kernel."""
     def choose(kernel):
         c = oriented(parse_contraction(kernel), schedule.swapped)
-        return replace(bf16x6.fit(schedule, c, bf16x6.tile(c), TARGET), compensated=True)
+        return replace(bf16x6.fit(schedule, c, bf16x6.tile(c), TARGET), compensated=compensated)
 
     return choose
 
@@ -76,11 +76,14 @@ def test_long_sums_stay_exact(schedule, make):
     assert error.norm() <= 0.75 * torch.finfo(torch.float32).eps * true.norm()
 
 
-@pytest.mark.parametrize("schedule", COMPENSATED, ids=lambda s: f"{s.tile_m}x{s.tile_n}{s.swapped * ' swapped'}")
-def test_whole_numbers_stay_whole(schedule):
+@pytest.mark.parametrize("schedule, compensated", [
+    *(pytest.param(s, True, id=f"{s.tile_m}x{s.tile_n}{s.swapped * ' swapped'} compensated") for s in COMPENSATED),
+    *(pytest.param(s, False, id=f"{s.tile_m}x{s.tile_n}") for s, _ in bf16x6.CANDIDATES),
+])
+def test_whole_numbers_stay_whole(schedule, compensated):
     m = 12 if schedule.swapped else 192
     x, w = torch.randint(-99, 100, (m, 512), device="cuda").float(), torch.randint(-4000, 4001, (640, 512), device="cuda").float() / 2
-    compiled = compile_universal(F.linear, (x, w), torch.device("cuda"), TARGET.name, choosing(schedule))
+    compiled = compile_universal(F.linear, (x, w), torch.device("cuda"), TARGET.name, choosing(schedule, compensated))
     assert torch.equal(compiled(x, w).double(), x.double() @ w.double().t())
 
 
