@@ -7,7 +7,6 @@ With names of generators behind it, only theirs; with ``sized``, only those whos
 by another generator than the one named.
 """
 
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -183,7 +182,6 @@ def _compile(case: Case, inputs: tuple[torch.Tensor, ...]) -> inferno.CompiledMo
 
 def main(generators: list[str]) -> int:
     torch.manual_seed(0)
-    os.environ["INFERNO_SIBLINGS"] = "1"
     failed = 0
     only = [g for g in generators if g != "sized"]
     for case in (c for c in CASES if (not only or c.generator in only) and (c.sizes or "sized" not in generators)):

@@ -8,7 +8,7 @@ Settings come from environment variables, which are read again at each use, so t
 | `INFERNO_CACHE_DIR`  | the folder of the cache                                             | `inferno` in the user's cache    |
 | `INFERNO_CACHE_SIZE` | how large the cache may be: bytes, or a number with K, M or G       | `4G`                             |
 | `INFERNO_TUNED`      | `0`: schedules that were measured are not used                      | `1`                              |
-| `INFERNO_SIBLINGS`   | `1`: independent products of one tensor are one launch              | `0`                              |
+| `INFERNO_SIBLINGS`   | `0`: independent products of one tensor are launches of their own   | `1`                              |
 | `INFERNO_WORKERS`    | how many processes compile                                          | as many as there are cores, to 16 |
 | `INFERNO_PROGRESS`   | `0`: no progress bar; `1`: one, terminal or not                     | if stderr is a terminal          |
 """
@@ -24,7 +24,7 @@ from inferno.errors import OptionError
 # A model's program and its kernels take 0.3 to 3 MB: 4 GB are some thousand models.
 _CACHE_SIZE = "4G"
 _MOST_WORKERS = 16
-SIBLINGS = False
+SIBLINGS = True
 """What ``siblings`` is by default."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
