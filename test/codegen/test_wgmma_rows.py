@@ -97,6 +97,7 @@ def test_float32_is_left_alone():
 
 def test_it_has_to_pay(monkeypatch):
     few, many = operands(empty, 64, 256, 1024), operands(empty, 8192, 64, 1024)
+    monkeypatch.setattr(fuse_row_epilogues, "CHOSEN", False)
     assert ROWS not in scheduled(CASES["softmax"], many, always=0)
     monkeypatch.setattr(fuse_row_epilogues, "CHOSEN", True)
     # A single block would read the 512 KB of weights, or a cluster.
