@@ -12,7 +12,7 @@ from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, Operand, parse_both
 from inferno.schedule.cost import At, bit_width
 from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
-from inferno.schedule.wgmma import SPLIT_CANDIDATES, Wgmma, estimate, even_schedules, fit, panel, precision, splits, supported, thin_schedules
+from inferno.schedule.wgmma import SPLIT_CANDIDATES, Wgmma, estimate, fit, panel, precision, splits, supported, thin_schedules
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -44,7 +44,7 @@ CANDIDATES = (
     (Wgmma(64, 64, 12, 1), 0.65),
     (Wgmma(64, 32, 12, 1), 0.45),
 )
-_SHARES = {s.tile_n: share for s, share in CANDIDATES if s.tile_m == 128 and s.cluster == 1}
+_FURTHER = ((Wgmma(128, 224, 8, 2), 0.99), (Wgmma(128, 160, 8, 2), 0.98), (Wgmma(128, 96, 8, 2), 0.92))  # for up to 256 rows
 
 
 def narrow(s: Wgmma) -> Dual:
@@ -121,7 +121,7 @@ def candidates(kernel: func.FuncOp, pair: Pair, target: Target, at: At = hint) -
             continue
         wide = tiles.wide
         few = [(s, 1.0) for s in thin_schedules(wide, width, target, at, factors=2)]
-        few += [(s, _SHARES.get(s.tile_n, share)) for s, share in even_schedules(wide, target, at)]
+        few += _FURTHER if at(wide.m.size) <= 256 else ()
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
             if s.tile_n % 2 or not divides(narrow(s), wide) or (s.split > 1 and not splits(s, wide, width, target, at)):
                 continue

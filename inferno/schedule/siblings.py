@@ -189,21 +189,11 @@ def _slower(s: wgmma.Wgmma, together: _Together, width: int, target: Target) -> 
 def _schedules(together: _Together, width: int, target: Target) -> Iterator[tuple[wgmma.Wgmma, float]]:
     """(schedule, share of the tensor core's rate) to try; elements have ``width`` bytes."""
     yield from wgmma.CANDIDATES
-    yield from _even(together, target)
     for s, share in wgmma.SPLIT_CANDIDATES:
         if wgmma.splits(s, together, width, target, lambda size: size):
             yield s, share
     for s in wgmma.thin_schedules(together, width, target):
         yield _widen(s, together, target), 1.0
-
-
-def _even(together: _Together, target: Target) -> Iterator[tuple[wgmma.Wgmma, float]]:
-    """For each small number of rounds the narrowest tiles that need no more of them."""
-    for rounds in range(1, 5):
-        for tile_n in range(64, 257, 32 if together.rhs.along_k else 64):
-            if together.tiles(128, tile_n) <= rounds * target.multiprocessors:
-                yield wgmma.Wgmma(128, tile_n, 8, 2), wgmma.share_of(tile_n)
-                break
 
 
 def _widen(s: wgmma.Wgmma, together: _Together, target: Target) -> wgmma.Wgmma:

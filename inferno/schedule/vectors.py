@@ -105,12 +105,12 @@ def _inside(group: Group, lanes: int) -> bool:
 
 
 # Fitted to times on an H200, in microseconds: bf16 1x4096x11008 22.6, float32 1x4096x4096 17.4 and 8x4096x4096 24.4 (weights along
-# k); 26.3 and 18.2 (along n).
+# k); 26.3 and 18.2 (along n); 1x18944x3584 42.3 (along k, 64 threads), 1x8192x28672 147 to 187 (along n, lines of 256 to 32 bytes).
 _START = 1.7  # microseconds until the first bytes arrive, and from the last ones to the results
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
-_LINES = ((128, 0.9), (64, 0.86), (0, 0.75))  # of that rate where a block's columns lie together, by their bytes (the last one is an estimate)
+_LINES = ((128, 0.89), (64, 0.84), (0, 0.7))  # of that rate where a block's columns lie together, by their bytes
 _RESIDENT, _REGISTERS = 1280, 65536  # threads and registers of a multiprocessor
-_UNDER_WAY = 80  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product
+_UNDER_WAY = 62  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product
 _BYTE = 15  # instructions to make a factor of a scaled byte (1 and 4 x 4096 x 11008: 29.1 and 41.8)
 _ISSUED = 4 * 1.7e3  # instructions of warps that a multiprocessor starts in a microsecond
 
@@ -119,11 +119,18 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint) -> float
     """Microseconds: what memory takes, at its rate or the one of the loads under way, or the arithmetic; they hide each other in part."""
     blocks = at(c.B) * ceil(at(c.M) / s.rows) * ceil(at(c.N) / s.width)
     resident = min(_RESIDENT, _REGISTERS / (30 + 1.5 * s.rows * s.columns * (s.terms if s.along_k else 1)))
-    threads = min(blocks * s.threads, target.multiprocessors * resident, blocks * at(c.K) // s.terms)
+    at_once = target.multiprocessors * max(1, int(resident / s.threads))
     width = bit_width(c.rhs.reads[0].element) // 8
     share = 1 if s.along_k else next(share for bytes_, share in _LINES if s.width * width >= bytes_)
-    rate = min(share * _MEMORY_RATE, threads * _UNDER_WAY)
-    memory, work = moved_bytes(c, at) / rate, blocks * s.threads / 32 * _instructions(s, c, at) / (target.multiprocessors * _ISSUED)
+    reading = min(s.threads, max(1, at(c.K) // s.terms))  # of a block's threads
+
+    def rate(blocks: int) -> float:
+        return min(share * _MEMORY_RATE, min(blocks * reading, target.multiprocessors * resident) * _UNDER_WAY)
+
+    # The last blocks may be too few to keep memory busy.
+    last = blocks % at_once
+    memory = moved_bytes(c, at) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
+    work = blocks * s.threads / 32 * _instructions(s, c, at) / (target.multiprocessors * _ISSUED)
     return _START + max(memory, work) + 0.3 * min(memory, work)
 
 

@@ -106,21 +106,26 @@ class Wgmma:
         return Shared(0, rhs, results, raw, barriers, barriers + 16 * self.stages + 16 + 16 * self.raw)
 
 
-# Tiles, and the share of the tensor core's rate that their inner loop reaches.  Measured on an H200 (bf16, us): 1024^3 4.9
-# with 128x64, 2048^3 22.8 with 128x128, 4096^3 190 and 8192^3 1591 with 128x256, 4096^3 with [N, K] weights 192 with 256x128.
+# Tiles, and the share of the tensor core's rate that their inner loop reaches.  Fitted to 391 times of 36 matmuls on an H200, bf16, of
+# 128 to 8192 rows, [N, K] and [K, N] weights.  Other tiles in us: 2048x3072x768 16.5 with 128x96 (128x128 20.7), 640x5120x5120 53.1
+# with 128x224 (128x256 58.9), 768x768x3072 9.8 with 128x160 (128x192 11.7), 4096^3 203 with 128x256 (128x128 207).
 CANDIDATES = (
     (Wgmma(128, 256, 4, 2), 1.0),
     (Wgmma(256, 128, 4, 2), 0.995),
-    (Wgmma(128, 192, 4, 2), 0.98),
+    (Wgmma(128, 224, 4, 2), 0.98),
+    (Wgmma(128, 192, 4, 2), 0.97),
+    (Wgmma(128, 160, 8, 2), 0.97),
     (Wgmma(128, 128, 6, 2), 0.97),
+    (Wgmma(128, 96, 8, 2), 0.9),
     (Wgmma(128, 64, 8, 2), 0.88),
-    (Wgmma(64, 128, 8, 1), 0.80),
+    (Wgmma(64, 128, 8, 1), 0.8),
     (Wgmma(64, 64, 12, 1), 0.65),
     (Wgmma(64, 32, 12, 1), 0.45),
 )
 
-SPLIT_CANDIDATES = tuple(
-    (Wgmma(64, n, 12, 1, persistent=False, split=split), share) for n, share in ((64, 0.65), (32, 0.45)) for split in (2, 4, 8)
+SPLIT_CANDIDATES = tuple((replace(s, persistent=False, split=split), share) for s, share in CANDIDATES[-2:] for split in (2, 4, 8))
+_SPREAD_CANDIDATES = tuple(
+    (replace(s, persistent=False, split=split, spread=True), share) for s, share in CANDIDATES if s.consumers == 2 for split in range(2, 9)
 )
 
 
@@ -140,8 +145,9 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
-        few = [*((_deep(s, tiling, width), 1.0) for s in thin_schedules(tiling, width, target, at)), *even_schedules(tiling, target, at)]
-        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
+        few = [(_deep(s, tiling, width), 1.0) for s in thin_schedules(tiling, width, target, at)]
+        spread = _SPREAD_CANDIDATES if not c.varies and tiling.m.size > _FEW else ()
+        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
             s = fit(replace(s, rewrite=rewrite), c, tiling, target)
@@ -199,48 +205,6 @@ def _of_bytes(tiling: Tiling) -> bool:
     return any(o.raw is not None and bit_width(o.raw.element) == 8 for o in (tiling.lhs, tiling.rhs))
 
 
-def even_schedules(tiling: Tiling, target: Target, at: At = hint) -> list[tuple[Wgmma, float]]:
-    """For 65 to 256 rows: tiles as wide as deals the columns out evenly to all multiprocessors, and the share of the tensor core's rate
-    that they reach."""
-    rows, found = ceil(at(tiling.m.size) / 128), []
-    if not _FEW < at(tiling.m.size) <= 256:
-        return []
-    for rounds in range(1, 5):
-        tile_n = 32 * ceil(at(tiling.n.size) / max(1, target.multiprocessors * rounds // (rows * at(tiling.positions))) / 32)
-        if tile_n in WIDTHS and tile_n not in (s.tile_n for s, _ in found):
-            found.append((Wgmma(128, tile_n, 8, 2), share_of(tile_n)))
-    return found
-
-
-WIDTHS = range(64, 257, 32)  # columns of a tile of 128 rows whose results the copy engine writes
-
-
-def share_of(tile_n: int) -> float:
-    """Of the tensor core's rate, by tiles of 128 rows and so many columns: lines between the widths that were measured."""
-    return 0.88 + 0.09 * (tile_n - 64) / 64 if tile_n <= 128 else 0.97 + 0.03 * (tile_n - 128) / 128
-
-
-def spread_schedules(tiling: Tiling, width: int, target: Target, at: At = hint) -> list[tuple[Wgmma, float]]:
-    """For more rows whose tiles are fewer than multiprocessors: clusters that share a tile's terms and its columns, and the share of the
-    tensor core's rate that they reach."""
-    if at(tiling.m.size) <= _FEW or at(tiling.tiles(128, 256)) > target.multiprocessors:
-        return []
-    tiles = [*((Wgmma(128, n, 8, 2), share_of(n)) for n in WIDTHS), (Wgmma(256, 128, 4, 2), 0.995)]
-    found = [(replace(s, persistent=False, split=p, spread=True), share) for s, share in tiles for p in range(2, 9)]
-    return [(s, share) for s, share in found if splits(s, tiling, width, target, at)]
-
-
-def stream_schedules(tiling: Tiling, target: Target, at: At = hint) -> list[tuple[Wgmma, float]]:
-    """For tiles that do not come out as whole rounds: the last ones dealt out evenly by their terms."""
-    rows, found = at(tiling.m.size), []
-    if rows > _FEW:
-        found = [(Wgmma(128, n, 8, 2, stream=True), share_of(n)) for n in WIDTHS] + [(Wgmma(256, 128, 4, 2, stream=True), 0.995)]
-    else:
-        few = 8 * ceil(rows / 8) % _FEW if tiling.lhs.along_k else 0
-        found = [(Wgmma(64, n, 32, 1, lhs_rows=few, stream=True), 1.0) for n in (64, 128, 192, 256)]
-    return [(s, share) for s, share in found if streams(s, tiling, target)]
-
-
 def streams(s: Wgmma, tiling: Tiling, target: Target) -> bool:
     """Whether each block has a tile's steps at least, of a number that is known, and whole rounds are not as good."""
     tiles, steps = tiling.tiles(s.tile_m, s.tile_n), tiling.k_steps(1)
@@ -269,13 +233,15 @@ def height(rows: int, along_k: bool) -> int:
 
 
 def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | None:
-    """``s`` with as many stages as shared memory holds beside raw slots, which are no more; None if that is less than 2."""
+    """``s`` with as many stages as shared memory holds beside raw slots, which are no more; None if that is less than 2, or too few for the
+    sums that the blocks of a cluster leave in them."""
     raw = sum(raw_bytes(s, tiling, ROW // (bit_width(c.lhs.element) // 8)))
     rhs = height(s.tile_n, tiling.rhs.along_k)
     for stages in range(s.stages, 1, -1):
         made = replace(s, stages=stages, raw=min(s.raw, max(2, stages)))
-        if made.shared(raw, rhs).total <= target.shared:
-            return made
+        shared = made.shared(raw, rhs)
+        if shared.total <= target.shared:
+            return made if s.split == 1 or s.tile_m * s.tile_n * 4 <= shared.results else None
     return None
 
 
@@ -308,14 +274,19 @@ def supported(c: Contraction) -> bool:
 
 _START = 2.0  # microseconds of a kernel that does next to nothing (fitted to weights of 4096 x 4096 and 4096 x 11008: 10.6 and 24.4 us)
 _CLOCK = 1.7e3  # MHz
-_COPY_RATE = 90  # bytes a clock that a multiprocessor gets from L2
+_COPY_RATE = 70  # bytes a clock that a multiprocessor gets from L2 (fitted like the tiles' shares)
 _LATENCY = 1200  # clocks from the start of a copy to its arrival
-_OUTSIDE = 8  # clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us)
+_OUTSIDE = 7  # clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us)
 _BUSY = 0.95  # of the multiprocessors are enough to keep memory busy (1 x 4096 x 11008: 126 blocks 24.4 us, 86 blocks 33)
 _CUT = 0.82  # of the memory's rate where a tile's lines are no multiples of 128 bytes (1 x 8192 x 28672, 112 and 224 columns: 148 and 132 us)
 _LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of the lhs are read (an estimate)
-_EXCHANGE, _EXCHANGE_RATE = 2500, 32  # clocks, and bytes a clock, between the blocks of a cluster (estimates)
+# What the blocks of a cluster take to add up, in clocks and bytes a clock: where one of them does (fitted to 64 x 4096 x 4096: tiles of 64
+# in two parts 12.1 us, of 32 in one 11.1), and where all read at once (fitted like the tiles' shares).
+_EXCHANGE, _EXCHANGE_RATE = 4000, 32
+_SPREAD, _SPREAD_RATE = 2500, 12
+_HOT = 0.2  # of a product's clocks that it takes longer because the GPU's clock falls under load (fitted like the tiles' shares)
 _CLEAR = 1.0  # microseconds of the kernel that lowers flags (an estimate)
+_APART = 1.3  # times longer a step takes where blocks are at different terms, and find less in L2 (62 times of 30 matmuls: 0.9 to 1.9)
 # Clocks of a step whose tile is made of bytes, and of each of its elements, where k is innermost or not, by scaling it; and with two
 # raw slots.  Fitted to 16x4096x4096 (32 columns: 18.1 us), 16x4096x11008 (88: 29, 48: 39.7), 64x8192x28672 (112: 137, 224: 115);
 # columns innermost, 16x4096x11008 (192: 36.2, 48: 48.9); two slots, 16x4096x11008 (88: 55, 32: 97) and 16x8192x28672 (56: 324).
@@ -341,9 +312,11 @@ def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool) 
 def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> float:
     """How much longer memory takes where not all multiprocessors read to the end, or lines are cut."""
     blocks = at(tiling.tiles(s.tile_m, s.tile_n)) * s.split
-    busy = blocks / target.multiprocessors / ceil(blocks / target.multiprocessors)
+    rounds = ceil(blocks / target.multiprocessors)
+    idle = max(0, _BUSY * rounds * target.multiprocessors / blocks - 1)
     cut = not tiling.rhs.along_k and s.tile_n * width % 128
-    return max(1, _BUSY / busy) / (_CUT if cut else 1)
+    # Of many rounds some of that is made up for (1 x 8192 x 28672 in 0.85 round 121 us, 1.7 122, 3.4 119; even ones 113).
+    return (1 + idle / max(1, rounds - 2)) / (_CUT if cut else 1)
 
 
 def estimate(
@@ -363,17 +336,26 @@ def estimate(
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST)
     depth = s.chunks * ROW // width
     copied = s.chunks * (s.lhs_height / lhs + height(s.tile_n, tiling.rhs.along_k) / rhs) * ROW
-    outside = s.chunks * _OUTSIDE * max(0, s.lhs_height - at(tiling.m.size))
-    step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few), _LATENCY / (s.stages - 1), outside)
+    step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few), _LATENCY / (s.stages - 1))
+    # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.
+    row_tiles = ceil(at(tiling.m.size) / s.tile_m)
+    outside = s.chunks * _OUTSIDE * max(0, (row_tiles - 1) * s.tile_m + s.lhs_height - at(tiling.m.size))
+    step += max(0, outside - step) / (1 if rounds <= 1 else row_tiles)
+    step *= _APART if s.stream else 1
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / _STORE_RATE / (1 if second is None else 2)
     shown = 0 if s.pingpong else 0.3  # what of a tile's end is not hidden behind the next one's products
     finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
     clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + shown * (rounds - 1))
-    if s.split > 1:  # the cluster's barrier, and the other blocks' sums, or a share of all
-        clocks += _EXCHANGE + (1 if s.spread else s.split - 1) * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
+    sums = s.tile_m * s.tile_n * 4
+    if s.spread:
+        clocks += _SPREAD + sums / _SPREAD_RATE
+    elif s.split > 1:
+        clocks += _EXCHANGE + (s.split - 1) * sums / _EXCHANGE_RATE
     if s.stream:  # a tile's sums there and back again
-        clocks += 2 * s.tile_m * s.tile_n * 4 / _EXCHANGE_RATE
+        clocks += 2 * sums / _EXCHANGE_RATE
+    products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128
+    clocks += _HOT * products / target.multiprocessors
     memory = moved_bytes(c, at, () if second is None else second.reads) / _MEMORY_RATE
     if few:
         memory *= _slowed(s, tiling, width, target, at)

@@ -79,7 +79,7 @@ def test_both_sides_may_be_short():
 def test_tiles_grow_with_the_size(element):
     chosen = choose(sized(M, 3072, 768, element, rhs="n,k"), "by_size")
     tiles = [s.rows * s.width if isinstance(s, Vectors) else s.tile_m * s.tile_n for s in schedules(chosen)]
-    assert len(tiles) >= 2 and tiles == sorted(tiles) and tiles[-1] == 128 * 128
+    assert len(tiles) >= 2 and tiles == sorted(tiles) and tiles[-1] >= 128 * 128
     static = choose(matmul(M, 3072, 768, element, rhs="n,k"), "bf16x6" if element == "f32" else "wgmma")
     assert at(chosen, M) == static  # at the example's size
 

@@ -24,6 +24,15 @@ def test_tiles_that_were_measured_best(size, tile):
     assert (s.tile_m, s.tile_n) == tile
 
 
+@pytest.mark.parametrize("m, k, n, tile", [
+    (2048, 3072, 768, (128, 96, 1)), (640, 5120, 5120, (128, 224, 1)), (768, 768, 3072, (128, 160, 1)), (2048, 3584, 3584, (128, 224, 1)),
+    (256, 18944, 3584, (128, 128, 2)), (256, 13824, 5120, (128, 160, 2)), (128, 11008, 4096, (128, 64, 2)), (1, 18944, 3584, (64, 56, 2)),
+])
+def test_parts_and_widths_that_were_measured_best(m, k, n, tile):
+    s = choose(matmul(m, n, k, "bf16", rhs="n,k"), "wgmma")
+    assert (s.tile_m, s.tile_n, s.split) == tile and s.spread == (s.split > 1 and m > 64)
+
+
 def test_wide_matmul():
     s = choose(matmul(4096, 11008, 4096, "bf16"), "wgmma")
     assert (s.tile_m, s.tile_n) == (128, 256)

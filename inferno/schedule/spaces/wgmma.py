@@ -11,14 +11,13 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import (
-    CANDIDATES, ROW, WIDTHS, Wgmma, candidates, estimate, fit, height, panel, precision, raw_bytes, share_of, splits, streams, supported,
+    CANDIDATES, ROW, Wgmma, candidates, estimate, fit, height, panel, precision, raw_bytes, splits, streams, supported,
 )
 from inferno.symbolic import hint
 from inferno.target import Target
 
 # The share of the tensor core's rate by (consumers, rows of one, columns): measured for the candidates, guessed for the others.
 _SHARES = {
-    **{(2, 64, n): share_of(n) for n in WIDTHS},
     **{(s.consumers, s.rows, s.tile_n): share for s, share in CANDIDATES},
     (2, 128, 64): 0.93, (2, 128, 32): 0.75, (2, 64, 32): 0.7, (1, 64, 256): 0.9, (1, 64, 192): 0.87, (1, 128, 128): 0.9, (1, 128, 64): 0.8,
     (1, 128, 32): 0.6,
