@@ -8,7 +8,11 @@ beginning of another.  The block with a tile's end leaves its sums in the worksp
 the one with the beginning, which comes to it last, finds them there, adds them and finishes the tile: always the same two sums.
 
 A block waits only for one with a lower number, which is on the GPU already, and which waits for none before it raises its flag: blocks
-cannot wait for each other in a circle, however many of them are there.  A kernel in front lowers the flags, for each launch its own.
+cannot wait for each other in a circle, however many of them are there (blocks start in the order of their numbers, as they do on every
+GPU so far).  A kernel in front lowers the flags, for each launch its own.
+
+Measured on an H200, 89 times of 35 matmuls: as fast as the best other schedule for three of them, else slower, as blocks at different terms
+find less of the operands in L2.  So no model chooses it; the tuner tries it.
 """
 
 from collections.abc import Callable, Sequence
