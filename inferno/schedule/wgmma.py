@@ -286,7 +286,7 @@ _EXCHANGE, _EXCHANGE_RATE = 4000, 32
 _SPREAD, _SPREAD_RATE = 2500, 12
 _HOT = 0.2  # of a product's clocks that it takes longer because the GPU's clock falls under load (fitted like the tiles' shares)
 _CLEAR = 1.0  # microseconds of the kernel that lowers flags (an estimate)
-_APART = 1.3  # times longer a step takes where blocks are at different terms, and find less in L2 (89 times of 35 matmuls: 0.9 to 1.9)
+_APART = 1.3  # times longer a step takes where blocks are at different terms, and find less in L2 (89 times of 35 matmuls: the middle 80% 1.0 to 1.5)
 # Clocks of a step whose tile is made of bytes, and of each of its elements, where k is innermost or not, by scaling it; and with two
 # raw slots.  Fitted to 16x4096x4096 (32 columns: 18.1 us), 16x4096x11008 (88: 29, 48: 39.7), 64x8192x28672 (112: 137, 224: 115);
 # columns innermost, 16x4096x11008 (192: 36.2, 48: 48.9); two slots, 16x4096x11008 (88: 55, 32: 97) and 16x8192x28672 (56: 324).
