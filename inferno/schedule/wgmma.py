@@ -292,7 +292,7 @@ _APART = 1.3  # times longer a step takes where blocks are at different terms, a
 # columns innermost, 16x4096x11008 (192: 36.2, 48: 48.9); two slots, 16x4096x11008 (88: 55, 32: 97) and 16x8192x28672 (56: 324).
 _BYTES = {True: (330, 0.078), False: (530, 0.03)}
 _TWO_SLOTS = (550, 0.15)
-_STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
+STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
 
 
@@ -343,7 +343,7 @@ def estimate(
     step += max(0, outside - step) / (1 if rounds <= 1 else row_tiles)
     step *= _APART if s.stream else 1
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
-    finish = s.tile_m * s.tile_n * out / _STORE_RATE / (1 if second is None else 2)
+    finish = s.tile_m * s.tile_n * out / STORE_RATE / (1 if second is None else 2)
     shown = 0 if s.pingpong else 0.3  # what of a tile's end is not hidden behind the next one's products
     finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
     clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + shown * (rounds - 1))
