@@ -8,6 +8,7 @@ from checks import assert_close_to_float64
 from torch import nn
 
 import inferno
+from inferno.errors import InputError
 from inferno.runtime.region.dynamo import DynamoModule
 
 F = nn.functional
@@ -211,3 +212,14 @@ def test_what_a_checkpoint_draws():
             y.sum().backward()
         found.append((y.detach(), x.grad))
     torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
+
+
+def test_what_the_example_had_on_the_cpu_stays_there():
+    """A mask on the CPU for a tensor on a GPU; here the model is said to be somewhere else."""
+    mask, x = torch.tensor([True, False, True]), torch.randn(3, 3)
+    made = inferno.compile(lambda x, mask: torch.where(mask, torch.linalg.inv(x) * 2, x), (x, mask))
+    made.device = torch.device("meta")
+    assert made._adapt(1, mask).data_ptr() == mask.data_ptr()
+    for wrong in (mask[:2], mask.int()):
+        with pytest.raises(InputError, match="argument mask: expected"):
+            made._adapt(1, wrong)

@@ -27,8 +27,17 @@ class PiecewiseModule(CompiledModule):
         self._regions = (region,)
         self.programs = region.programs
         self.fallbacks = region.fallbacks
+        self._places = [e.device for e in examples]
         kernels = {f"{i}.{name}": k for i, p in enumerate(region.programs) for name, k in p.kernels.items()}
         self._bind(Program(signature, target, {}, kernels, [], []), device, seconds, _RegionExecutable(region, examples), [])
+
+    def _adapt(self, index: int, tensor: Any) -> Tensor:
+        """Operations in eager take some tensors on the CPU, such as a mask, for one on the GPU: where the example was there, so it stays."""
+        shape, dtype, _ = self._expected[index]
+        stays = isinstance(tensor, Tensor) and tensor.dim() and not tensor.requires_grad and tensor.device == self._places[index] != self.device
+        if stays and shape in (None, tensor.shape) and tensor.dtype is dtype:
+            return tensor.detach()
+        return super()._adapt(index, tensor)
 
     def ir(self, stage: str) -> str:
         """The segments' text at ``stage``, each as a module of its own."""
