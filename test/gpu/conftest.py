@@ -14,7 +14,17 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def exact_float32():
     """Eager multiplies float32 as float32."""
+    yield from _precision("highest")
+
+
+@pytest.fixture
+def tf32():
+    """Float32 is multiplied as TF32."""
+    yield from _precision("high")
+
+
+def _precision(name):
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
+    torch.set_float32_matmul_precision(name)
     yield
     torch.set_float32_matmul_precision(before)

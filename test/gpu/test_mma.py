@@ -13,16 +13,10 @@ from inferno.schedule.mma import _CANDIDATES, _DOUBLE, Mma
 F = torch.nn.functional
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0), reason="needs mma.sync of sm_80")
-
-
-@pytest.fixture(autouse=True)
-def tf32():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    yield
-    torch.set_float32_matmul_precision(before)
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0), reason="needs mma.sync of sm_80"),
+    pytest.mark.usefixtures("tf32"),
+]
 
 
 def randn(*shape, dtype=BF16):

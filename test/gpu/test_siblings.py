@@ -26,14 +26,6 @@ def on(monkeypatch):
     monkeypatch.setenv("INFERNO_SIBLINGS", "1")
 
 
-@pytest.fixture
-def tf32():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    yield
-    torch.set_float32_matmul_precision(before)
-
-
 def randn(*shape, dtype=torch.bfloat16, scale=1.0):
     return (torch.randn(shape, device="cuda") * scale).to(dtype)
 

@@ -24,14 +24,6 @@ def right(function, args):
     return compiled
 
 
-@pytest.fixture
-def tf32():
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    yield
-    torch.set_float32_matmul_precision(before)
-
-
 SIZES = [
     (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 512), (512, 4096, 4096), (128, 256, 64), (64, 64, 64), (3, 5, 2), (1, 4096, 512),
     (16, 1024, 1024), (300, 500, 700), (1000, 1000, 1000), (33, 51, 77), (129, 257, 65), (64, 50, 64), (64, 64, 50), (50, 64, 64),
