@@ -24,8 +24,6 @@ from inferno.errors import OptionError
 # A model's program and its kernels take 0.3 to 3 MB: 4 GB are some thousand models.
 _CACHE_SIZE = "4G"
 _MOST_WORKERS = 16
-SIBLINGS = True
-"""What ``siblings`` is by default."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -52,7 +50,7 @@ def settings() -> Settings:
         cache_dir=_cache_dir(),
         cache_bytes=_size("INFERNO_CACHE_SIZE", _CACHE_SIZE),
         tuned=_flag("INFERNO_TUNED", True),
-        siblings=_flag("INFERNO_SIBLINGS", SIBLINGS),
+        siblings=_flag("INFERNO_SIBLINGS", True),
         workers=_count("INFERNO_WORKERS", min(cores, _MOST_WORKERS)),
         progress=_flag("INFERNO_PROGRESS", sys.stderr is not None and sys.stderr.isatty()),
     )

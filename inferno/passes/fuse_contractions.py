@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferno.mlir import ir, owner, rewrite
-from inferno.options import MATMUL
 from inferno.passes.contraction import build_fused, can_fuse, is_contraction, parse_fused
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, knows_sizes, kinds, maps, only_user
 from inferno.passes.greedy import rewrite_greedily
+from inferno.passes.programs import wants_library
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class _Rules:
 def fuse_contractions(module: ir.Module) -> None:
     """Fuse every contraction of the module with its prologues and its epilogue.  Where a library is to multiply (``inferno.matmul``), which
     reads its operands from memory, a prologue is a widening alone, and an epilogue nothing that no library does."""
-    if MATMUL in module.operation.attributes and ir.StringAttr(module.operation.attributes[MATMUL]).value == "library":
+    if wants_library(module):
         _apply(module, _Rules(lambda producer, _: is_cheap(producer) and (_widens(producer) or not _is_static(producer)), _ends_library))
     else:
         _apply(module, _Rules(lambda producer, _: is_cheap(producer)))

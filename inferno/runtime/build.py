@@ -13,7 +13,7 @@ from inferno.runtime.database import known_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.program import STAGES, Program
 from inferno.runtime.workers.pool import WorkerDied, pool
-from inferno.settings import SIBLINGS, settings
+from inferno.settings import settings
 from inferno.target import Target
 
 log = logging.getLogger(__name__)
@@ -55,8 +55,8 @@ def build_text(text: str, target: Target, tf32: bool = False, matmul: str = "aut
 def text_key(text: str, target: Target, tf32: bool, matmul: str = "auto", tune: bool = False) -> str:
     """The key under which ``build_text`` keeps a program.  One that was tuned for is another: what was compiled before was not."""
     options = {"tf32": tf32, **({"matmul": matmul} if matmul != "auto" else {}), **({"tune": True} if tune else {})}
-    if (siblings := settings().siblings) != SIBLINGS:
-        options["siblings"] = siblings
+    if not settings().siblings:
+        options["siblings"] = False
     return program_key(text, target, options)
 
 

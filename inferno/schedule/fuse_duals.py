@@ -12,14 +12,14 @@ result, the epilogue of both.
 from collections.abc import Iterator
 from itertools import combinations
 
-from inferno.mlir import func, ir, owner, users
-from inferno.options import MATMUL
+from inferno.mlir import func, ir, owner
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
+from inferno.passes.programs import wants_library
 from inferno.schedule import dual, vectors, wgmma
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.join_epilogues import join_epilogues
-from inferno.schedule.merge_calls import Edges, VIEWS, callee, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls, root_of
+from inferno.schedule.merge_calls import Edges, callee, edges_of, erase_unused, free_name, inputs_of, merged_kernel, readers, replace_calls, root_of
 from inferno.schedule.pointwise import parse_pointwise
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
@@ -34,7 +34,7 @@ _START, _MEMORY_RATE = 2.0, 4.3e6
 def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever a generator takes it."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not machine.hopper or _by_library(module):
+    if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
         return
     kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
     main = kernels.pop("main", None)
@@ -44,10 +44,6 @@ def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
         if _Fuse(module, main, kernels, machine, always == "1").run():
             erase_unused(module, main)
             deduplicate_kernels(module)
-
-
-def _by_library(module: ir.Module) -> bool:
-    return MATMUL in module.operation.attributes and ir.StringAttr(module.operation.attributes[MATMUL]).value == "library"
 
 
 class _Fuse:
@@ -87,14 +83,7 @@ class _Fuse:
         made, inside = {r for c in edges.calls for r in c.results}, set(edges.calls)
         if any(v not in made and root_of(v) in made for c in edges.calls for v in inputs_of(c)):
             return False
-        pending, behind = [u for r in made for u in users(r) if u not in inside], edges.calls[-1]
-        while pending:
-            user = pending.pop()
-            if user.name in VIEWS:
-                pending += users(user.results[0])
-            elif not behind.is_before_in_block(user):
-                return False
-        return True
+        return all(edges.calls[-1].is_before_in_block(u) for r in made for u in readers(r) if u not in inside)
 
     def time(self, call: ir.Operation) -> tuple[bool, float] | None:
         """Whether a kernel is a contraction and not elementwise, and its estimate in microseconds; None where it is neither, or

@@ -7,9 +7,8 @@ never goes to memory.  It costs blocks, of which there is one for 64 rows at lea
 from math import inf
 
 from inferno.mlir import func, ir
-from inferno.options import MATMUL
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import FREEZE, MAIN, PREPARE
+from inferno.passes.programs import FREEZE, MAIN, PREPARE, wants_library
 from inferno.schedule import vectors, wgmma, wgmma_rows
 from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
@@ -29,9 +28,8 @@ _KERNEL, _RATE = 0.75, 3e6
 
 def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than Hopper.  ``always``: "1" for fusing wherever that can be."""
-    machine, attributes = find_target(target), module.operation.attributes
-    library = MATMUL in attributes and ir.StringAttr(attributes[MATMUL]).value == "library"
-    if not (CHOSEN or always == "1") or machine.kind != "nvptx" or not machine.hopper or library:
+    machine = find_target(target)
+    if not (CHOSEN or always == "1") or machine.kind != "nvptx" or not machine.hopper or wants_library(module):
         return
     kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
     main = kernels.pop(MAIN, None)

@@ -1,9 +1,10 @@
 """Several calls of kernels become one call of a kernel that holds the operations of all."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import func, ir, owner, tensor, users, walk
+from inferno.mlir import clone_onto, func, ir, owner, tensor, users, walk
+from inferno.passes.kernel_names import Names
 
 VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
 _LONGEST_NAME = 40
@@ -35,11 +36,26 @@ def root_of(value: ir.Value) -> ir.Value:
     return value
 
 
+def readers(value: ir.Value) -> Iterator[ir.Operation]:
+    """Who reads a value, as it is or reshaped."""
+    for user in users(value):
+        if user.name in VIEWS:
+            yield from readers(user.results[0])
+        else:
+            yield user
+
+
+def tell_sources(new: ir.Operation, calls: Sequence[ir.Operation]) -> None:
+    """Let a call say the source lines of those that it stands for, each once."""
+    told = (s.value for c in calls if "inferno.source" in c.attributes for s in map(ir.StringAttr, c.attributes["inferno.source"]))
+    new.attributes["inferno.source"] = ir.ArrayAttr.get([ir.StringAttr.get(s) for s in dict.fromkeys(told)])
+
+
 def edges_of(calls: Sequence[ir.Operation], views: bool) -> Edges:
     """With ``views`` a tensor is taken as it was made, and reshaped inside; otherwise only the calls' own results are."""
     made, inside = {r: None for c in calls for r in c.results}, set(calls)
     captured = (v if not views else root_of(v) for c in calls for v in inputs_of(c) if root_of(v) not in made)
-    return Edges(tuple(calls), tuple(dict.fromkeys(captured)), tuple(r for r in made if _leaves(r, inside)))
+    return Edges(tuple(calls), tuple(dict.fromkeys(captured)), tuple(r for r in made if any(u not in inside for u in readers(r))))
 
 
 def merged_kernel(kernels: dict[str, func.FuncOp], edges: Edges, name: str) -> func.FuncOp:
@@ -57,11 +73,6 @@ def merged_kernel(kernels: dict[str, func.FuncOp], edges: Edges, name: str) -> f
     return merged
 
 
-def _leaves(value: ir.Value, inside: set[ir.Operation]) -> bool:
-    """Whether anything outside of the calls reads ``value``, as it is or reshaped."""
-    return any(_leaves(u.results[0], inside) if u.name in VIEWS else u not in inside for u in users(value))
-
-
 def _inline(kernel: func.FuncOp, call: ir.Operation, known: dict[ir.Value, ir.Value], destinations: dict[ir.Value, ir.Value]) -> None:
     """Clone the kernel's operations; a result that stays inside gets a tensor of its own."""
     values = [_clone_view(v, known) for v in inputs_of(call)]
@@ -72,13 +83,7 @@ def _inline(kernel: func.FuncOp, call: ir.Operation, known: dict[ir.Value, ir.Va
         if op.name == "func.return":
             known.update(zip(call.results, (here[v] for v in op.operands)))
             return
-        new = op.clone()
-        for i, v in enumerate(op.operands):
-            new.operands[i] = here[v]
-        for outer in {v for o in walk(op) if o != op for v in o.operands if v in here}:
-            for o in walk(new):
-                o.replace_uses_of_with(outer, here[outer])
-        here.update(zip(op.results, new.results))
+        clone_onto(op, here)
 
 
 def _clone_view(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
@@ -97,8 +102,7 @@ def replace_calls(edges: Edges, merged: func.FuncOp) -> None:
     with ir.InsertionPoint(edges.calls[-1]):
         empties = [tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in edges.exported]
         new = func.CallOp(merged, [*edges.captured, *empties]).operation
-    told = (s.value for c in edges.calls if "inferno.source" in c.attributes for s in map(ir.StringAttr, c.attributes["inferno.source"]))
-    new.attributes["inferno.source"] = ir.ArrayAttr.get([ir.StringAttr.get(s) for s in dict.fromkeys(told)])
+    tell_sources(new, edges.calls)
     for old, result in zip(edges.exported, new.results):
         pending = [u for u in users(old) if u.name in VIEWS]
         old.replace_all_uses_with(result)
@@ -135,9 +139,4 @@ def erase_unused(module: ir.Module, main: func.FuncOp) -> None:
 
 def free_name(module: ir.Module, wanted: str) -> str:
     """A name for a new function, not too long."""
-    taken = {ir.StringAttr(op.attributes["sym_name"]).value for op in module.body.operations if "sym_name" in op.attributes}
-    base = wanted[:_LONGEST_NAME].rstrip("_")
-    name, count = base, 1
-    while name in taken:
-        name, count = f"{base}_{count}", count + 1
-    return name
+    return Names(module).unique(wanted[:_LONGEST_NAME].rstrip("_"))

@@ -16,11 +16,11 @@ from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.kernel_parts import OWN
 from inferno.schedule.kept_operands import PARTS, keep, kept
+from inferno.schedule.merge_calls import VIEWS, callee, inputs_of, readers, root_of, tell_sources
 from inferno.target import find_target
 
 MERGE = "inferno.siblings"
 """On a module whose contractions are to be merged."""
-_VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
 # Operations of @main between the first and the last one: what is computed earlier than it would be takes memory until then.
 _FAR = 64
 
@@ -61,7 +61,7 @@ class _Merge:
             # Looked up before anything changes: an operation whose operands have changed is not found by its hash.
             for replace in [self._replacement(*each) for each in found]:
                 replace()
-        called = {_callee(c) for c in walk(self.module.operation, "func.call")}
+        called = {callee(c) for c in walk(self.module.operation, "func.call")}
         for name, kernel in self.kernels.items():
             if name not in called:
                 kernel.operation.erase()
@@ -69,13 +69,13 @@ class _Merge:
     def _find(self) -> list[tuple[_Group, func.FuncOp]]:
         """Calls that should be one, and the function of all; no two groups have a place between the others' calls."""
         self.order = {o.operation: i for i, o in enumerate(self.main.entry_block.operations)}
-        readers: dict[ir.Value, list[ir.Operation]] = {}
+        reading: dict[ir.Value, list[ir.Operation]] = {}
         for op in self.order:
-            if op.name == "func.call" and _callee(op) in self.mergeable:
-                for root in dict.fromkeys(_root(v) for v in _inputs(op)):
-                    readers.setdefault(root, []).append(op)
+            if op.name == "func.call" and callee(op) in self.mergeable:
+                for root in dict.fromkeys(root_of(v) for v in inputs_of(op)):
+                    reading.setdefault(root, []).append(op)
         found, taken = [], []
-        for calls in readers.values():
+        for calls in reading.values():
             for group in self._groups(calls):
                 at = [self.order[c] for c in group.calls]
                 if any(begin <= max(at) and min(at) <= end for begin, end in taken):
@@ -101,15 +101,15 @@ class _Merge:
     def _together(self, calls: tuple[ir.Operation, ...]) -> _Group | None:
         """The place where these calls can be one: behind all operands, in front of whoever reads a result."""
         at = [self.order[c] for c in calls]
-        behind = max(self._made(v) for c in calls for v in _inputs(c)) + 1
+        behind = max(self._made(v) for c in calls for v in inputs_of(c)) + 1
         place = max(behind, min(at))
-        uses = [self.order[u] for c in calls for r in c.results for u in _readers(r)]
+        uses = [self.order[u] for c in calls for r in c.results for u in readers(r)]
         apart = not set(uses) & set(at) and place <= min(uses, default=place)
         return _Group(calls, place) if apart and max(at) - min(at) <= _FAR else None
 
     def _made(self, value: ir.Value) -> int:
         """Which operation of ``@main`` makes what a value is a view of; -1 for an argument."""
-        root = _root(value)
+        root = root_of(value)
         return -1 if isinstance(root, ir.BlockArgument) else self.order[root.owner.operation]
 
     # The function.
@@ -117,13 +117,13 @@ class _Merge:
     def _kernel(self, calls: tuple[ir.Operation, ...]) -> func.FuncOp | None:
         """The function that computes what all of these calls do, with its schedule; None where there is none, or it does not pay."""
         arguments, places = _arguments(calls)
-        key = (tuple(_callee(c) for c in calls), places)
+        key = (tuple(callee(c) for c in calls), places)
         if key not in self.merged:
             self.merged[key] = self._make(calls, [a.type for a in arguments], places)
         return self.merged[key]
 
     def _make(self, calls: tuple[ir.Operation, ...], inputs: list[ir.Type], places: tuple[tuple[int, ...], ...]) -> func.FuncOp | None:
-        parts = [self.kernels[_callee(c)] for c in calls]
+        parts = [self.kernels[callee(c)] for c in calls]
         marks = [{n: str(k.attributes[n]) for n in k.attributes if n not in OWN} for k in parts]
         if any(m != marks[0] for m in marks):
             return None
@@ -169,8 +169,7 @@ class _Merge:
             with ir.InsertionPoint(here):
                 empties = [tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in results]
                 new = func.CallOp(kernel, [*arguments, *empties]).operation
-            lines = (s.value for c in group.calls if "inferno.source" in c.attributes for s in map(ir.StringAttr, c.attributes["inferno.source"]))
-            new.attributes["inferno.source"] = ir.ArrayAttr.get([ir.StringAttr.get(line) for line in dict.fromkeys(lines)])
+            tell_sources(new, group.calls)
             for view in later:
                 view.move_before(here)
             for old, made in zip(results, new.results):
@@ -190,14 +189,6 @@ def _is_mergeable(kernel: func.FuncOp) -> bool:
     return ATTRIBUTE in kernel.attributes and from_attribute(kernel.attributes[ATTRIBUTE]).generator in siblings.GENERATORS
 
 
-def _callee(call: ir.Operation) -> str:
-    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-
-
-def _inputs(call: ir.Operation) -> list[ir.Value]:
-    return list(call.operands)[:len(call.operands) - len(call.results)]
-
-
 def _destinations(call: ir.Operation) -> list[ir.Value]:
     return list(call.operands)[len(call.operands) - len(call.results):]
 
@@ -206,32 +197,17 @@ def _is_fresh(value: ir.Value) -> bool:
     return not isinstance(value, ir.BlockArgument) and value.owner.operation.name == "tensor.empty"
 
 
-def _root(value: ir.Value) -> ir.Value:
-    while not isinstance(value, ir.BlockArgument) and value.owner.operation.name in _VIEWS:
-        value = value.owner.operation.operands[0]
-    return value
-
-
-def _readers(value: ir.Value) -> Iterator[ir.Operation]:
-    """Who reads a value, as it is or reshaped."""
-    for user in users(value):
-        if user.name in _VIEWS:
-            yield from _readers(user.results[0])
-        else:
-            yield user
-
-
 def _views(value: ir.Value) -> Iterator[ir.Operation]:
     """The operations that make views of a value, in order."""
     for user in users(value):
-        if user.name in _VIEWS:
+        if user.name in VIEWS:
             yield user
             yield from _views(user.results[0])
 
 
 def _made_by_views(value: ir.Value) -> list[ir.Operation]:
     """The views that make a value of what it is a view of, in order."""
-    if isinstance(value, ir.BlockArgument) or value.owner.operation.name not in _VIEWS:
+    if isinstance(value, ir.BlockArgument) or value.owner.operation.name not in VIEWS:
         return []
     return [*_made_by_views(value.owner.operation.operands[0]), value.owner.operation]
 
@@ -243,8 +219,8 @@ def _arguments(calls: tuple[ir.Operation, ...]) -> tuple[list[ir.Value], tuple[t
     places = []
     for call in calls:
         own = []
-        for value in _inputs(call):
-            key = (_root(value), str(value.type))
+        for value in inputs_of(call):
+            key = (root_of(value), str(value.type))
             if key not in numbers:
                 numbers[key] = len(found)
                 found.append(value)
