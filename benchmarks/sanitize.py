@@ -66,7 +66,7 @@ CASES = (
     Case("wgmma", "ragged", lambda x, w: x @ w, ((77, 51), (51, 33)), torch.float16),
     Case("wgmma", "batched", torch.matmul, ((3, 70, 64), (3, 64, 80)), torch.bfloat16),
     Case("wgmma", "several tiles a block", lambda x, w: x @ w, ((2048, 64), (64, 2048)), torch.bfloat16),
-    Case("wgmma", "few rows", lambda x, w, b: F.gelu(F.linear(x, w, b)), ((7, 520), (1032, 520), (1032,)), torch.bfloat16),
+    Case("wgmma", "few rows", lambda x, w, b: F.gelu(F.linear(x, w, b)), ((12, 520), (1032, 520), (1032,)), torch.bfloat16),
     Case("wgmma", "few rows, columns together, in parts", lambda x, w: x @ w, ((9, 2048), (2048, 520)), torch.bfloat16),
     Case("wgmma_rows", "softmax", lambda x, w: torch.softmax(x @ w, -1), ((200, 136), (136, 72)), torch.bfloat16, passes=_ROWS),
     Case(

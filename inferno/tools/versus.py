@@ -43,6 +43,7 @@ def versus(
         versions[name] = lambda other=other: other(*args, **kwargs)
     with torch.no_grad():
         verdict = compare(compiled(*args, **kwargs), model(*args, **kwargs), reference(model, args, kwargs)) if check else None
+        torch._dynamo.reset()  # what it compiled before counts: beyond eight versions of a function it would silently run eager
         for mode in modes:
             version = _torch_compiled(model, mode, args, kwargs)
             if version is not None:
@@ -60,8 +61,9 @@ def _torch_compiled(model: Callable, mode: str, args: tuple, kwargs: dict[str, A
     """torch.compile's version, warmed up; None where it does not work here (no C++ compiler, say)."""
     try:
         version = torch.compile(model, mode=MODES[mode], dynamic=False)
-        for _ in range(3):
-            version(*args, **kwargs)
+        with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
+            for _ in range(3):
+                version(*args, **kwargs)
         return lambda: version(*args, **kwargs)
     except Exception as error:  # any failure of torch's own compiler only takes it out of the table
         log.warning("%s does not work here: %s", mode, str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
