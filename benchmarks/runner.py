@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -130,9 +131,13 @@ def _precision(case: Case) -> Iterator[None]:
 
 
 def _compile(case: Case, model: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The compiled model, and others to time."""
+    """The compiled model, and others to time: what it is without measured schedules, or with its sizes known."""
     if case.dynamic_shapes is None:
-        return inferno.compile(model, args, kwargs=kwargs, **case.options), {}
+        compiled = inferno.compile(model, args, kwargs=kwargs, **case.options)
+        if not any(text for program in compiled.programs for text in program.known.values()):
+            return compiled, {}
+        with patch.dict(os.environ, INFERNO_TUNED="0"):
+            return compiled, {"untuned": inferno.compile(model, args, kwargs=kwargs, **case.options)}
     _, example, keywords = case.example(args[0].device if args else torch.device("cuda"))
     compiled = inferno.compile(model, example, kwargs=keywords, dynamic_shapes=case.dynamic_shapes, **case.options)
     return compiled, {"static": inferno.compile(model, args, kwargs=kwargs, **case.options)}
@@ -176,14 +181,20 @@ def _limit(case: Case, model: Any, args: tuple, kwargs: dict[str, Any], device: 
 # What comes of it.
 
 
+_OURS = ("inferno", "untuned", "static")
+
+
 def _ratios(result: dict) -> dict[str, float]:
-    """The fastest of the others by ours, and the share of the limit; of the device's time, and with the L2 flushed."""
+    """The fastest of the others by ours, and the share of the limit; of the device's time, and with the L2 flushed.  ``untuned``: the first
+    of them by ours without measured schedules."""
     found = {}
     for kind in ("device", "cold"):
         times = result.get("times", {}).get(kind, {})
-        ours, others = times.get("inferno"), [t for name, t in times.items() if name not in ("inferno", "static")]
+        ours, others = times.get("inferno"), [t for name, t in times.items() if name not in _OURS]
         if ours and others:
             found[kind] = min(others) / ours
+            if kind == "device":
+                found["untuned"] = min(others) / times.get("untuned", ours)
             if "least" in result:
                 found[f"{kind} share"] = result["least"] / ours
     return found
@@ -206,7 +217,7 @@ def summarise(results: dict[str, dict]) -> str:
             groups.setdefault(result["group"], []).append(_ratios(result))
     if not groups:
         return ""
-    kinds = ("device", "cold", "device share", "cold share")
+    kinds = ("untuned", "device", "cold", "device share", "cold share")
     lines = [f"{'fastest other / ours: mean, least':34}{'cases':>6}" + "".join(f"{k:>20}" for k in kinds)]
     for group, ratios in groups.items():
         cells = []
