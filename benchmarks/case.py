@@ -16,7 +16,9 @@ class Case:
 
     With ``dynamic_shapes`` it is compiled for the sizes of ``example(device)``'s inputs and called with those of ``make``'s; the
     version ``static`` is compiled for these.  ``modes`` are torch.compile's that it is compared with.  Every run times the
-    ``core``.  ``rate``: the matmul rate that limits it, by type (see ``limits``), if it is to be held against a limit.
+    ``core``.  ``rate``: the matmul rate that limits it, by type, or "copy" or "read" (see ``limits``), if it is to be held against a limit;
+    ``moved``: the bytes that it has to move, if not those of its inputs and results.  ``check``: whether its results are held against float64,
+    which random numbers cannot be.
     ``precision`` is that of torch's float32 matmuls, ``options`` are for ``inferno.compile``; ``group`` is what it is summed up with.
     """
 
@@ -30,6 +32,8 @@ class Case:
     precision: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
     group: str = ""
+    moved: int | None = None
+    check: bool = True
 
 
 def select(cases: Sequence[Case], only: str | None, shard: str | None, sample: int, seed: int) -> list[Case]:

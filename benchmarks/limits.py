@@ -1,4 +1,4 @@
-"""What this GPU can do at most: the bytes that a copy moves and the operations of cuBLAS' largest matmuls, measured when asked for.
+"""What this GPU can do at most: the bytes that a copy moves, those that a sum reads, and the operations of cuBLAS' largest matmuls, measured when asked for.
 
 A case's share of the limit is the time that its bytes and operations take at these rates, the longer of the two, divided by
 the time that it took.
@@ -30,6 +30,14 @@ def copy_bandwidth() -> float:
 
 
 @functools.cache
+def read_bandwidth() -> float:
+    """Bytes a microsecond, read, of the fastest of torch's reductions of 1 GiB to a number."""
+    source = torch.zeros(_BYTES // 8, dtype=torch.int64, device="cuda")
+    versions = {"i64": source.sum, "f32": source.view(torch.float32).sum, "max": source.view(torch.float32).amax}
+    return _BYTES / min(call_times(versions, source.device).values())
+
+
+@functools.cache
 def matmul_rate(kind: str) -> float:
     """Operations a microsecond of torch.mm on random normal data, for as long as a case is timed: a GPU that is warm is slower;
     ``kind`` is bf16, f16, tf32 or f32."""
@@ -53,5 +61,7 @@ def count_work(model: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[int, in
 
 
 def least_time(kind: str, bytes_: int, flops: int) -> tuple[float, str]:
-    """Microseconds, and what limits: "copy" or "matmul"."""
+    """Microseconds, and what limits: "copy", "read" or "matmul"; ``kind`` is a matmul's, or "copy" or "read" for what does not multiply."""
+    if kind in ("copy", "read"):
+        return bytes_ / (copy_bandwidth() if kind == "copy" else read_bandwidth()), kind
     return max((bytes_ / copy_bandwidth(), "copy"), (flops / matmul_rate(kind), "matmul"))

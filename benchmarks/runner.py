@@ -27,7 +27,7 @@ import torch
 import inferno
 from benchmarks.case import Case, select
 from benchmarks.limits import count_work, least_time
-from benchmarks.suites import SUITES
+from benchmarks.suites import SUITES, cases_of
 from inferno.errors import OptionError
 from inferno.runtime.files import write_whole
 from inferno.targets.toolkit import find_tool
@@ -60,14 +60,15 @@ def run(options: Run) -> int:
         raise OptionError(f"{named}; the suites are {', '.join(SUITES)}")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     seed = int(time.time()) // 3600 if options.seed is None else options.seed
-    cases = select(SUITES[options.suite], options.only, options.shard, options.sample, seed)
+    cases = select(cases_of(options.suite, seed), options.only, options.shard, options.sample, seed)
     path = (Path(options.out) if options.out else RESULTS) / machine() / f"{options.suite}.json"
     kept = _kept(path)
     if options.resume:
         cases = [c for c in cases if "times" not in kept.get(c.name, {})]
     if device.type == "cuda":
-        _compile_all(options.suite, cases)
+        _compile_all(options.suite, cases, seed)
     made: dict[str, dict] = {}
+    print(f"{options.suite}: {len(cases)} cases, seed {seed}", file=sys.stderr)
     for case in cases:
         if time.perf_counter() - begin > options.seconds:
             print(f"{len(cases) - len(made)} cases are left after {options.seconds:.0f} s", file=sys.stderr)
@@ -75,7 +76,7 @@ def run(options: Run) -> int:
         torch.manual_seed(0)
         made[case.name] = result = _run(case, device, options.fast)
         print(f"{case.name}: {result.get('error') or result['times']['check']}{_summary(result)}", file=sys.stderr, flush=True)
-        write(path, {"environment": environment(), "data": "random normal, seed 0", "cases": {**kept, **made}})
+        write(path, {"environment": environment(), "data": "random normal, seed 0", "seed": seed, "cases": {**kept, **made}})
     print(f"wrote {path}", file=sys.stderr)
     print(render({name: Times(**r["times"]) for name, r in made.items() if "times" in r}))
     print(summarise(made))
@@ -94,23 +95,25 @@ def _kept(path: Path) -> dict[str, dict]:
 # Beforehand: the way to a program is by one core, and a suite's programs are many.
 
 
-def _compile_all(suite: str, cases: Sequence[Case]) -> None:
+def _compile_all(suite: str, cases: Sequence[Case], seed: int) -> None:
     """Fill the cache with the cases' programs; what fails will fail again, and say so, where it is timed."""
     count = min(len(cases), max(1, (os.cpu_count() or 1) - 1), 12)
     if count < 2:
         return
-    code = "import sys; from benchmarks.runner import compile_cases; compile_cases(sys.argv[1], sys.argv[2:])"
+    code = "import sys; from benchmarks.runner import compile_cases; compile_cases(sys.argv[1], int(sys.argv[2]), sys.argv[3:])"
     processes = [
-        subprocess.Popen([sys.executable, "-c", code, suite, *(c.name for c in cases[i::count])], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.Popen(
+            [sys.executable, "-c", code, suite, str(seed), *(c.name for c in cases[i::count])], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
         for i in range(count)
     ]
     for process in processes:
         process.wait()
 
 
-def compile_cases(suite: str, names: Sequence[str]) -> None:
+def compile_cases(suite: str, seed: int, names: Sequence[str]) -> None:
     """Compile these cases of a suite, for what that leaves in the cache."""
-    cases = {c.name: c for c in SUITES[suite]}
+    cases = {c.name: c for c in cases_of(suite, seed)}
     for name in names:
         try:
             with _precision(cases[name]):
@@ -157,7 +160,7 @@ def _run(case: Case, device: torch.device, fast: bool = False) -> dict:
                 compiled(*args, **kwargs)
             peak = torch.cuda.max_memory_allocated() - before if device.type == "cuda" else 0
             modes = () if fast else case.modes
-            times = versus(model, compiled, args, kwargs, modes, budget=0.15 if fast else 0.4, others=others)
+            times = versus(model, compiled, args, kwargs, modes, case.check, budget=0.15 if fast else 0.4, others=others)
             limit = _limit(case, model, args, kwargs, device)
     except Exception as error:  # one case that fails must not lose the others' numbers
         return {"error": f"{type(error).__name__}: {error}"[:2000]}
@@ -174,6 +177,7 @@ def _limit(case: Case, model: Any, args: tuple, kwargs: dict[str, Any], device: 
     if case.rate is None or device.type != "cuda":
         return {}
     bytes_, flops = count_work(model, args, kwargs)
+    bytes_ = bytes_ if case.moved is None else case.moved
     least, limit = least_time(case.rate, bytes_, flops)
     return {"bytes": bytes_, "flops": flops, "least": least, "limit": limit}
 

@@ -4,25 +4,14 @@ from collections.abc import Callable
 
 import torch
 
+from benchmarks import elementwise, matmuls, moves, random_programs, reductions, rows, scans, small
 from benchmarks.case import Case
-from benchmarks.matmuls import SUITES as MATMUL_SUITES
 from benchmarks.matmuls import MatmulRelu
-
-
-def multiply_add_sigmoid(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    return torch.sigmoid(x * y + z)
 
 
 def _matmul(m: int, k: int, n: int, dtype: torch.dtype) -> Callable:
     def make(device: torch.device) -> tuple:
         return MatmulRelu(k, n, dtype, device), (torch.randn(m, k, dtype=dtype, device=device),), {}
-
-    return make
-
-
-def _elementwise(rows: int, columns: int, dtype: torch.dtype) -> Callable:
-    def make(device: torch.device) -> tuple:
-        return multiply_add_sigmoid, tuple(torch.randn(rows, columns, dtype=dtype, device=device) for _ in range(3)), {}
 
     return make
 
@@ -142,15 +131,19 @@ def _dynamic() -> list[Case]:
     return cases
 
 
-SUITES: dict[str, list[Case]] = {
+SUITES: dict[str, list[Case] | Callable[[int], list[Case]]] = {
     "dynamic": _dynamic(),
     "matmul-relu": [
         Case(f"relu(x @ w) {m}x{k}x{n} {_name(d)}", _matmul(m, k, n, d)) for d in DTYPES for m, k, n in MATMULS
     ],
-    "elementwise": [
-        Case(f"sigmoid(x * y + z) 8192x8192 {_name(d)}", _elementwise(8192, 8192, d)) for d in DTYPES
-    ],
     "models": [Case(f"{name} {_name(d)}", _model(name, "base", d)) for name in MODELS for d in (torch.bfloat16, torch.float32)],
     "models-small": [Case(f"small {name} f32", _model(name, "small", torch.float32)) for name in MODELS],
-    **MATMUL_SUITES,
+    **matmuls.SUITES, **elementwise.SUITES, **rows.SUITES, **reductions.SUITES, **scans.SUITES, **moves.SUITES, **small.SUITES,
+    **random_programs.SUITES,
 }
+
+
+def cases_of(suite: str, seed: int) -> list[Case]:
+    """The cases of a suite, of which some are drawn by ``seed``."""
+    found = SUITES[suite]
+    return found(seed) if callable(found) else found

@@ -1,0 +1,43 @@
+"""The suites ``scans`` and ``sorts``: what depends on order, along the first and the last dimension, of 64M elements."""
+
+import torch
+
+from benchmarks.case import Case
+from benchmarks.memory_bound import case, whole_numbers
+
+
+def _scans() -> list[Case]:
+    cases, square = [], (8192, 8192)
+    for t in ("f32", "bf16"):
+        cases += [
+            case("scans", "cumsum, last", lambda x: x.cumsum(-1), t, square),
+            case("scans", "cumsum, first", lambda x: x.cumsum(0), t, square),
+            case("scans", "cumsum, last", lambda x: x.cumsum(-1), t, (1 << 20, 64), core=False),
+            case("scans", "cumsum, last", lambda x: x.cumsum(-1), t, (64, 1 << 20), core=False),
+            case("scans", "cumsum of one", lambda x: x.cumsum(-1), t, (1 << 26,), core=False),
+            case("scans", "cumprod, last", lambda x: x.cumprod(-1), t, square, core=False),
+            case("scans", "cummax, last", lambda x: x.cummax(-1), t, square, core=False),
+            case("scans", "logcumsumexp, last", lambda x: x.logcumsumexp(-1), t, square, core=False),
+        ]
+    return cases
+
+
+def _sorts() -> list[Case]:
+    cases = []
+    for t in ("f32", "bf16"):
+        for columns in (1024, 8192, 65536, 1 << 20):
+            shape, core = ((1 << 26) // columns, columns), t == "f32" and columns in (1024, 65536)
+            cases += [
+                case("sorts", "sort", lambda x: x.sort(-1), t, shape, core=core),
+                case("sorts", "argsort, stable", lambda x: x.argsort(-1, stable=True), t, shape, core=False),
+                case("sorts", "topk of 8", lambda x: x.topk(8, -1), t, shape, core=core, rate="read"),
+                case("sorts", "topk of 64", lambda x: x.topk(64, -1), t, shape, core=False, rate="read"),
+            ]
+        cases.append(case("sorts", "median", lambda x: x.median(-1), t, (8192, 8192), core=False, rate="read"))
+    cases.append(case("sorts", "topk of 8 experts", lambda x: x.topk(8, -1), "bf16", (65536, 256), core=False, rate="read"))
+    cases.append(case("sorts", "searchsorted", lambda b, x: torch.searchsorted(b.sort()[0], x), "f32", (4096,), (1 << 24,), core=False))
+    cases.append(case("sorts", "bincount", lambda x: torch.bincount(x, minlength=1024), "i64", whole_numbers(1024, 1 << 24), core=False, rate="read"))
+    return cases
+
+
+SUITES: dict[str, list[Case]] = {"scans": _scans(), "sorts": _sorts()}
