@@ -1,6 +1,6 @@
 """What a ``linalg.generic`` on buffers computes: which of its loops can be threads, and how its sums are combined."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 from inferno.codegen.extrema import Extremum, read_extremum, to_candidate
@@ -68,6 +68,12 @@ def read_structured(operation: ir.Operation, like: Structured | None = None) -> 
     extremum = read_extremum(body, inputs, loops[0]) if len(loops) == 1 else None
     combiners = extremum.combiners if extremum is not None else _combiners(body, inputs)
     return Structured(operation, sizes, tuple(parallel), serial, inputs, strides, combiners, extremum)
+
+
+def with_scalars(structured: Structured) -> Structured:
+    """The same once inputs of the operation have become scalars.  Its loops stay as long as they were: those inputs may be all that told."""
+    operation = structured.operation
+    return replace(structured, strides=tuple(_strides(v, m) for v, m in zip(operation.operands, maps(operation))))
 
 
 def _sizes(operation: ir.Operation, all_maps: list[ir.AffineMap]) -> tuple[Int, ...]:

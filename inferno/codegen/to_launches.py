@@ -14,7 +14,7 @@ from inferno.codegen.scan import emit_scan, read_scan
 from inferno.codegen.scatter import emit_scatter, read_scatter
 from inferno.codegen.serial import is_scalar, make_serial
 from inferno.codegen.sort import emit_sort, read_sort
-from inferno.codegen.structured import Structured, read_structured
+from inferno.codegen.structured import Structured, read_structured, with_scalars
 from inferno.errors import CompileError
 from inferno.mlir import ir, linalg, memref, outside_values, owner, walk
 from inferno.passes.shapes import materialise, static, symbol_arguments
@@ -138,7 +138,7 @@ class Launches:
     def _write(self, fill: _Fill) -> None:
         self._fills.remove(fill)
         if not self._is_dead(fill.target, fill.number):
-            self._point_kernel(fill.operation, [None], [False])
+            self._point_kernel(read_structured(fill.operation), [None], [False])
 
     def _drop_fills_of_scan(self, op: ir.Operation, number: int) -> None:
         """An inclusive scan overwrites its output, and does not read what the running value was before."""
@@ -162,7 +162,7 @@ class Launches:
             return
         structured = read_structured(op)
         starts = self._absorb(structured)
-        op = structured.operation
+        structured = with_scalars(structured)
         dead = [self._is_dead(v, number) for v in structured.outputs]
         if all(dead) and dead:
             return
@@ -213,7 +213,7 @@ class Launches:
             return
         shape = choose_shape(s, self.schedule, self.target)
         if shape is None:
-            self._point_kernel(s.operation, starts, dead)
+            self._point_kernel(s, starts, dead)
             return
         partial = self._partial_buffers(s, shape.chunks) if shape.chunks > 1 else None
         extra = [v for v in starts if v is not None] if partial is None else []
@@ -236,14 +236,13 @@ class Launches:
                 memref.AllocOp(ir.MemRefType.get([chunks, *(s.sizes[d] for d in s.parallel)], c.total), [], []).memref for c in s.combiners
             ]
 
-    def _point_kernel(self, op: ir.Operation, starts: list[ir.Value | None], dead: list[bool]) -> None:
-        s = read_structured(op)
+    def _point_kernel(self, s: Structured, starts: list[ir.Value | None], dead: list[bool]) -> None:
         if s.points == 0:
             return
         blocks, threads = point_blocks(s, self.schedule.threads)
-        function = self._open([op], [], threads, blocks * threads, written=s.outputs)
+        function = self._open([s.operation], [], threads, blocks * threads, written=s.outputs)
         with ir.InsertionPoint.at_block_terminator(function.block):
-            clone = function.clone(op)
+            clone = function.clone(s.operation)
             emitter = Emitter(read_structured(clone, s), function.ints, [None if v is None else function.value(v) for v in starts], dead)
             emitter.thread_per_point(threads)
         self._close(function, clone, blocks, threads)
@@ -299,7 +298,7 @@ class Launches:
                     varying = [materialise(s, self._symbols) for s in sort.shape if not isinstance(s, int)]
                     source = memref.AllocOp(ir.MemRefType.get(static(sort.shape), target.type.element_type), varying, []).memref
                     copy = _copy(target, source)
-                self._point_kernel(copy, [None], [False])
+                self._point_kernel(read_structured(copy), [None], [False])
                 self._copied[target] = source
             sources.append(self._copied.pop(target))
         blocks, threads = sort.launch

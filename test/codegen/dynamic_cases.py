@@ -52,6 +52,10 @@ CASES = {
     "transposed": lambda: (lambda x: x.transpose(0, 1).contiguous() * 2, batches(3), _dims(1, "b", "s"), BATCH),
     "row sums": lambda: (lambda x: (x.sum(-1), x.mean(0), x.amax(1)), batches(), _dims(1, "b", "s"), BATCH),
     "long sums": lambda: (lambda x: x.sum(), rows(300), _dims(1, "n"), ROWS),
+    "sums of constants": lambda: (
+        lambda x: (torch.full_like(x, 3).sum(0) + x[0], torch.ones_like(x, dtype=torch.int64).sum(1), torch.ones_like(x).sum()),
+        batches(), _dims(1, "b", "s"), BATCH,
+    ),
     "softmax": lambda: (lambda x: torch.softmax(x, -1), batches(), _dims(1, "b", "s"), BATCH),
     "layer norm": lambda: (torch.nn.LayerNorm(48).eval(), batches(48), _dims(1, "b", "s"), BATCH),
     "linear": lambda: (Linear(), batches(16), _dims(1, "b", "s"), BATCH),

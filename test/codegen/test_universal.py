@@ -63,6 +63,17 @@ SUMS = """func.func private @k(%a: tensor<{m}x{n}xf32>, %o: tensor<{p}xf32>) -> 
   return %r : tensor<{p}xf32>
 }}"""
 
+# Each column of a tensor that holds one number: nothing but that tensor says how many terms there are.
+CONSTANT = """func.func private @k(%o: tensor<7xi64>) -> tensor<7xi64> {
+  %zero = arith.constant 0 : i64
+  %two = arith.constant 2 : i64
+  %e = tensor.empty() : tensor<5x7xi64>
+  %x = linalg.fill ins(%two : i64) outs(%e : tensor<5x7xi64>) -> tensor<5x7xi64>
+  %f = linalg.fill ins(%zero : i64) outs(%o : tensor<7xi64>) -> tensor<7xi64>
+  %r = linalg.reduce { arith.addi } ins(%x : tensor<5x7xi64>) outs(%f : tensor<7xi64>) dimensions = [0]
+  return %r : tensor<7xi64>
+}"""
+
 # max(x @ w, 0) as one generic with an accumulator that is dead outside, in bfloat16.
 FUSED = """func.func private @k(%x: tensor<5x40xbf16>, %w: tensor<40x7xbf16>, %o: tensor<5x7xbf16>) -> tensor<5x7xbf16> {
   %zero = arith.constant 0.0 : f32
@@ -157,9 +168,9 @@ def test_slice_at_a_place_in_memory_and_a_table():
 
 
 @pytest.mark.parametrize("kernel, launches", [
-    (MATMUL.format(m=50, n=60, k=70), 1), (FUSED, 2), (SLICE, 1), (LOOP, 2),
+    (MATMUL.format(m=50, n=60, k=70), 1), (FUSED, 2), (SLICE, 1), (LOOP, 2), (CONSTANT, 1),
     (SUMS.format(m=50, n=700, p=50, d=1), 1), (SUMS.format(m=90, n=50, p=50, d=0), 1), (SUMS.format(m=4, n=1 << 20, p=4, d=1), 2),
-], ids=["matmul", "fused", "slice", "loop", "rows", "columns", "few long rows"])
+], ids=["matmul", "fused", "slice", "loop", "constant", "rows", "columns", "few long rows"])
 def test_launches(kernel, launches):
     built = build_gpu(kernel)
     assert built.count('"inferno.launch"') == launches

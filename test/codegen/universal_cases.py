@@ -64,6 +64,14 @@ def _bits(x, m):
     return (x & 12) | (x ^ (x >> 1)), ~m, x // 3, x % 4, (x << 2) >> 1, m.any(1), m.all(), m.sum(), x.sum(1), x.cumsum(0)
 
 
+def _of_constants(x):
+    """Nothing but the constant says how long the loops are."""
+    one, many, flags = torch.ones(x.shape, dtype=torch.int64), torch.full((2, 3000), 3), torch.ones(x.shape, dtype=torch.bool)
+    half = torch.full(x.shape, 0.5)
+    sums = one.sum(-3, keepdim=True)[0] + x.sum(0), one.sum(), many.sum(1), flags.sum(1), half.sum((0, 2)), half.mean(1), half.var(2), flags.all(1)
+    return (*sums, one.cumsum(1), half.prod(1), half.amax(0), *half.max(1), many.argmin(1), half.softmax(-1), half @ half.mT, half.sort(dim=-1, stable=True)[1])
+
+
 CASES: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
     "elementwise f32": _f(lambda x, y: torch.relu(x * y + 1), randn(7, 33), randn(33)),
     "elementwise f64": _f(lambda x: torch.exp(x) / (1 + x * x), randn(5, 9).double()),
@@ -136,5 +144,6 @@ CASES: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
     "gru": _m(lambda: Recurrent(nn.GRU(8, 12, batch_first=True)), randn(2, 4, 8)),
     "lstm": _m(lambda: Recurrent(nn.LSTM(6, 5)), randn(3, 2, 6)),
     "encoder": _m(lambda: nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), randn(2, 5, 16)),
+    "sums of constants": _f(_of_constants, randn(3, 4, 5)),
     "empty sum": _f(lambda x: (x.sum(1), x.sum(0)), randn(3, 0)),
 }
