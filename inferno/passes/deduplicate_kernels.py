@@ -2,6 +2,7 @@
 
 import re
 
+from inferno.passes.programs import callee
 from inferno.mlir import func, ir, walk
 
 
@@ -27,8 +28,8 @@ def deduplicate_kernels(module: ir.Module) -> None:
     symbols = {ir.StringAttr(op.attributes["sym_name"]).value for op in module.body.operations if "sym_name" in op.attributes}
     renamed = _number(kernels, symbols - kernels.keys() - instead.keys())
     for call in walk(module.operation, "func.call"):
-        callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-        target = renamed.get(instead.get(callee, callee), instead.get(callee, callee))
+        name = callee(call)
+        target = renamed.get(instead.get(name, name), instead.get(name, name))
         if target != callee:
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(target, module.context)
     for op in equal:  # last: a module that calls what is not there prints in another form, in which nothing is equal

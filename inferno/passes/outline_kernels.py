@@ -16,12 +16,11 @@ from inferno.errors import PassError
 from inferno.mlir import PassManager, arith, func, ir, linalg, owner, tensor, users, walk
 from inferno.passes.kernel_names import Names
 from inferno.passes.locations import describe
-from inferno.passes.programs import MAIN, programs
+from inferno.passes.programs import MAIN, VIEWS, programs
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, number, shape, sizes
 from inferno.symbolic import Int, Size, Symbol, bounds, divisor, hint, size_of
 
-_VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
-_KEPT = _VIEWS | {"tensor.empty", "func.call", "func.return"}
+_KEPT = VIEWS | {"tensor.empty", "func.call", "func.return"}
 _STARTS = {"tensor.empty", "linalg.fill", "arith.constant"}
 _SCALAR_DIALECTS = ("arith.", "math.", "complex.", "index.")
 # Operations without ``outs`` that change a part of a tensor: the number of the operand that they change.
@@ -109,7 +108,7 @@ def _is_cheap(op: ir.Operation | None) -> bool:
         return False
     if op.name in _STARTS:
         return True
-    if op.name in _VIEWS:
+    if op.name in VIEWS:
         return _is_cheap(owner(op.operands[0]))
     return op.name.startswith((*_SCALAR_DIALECTS, "tensor.extract", "tensor.dim")) and not any(_is_tensor(r) for r in op.results)
 
@@ -124,7 +123,7 @@ def _needs_memory(user: ir.Operation) -> bool:
     """Whether a fill or constant that ``user`` uses has to be in memory: it is returned, as it is or reshaped."""
     if user.name in ("func.return", "func.call"):
         return True
-    return user.name in _VIEWS and any(_needs_memory(next_) for next_ in users(user.results[0]))
+    return user.name in VIEWS and any(_needs_memory(next_) for next_ in users(user.results[0]))
 
 
 def _outline(main: func.FuncOp, anchor: ir.Operation, live: list[ir.Value], names: Names, values: SizeValues) -> func.FuncOp:

@@ -1,6 +1,9 @@
-"""The functions of a module that are programs: ``@main``, and ``@prepare``, which runs when weights have changed (see ``hoist-frozen``)."""
+"""The functions of a module that are programs: ``@main``, and ``@prepare``, which runs when weights have changed (see ``hoist-frozen``); they consist of
+calls of kernels and of views between these."""
 
-from inferno.mlir import func, ir
+from collections.abc import Iterator
+
+from inferno.mlir import func, ir, owner, users
 from inferno.options import MATMUL
 
 MAIN, PREPARE = "main", "prepare"
@@ -8,6 +11,9 @@ FROZEN, FREEZE = "inferno.frozen", "inferno.freeze"
 """On an argument: it rarely changes; on ``@main``: so many bytes may be kept of what is prepared."""
 PREPARED, ARGUMENT = "inferno.prepared", "inferno.argument"
 """On an argument of ``@main``: it is this result of ``@prepare``; on one of ``@prepare``: it is this argument of ``@main``."""
+
+VIEWS = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"})
+"""Operations that give a tensor another type and leave its memory."""
 
 
 def programs(module: ir.Module) -> list[func.FuncOp]:
@@ -19,3 +25,24 @@ def programs(module: ir.Module) -> list[func.FuncOp]:
 def wants_library(module: ir.Module) -> bool:
     """Whether a library was asked for to compute the contractions (``matmul="library"``)."""
     return MATMUL in module.operation.attributes and ir.StringAttr(module.operation.attributes[MATMUL]).value == "library"
+
+
+def callee(call: ir.Operation) -> str:
+    """The name of what is called."""
+    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+
+
+def root_of(value: ir.Value) -> ir.Value:
+    """What a value is, maybe in another shape."""
+    while (op := owner(value)) is not None and op.name in VIEWS:
+        value = op.operands[0]
+    return value
+
+
+def readers(value: ir.Value) -> Iterator[ir.Operation]:
+    """Who reads a value, as it is or reshaped."""
+    for user in users(value):
+        if user.name in VIEWS:
+            yield from readers(user.results[0])
+        else:
+            yield user

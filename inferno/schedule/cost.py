@@ -8,6 +8,9 @@ from inferno.passes.shapes import shape
 from inferno.schedule.kept_operands import COPY, PARTS, kept
 from inferno.symbolic import Int, hint, product
 
+CLOCK = 1.7e3
+"""MHz of a busy H200."""
+
 _FREE = {"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf", "arith.index_cast", "arith.select"}
 
 

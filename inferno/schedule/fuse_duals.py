@@ -14,12 +14,12 @@ from itertools import combinations
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import wants_library
+from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.schedule import dual, vectors, wgmma
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.join_epilogues import join_epilogues
-from inferno.schedule.merge_calls import Edges, callee, edges_of, erase_unused, free_name, inputs_of, merged_kernel, readers, replace_calls, root_of
+from inferno.schedule.merge_calls import Edges, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
 from inferno.schedule.pointwise import parse_pointwise
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target

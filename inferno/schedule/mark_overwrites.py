@@ -8,13 +8,13 @@ A cache that a token is written to is read by attention as it was, with the toke
 writes the new cache goes behind the other.
 """
 
+from inferno.passes.programs import VIEWS, callee, root_of
 from inferno.mlir import func, ir, users
 from inferno.passes.generics import is_elementwise, maps
 from inferno.schedule.assign import kernels
 from inferno.schedule.cost import tensor_bytes
 
 OVERWRITES = "inferno.overwrites"
-_VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
 # What a call that moves may keep alive until then, next to what its result takes; and bytes that are nothing.
 _KEPT, _FEW = 1 / 4, 1 << 16
 
@@ -55,31 +55,25 @@ def _move(main: func.FuncOp, marks: dict[str, list[int]]) -> None:
     end, last = operations[-1], {}
     for place, op in enumerate(operations):
         for operand in op.operands:
-            root = _root(operand)
+            root = root_of(operand)
             if op.name == "func.call" and isinstance(root, ir.BlockArgument):
                 last[root] = place
     for place, op in enumerate(operations):
         if op.name != "func.call" or len(op.results) != 1:
             continue
-        overwritten = marks.get(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, [])
-        later = any(last.get(root, place) > place for i in overwritten if isinstance(root := _root(op.operands[i]), ir.BlockArgument))
+        overwritten = marks.get(callee(op), [])
+        later = any(last.get(root, place) > place for i in overwritten if isinstance(root := root_of(op.operands[i]), ir.BlockArgument))
         views = _only_returned(op.results[0])
         if later and views is not None and _holds_little(op):
             for moved in (op, *views):
                 moved.move_before(end)
 
 
-def _root(value: ir.Value) -> ir.Value:
-    while not isinstance(value, ir.BlockArgument) and value.owner.operation.name in _VIEWS:
-        value = value.owner.operation.operands[0]
-    return value
-
-
 def _only_returned(value: ir.Value) -> list[ir.Operation] | None:
     """The views between a value and the return, in order; None where anybody else uses it."""
     found: list[ir.Operation] = []
     for user in users(value):
-        if user.name in _VIEWS:
+        if user.name in VIEWS:
             further = _only_returned(user.results[0])
             if further is None:
                 return None
@@ -92,7 +86,7 @@ def _only_returned(value: ir.Value) -> list[ir.Operation] | None:
 def _holds_little(call: ir.Operation) -> bool:
     """Whether what a call reads of other kernels' results is little next to its own."""
     operands = list(call.operands)
-    read = [v for v in operands[:-1] if isinstance(v.type, ir.RankedTensorType) and not isinstance(_root(v), ir.BlockArgument)]
+    read = [v for v in operands[:-1] if isinstance(v.type, ir.RankedTensorType) and not isinstance(root_of(v), ir.BlockArgument)]
     if not all(v.type.has_static_shape for v in read):
         return False
     return sum(tensor_bytes(v.type) for v in read) <= max(_FEW, _KEPT * tensor_bytes(operands[-1].type))

@@ -1,12 +1,12 @@
 """Several calls of kernels become one call of a kernel that holds the operations of all."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferno.passes.programs import VIEWS, callee, readers, root_of
 from inferno.mlir import clone_onto, func, ir, owner, tensor, users, walk
 from inferno.passes.kernel_names import Names
 
-VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
 _LONGEST_NAME = 40
 
 
@@ -20,29 +20,9 @@ class Edges:
     exported: tuple[ir.Value, ...]
 
 
-def callee(call: ir.Operation) -> str:
-    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-
-
 def inputs_of(call: ir.Operation) -> list[ir.Value]:
     """What a call takes beside its destinations."""
     return list(call.operands)[: len(call.operands) - len(call.results)]
-
-
-def root_of(value: ir.Value) -> ir.Value:
-    """What a value is, maybe in another shape."""
-    while (op := owner(value)) is not None and op.name in VIEWS:
-        value = op.operands[0]
-    return value
-
-
-def readers(value: ir.Value) -> Iterator[ir.Operation]:
-    """Who reads a value, as it is or reshaped."""
-    for user in users(value):
-        if user.name in VIEWS:
-            yield from readers(user.results[0])
-        else:
-            yield user
 
 
 def tell_sources(new: ir.Operation, calls: Sequence[ir.Operation]) -> None:

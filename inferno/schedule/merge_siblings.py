@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from inferno.mlir import clone_onto, func, ir, tensor, users, walk
 from inferno.passes.kernel_names import Names
-from inferno.passes.programs import MAIN
+from inferno.passes.programs import MAIN, VIEWS, callee, readers, root_of
 from inferno.schedule import siblings
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.kernel_parts import OWN
 from inferno.schedule.kept_operands import PARTS, keep, kept
-from inferno.schedule.merge_calls import VIEWS, callee, inputs_of, readers, root_of, tell_sources
+from inferno.schedule.merge_calls import inputs_of, tell_sources
 from inferno.target import find_target
 
 MERGE = "inferno.siblings"

@@ -10,7 +10,7 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.hoist_frozen import add_argument, add_prepared, new_prepare
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import FREEZE, FROZEN, MAIN, PREPARE, PREPARED, programs
+from inferno.passes.programs import FREEZE, FROZEN, MAIN, PREPARE, PREPARED, callee, programs, root_of
 from inferno.passes.shapes import argument_attributes
 from inferno.schedule import bf16x6, presplit
 from inferno.schedule.accesses import Access
@@ -23,7 +23,6 @@ from inferno.schedule.tiling import Axis, Tiling, main_read, tile_contraction
 from inferno.symbolic import product
 from inferno.target import Target, find_target
 
-_VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
 
 
 def prepare_operands(module: ir.Module, target: str, across: str = "") -> None:
@@ -55,11 +54,11 @@ class _Prepare:
         """Whether a kernel got a weight in another form."""
         forms = {k.name.value: _forms(k, self.across) for k in kernels(self.module)}
         for call in walk(self.main, "func.call"):
-            name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+            name = callee(call)
             wanted = tuple(f for f in forms.get(name, ()) if self._frozen(call.operands[f.number]) is not None)
             if wanted and self._pays(call, wanted):
                 self._replace(call, wanted)
-        called = {ir.FlatSymbolRefAttr(c.attributes["callee"]).value for c in walk(self.module.operation, "func.call")}
+        called = {callee(c) for c in walk(self.module.operation, "func.call")}
         for kernel in kernels(self.module):
             if kernel.name.value not in called:
                 kernel.operation.erase()
@@ -70,10 +69,9 @@ class _Prepare:
 
     def _frozen(self, value: ir.Value) -> int | None:
         """The argument of ``@main`` that a value is, maybe in another shape, if it is a weight or made of weights."""
-        while not isinstance(value, ir.BlockArgument):
-            if value.owner.operation.name not in _VIEWS:
-                return None
-            value = value.owner.operation.operands[0]
+        value = root_of(value)
+        if not isinstance(value, ir.BlockArgument):
+            return None
         number = value.arg_number
         fixed = number < len(self.entries) and (FROZEN in self.entries[number] or PREPARED in self.entries[number])
         return number if fixed and value.type.has_static_shape else None
@@ -92,7 +90,7 @@ class _Prepare:
 
     def _variant(self, call: ir.Operation, wanted: tuple[Form, ...]) -> func.FuncOp | None:
         """The kernel of a call with arguments for these forms in front of its destinations, and its schedule."""
-        name = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+        name = callee(call)
         if (name, wanted) not in self.variants:
             kernel = next(k for k in kernels(self.module) if k.name.value == name)
             new = _with_forms(kernel, self.names.unique(f"{name}_frozen"), wanted)

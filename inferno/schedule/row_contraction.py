@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from math import prod
 
+from inferno.passes.programs import VIEWS, root_of
 from inferno.mlir import arith, func, ir, owner, walk
 from inferno.schedule.accesses import (
     Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
@@ -16,7 +17,6 @@ from inferno.schedule.accesses import (
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.contraction import Contraction, Destination, Group, parse_contraction
 
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class _Parser:
 
     def parse(self) -> RowContraction | None:
         structured = [o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
-        others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "func.return", *_VIEWS)
+        others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "func.return", *VIEWS)
         if len(structured) < 2 or any(o.name not in others for o in self.operations) or "reduction" not in iterators(structured[0]):
             return None
         c, head = self.contraction(structured[0])
@@ -211,7 +211,7 @@ class _Parser:
 
     def find(self, value: ir.Value) -> int | None:
         """The number of the value that this is, maybe in another shape."""
-        while value not in self.known and (op := owner(value)) is not None and op.name in _VIEWS:
+        while value not in self.known and (op := owner(value)) is not None and op.name in VIEWS:
             value = op.operands[0]
         return self.known.get(value)
 
@@ -293,10 +293,7 @@ class _Parser:
 
     def extra(self, value: ir.Value, map_: ir.AffineMap, order: list[int], sizes: Sequence[int], per_row: bool) -> Access | None:
         """Where a kernel argument is read, by the contraction's loops."""
-        source = value
-        while (op := owner(source)) is not None and op.name in _VIEWS:
-            source = op.operands[0]
-        argument = argument_index(self.kernel, source)
+        argument = argument_index(self.kernel, root_of(value))
         found = access(value, map_, argument) if argument is not None else None
         if found is None:
             return None

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
-from inferno.schedule.cost import At, moved_bytes
+from inferno.schedule.cost import CLOCK, At, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.symbolic import bounds, hint, product
 from inferno.target import Target
@@ -130,7 +130,7 @@ def estimate(schedule: Simt, share: float, contraction: Contraction, target: Tar
     rounds = ceil(blocks / target.multiprocessors)
     steps = ceil(k / s.tile_k)
     slow = {"f32": 1, "f64": 2}.get(str(c.accumulator), 4)
-    work = rounds * s.tile_m * s.tile_n * steps * s.tile_k * slow / (128 * 1.7e3 * share)
+    work = rounds * s.tile_m * s.tile_n * steps * s.tile_k * slow / (128 * CLOCK * share)
     # A lone block's loads are not hidden by another block's arithmetic.
     exposed = 0.6 * (steps if s.stages == 1 else 1 + 0.25 * steps)
     memory = moved_bytes(c, at) / _MEMORY_RATE

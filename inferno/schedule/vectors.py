@@ -7,7 +7,7 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule import mma, simt, wgmma
 from inferno.schedule.contraction import Contraction, Group, Operand, aligned_along, oriented, parse_contraction
-from inferno.schedule.cost import At, bit_width, moved_bytes
+from inferno.schedule.cost import CLOCK, At, bit_width, moved_bytes
 from inferno.schedule.simt import VECTOR
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -112,7 +112,7 @@ _LINES = ((128, 0.89), (64, 0.84), (0, 0.7))  # of that rate where a block's col
 _RESIDENT, _REGISTERS = 1280, 65536  # threads and registers of a multiprocessor
 _UNDER_WAY = 62  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product
 _BYTE = 15  # instructions to make a factor of a scaled byte (1 and 4 x 4096 x 11008: 29.1 and 41.8)
-_ISSUED = 4 * 1.7e3  # instructions of warps that a multiprocessor starts in a microsecond
+_ISSUED = 4 * CLOCK  # instructions of warps that a multiprocessor starts in a microsecond
 
 
 def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint) -> float:

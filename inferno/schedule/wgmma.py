@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
-from inferno.schedule.cost import At, bit_width, clusters_at_once, moved_bytes
+from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.symbolic import bounds, hint, product, reach
@@ -166,7 +166,7 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
     return few and each >= 4 and (s.split - 1) * each < steps
 
 
-_SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts copies needs about 200 clocks a slot (an estimate)
+SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts copies needs about 200 clocks a slot (an estimate)
 _FEW = 64  # rows that are multiplied together, however few there are
 
 
@@ -186,7 +186,7 @@ def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint, fa
             tile_n = unit * ceil(n / max(1, blocks * rounds // positions) / unit)
             if tile_n <= (256 if split == 1 else 192) and tile_n not in (s.tile_n for s in found if s.split == split):
                 raw = tiling.lhs.raw is not None or tiling.rhs.raw is not None
-                chunks = 1 if raw else max(1, _SLOT // ROW // height(tile_n, tiling.rhs.along_k))
+                chunks = 1 if raw else max(1, SLOT // ROW // height(tile_n, tiling.rhs.along_k))
                 chunks = min(chunks, at(tiling.k_steps(ROW // width)), 8)
                 found.append(Wgmma(64, tile_n, 32, 1, persistent=split == 1, split=split, lhs_rows=rows % _FEW, chunks=chunks))
     return found
@@ -273,7 +273,6 @@ def supported(c: Contraction) -> bool:
 
 
 _START = 2.0  # microseconds of a kernel that does next to nothing (fitted to weights of 4096 x 4096 and 4096 x 11008: 10.6 and 24.4 us)
-_CLOCK = 1.7e3  # MHz
 _COPY_RATE = 70  # bytes a clock that a multiprocessor gets from L2 (fitted like the tiles' shares)
 _LATENCY = 1200  # clocks from the start of a copy to its arrival
 _OUTSIDE = 7  # clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us)
@@ -360,4 +359,4 @@ def estimate(
     if few:
         memory *= _slowed(s, tiling, width, target, at)
     copies = sum(2 + 2 * at(product(o.shape)) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
-    return (_START + _CLEAR * s.stream) + max(clocks / _CLOCK, memory) + 0.2 * min(clocks / _CLOCK, memory) + copies
+    return (_START + _CLEAR * s.stream) + max(clocks / CLOCK, memory) + 0.2 * min(clocks / CLOCK, memory) + copies

@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from inferno.mlir import func, walk
 from inferno.schedule.accesses import Access
-from inferno.schedule.cost import bit_width
+from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.elementwise import supported_body
 from inferno.schedule.row_contraction import RowContraction, RowStep, parse_rows
 from inferno.schedule.tiling import Tiling, tile_contraction
-from inferno.schedule.wgmma import ROW, STORE_RATE, Wgmma, estimate, fit, height, precision, splits, supported
+from inferno.schedule.wgmma import ROW, SLOT, STORE_RATE, Wgmma, estimate, fit, height, precision, splits, supported
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -77,7 +77,7 @@ def _schedules(c: RowContraction, tiling: Tiling, target: Target) -> Iterator[Wg
     for tile_m in (64, 128) if m > 64 else (64,):
         for split in (1, 2, 4, 8) if m > 64 else (1,):  # 16x1024x64 took 4.4 us, and 8.2 in 2 or 4 parts
             slot = ((rows or tile_m) + height(tile_n, tiling.rhs.along_k)) * ROW
-            chunks = 1 if raw else min(max(1, 8192 // slot), tiling.k_steps(ROW // 2), 8)
+            chunks = 1 if raw else min(max(1, SLOT // slot), tiling.k_steps(ROW // 2), 8)
             s = WgmmaRows(tile_m, tile_n, 12, tile_m // 64, persistent=split == 1, split=split, lhs_rows=rows, chunks=chunks)
             if split == 1 or splits(s, tiling, bit_width(c.lhs.element) // 8, target, hint):
                 yield s
@@ -105,7 +105,7 @@ def _row_time(s: WgmmaRows, c: RowContraction, tiling: Tiling, target: Target) -
     rounds = ceil(tiling.tiles(s.tile_m, s.tile_n) * s.split / target.multiprocessors)
     work = sum(_work(c, step) for step in c.steps if not step.per_row) / _LANES * (1 + (0.1 if s.pingpong else 0.5) * (rounds - 1))
     stored = sum(bit_width(d.access.element) // 8 for d in c.destinations if c.values[d.source].per_row) / STORE_RATE
-    return s.tile_m * s.tile_n * (work - stored) / 1.7e3
+    return s.tile_m * s.tile_n * (work - stored) / CLOCK
 
 
 def _work(c: RowContraction, step: RowStep) -> int:

@@ -10,7 +10,6 @@ from row_cases import CASES, operands, scheduled
 from test_wgmma import assembled
 
 from inferno.mlir import ir, new_context
-from inferno.schedule import fuse_row_epilogues
 from inferno.schedule.assign import kernels
 from inferno.schedule.row_contraction import regroup
 from inferno.schedule.spaces import wgmma_rows as spaces
@@ -95,11 +94,8 @@ def test_float32_is_left_alone():
     assert ROWS not in scheduled(lambda x, w: torch.softmax(x @ w, -1), (torch.zeros(640, 256), torch.zeros(256, 64)))
 
 
-def test_it_has_to_pay(monkeypatch):
+def test_it_has_to_pay():
     few, many = operands(empty, 64, 256, 1024), operands(empty, 8192, 64, 1024)
-    monkeypatch.setattr(fuse_row_epilogues, "CHOSEN", False)
-    assert ROWS not in scheduled(CASES["softmax"], many, always=0)
-    monkeypatch.setattr(fuse_row_epilogues, "CHOSEN", True)
     # A single block would read the 512 KB of weights, or a cluster.
     assert ROWS not in scheduled(CASES["sum"], few, always=0) and ROWS in scheduled(CASES["sum"], few)
     assert ROWS in scheduled(CASES["softmax"], many, always=0)

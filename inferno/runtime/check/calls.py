@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from inferno.passes.programs import VIEWS, callee
 from inferno.errors import InputError
 from inferno.mlir import func, ir, new_context, tensor, walk
 from inferno.schedule.attributes import ATTRIBUTE
 
-_VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ def read_calls(module: ir.Module) -> Calls:
                 steps.append(Step("", (), (numbers[op.results[0]],), (tuple(type_.shape),), element=str(type_.element_type)))
             continue
         if op.name == "func.call":
-            kernel = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+            kernel = callee(op)
             operands = list(op.operands)[: len(op.operands) - len(op.results)]
             source = tuple(ir.StringAttr(s).value for s in op.attributes["inferno.source"]) if "inferno.source" in op.attributes else ()
             called[kernel] = None
-        elif op.name in _VIEWS:
+        elif op.name in VIEWS:
             kernel, operands, source = "", [op.operands[0]], ()
         else:
             raise InputError(f"{op.name} in @main; only calls, reshapes and tensor.empty are there at the stage scheduled")

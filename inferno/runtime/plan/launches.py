@@ -10,11 +10,10 @@ from inferno.codegen.launcher import buffer_type, integer
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, memref, walk
-from inferno.passes.programs import MAIN, PREPARE, programs
+from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, programs
 from inferno.passes.shapes import SizeValues, argument_attributes, number, shape, static, symbol_arguments
 from inferno.symbolic import Int, product
 
-_VIEWS = {"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"}
 
 
 def plan_launches(module: ir.Module) -> None:
@@ -109,7 +108,7 @@ class _Planner:
 
     def _overwrites(self, call: ir.Operation) -> list[int]:
         """The operands of a call whose place its result may take."""
-        launcher = self._launchers.get(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
+        launcher = self._launchers.get(callee(call))
         known = launcher is not None and "inferno.overwrites" in launcher.attributes
         return list(ir.DenseI64ArrayAttr(launcher.attributes["inferno.overwrites"])) if known else []
 
@@ -121,7 +120,7 @@ class _Planner:
         """The argument or ``tensor.empty`` whose memory ``value`` is in: through calls, to their destinations, and reshapes."""
         while not isinstance(value, ir.BlockArgument):
             op = value.owner.operation
-            if op.name in _VIEWS:
+            if op.name in VIEWS:
                 value = op.operands[0]
             elif op.name == "func.call":
                 value = op.operands[len(op.operands) - len(op.results) + list(op.results).index(value)]
@@ -141,10 +140,10 @@ class _Planner:
             self._buffers[op.results[0]] = memref.AllocOp(type_, varying, []).memref
 
     def _inline(self, call: ir.Operation) -> None:
-        callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-        if callee not in self._launchers:
-            raise PassError(f"plan-launches: @{callee} is not defined")
-        launcher = self._launchers[callee]
+        name = callee(call)
+        if name not in self._launchers:
+            raise PassError(f"plan-launches: @{name} is not defined")
+        launcher = self._launchers[name]
         body = launcher.regions[0].blocks[0]
         known = {
             argument: self._argument(operand, argument.type) for argument, operand in zip(body.arguments, call.operands)
@@ -154,7 +153,7 @@ class _Planner:
             op = op.operation
             if op.name == "func.return":
                 if len(op.operands):
-                    raise PassError(f"plan-launches: @{callee} returns values; generate-kernels has not run on it")
+                    raise PassError(f"plan-launches: @{name} returns values; generate-kernels has not run on it")
                 continue
             clone = op.clone()
             for i, value in enumerate(clone.operands):
@@ -163,7 +162,7 @@ class _Planner:
             if source is not None and clone.name in ("inferno.launch", "inferno.library"):
                 clone.attributes["inferno.source"] = source
             if clone.name == "inferno.library":  # a launch names its kernel's code, a library's function is many kernels'
-                clone.attributes["inferno.kernel"] = ir.StringAttr.get(callee)
+                clone.attributes["inferno.kernel"] = ir.StringAttr.get(name)
 
     def _argument(self, operand: ir.Value, type_: ir.Type) -> ir.Value:
         """What a launcher gets for an operand of the call: a size, or the buffer of a tensor, seen in the tensor's shape."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from inferno.passes.programs import callee
 from inferno.mlir import func, ir, owner, run_upstream, walk
 from inferno.passes.generics import body, inputs, is_generic, yielded
 from inferno.passes.remove_asserts import remove_asserts
@@ -126,10 +127,10 @@ class _Body:
                 self._scalars.emit(op)
 
     def _call(self, op: ir.Operation) -> None:
-        callee = python_name(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+        function = python_name(callee(op))
         made = [self._lines.name() for _ in op.results]
         if made:
-            call = f"{callee}({', '.join(self._tensor(v).text for v in op.operands)})"
+            call = f"{function}({', '.join(self._tensor(v).text for v in op.operands)})"
             self._lines.add(f"{', '.join(made)} = {call}")
         self._known.update((r, Expr(n)) for r, n in zip(op.results, made))
 
