@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from fuzz.contractions import contractions
 from fuzz.programs import Program, minimise
 from fuzz.strategy import programs
 from fuzz.verdict import Verdict, judge
@@ -26,6 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--backend", action="store_true", help='through torch.compile(backend="inferno"), with gradients')
     parser.add_argument("--dynamic", action="store_true", help="with --backend: sizes vary")
     parser.add_argument("--kernels", action="store_true", help="hold every kernel against its PyTorch program too (see inferno check)")
+    parser.add_argument("--contractions", action="store_true", help="programs around matrix products")
     parser.add_argument("--keep", action="store_true", help="do not cut down what fails")
     parser.add_argument("--known", default="", help="skip failures whose text holds this")
     options = parser.parse_args(argv)
@@ -39,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     @settings(
         max_examples=options.examples, phases=[Phase.generate], deadline=None, database=None, suppress_health_check=list(HealthCheck),
     )
-    @given(programs(options.lines))
+    @given(contractions() if options.contractions else programs(options.lines))
     def examine(program: Program) -> None:
         verdict = judge(program, compile_, options.device, options.backend)
         if options.kernels and verdict.kind == "right":
