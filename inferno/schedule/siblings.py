@@ -132,11 +132,20 @@ def _alike(
 ) -> Iterator[tuple[float, Any, list[int]]]:
     """(microseconds, schedule, blocks) with what each of them may have alone, of the generators whose tiles have few sizes."""
     for s, time in _alone(kernel, joined, target).items():
-        one = s.generator != "mma" or s.split == 1  # parts of its sums are added up by a second kernel
-        if s.generator != "wgmma" and one and all(s in others for others in own):
-            turned = [oriented(c, getattr(s, "swapped", False)) for c in contractions]
+        turned = [oriented(c, getattr(s, "swapped", False)) for c in contractions]
+        if s.generator != "wgmma" and _is_one_kernel(s, turned) and all(s in others for others in own):
             rows, columns = (s.rows, s.width) if s.generator == "vectors" else (s.tile_m, s.tile_n)
             yield time, s, _deal_out([c.B * ceil(c.M / rows) * ceil(c.N / columns) for c in turned], s, target)
+
+
+def _is_one_kernel(s: Any, contractions: list[Contraction]) -> bool:
+    """Whether no other kernel copies an operand, or adds up parts of sums."""
+    if s.generator == "mma":
+        return s.split == 1
+    if s.generator not in ("bf16x6", "presplit"):
+        return True
+    tilings = [(bf16x6 if s.generator == "bf16x6" else presplit).tile(c) for c in contractions]
+    return not any(t is None or t.lhs.copied or t.rhs.copied for t in tilings)
 
 
 @dataclass(frozen=True)

@@ -210,3 +210,13 @@ def test_parts():
         wrong = Siblings(schedule.each, "1", 1, 2)
         with pytest.raises(CompileError, match="independent parts"):
             codegen.generate(kernel, wrong, TARGET)
+
+
+@pytest.mark.parametrize("rows, terms", [(128, 513), (512, 1001), (300, 514)])
+def test_what_copies_an_operand_stays_apart(rows, terms):
+    """Copies for the copy engine are kernels of their own, which are no arms."""
+    _, fused, _ = fuse(projections, tuple(torch.zeros(*s) for s in ((rows, terms), *[(768, terms)] * 3)))
+    text, _ = merged(fused)
+    with new_context():
+        schedules = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(ir.Module.parse(text))]
+    assert all(s.generator == "bf16x6" or s.each.generator == "simt" for s in schedules)

@@ -145,6 +145,17 @@ def test_sizes_that_vary_in_training():
             assert (ours.grad.double() - exact.grad).norm() <= 2e-6 * exact.grad.norm() + 1e-6
 
 
+def test_an_images_rows_in_training():
+    """Two sizes that are one symbol: torch divides its square by it, and bounds that by 1 in the strides."""
+    fast = compiled(lambda x, w: torch.nn.functional.linear(torch.relu(x), w), dynamic=True)
+    for n in (3, 7):
+        x, w = torch.randn(2, n, n, 16, requires_grad=True), torch.randn(8, 16, requires_grad=True)
+        ours = torch.autograd.grad(fast(x, w).square().sum(), (x, w))
+        exact = torch.autograd.grad(torch.nn.functional.linear(torch.relu(x.double()), w.double()).square().sum(), (x, w))
+        for a, b in zip(ours, exact):
+            assert (a.double() - b).norm() <= 2e-6 * b.norm()
+
+
 def test_sizes_vary_around_what_falls_back():
     def f(x):
         y = torch.relu(x @ x.t()) + 1

@@ -37,7 +37,12 @@ def _is_view(x: Tensor, size: list[int]) -> bool:
 
 
 def _expression(number: int | torch.SymInt) -> object:
-    return number if isinstance(number, int) else number.node.expr
+    """A size or stride, without the bound 1 that torch gives the sizes in strides: a tensor of size 0 has any view."""
+    if isinstance(number, int):
+        return number
+    from torch.utils._sympy.functions import Max
+
+    return number.node.expr.replace(lambda e: isinstance(e, Max) and 1 in e.args, lambda e: Max(*(a for a in e.args if a != 1)))
 
 
 TABLE = {aten.view.default: view}
