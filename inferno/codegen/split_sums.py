@@ -1,11 +1,12 @@
 """Sums whose terms several blocks of a cluster share, each with a part of them: the blocks read each other's shared memory and add up."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import load_remote, loop, only_if, shared_pointer, store
-from inferno.mlir import arith, ir
+from inferno.mlir import arith, ir, scf
+from inferno.symbolic import ceildiv
 
 
 class SplitSums:
@@ -16,21 +17,39 @@ class SplitSums:
         in order, and goes on."""
         words, base, threads = self.words, self.device.shared, 128 * self.readers
         flat = [x for block in sums for x in block]
-        member = words.sub(self.thread, 128 * self.helpers)
+        member, full = words.sub(self.thread, 128 * self.helpers), not self.schedule.brief
         places = [words.add(base, words.shl(words.add(member, threads * i), 4)) for i in range(len(flat) // 4)]
         if self.readers > 1:  # the other one may still multiply
             self.meet_consumers()
-        with only_if(words.less(0, self.rank)):
+        with only_if(words.less(0, self.rank) if full else arith.andi(words.less(0, self.rank), self.has_rows(member))):
             for i, place in enumerate(places):
                 store(join(flat[4 * i:4 * i + 4]), shared_pointer(words, place), 16)
         self.meet(aligned=False)
         with only_if(words.equal(self.rank, 0)):
             self.epilogue.begin(grid, m0, n0)
-            for rank in range(1, self.schedule.split):
-                parts = [load_remote(words, places[0], rank, 4, 16 * threads * i) for i in range(len(places))]
-                flat = [arith.addf(x, y) for x, y in zip(flat, [y for p in parts for y in lanes_of(p)])]
+
+            def totals(values: list[ir.Value]) -> list[ir.Value]:
+                for rank in range(1, self.schedule.split):
+                    parts = [load_remote(words, places[0], rank, 4, 16 * threads * i) for i in range(len(places))]
+                    values = [arith.addf(x, y) for x, y in zip(values, [y for p in parts for y in lanes_of(p)])]
+                return values
+
+            flat = totals(flat) if full else self.where_rows(member, flat, totals)
             count = len(sums[0])
             self.epilogue.emit([flat[i:i + count] for i in range(0, len(flat), count)])
+
+    def has_rows(self, member: ir.Value) -> ir.Value:
+        """Whether this warp of the only consumer has rows of the tensor, which are those of the only row of tiles."""
+        return self.words.less(self.words.shr(member, 5), ceildiv(self.tiling.m.size, 16))
+
+    def where_rows(self, member: ir.Value, values: list[ir.Value], change: Callable) -> list[ir.Value]:
+        """``change(values)`` in the warps that have rows of the tensor."""
+        some = scf.IfOp(self.has_rows(member), [x.type for x in values], has_else=True)
+        with ir.InsertionPoint(some.then_block):
+            scf.yield_(change(values))
+        with ir.InsertionPoint(some.else_block):
+            scf.yield_(values)
+        return list(some.results)
 
     def add_up_shares(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
         """The same, but every block leaves its sums, and adds up and finishes shares of the columns: of all blocks' sums, in their order."""

@@ -20,12 +20,17 @@ from inferno.schedule.wgmma import ROW, height, panel
 
 @dataclass(frozen=True)
 class Tile:
-    """One slot's tile of an operand with elements of ``width`` bytes; ``row`` bytes of terms, a power of 2."""
+    """One slot's tile of an operand with elements of ``width`` bytes; ``row`` bytes of terms, a power of 2.
+
+    ``most`` rows of a panel; ``woven``: eight lines of each panel lie in turn.
+    """
 
     rows: int
     width: int
     along_k: bool
     row: int = ROW
+    most: int = 64
+    woven: bool = False
 
     @property
     def depth(self) -> int:
@@ -33,7 +38,7 @@ class Tile:
 
     @property
     def bytes(self) -> int:
-        return height(self.rows, self.along_k) * self.row
+        return height(self.rows, self.along_k, self.most) * self.row
 
     @property
     def span(self) -> int:
@@ -43,7 +48,7 @@ class Tile:
     @property
     def panel(self) -> int:
         """Rows that one box of the copy engine holds."""
-        return panel(self.rows, self.along_k)
+        return panel(self.rows, self.along_k, self.most)
 
     @property
     def box(self) -> tuple[int, int]:
@@ -52,7 +57,7 @@ class Tile:
 
     @property
     def panels(self) -> int:
-        return height(self.rows, self.along_k) // self.panel
+        return height(self.rows, self.along_k, self.most) // self.panel
 
     @property
     def panel_bytes(self) -> int:
@@ -65,6 +70,9 @@ class Tile:
         """
         if self.along_k:
             start, leading, stride = row * self.row + term * self.width, 16, 8 * self.row
+        elif self.woven:
+            leading, stride = 8 * self.span, self.panels * 8 * self.span
+            start = row // self.panel * leading + term // 8 * stride
         else:
             start, leading, stride = row // self.panel * self.panel_bytes + term * self.span, self.panel_bytes, 8 * self.span
         low = words.either(words.add(address, start >> 4), leading >> 4 << 16)

@@ -118,7 +118,8 @@ class Emitter(SplitSums):
     def __post_init__(self) -> None:
         t, s = self.tiling, self.schedule
         width = 4 if self.kind == "tf32" else 2
-        self.lhs, self.rhs = Tile(s.lhs_height, width, t.lhs.along_k), Tile(s.tile_n, width, t.rhs.along_k)
+        self.lhs = Tile(s.lhs_height, width, t.lhs.along_k)
+        self.rhs = Tile(s.tile_n, width, t.rhs.along_k, most=s.panel, woven=s.woven)
         self.depth = self.lhs.depth * s.chunks
         self.raw_bytes = raw_bytes(s, t, self.depth)
         self.rewrites = sum(self.raw_bytes) > 0  # by warps 1 to 3, which have nothing else to do
@@ -136,12 +137,21 @@ class Emitter(SplitSums):
             raise CompileError(f"@{self.name}: {s} cannot split {self.steps} steps")
         if s.spread and (s.tile_n % s.share or s.tile_m * s.tile_n * 4 > self.lay_out().results):
             raise CompileError(f"@{self.name}: {s} has no equal shares of columns, or no room for its sums")
+        if s.cut and not (isinstance(t.n.size, int) and len(t.rhs.axes) < 5 and t.n.size >= s.tile_n and t.rhs.raw is None
+                          and s.tile_n % self.rhs.panel and s.sharing[1] == 1):
+            raise CompileError(f"@{self.name}: {s} has no panel to cut")
+        if s.woven and not weaves(t.n.size, t.k.size, t.rhs, self.rhs, s):
+            raise CompileError(f"@{self.name}: {s} cannot weave panels of {t.n.size} columns, {t.k.size} lines each")
+        if s.brief and not (s.consumers == 1 and isinstance(t.m.size, int) and t.m.size <= s.tile_m):
+            raise CompileError(f"@{self.name}: {s} is for as many rows as one consumer has")
+        if s.inside and not (isinstance(t.m.size, int) and t.m.size >= s.tile_m and not s.stream and not _in_place(c)):
+            raise CompileError(f"@{self.name}: {s} would compute rows twice that may not be")
         if s.pingpong and not (known and isinstance(self.tiles, int)):
             raise CompileError(f"@{self.name}: {s} needs to know how many tiles and steps there are")
         self.workers: Int = self.tiles
         if s.persistent and s.split == 1:  # where the number of tiles varies, the blocks find out
             most = clusters_at_once(s.cluster, self.target.multiprocessors)
-            self.workers = min(most, self.tiles) if isinstance(self.tiles, int) else most
+            self.workers = min(most, self.tiles) if isinstance(self.tiles, int) and not s.stream else most
         self.layout = self.lay_out()
         # What a block finishes: a tile, or a share of the columns of the cluster's.
         self.finished = replace(s, tile_n=s.share) if s.spread else s
@@ -180,6 +190,8 @@ class Emitter(SplitSums):
             launch(f"{self.name}_gpu", name, parameters, (copy.blocks, 1, 1), (THREADS, 1, 1))
             buffers.append(made)
         maps = self.operand_maps(*buffers)
+        if s.cut:
+            maps.append(cut_map(buffers[1], t.rhs, self.rhs, self.kind))
         together = columns_together(c, t, self.finished)
         for i, m in self.stores.items():
             access = c.destinations[i].access
@@ -190,7 +202,7 @@ class Emitter(SplitSums):
             ))
         launch(
             f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *sizes, *self.launch_scratch()],
-            (minimum(self.tiles, self.workers) * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
+            ((self.workers if s.stream else minimum(self.tiles, self.workers)) * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
         )
 
     def launch_scratch(self) -> list[ir.Value]:
@@ -228,7 +240,7 @@ class Emitter(SplitSums):
             "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}"
             for _, readonly in self.plain.values()
         ]
-        count = len(self.factors) + len(self.stores)
+        count = len(self.factors) + s.cut + len(self.stores)
         parameters = [*[TENSOR_MAP] * count, *pointers, *["i64"] * len(self.symbols), *self.scratch]
         with device_kernel(module, self.name, parameters, s.threads, s.blocks, True) as device:
             for symbol, value in zip(self.symbols, device.parameters[count + len(pointers):]):
@@ -335,6 +347,8 @@ class Emitter(SplitSums):
         elif s.cluster > 1:
             row = words.add(words.mul(row, s.cluster), self.rank)
         m0, n0 = words.mul(row, s.tile_m), words.mul(column, s.tile_n)
+        if s.inside and self.tiling.m.size % s.tile_m:
+            m0 = words.min(m0, self.tiling.m.size - s.tile_m)
         return outer, m0, n0 if isinstance(self.tiles, int) else opaque(words, n0)
 
     def each_tile(self, first: Integer, step: Int, carried: Sequence[ir.Value], body: Callable) -> None:
@@ -353,6 +367,7 @@ class Emitter(SplitSums):
 
     def produce(self) -> None:
         words, carried = self.words, [*self.ring.start().values, *self.raw.start().values]
+        self.policy = tma.read_once() if self.schedule.once else None
 
         def tile(number: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
             grid, m0, n0 = self.tile(number)
@@ -426,14 +441,34 @@ class Emitter(SplitSums):
             rows = tile.rows // blocks
             begin = words.mul(self.rank, rows) if blocks > 1 else 0
             target = words.add(slot, words.mul(begin, ROW))
-            tma.load_box(words, map_, [k0, words.add(first, begin), *outer], target, barrier, blocks)
+            policy = self.policy if tile is self.rhs else None
+            tma.load_box(words, map_, [k0, words.add(first, begin), *outer], target, barrier, blocks, policy)
+            return
+        policy = self.policy if tile is self.rhs else None
+        if tile.woven:
+            where = [0, 0, words.div(first, tile.panel), words.shr(k0, 3), *outer]
+            tma.load_box(words, map_, where, slot, barrier, policy=policy)
             return
         panels = tile.panels // blocks
         for i in range(panels):
             panel = words.add(words.mul(self.rank, panels), i) if blocks > 1 else i
             target = words.add(slot, words.mul(panel, tile.panel_bytes))
+            if tile is self.rhs and self.schedule.cut and i == panels - 1:
+                self.copy_cut(outer, first, k0, target, barrier)
+                continue
             row = words.add(first, words.mul(panel, tile.panel))
-            tma.load_box(words, map_, [row, k0, *outer], target, barrier, blocks)
+            tma.load_box(words, map_, [row, k0, *outer], target, barrier, blocks, policy)
+
+    def copy_cut(self, outer: list[Integer], first: Integer, k0: Integer, target: Integer, barrier: ir.Value) -> None:
+        """The last panel of a tile of the rhs: up to the tile's last column, or the tensor's."""
+        words, n, begin = self.words, self.schedule.tile_n, self.rhs.rows // self.rhs.panel * self.rhs.panel
+        whole = scf.IfOp(words.less(first, self.tiling.n.size - n + 1), has_else=True)
+        with ir.InsertionPoint(whole.then_block):
+            tma.load_box(words, self.maps[2], [begin, words.div(first, n), k0, *outer], target, barrier, policy=self.policy)
+            scf.yield_([])
+        with ir.InsertionPoint(whole.else_block):
+            tma.load_box(words, self.maps[1], [words.add(first, begin), k0, *outer], target, barrier, policy=self.policy)
+            scf.yield_([])
 
     # The rewriter.
 
@@ -513,7 +548,7 @@ class Emitter(SplitSums):
         self.member = words.mask(self.thread, 127)
         staging = words.add(words.add(self.device.shared, self.layout.results), words.mul(self.number, s.buffers * 64 * ROW))
         group = Warpgroup(self.number, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
-        maps = {i: m for i, m in zip(self.stores, self.maps[len(self.factors):])}
+        maps = {i: m for i, m in zip(self.stores, self.maps[len(self.factors) + s.cut:])}
         self.epilogue = self.epilogue_type(words, self.contraction, self.tiling, self.finished, self.tensors, group, maps)
 
     def end_consumer(self) -> None:
@@ -571,6 +606,26 @@ class Emitter(SplitSums):
         return self.multiplier.multiply(sums, lhs, rhs, first, self.schedule.chunks)
 
 
+def cut_map(buffer: ir.Value, source: Source, tile: Tile, kind: str) -> ir.Value:
+    """The map of a rhs whose tiles are a dimension of their own, so that a box ends where they do; of those that are whole."""
+    sizes, ones = [a.size for a in source.axes], [1] * (len(source.axes) - 2)
+    sizes[:1] = tile.rows, sizes[0] // tile.rows
+    strides = [x * tile.width for x in (1, tile.rows, *source.strides[1:])]
+    box = [tile.panel, 1, tile.depth, *ones]
+    return tensor_map(buffer, sizes=sizes, strides=strides, box=box, element=kind, swizzle=tile.span)
+
+
+def weaves(n: Int, k: Int, source: Source, tile: Tile, s: Wgmma) -> bool:
+    """Whether a rhs of ``n`` columns and ``k`` lines is whole panels of whole groups of eight lines, which one block copies."""
+    whole = isinstance(n, int) and isinstance(k, int) and n % tile.panel == tile.rows % tile.panel == k % 8 == 0
+    return whole and not tile.along_k and source.raw is None and len(source.axes) <= 3 and s.sharing[1] == 1
+
+
+def _in_place(c: Contraction) -> bool:
+    """Whether a result replaces what the epilogue reads."""
+    return bool({d.access.argument for d in c.destinations} & {e.argument for e in c.extras})
+
+
 def operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: int) -> ir.Value:
     """The map of an operand's tiles, of which a block copies ``1 / share``."""
     ones = [1] * (len(source.axes) - 2)
@@ -582,6 +637,12 @@ def operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: 
         box = (tile.depth, tile.rows) if source.raw_along_k else (tile.rows, tile.depth)
         strides = [x * width for x in source.strides]
         return tensor_map(buffer, sizes=sizes, strides=strides, box=[*box, *ones], element=element, swizzle=0)
+    if tile.woven:  # panels are a dimension of their own, and so are groups of eight lines
+        step = source.strides[1]
+        sizes[:2] = tile.panel, 8, sizes[0] // tile.panel, sizes[1] // 8
+        strides = [x * tile.width for x in (1, step, tile.panel, 8 * step, *source.strides[2:])]
+        box = [tile.panel, 8, tile.panels, tile.depth // 8, *ones]
+        return tensor_map(buffer, sizes=sizes, strides=strides, box=box, element=kind, swizzle=tile.span)
     box = (tile.box[0], tile.box[1] // share) if tile.along_k else tile.box
     strides = [x * tile.width for x in source.strides]
     return tensor_map(buffer, sizes=sizes, strides=strides, box=[*box, *ones], element=kind, swizzle=tile.span)

@@ -42,6 +42,10 @@ class Wgmma:
     behind them for the others of its 64, whose sums are dropped.  A slot holds ``chunks`` tiles along k.
     ``stream``: the last tiles are dealt out to the blocks by their terms, evenly; who has a tile's first terms adds the others' sums, which
     come through the workspace.
+    ``panel``: columns that a box of the rhs has where n is innermost; ``woven``: one box brings all of a tile's panels, eight lines of each
+    in turn, as they lie in memory.  ``cut``: of a tile's last panel no more is read than its columns.  ``once``: L2 lets go of the rhs first.
+    ``inside``: the last tile's rows begin where they all lie in the tensor; some are computed twice, and written twice alike.
+    ``brief``: of sums that blocks add up only those of warps that have rows of the tensor are read.
     ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first ``helpers`` warpgroups, from ``raw`` slots;
     otherwise they are computed to temporaries first.
     """
@@ -66,6 +70,12 @@ class Wgmma:
     stream: bool = False
     across: bool = False
     helpers: int = 1
+    panel: int = 64
+    woven: bool = False
+    cut: bool = False
+    once: bool = False
+    inside: bool = False
+    brief: bool = False
 
     @property
     def rows(self) -> int:
@@ -221,14 +231,14 @@ def raw_bytes(s: Wgmma, tiling: Tiling, depth: int) -> tuple[int, int]:
     )
 
 
-def panel(rows: int, along_k: bool) -> int:
+def panel(rows: int, along_k: bool, most: int = 64) -> int:
     """Rows of an operand's tile that one box of the copy engine holds: where k is not innermost they are a line, of up to 128 bytes."""
-    return rows if along_k else next(p for p in (16, 32, 64) if p >= min(rows, 64))
+    return rows if along_k else next(p for p in (16, 32, 64) if p >= min(rows, most))
 
 
-def height(rows: int, along_k: bool) -> int:
+def height(rows: int, along_k: bool, most: int = 64) -> int:
     """Rows of whole panels."""
-    each = panel(rows, along_k)
+    each = panel(rows, along_k, most)
     return ceil(rows / each) * each
 
 
@@ -236,7 +246,7 @@ def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | Non
     """``s`` with as many stages as shared memory holds beside raw slots, which are no more; None if that is less than 2, or too few for the
     sums that the blocks of a cluster leave in them."""
     raw = sum(raw_bytes(s, tiling, ROW // (bit_width(c.lhs.element) // 8)))
-    rhs = height(s.tile_n, tiling.rhs.along_k)
+    rhs = height(s.tile_n, tiling.rhs.along_k, s.panel)
     for stages in range(s.stages, 1, -1):
         made = replace(s, stages=stages, raw=min(s.raw, max(2, stages)))
         shared = made.shared(raw, rhs)
@@ -334,12 +344,13 @@ def estimate(
     few = at(tiling.m.size) <= _FEW
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST)
     depth = s.chunks * ROW // width
-    copied = s.chunks * (s.lhs_height / lhs + height(s.tile_n, tiling.rhs.along_k) / rhs) * ROW
+    wide = s.tile_n if s.cut else height(s.tile_n, tiling.rhs.along_k, s.panel)
+    copied = s.chunks * (s.lhs_height / lhs + wide / rhs) * ROW
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few), _LATENCY / (s.stages - 1))
     # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.
     row_tiles = ceil(at(tiling.m.size) / s.tile_m)
     outside = s.chunks * _OUTSIDE * max(0, (row_tiles - 1) * s.tile_m + s.lhs_height - at(tiling.m.size))
-    step += max(0, outside - step) / (1 if rounds <= 1 else row_tiles)
+    step += 0 if s.inside else max(0, outside - step) / (1 if rounds <= 1 else row_tiles)
     step *= _APART if s.stream else 1
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / STORE_RATE / (1 if second is None else 2)

@@ -95,7 +95,7 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     depth = ROW // (bit_width(c.lhs.element) // 8)
     if (s.consumers, s.rows, s.tile_n) not in _SHARES or s.tile_m != s.rows * (1 if s.pingpong else s.consumers):
         return False
-    shared = s.shared(sum(raw_bytes(s, tiling, depth)), height(s.tile_n, tiling.rhs.along_k)).total
+    shared = s.shared(sum(raw_bytes(s, tiling, depth)), height(s.tile_n, tiling.rhs.along_k, s.panel)).total
     if s.stages < 2 or min(s.buffers, s.raw, s.group, s.cluster, s.split) < 1 or shared > target.shared:
         return False
     if s.stream and (s.pingpong or s.blocks > 1 or not s.persistent or not streams(s, tiling, target)):
