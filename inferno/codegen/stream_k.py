@@ -141,6 +141,8 @@ class StreamEmitter(Emitter):
     def add_others(self, sums: list[ir.Value]) -> list[ir.Value]:
         """``sums``, of a tile's first steps, plus those of its other steps, which the next workers have left, up to the one with the last."""
         words, (each, more) = self.words, self.share
+        if each >= self.steps:  # the next one has them all
+            return self.add_other(sums, words.add(self.worker, 1))
         tile = words.div(words.sub(self.run[1], 1), self.steps)  # the last that this worker has steps of
         step = words.sub(words.mul(words.add(tile, 1), self.steps), 1)
         longer = more * (each + 1)
