@@ -3,7 +3,7 @@ panels, woven, cut, read once; with rows that lie inside, and with tiles that ma
 
 import pytest
 import torch
-from test_work_sharing import gelu, right
+from fixed_schedules import gelu, right
 
 from inferno.schedule.wgmma import Wgmma
 
@@ -31,9 +31,11 @@ def test_columns_innermost(m, k, n, schedule, dtype):
 
 
 @pytest.mark.parametrize("m, k, n, schedule", [
-    (200, 1000, 520, Wgmma(64, 64, 8, 1, inside=True)), (200, 2048, 1000, Wgmma(128, 64, 6, 2, inside=True)), (65, 520, 1000, Wgmma(64, 128, 6, 1, inside=True)),
-    (137, 4096, 520, Wgmma(128, 64, 6, 2, persistent=False, split=3, spread=True, inside=True)), (200, 6144, 264, Wgmma(128, 128, 5, 2, persistent=False, split=4, spread=True, inside=True)),
-    (1000, 264, 520, Wgmma(256, 128, 4, 2, inside=True)), (200, 1000, 1000, Wgmma(256, 64, 4, 2, lhs_rows=200)), (72, 2048, 520, Wgmma(128, 64, 6, 2, lhs_rows=72)),
+    (200, 1000, 520, Wgmma(64, 64, 8, 1, inside=True)), (200, 2048, 1000, Wgmma(128, 64, 6, 2, inside=True)),
+    (65, 520, 1000, Wgmma(64, 128, 6, 1, inside=True)), (1000, 264, 520, Wgmma(256, 128, 4, 2, inside=True)),
+    (137, 4096, 520, Wgmma(128, 64, 6, 2, persistent=False, split=3, spread=True, inside=True)),
+    (200, 6144, 264, Wgmma(128, 128, 5, 2, persistent=False, split=4, spread=True, inside=True)),
+    (200, 1000, 1000, Wgmma(256, 64, 4, 2, lhs_rows=200)), (72, 2048, 520, Wgmma(128, 64, 6, 2, lhs_rows=72)),
     (256, 1000, 1160, Wgmma(256, 144, 3, 2)), (64, 1000, 3000, thin(64, 8, stream=True, brief=True)), (64, 512, 1024, thin(88, once=True)),
 ])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

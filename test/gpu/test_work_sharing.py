@@ -1,23 +1,13 @@
 """Contractions whose tiles' terms several blocks share against float64, bit for bit the same at each call: by clusters that share the
 columns, too, and by runs of steps (stream-K), also with several streams and in CUDA graphs; and those that share tiles of the lhs."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-from checks import check, poison_memory
+from fixed_schedules import gelu, right
 
-from inferno.schedule import elementwise
-from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.wgmma import Wgmma
-from inferno.target import find_target
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
-from universal_program import compile_universal
 
 F = torch.nn.functional
-TARGET = find_target("sm_90a")
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
@@ -29,30 +19,6 @@ def spread(m, n, split, consumers=2, stages=4):
 
 def stream(m, n, stages=4, consumers=2, **knobs):
     return Wgmma(m, n, stages, consumers, stream=True, **knobs)
-
-
-def right(schedule, function, *shapes, dtype=torch.bfloat16):
-    """``function`` with ``schedule`` of normal numbers is right, and the same twice; returns it and its arguments."""
-    torch.manual_seed(0)
-    args = tuple(torch.randn(s, device="cuda").to(dtype) for s in shapes)
-    used = []
-
-    def choose(kernel):
-        if parse_contraction(kernel) is None:
-            return elementwise.choose(kernel, TARGET)
-        used.append(schedule)
-        return schedule
-
-    compiled = compile_universal(function, args, torch.device("cuda"), TARGET.name, choose)
-    poison_memory()
-    verdict = check(compiled, function, args)
-    assert used and verdict.right, f"{schedule}\n{verdict}"
-    assert torch.equal(compiled(*args), compiled(*args))
-    return compiled, args
-
-
-def gelu(x, w, r):
-    return F.gelu(F.linear(x, w)) + r
 
 
 @pytest.mark.parametrize("m, k, n, schedule", [
