@@ -21,9 +21,10 @@ _SAME_VALUE = {
 
 @dataclass(frozen=True)
 class Extremum:
-    """``value`` combines values; the place is an integer of type ``place``."""
+    """``value`` combines values, which have ``type`` in registers and ``narrow`` in memory; the place is an integer of type ``place``."""
 
     value: str
+    narrow: ir.Type
     type: ir.Type
     place: ir.Type
 
@@ -31,7 +32,7 @@ class Extremum:
     def combiners(self) -> tuple[Combiner, Combiner]:
         """The two running values' types and neutral values: a place behind all others loses every tie."""
         return (
-            Combiner(self.value, self.type, self.type, self.type), Combiner("arith.minsi", self.place, self.place, self.place),
+            Combiner(self.value, self.narrow, self.type, self.type), Combiner("arith.minsi", self.place, self.place, self.place),
         )
 
     def combine(self, a: list[ir.Value], b: list[ir.Value]) -> list[ir.Value]:
@@ -51,7 +52,8 @@ class Extremum:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The operations of such a body: ``chosen`` and ``place`` are what it yields; the candidate is (``new``, ``at``)."""
+    """The operations of such a body: ``chosen``, which may be ``rounded``, and ``place`` are what it yields; the candidate is (``new``, ``at``).
+    ``extended`` is the running value in the type that is compared."""
 
     comparison: ir.Operation
     chosen: ir.Operation
@@ -59,6 +61,8 @@ class _Parts:
     new: ir.Value
     at: ir.Value
     value: str
+    rounded: ir.Operation | None
+    extended: ir.Operation | None
 
 
 def read_extremum(body: ir.Block, inputs: int, loop: int) -> Extremum | None:
@@ -71,16 +75,22 @@ def read_extremum(body: ir.Block, inputs: int, loop: int) -> Extremum | None:
         source = owner(source.operands[0])
     if source is None or source.name != "linalg.index" or ir.IntegerAttr(source.attributes["dim"]).value != loop:
         return None
-    return Extremum(parts.value, parts.new.type, parts.at.type) if isinstance(parts.at.type, ir.IntegerType) else None
+    narrow = body.arguments[inputs].type
+    return Extremum(parts.value, narrow, parts.new.type, parts.at.type) if isinstance(parts.at.type, ir.IntegerType) else None
 
 
 def to_candidate(body: ir.Block, inputs: int) -> None:
     """Make ``body`` yield the candidate (value, place); the running values are not read then."""
     parts = _parts(body, inputs)
     end = body.operations[len(body.operations) - 1].operation
-    end.operands[0], end.operands[1] = parts.new, parts.at
-    for op in (parts.place, parts.chosen, parts.comparison):
-        op.erase()
+    candidate = parts.new
+    if parts.rounded is not None:
+        with ir.InsertionPoint(end):
+            candidate = arith.truncf(body.arguments[inputs].type, candidate)
+    end.operands[0], end.operands[1] = candidate, parts.at
+    for op in (parts.place, parts.rounded, parts.chosen, parts.comparison, parts.extended):
+        if op is not None:
+            op.erase()
 
 
 def _parts(body: ir.Block, inputs: int) -> _Parts | None:
@@ -89,10 +99,18 @@ def _parts(body: ir.Block, inputs: int) -> _Parts | None:
     if len(running) != 2 or len(end.operands) != 2:
         return None
     chosen, place = (owner(v) for v in end.operands)
+    rounded, extended, compared = None, None, running[0]
+    if chosen is not None and chosen.name == "arith.truncf":
+        rounded, chosen = chosen, owner(chosen.operands[0])
+        uses = [u.owner.operation for u in running[0].uses]
+        if len(uses) != 1 or uses[0].name != "arith.extf":
+            return None
+        extended = uses[0]
+        compared = extended.results[0]
     if place is None or place.name != "arith.select" or place.operands[2] != running[1] or chosen is None:
         return None
     comparison = owner(place.operands[0])
-    if comparison is None or comparison.name not in ("arith.cmpf", "arith.cmpi") or comparison.operands[1] != running[0]:
+    if comparison is None or comparison.name not in ("arith.cmpf", "arith.cmpi") or comparison.operands[1] != compared:
         return None
     code = ir.IntegerAttr(comparison.attributes["predicate"]).value
     value = _FLOAT.get(_F(code)) if comparison.name == "arith.cmpf" else _INTEGER.get(_I(code))
@@ -100,10 +118,10 @@ def _parts(body: ir.Block, inputs: int) -> _Parts | None:
     if value is None:
         return None
     if chosen.name == "arith.select":
-        right = list(chosen.operands) == [comparison.results[0], new, running[0]]
+        right = list(chosen.operands) == [comparison.results[0], new, compared]
     else:
-        right = chosen.name in _SAME_VALUE[value] and set(chosen.operands) == {new, running[0]}
-    readers = {running[0]: 2, running[1]: 1, comparison.results[0]: 2 if chosen.name == "arith.select" else 1, chosen.results[0]: 1, place.results[0]: 1}
+        right = chosen.name in _SAME_VALUE[value] and set(chosen.operands) == {new, compared}
+    readers = {compared: 2, running[1]: 1, comparison.results[0]: 2 if chosen.name == "arith.select" else 1, chosen.results[0]: 1, place.results[0]: 1}
     if not right or any(len(list(v.uses)) != n for v, n in readers.items()):
         return None
-    return _Parts(comparison, chosen, place, new, place.operands[1], value)
+    return _Parts(comparison, chosen, place, new, place.operands[1], value, rounded, extended)

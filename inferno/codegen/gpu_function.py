@@ -61,7 +61,7 @@ def integers_for(kernel: func.FuncOp, width: int, values: Sequence[ir.Value]) ->
 @contextmanager
 def gpu_function(
     kernel: func.FuncOp, buffers: Sequence[Buffer | None], threads: int, shared: Sequence[tuple[int, ir.Type]] = (),
-    minimum_blocks: int = 0,
+    minimum_blocks: int = 0, cluster: int = 1,
 ) -> Iterator[Function]:
     """Add ``gpu.module @<name>_gpu`` in front of the kernel function ``name``, with one GPU kernel of that name in it, and
     yield its values; the insertion point is its body.  (The launcher keeps the symbol ``@<name>`` of the outer module.)
@@ -69,7 +69,7 @@ def gpu_function(
     A buffer that is None is a size, which the kernel gets as an index.
 
     ``shared``: (count, element type) of arrays in shared memory, 16-byte aligned.  ``minimum_blocks`` a multiprocessor
-    bounds the registers.
+    bounds the registers.  ``cluster``: how many blocks are one.
     """
     parameters = ", ".join(
         f"%b{i}: index" if b is None else
@@ -81,10 +81,11 @@ def gpu_function(
         for i, (count, element) in enumerate(shared)
     )
     bounds = f", nvvm.minctasm = {minimum_blocks} : i32" if minimum_blocks else ""
+    clusters = f", known_cluster_size = array<i32: {cluster}, 1, 1>" if cluster > 1 else ""
     name = kernel.name.value
     text = f"""gpu.module @"{name}_gpu" {{
       gpu.func @"{name}"({parameters}) {f"workgroup({arrays})" if shared else ""} kernel
-          attributes {{known_block_size = array<i32: {threads}, 1, 1>{bounds}}} {{ gpu.return }}
+          attributes {{known_block_size = array<i32: {threads}, 1, 1>{bounds}{clusters}}} {{ gpu.return }}
     }}"""
     shell = ir.Module.parse(text, kernel.context)
     module = shell.body.operations[0].operation

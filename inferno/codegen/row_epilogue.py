@@ -14,7 +14,7 @@ from inferno.codegen.nvvm_builder import Words, integer_type, opaque, operation
 from inferno.codegen.wgmma_epilogue import Epilogue
 from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
-from inferno.schedule.row_contraction import RowStep
+from inferno.schedule.row_steps import RowStep
 
 _HALVES = range(2)  # a thread has points of two rows, 8 apart
 _AHEAD = 4  # times 8 columns whose other tensors are read while as many are computed (twice as many spill a LayerNorm of 256 columns)

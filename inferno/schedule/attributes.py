@@ -16,6 +16,7 @@ ATTRIBUTE = "inferno.schedule"
 _CLASSES = {
     "universal": "inferno.schedule.universal:Universal",
     "elementwise": "inferno.schedule.elementwise:Elementwise",
+    "rows": "inferno.schedule.rows:Rows",
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",
     "wgmma": "inferno.schedule.wgmma:Wgmma",

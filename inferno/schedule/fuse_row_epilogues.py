@@ -15,7 +15,7 @@ from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import count_bytes
-from inferno.schedule.merge_calls import Edges, edges_of, erase_unused, free_name, merged_kernel, replace_calls
+from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, merged_kernel, replace_calls
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
 
@@ -77,7 +77,7 @@ def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation
     if not joined or _SURE * min(joined) >= apart:
         merged.operation.erase()
         return False
-    _defer(edges)
+    defer(edges)
     replace_calls(edges, merged)
     return True
 
@@ -118,14 +118,3 @@ def _grow(
         calls.append(op)
         made.update(op.results)
     return edges, found
-
-
-def _defer(edges: Edges) -> None:
-    """Move what reads the calls' results behind the last one."""
-    late, at = set(edges.exported), edges.calls[-1]
-    operations = [o.operation for o in at.block.operations]
-    for op in operations[operations.index(edges.calls[0]):operations.index(at)]:
-        if op not in edges.calls and any(v in late for v in op.operands):
-            op.move_after(at)
-            late.update(op.results)
-            at = op

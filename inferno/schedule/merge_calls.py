@@ -77,6 +77,17 @@ def _clone_view(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
     return known[value]
 
 
+def defer(edges: Edges) -> None:
+    """Move what reads the calls' results behind the last one."""
+    late, at = set(edges.exported), edges.calls[-1]
+    operations = [o.operation for o in at.block.operations]
+    for op in operations[operations.index(edges.calls[0]):operations.index(at)]:
+        if op not in edges.calls and any(v in late for v in op.operands):
+            op.move_after(at)
+            late.update(op.results)
+            at = op
+
+
 def replace_calls(edges: Edges, merged: func.FuncOp) -> None:
     """Call ``merged`` in place of the last call; reshapes of the old calls' results go behind it."""
     with ir.InsertionPoint(edges.calls[-1]):

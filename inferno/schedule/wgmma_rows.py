@@ -12,7 +12,8 @@ from inferno.mlir import func, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.elementwise import supported_body
-from inferno.schedule.row_contraction import RowContraction, RowStep, parse_rows
+from inferno.schedule.row_contraction import RowContraction, parse_rows
+from inferno.schedule.row_steps import RowStep
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, SLOT, STORE_RATE, Wgmma, estimate, fit, height, precision, splits, supported
 from inferno.symbolic import hint

@@ -236,6 +236,33 @@ class Simulation:
         assert self.is_whole(mask, self.threads), "a barrier that not all threads of a block reach"
         return []
 
+    # Clusters: a pointer to shared memory is the array that it points to, of the own block or, with a number of blocks, of each thread's.
+
+    def memref_extract_aligned_pointer_as_index(self, op, operands, mask):
+        return [operands[0]]
+
+    llvm_inttoptr = memref_extract_aligned_pointer_as_index
+
+    def arith_index_cast(self, op, operands, mask):
+        return [operands[0] if isinstance(operands[0], View) else _compute(op, operands)]
+
+    def nvvm_mapa(self, op, operands, mask):
+        (cluster,) = list(ir.DenseI32ArrayAttr(self.function.attributes["known_cluster_size"]))[:1]
+        rank = np.broadcast_to(operands[1], mask.shape)
+        assert ((rank >= 0) & (rank < cluster)).all(), "a block that the cluster does not have"
+        return [(operands[0], self.block_of // cluster * cluster + rank)]
+
+    def llvm_load(self, op, operands, mask):
+        view, blocks = operands[0]
+        assert view.memory.shared and mask.all()
+        return [view.memory.data[blocks, view.offset]]
+
+    def nvvm_cluster_arrive(self, op, operands, mask):
+        assert mask.all(), "a barrier that not all threads of a cluster reach"
+        return []
+
+    nvvm_cluster_wait = nvvm_cluster_arrive
+
     def is_whole(self, mask, threads: int) -> bool:
         """Whether of each so many threads all are there, or none."""
         return self.threads % threads == 0 and all(len(set(each)) == 1 for each in mask.reshape(-1, threads).tolist())
@@ -322,7 +349,9 @@ class Simulation:
         return [(a.astype(np.float64) * b + c).astype(c.dtype)]
 
     def llvm_inline_asm(self, op, operands, mask):
-        """A permutation: each byte of the result is one of the eight of two words."""
+        """A reciprocal, or a permutation: each byte of the result is one of the eight of two words."""
+        if "rcp.approx.f32" in str(op.attributes["asm_string"]):
+            return [(1 / np.asarray(operands[0], np.float64)).astype(np.float32)]
         chosen = re.fullmatch(r"prmt\.b32 \$0, \$1, \$2, (\d+);", ir.StringAttr(op.attributes["asm_string"]).value)
         assert chosen, op
         both = [(np.asarray(v).astype(np.uint32) >> np.uint32(8 * i)) & np.uint32(255) for v in operands for i in range(4)]

@@ -11,7 +11,7 @@ from test_wgmma import assembled
 
 from inferno.mlir import ir, new_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.row_contraction import regroup
+from inferno.schedule.row_steps import regroup
 from inferno.schedule.spaces import wgmma_rows as spaces
 from inferno.schedule.wgmma_rows import WgmmaRows, choose
 

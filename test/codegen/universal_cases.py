@@ -134,6 +134,7 @@ CASES: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
     "argmax of long rows": _f(
         lambda x, i: (x.argmax(1), *x.min(1), i.argmax(1), i.argmin(0)), randn(3, 1500).round(decimals=1), _ints(4, 900, below=50),
     ),
+    "argmax of 16 bits": _f(lambda x, y: (x.argmax(1), *x.min(1), *y.max(0)), randn(3, 1500).bfloat16(), randn(300, 5).half()),
     "argmax": _f(lambda x: (x.argmax(1), x.argmin(0), x.argmax(), *x.max(1)), randn(9, 70)),
     "where": _f(lambda x, i: (torch.where((x > 0) & (i % 2 == 0), x, -x), x.masked_fill(i > 3, 0.0)), randn(5, 8), _ints(5, 8)),
     "embedding": _m(lambda: nn.Embedding(50, 24), _ints(3, 6, below=50)),

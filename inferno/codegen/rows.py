@@ -1,0 +1,384 @@
+"""Kernels that go over rows: softmax, norms, and whatever else is maps and reductions of the same rows, each row read once and written once.
+
+Some threads of a warp, a block or a cluster of blocks have a row, each every so many vectors of it.  Operations go in phases, which end with
+reductions: each thread reduces its own part in registers, shuffles bring a warp's parts together, shared memory those of warps, and distributed
+shared memory those of blocks; all reductions of a phase share a barrier.  Rows that do not fit the registers are read again in each phase.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from inferno.codegen.block_reductions import exchange
+from inferno.codegen.cluster import read_remote, wait_for_cluster
+from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory
+from inferno.codegen.expand_math import expand_math
+from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
+from inferno.codegen.inline import inline_body
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.launcher import launch, launcher, parameter
+from inferno.codegen.minmax import recognise_maximum
+from inferno.errors import CompileError
+from inferno.mlir import arith, func, gpu, ir, memref, scf
+from inferno.schedule.accesses import Access
+from inferno.schedule.combiners import Combiner
+from inferno.schedule.row_kernel import RowKernel
+from inferno.schedule.row_steps import RowStep
+from inferno.schedule.rows import Rows, read
+from inferno.target import Target
+
+_FEW = 8  # warps whose parts every thread adds up itself
+
+
+def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
+    """Add the ``gpu.module`` of a kernel that goes over rows, and make ``kernel`` its launcher."""
+    c, s, name = read(kernel, target), schedule, kernel.name.value
+    if c is None:
+        raise CompileError(f"@{name} does not go over rows")
+    if s.threads % s.across or s.threads % 32 or s.across & (s.across - 1) or c.width % s.vector or (s.cluster > 1 and s.across != s.threads):
+        raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
+    for step in c.steps:
+        recognise_maximum(step.generic)
+        expand_math(step.generic)
+    buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
+    width = 32 if max(s.blocks(c) * s.threads, 2 * c.count * c.width, *(b.count for b in buffers)) < 2**31 else 64
+    reduced = [(v, combiner) for step in c.steps for v, combiner in zip(step.results, step.combiners) if combiner is not None]
+    places = {v: i for i, (v, _) in enumerate(reduced)}
+    count = s.threads // 32 if s.across > 32 else 0
+    shared = [(max(1, count), stored_type(combiner.total)) for _, combiner in reduced] if count else []
+    if s.cluster > 1:
+        shared += [(1, stored_type(combiner.total)) for _, combiner in reduced]
+    with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster) as function:
+        _Emitter(c, s, Integers(width), function.buffers, function.shared, places).emit()
+    with launcher(kernel) as arguments:
+        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1))
+
+
+@dataclass
+class _Emitter:
+    """``_points`` are what is known of a chunk by (value or access, chunk), ``_rows`` what is known of rows."""
+
+    c: RowKernel
+    s: Rows
+    ints: Integers
+    buffers: list[ir.Value]
+    shared: list[ir.Value]
+    places: dict[int, int]
+    _points: dict[tuple[int | Access, object], ir.Value] = field(default_factory=dict)
+    _rows: dict[int | Access, ir.Value] = field(default_factory=dict)
+    _chunk: dict[object, tuple[Integer, Integer, ir.Value | None]] = field(default_factory=dict)
+
+    def emit(self) -> None:
+        ints, c, s = self.ints, self.c, self.s
+        index = ir.IndexType.get()
+        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
+        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        self.thread, self.rank = thread, ints.rem(block, s.cluster)
+        per_block = s.threads // s.across
+        self.lane = ints.rem(thread, s.across)
+        row = ints.add(ints.mul(ints.div(block, s.cluster), per_block), ints.div(thread, s.across) if per_block > 1 else 0)
+        self.mine = None
+        if c.count % per_block:  # threads of no row help with the last one, for all must reach the barriers, and write nothing
+            self.mine = ints.less(row, c.count)
+            row = ints.min(row, c.count - 1)
+        self.row = dict(zip(c.rows, ints.split(row, [c.sizes[d] for d in c.rows])))
+        self.first = ints.add(ints.mul(self.rank, s.threads), self.lane)  # of the row's vectors
+        self.stride = s.across * s.cluster
+        for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
+            self._rows[at] = load(ints, self.buffers[at.argument], self.row_offset(at), at.element)
+        for phase in range(c.phases):
+            self.phase(phase)
+        if s.cluster > 1:
+            wait_for_cluster()  # nobody ends while others read what it has
+
+    def phase(self, phase: int) -> None:
+        c = self.c
+        for step in c.steps:
+            if step.per_row and step.phase == phase:
+                arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [_unused() for _ in step.results]
+                results = inline_body(step.block, arguments)
+                self._rows.update({n: r for n, r in zip(step.results, results) if n is not None})
+        self.write_rows(phase)
+        reducing = [step for step in c.steps if step.reduces and step.phase == phase]
+        running = [(n, k) for step in reducing for n, k in zip(step.results, step.combiners) if k is not None]
+        stored = [d for d in c.destinations if not c.values[d.source].per_row and c.computed(d.source) == phase]
+        if not running and not stored:
+            return
+        values = self.held(phase, reducing, running, stored) if self.s.held else self.again(reducing, running, stored)
+        if running:
+            self.finish(reducing, running, dict(zip((n for n, _ in running), values)))
+
+    def held(self, phase: int, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
+        """The totals of a thread, all of whose chunks are kept."""
+        values: list[list[ir.Value]] | None = None
+        chunks = range(self.s.chunks(self.c))
+        for chunk in chunks:
+            self.place(chunk, self.ints.add(self.first, chunk * self.stride), chunk)
+        reads = [a for step in self.c.steps for a in step.extras if a in self.c.needed(phase)[0]]
+        for chunk in chunks:  # all that is read first
+            for source in reads:
+                self.read(source, chunk)
+        for chunk in chunks:
+            values = self.terms(reducing, running, chunk, values)
+            self.write(stored, chunk)
+        return [_total(k, lanes) for (_, k), lanes in zip(running, values or [])]
+
+    def again(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
+        """The totals of a thread, by a loop that keeps nothing else."""
+        ints, s = self.ints, self.s
+        vectors, step = self.c.width // s.vector, self.stride * s.unroll
+        totals = [k.identity(k.total) for _, k in running]
+        op = scf.ForOp(ints.value(0), ints.value(-(-vectors // step)), ints.value(1), totals)
+        with ir.InsertionPoint(op.body):
+            self._points, kept = {}, self._points
+            base = ints.add(ints.mul(op.induction_variable, step), self.first)
+            values = None
+            for u in range(s.unroll):
+                self.place(u, ints.add(base, u * self.stride), None if vectors % step else -1)
+            for u in range(s.unroll):
+                values = self.terms(reducing, running, u, values)
+                self.write(stored, u)
+            parts = [_total(k, lanes) for (_, k), lanes in zip(running, values or [])]
+            scf.yield_([k.combine(a, b) for (_, k), a, b in zip(running, op.inner_iter_args, parts)])
+            self._points = kept
+        return list(op.results)
+
+    def place(self, chunk: object, vector: Integer, number: int | None) -> None:
+        """Where a chunk is: (its first point, what a constant adds to it, whether it is the row's; None where it is)."""
+        vectors = self.c.width // self.s.vector
+        inside = None
+        if number is None or (number >= 0 and (number + 1) * self.stride > vectors):
+            inside = self.ints.less(vector, vectors)
+            vector = self.ints.min(vector, vectors - 1)
+        self._chunk[chunk] = (self.ints.mul(vector, self.s.vector), inside)
+
+    # What a thread reduces by itself.
+
+    def terms(
+        self, reducing: list[RowStep], running: list[tuple[int, Combiner]], chunk: object, before: list[list[ir.Value]] | None,
+    ) -> list[list[ir.Value]]:
+        """Running values, a lane each, with a chunk's terms."""
+        found = []
+        inside = self._chunk[chunk][1]
+        for step in reducing:
+            results = self.body(step, chunk)
+            for result, combiner in zip(results, step.combiners):
+                if combiner is None:
+                    continue
+                terms = [combiner.widen(x) for x in lanes_of(as_vector(result, self.s.vector) if self.s.vector > 1 else result)]
+                if inside is not None:
+                    terms = [arith.select(inside, t, combiner.identity()) for t in terms]
+                found.append(terms)
+        if before is None:
+            return found
+        return [[k.combine(a, b) for a, b in zip(old, new)] for (_, k), old, new in zip(running, before, found)]
+
+    def body(self, step: RowStep, chunk: object) -> list[ir.Value]:
+        arguments = [self.argument(step, i, chunk) for i in range(len(step.sources))] + [_unused() for _ in step.results]
+        lanes = self.s.vector if self.s.vector > 1 else 0
+        return inline_body(step.block, arguments, self.indices(step, chunk), lanes)
+
+    def argument(self, step: RowStep, number: int, chunk: object) -> ir.Value:
+        source = step.sources[number]
+        if source is None:
+            return _unused()
+        if isinstance(source, Access):
+            return self.read(source, chunk)
+        return self._rows[source] if self.c.values[source].per_row else self.value(source, chunk)
+
+    def value(self, number: int, chunk: object) -> ir.Value:
+        """A value of points, computed where it is not known."""
+        key = number, chunk
+        if key not in self._points:
+            step = self.c.maker(number)
+            results = self.body(step, chunk)
+            self._points.update({(n, chunk): r for n, r in zip(step.results, results) if n is not None})
+        return self._points[key]
+
+    def indices(self, step: RowStep, chunk: object) -> list[ir.Value]:
+        """For ``linalg.index``: the coordinates of a step's own loops, vectors where lanes differ."""
+        if not any(d is not None for d in step.indices):
+            return [_zero() for _ in step.indices]
+        ints, c = self.ints, self.c
+        first = self._chunk[chunk][0]
+        sizes = [c.sizes[d] for d in c.columns]
+        lanes = [dict(zip(c.columns, ints.split(ints.add(first, i), sizes))) for i in range(self.s.vector)]
+        found = []
+        for d in step.indices:
+            if d is None:
+                found.append(_zero())
+            elif d in self.row:
+                found.append(ints.index(self.row[d]))
+            else:
+                each = [ints.index(lane[d]) for lane in lanes]
+                found.append(each[0] if len(each) == 1 else join(each))
+        return found
+
+    # Memory.
+
+    def row_offset(self, at: Access) -> Integer:
+        return self.ints.dot(list(self.row.values()), [at.strides[d] for d in self.row], at.offset)
+
+    def flat(self, at: Access) -> bool:
+        """Whether a row's points are neighbours."""
+        steps, sizes = [at.strides[run[-1]] for run in self.c.runs], self.c.run_sizes
+        wanted = 1
+        for step, size in zip(reversed(steps), reversed(sizes)):
+            if step != wanted:
+                return False
+            wanted *= size
+        return True
+
+    def together(self) -> bool:
+        """Whether the lanes of a vector differ in the innermost coordinate only."""
+        return len(self.c.runs) == 1 or self.c.run_sizes[-1] % self.s.vector == 0
+
+    def offset(self, at: Access, point: Integer) -> Integer:
+        base = self.row_offset(at)
+        if self.flat(at):
+            return self.ints.add(base, point)
+        return self.ints.add(base, self.ints.dot(self.ints.split(point, self.c.run_sizes), [at.strides[run[-1]] for run in self.c.runs]))
+
+    def alignment(self, at: Access) -> int:
+        """Neighbouring elements that are aligned together."""
+        aligned, strides = 1, [at.strides[d] for d in self.row]
+        if not self.flat(at):
+            strides += [at.strides[run[-1]] for run in self.c.runs[:-1]]
+        while aligned < self.s.vector and all(x % (2 * aligned) == 0 for x in (at.offset, *strides)):
+            aligned *= 2
+        return aligned
+
+    def read(self, at: Access, chunk: object) -> ir.Value:
+        buffer = self.buffers[at.argument]
+        if at in self._rows:
+            return self._rows[at]
+        key = at, chunk
+        if key not in self._points:
+            point, vector = self._chunk[chunk][0], self.s.vector
+            inner = at.strides[self.c.runs[-1][-1]]
+            if vector == 1 or (self.together() and inner == 0 and not self.flat(at)):
+                value = load(self.ints, buffer, self.offset(at, point), at.element)
+            elif self.flat(at) or (self.together() and inner == 1):
+                value = load_vector(self.ints, buffer, self.offset(at, point), at.element, vector, self.alignment(at))
+            else:
+                value = join([load(self.ints, buffer, self.offset(at, self.ints.add(point, i)), at.element) for i in range(vector)])
+            self._points[key] = value
+        return self._points[key]
+
+    def write(self, stored: list, chunk: object) -> None:
+        if not stored:
+            return
+        point, inside = self._chunk[chunk]
+        conditions = [x for x in (inside, self.mine) if x is not None]
+        values = [self.value(d.source, chunk) for d in stored]
+
+        def put() -> None:
+            for destination, value in zip(stored, values):
+                at, vector = destination.access, self.s.vector
+                buffer = self.buffers[at.argument]
+                if vector == 1:
+                    store(self.ints, value, buffer, self.offset(at, point))
+                else:
+                    store_vector(self.ints, as_vector(value, vector), buffer, self.offset(at, point), self.alignment(at))
+
+        self.where(conditions, put)
+
+    def write_rows(self, phase: int) -> None:
+        """The values of rows that are known since the last phase, by one of a row's threads."""
+        found = [d for d in self.c.destinations if self.c.values[d.source].per_row and self.c.computed(d.source) == phase]
+        if not found:
+            return
+
+        def put() -> None:
+            for d in found:
+                store(self.ints, self._rows[d.source], self.buffers[d.access.argument], self.row_offset(d.access))
+
+        self.where([self.ints.equal(self.first, 0), *([self.mine] if self.mine is not None else [])], put)
+
+    def where(self, conditions: list[ir.Value], put: Callable[[], None]) -> None:
+        if not conditions:
+            put()
+            return
+        both = conditions[0]
+        for condition in conditions[1:]:
+            both = arith.andi(both, condition)
+        op = scf.IfOp(both)
+        with ir.InsertionPoint(op.then_block):
+            put()
+            scf.yield_([])
+
+    # What the threads of a row reduce together.
+
+    def finish(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], parts: dict[int, ir.Value]) -> None:
+        """Of each thread's part the whole, in all of them, and what the reductions began with."""
+        distance = min(32, self.s.across) // 2
+        while distance:
+            parts = {n: k.combine(parts[n], exchange(parts[n], distance)) for n, k in running}
+            distance //= 2
+        if self.s.across > 32:
+            parts = self.of_warps(parts, running)
+        if self.s.cluster > 1:
+            parts = self.of_blocks(parts, running)
+        for step in reducing:
+            for n, k, start in zip(step.results, step.combiners, step.starts):
+                if k is not None:
+                    self._rows[n] = k.round(k.combine(k.to_total(k.widen(arith.constant(k.narrow, start))), parts[n]))
+
+    def of_warps(self, parts: dict[int, ir.Value], running: list[tuple[int, Combiner]]) -> dict[int, ir.Value]:
+        ints, warps = self.ints, self.s.across // 32
+        arrays = {n: self.shared[self.places[n]] for n, _ in running}
+
+        def put() -> None:
+            for n, _ in running:
+                memref.store(to_memory(parts[n]), arrays[n], [ints.index(ints.div(self.thread, 32))])
+
+        self.where([ints.equal(ints.rem(self.thread, 32), 0)], put)
+        gpu.barrier()
+        begin = ints.mul(ints.div(self.thread, self.s.across), warps) if self.s.threads > self.s.across else 0
+
+        def get(n: int, place: Integer) -> ir.Value:
+            return from_memory(memref.load(arrays[n], [ints.index(place)]), parts[n].type)
+
+        if warps <= _FEW:
+            return {n: _tree(k, [get(n, ints.add(begin, i)) for i in range(warps)]) for n, k in running}
+        found = {n: get(n, ints.add(begin, ints.rem(self.thread, warps))) for n, _ in running}
+        distance = warps // 2
+        while distance:
+            found = {n: k.combine(found[n], exchange(found[n], distance)) for n, k in running}
+            distance //= 2
+        return found
+
+    def of_blocks(self, parts: dict[int, ir.Value], running: list[tuple[int, Combiner]]) -> dict[int, ir.Value]:
+        ints, own = self.ints, len(self.shared) // 2
+        arrays = {n: self.shared[own + self.places[n]] for n, _ in running}
+
+        def put() -> None:
+            for n, _ in running:
+                memref.store(to_memory(parts[n]), arrays[n], [ints.index(0)])
+
+        self.where([ints.equal(self.thread, 0)], put)
+        wait_for_cluster()
+        return {
+            n: _tree(k, [from_memory(read_remote(arrays[n], rank), parts[n].type) for rank in range(self.s.cluster)]) for n, k in running
+        }
+
+
+def _total(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
+    """Of a thread's lanes: sums in the type of totals, so that how many there are adds no error."""
+    return _tree(combiner, [combiner.to_total(x) for x in lanes])
+
+
+def _tree(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
+    """All together."""
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = [combiner.combine(a, b) for a, b in zip(lanes[:half], lanes[half:])] + lanes[2 * half:]
+    return lanes[0]
+
+
+def _unused() -> ir.Value:
+    """Stands for an argument that the body does not read."""
+    return splat(ir.IntegerType.get_signless(1), 0)
+
+
+def _zero() -> ir.Value:
+    return arith.constant(ir.IndexType.get(), 0)

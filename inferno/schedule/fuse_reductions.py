@@ -1,0 +1,163 @@
+"""On a GPU, make kernels that go over the same rows (softmax, norms) one kernel, which reads each row once.
+
+A kernel begins a group; what reads the group's results, or reduces what the group reads, joins it as long as all is maps and reductions of
+the same rows.  It is done where the estimate of the new kernel is below the sum of those that it stands for: it saves passes over memory,
+but the threads of a row wait for each other, and long rows that are few leave multiprocessors without work.
+"""
+
+from dataclasses import dataclass, field
+
+from inferno.mlir import func, ir
+from inferno.passes.deduplicate_kernels import deduplicate_kernels
+from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, readers, root_of
+from inferno.schedule import rows
+from inferno.schedule.accesses import filled, iterators, loop_sizes
+from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.cost import count_bytes
+from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
+from inferno.target import Target, find_target
+
+CHOSEN = False
+_MOST = 16  # kernels that become one
+# Microseconds of a small kernel behind others, and bytes that one moves in one.
+_KERNEL, _RATE = 1.5, 3.5e6
+
+
+@dataclass
+class _Program:
+    """``places`` are the operations of ``main`` by their order, ``kinds`` what is known of kernels by their names."""
+
+    module: ir.Module
+    main: func.FuncOp
+    kernels: dict[str, func.FuncOp]
+    target: Target
+    places: dict[ir.Operation, int] = field(default_factory=dict)
+    kinds: dict[str, str | None] = field(default_factory=dict)
+
+    def number(self) -> None:
+        self.places = {o.operation: i for i, o in enumerate(self.main.regions[0].blocks[0].operations)}
+
+    def kind(self, call: ir.Operation) -> str | None:
+        """"reduction" or "map" for a call that may be part of a group."""
+        name = callee(call) if call.name == "func.call" else ""
+        if name not in self.kinds:
+            self.kinds[name] = _kind(self.kernels[name]) if name in self.kernels else None
+        return self.kinds[name]
+
+
+def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for fusing wherever that can be."""
+    machine = find_target(target)
+    if not (CHOSEN or always == "1") or machine.kind != "nvptx":
+        return
+    kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
+    main = kernels.pop(MAIN, None)
+    kernels.pop(PREPARE, None)
+    if main is None:
+        return
+    changed = False
+    with module.context, ir.Location.unknown():
+        program = _Program(module, main, kernels, machine)
+        program.number()
+        place = 0
+        while place < len(program.places):
+            head = list(program.places)[place]
+            if program.kind(head) is not None and _fuse(program, head, always == "1"):
+                changed = True  # and the next one is here
+            else:
+                place += 1
+    if changed:
+        erase_unused(module, main)
+        deduplicate_kernels(module)
+
+
+def _kind(kernel: func.FuncOp) -> str | None:
+    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
+    if len(generics) != 1 or ATTRIBUTE in kernel.attributes or any(not a.type.has_static_shape for a in _tensors(kernel)):
+        return None
+    sizes, kinds = loop_sizes(generics[0]), iterators(generics[0])
+    if sizes is None or any(not isinstance(s, int) for s in sizes) or len(_tensors(kernel)) != len(kernel.type.inputs):
+        return None
+    return "reduction" if any(k == "reduction" and s != 1 for k, s in zip(kinds, sizes)) else "map"
+
+
+def _tensors(kernel: func.FuncOp) -> list[ir.Value]:
+    return [a for a in kernel.entry_block.arguments if isinstance(a.type, ir.RankedTensorType)]
+
+
+def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
+    """Make a group that begins with ``head`` one kernel, if that pays; whether it was."""
+    edges, merged = _grow(program, head)
+    if merged is None:
+        return False
+    c = rows.read(merged, program.target)
+    joined = rows.estimate(rows.pick(c, program.target), c, program.target)
+    apart = sum(_KERNEL + count_bytes(program.kernels[callee(call)]) / _RATE for call in edges.calls)
+    if not always and joined >= apart:
+        merged.operation.erase()
+        return False
+    defer(edges)
+    replace_calls(edges, merged)
+    program.number()
+    return True
+
+
+def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, func.FuncOp | None]:
+    """The kernel of a group, and what it stands for; None if there is none."""
+    calls, refused = [head], set()
+    edges, found = None, None
+    while len(calls) < _MOST:
+        candidate = _next(program, calls, refused)
+        if candidate is None:
+            break
+        trial_calls = sorted([*calls, candidate], key=program.places.__getitem__)
+        if not any(program.kind(c) == "reduction" for c in trial_calls):
+            calls = trial_calls
+            continue
+        more = edges_of(trial_calls, views=True)
+        trial = merged_kernel(program.kernels, more, free_name(program.module, "rows_" + "_".join(callee(c).rstrip("_0123456789") for c in trial_calls)))
+        if rows.read(trial, program.target) is None:
+            trial.operation.erase()
+            refused.add(candidate)
+            continue
+        if found is not None:
+            found.operation.erase()
+        calls, edges, found = trial_calls, more, trial
+    return edges, found
+
+
+def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operation]) -> ir.Operation | None:
+    """The first call that may join: a reader of the group's results, or a reduction of what it reads, that needs nothing which waits for the
+    group."""
+    made = {r for c in calls for r in c.results}
+    shared = {root_of(v) for c in calls for v in inputs_of(c)}
+    candidates = {u for r in made for u in readers(r)}
+    candidates |= {u for v in shared for u in readers(v) if program.kind(u) == "reduction"}
+    first = program.places[calls[0]]
+    able = [
+        u for u in candidates
+        if u not in calls and u not in refused and u in program.places and program.kind(u) is not None and program.places[u] > first
+    ]
+    for call in sorted(able, key=program.places.__getitem__):
+        if not _waits(program, call, set(calls), first):
+            return call
+    return None
+
+
+def _waits(program: _Program, call: ir.Operation, group: set[ir.Operation], first: int) -> bool:
+    """Whether a call needs the result of something outside of the group that needs the group's."""
+    pending = [(root_of(v), False) for v in inputs_of(call)]
+    seen = set()
+    while pending:
+        value, outside = pending.pop()
+        if (value, outside) in seen or isinstance(value, ir.BlockArgument):
+            continue
+        seen.add((value, outside))
+        made = value.owner.operation
+        if made in group:
+            if outside:
+                return True
+            continue
+        if made.name in VIEWS or made not in program.places or program.places[made] > first:
+            pending += [(root_of(v), True) for v in made.operands]
+    return False

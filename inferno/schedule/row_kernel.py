@@ -1,0 +1,186 @@
+"""What a kernel computes that goes over the rows of tensors: maps and reductions of whole rows, one after the other, all of the same rows.
+
+``parse_row_kernel`` reads a kernel function of structured operations of which at least one reduces; ``row_contraction`` reads those that
+begin with a contraction.
+"""
+
+from dataclasses import dataclass, field
+from math import prod
+
+from inferno.mlir import func, ir
+from inferno.passes.programs import VIEWS
+from inferno.schedule.accesses import Access, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, row_major
+from inferno.schedule.contraction import Destination
+from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, order_of, walk_order
+
+
+@dataclass(frozen=True)
+class RowKernel:
+    """A nest of loops of ``sizes``, in the order of memory, of which ``rows`` are those of rows.  A destination's ``source`` is the number of a
+    value.
+
+    Every loop has more than one iteration.  ``runs`` are the loops of columns, merged where every tensor walks them with one stride.
+    """
+
+    sizes: tuple[int, ...]
+    rows: tuple[int, ...]
+    runs: tuple[tuple[int, ...], ...]
+    values: tuple[RowValue, ...]
+    steps: tuple[RowStep, ...]
+    destinations: tuple[Destination, ...]
+    kernel: ir.Module = field(repr=False)  # a copy of all of it, which the steps' operations are in
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return prod(self.sizes[d] for d in self.rows)
+
+    @property
+    def width(self) -> int:
+        """Points of a row."""
+        return prod(self.sizes[d] for d in self.columns)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The loops of a row's points."""
+        return tuple(d for d in range(len(self.sizes)) if d not in self.rows)
+
+    @property
+    def run_sizes(self) -> tuple[int, ...]:
+        return tuple(prod(self.sizes[d] for d in run) for run in self.runs)
+
+    @property
+    def phases(self) -> int:
+        """How many reductions follow each other, and what is behind the last one."""
+        return max(s.phase + s.reduces for s in self.steps) + 1
+
+    def maker(self, value: int) -> RowStep:
+        return next(s for s in self.steps if value in s.results)
+
+    def computed(self, value: int) -> int:
+        """The phase in which a value becomes known."""
+        step = self.maker(value)
+        return step.phase + step.reduces
+
+    def wide(self, access: Access) -> bool:
+        """Whether an access differs between the points of a row."""
+        return any(access.strides[d] for d in self.columns)
+
+    def needed(self, phase: int) -> tuple[set[Access], set[int]]:
+        """What a phase takes of each point if every phase computes anew what it needs: what it reads, and the values."""
+        values = {d.source for d in self.destinations if not self.values[d.source].per_row and self.computed(d.source) == phase}
+        values |= {v for s in self.steps if s.reduces and s.phase == phase for v in s.results if v is not None}
+        pending, seen, reads = list(values), set(), set()
+        while pending:
+            value = pending.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            step = self.maker(value)
+            if step.per_row or (step.reduces and step.phase != phase):
+                continue
+            reads.update(a for a in step.extras if self.wide(a))
+            pending += [n for n in step.sources if isinstance(n, int) and not self.values[n].per_row]
+        return reads, seen
+
+    def held_bits(self) -> int:
+        """Bits a point that lie in registers from one phase to the next, where they are most: of what is read and computed once."""
+        first: dict[Access | int, int] = {}
+        last: dict[Access | int, int] = {}
+        for step in self.steps:
+            if step.per_row:
+                continue
+            points = [
+                n for n in step.sources if n is not None and (self.wide(n) if isinstance(n, Access) else not self.values[n].per_row)
+            ]
+            for n in points:
+                first.setdefault(n, step.phase if isinstance(n, Access) else self.computed(n))
+                last[n] = max(last.get(n, 0), step.phase)
+        width = {n: (n.element if isinstance(n, Access) else self.values[n].element).width for n in first}
+        return max((sum(max(8, width[n]) for n in first if first[n] < p <= last[n]) for p in range(1, self.phases)), default=0)
+
+
+def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
+    """What ``kernel`` computes, or None if it is anything else or has sizes that vary."""
+    arguments = kernel.entry_block.arguments
+    if not knows_arguments(kernel) or any(isinstance(a.type, ir.IndexType) or not a.type.has_static_shape for a in arguments):
+        return None
+    if not any(o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation) for o in kernel.entry_block.operations):
+        return None
+    with kernel.context, kernel.location:
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        return _Parser(module).parse()
+
+
+class _Parser(StepParser):
+    def parse(self) -> RowKernel | None:
+        others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "func.return", *VIEWS)
+        if any(o.name not in others for o in self.operations):
+            return None
+        structured = [o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
+        if not self.shape(structured):
+            return None
+        steps = []
+        for generic in structured:
+            step = self.step(generic)
+            if step is None:
+                return None
+            steps.append(step)
+        destinations = self.destinations()
+        if not destinations:
+            return None
+        every = [*(a for s in steps for a in s.extras), *(d.access for d in destinations if not self.values[d.source].per_row)]
+        runs = merge(self.columns, self.sizes, every)
+        return RowKernel(
+            tuple(self.sizes), tuple(self.rows), tuple(map(tuple, runs)), tuple(self.values), tuple(steps), destinations, self.module,
+        )
+
+    def shape(self, structured: list[ir.Operation]) -> bool:
+        """Take the finest loops that all operations on points have in common."""
+        nests = []
+        for generic in structured:
+            sizes, kinds = loop_sizes(generic), iterators(generic)
+            if sizes is None or any(not isinstance(s, int) for s in sizes) or 0 in sizes:
+                return False
+            nests.append((generic, sizes, "reduction" in [k for k, s in zip(kinds, sizes) if s != 1], kinds))
+        reducing = [n for n in nests if n[2]]
+        if not reducing:
+            return False
+        points = prod(reducing[0][1])
+        ends, orders = {1, points}, []
+        for generic, sizes, reduces, _ in nests:
+            if prod(sizes) != points:
+                continue
+            every, count = maps(generic), len(generic.operands) - len(generic.results)
+            order = walk_order(generic, sizes) if reduces else order_of(every[count], sizes)
+            if order is None:
+                return False
+            orders.append(order)
+            ends.update(prod(sizes[d] for d in order[i:]) for i in range(len(order)))
+        inner = sorted(ends)
+        if any(b % a for a, b in zip(inner, inner[1:])):
+            return False
+        self.sizes = [b // a for a, b in zip(inner, inner[1:])][::-1]
+        self.loops = list(range(len(self.sizes)))
+        _, sizes, _, kinds = reducing[0]
+        order = next(o for n, o in zip((n for n in nests if prod(n[1]) == points), orders) if n is reducing[0])
+        covered = covered_loops(order, sizes, list(enumerate(self.sizes)))
+        if covered is None:
+            return False
+        self.rows = sorted(n for d in order if kinds[d] == "parallel" for n in covered[d])
+        self.columns = [n for n in self.loops if n not in self.rows]
+        self.count, self.width = prod(self.sizes[n] for n in self.rows), prod(self.sizes[n] for n in self.columns)
+        return True
+
+    def destinations(self) -> tuple[Destination, ...]:
+        returned, arguments = list(self.operations[-1].operands), len(self.kernel.type.inputs)
+        whole, found = row_major(self.sizes), []
+        of_rows = dict(zip(self.rows, row_major([self.sizes[d] for d in self.rows])))
+        for i, value in enumerate(returned):
+            argument, number = arguments - len(returned) + i, self.find(value)
+            if number is None or destination_index(self.kernel, value) != argument:
+                return ()
+            strides = tuple(of_rows.get(d, 0) for d in self.loops) if self.values[number].per_row else tuple(whole)
+            found.append(Destination(number, Access(argument, value.type.element_type, strides, 0, tuple(value.type.shape))))
+        return tuple(found)
