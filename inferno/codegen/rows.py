@@ -348,7 +348,7 @@ class _Emitter:
         return found
 
     def of_blocks(self, parts: dict[int, ir.Value], running: list[tuple[int, Combiner]]) -> dict[int, ir.Value]:
-        ints, own = self.ints, len(self.shared) // 2
+        ints, own = self.ints, len(self.shared) - len(self.places)
         arrays = {n: self.shared[own + self.places[n]] for n, _ in running}
 
         def put() -> None:

@@ -65,14 +65,14 @@ def _name(op: ir.Operation) -> str:
 
 
 class SimulatedModel:
-    """A model, called like it."""
+    """A model, called like it; ``passes`` are behind the ``fused`` stage."""
 
     def __init__(
-        self, model: Callable, args: tuple, dynamic_shapes=None, choose: Callable | None = None, early: bool = False,
+        self, model: Callable, args: tuple, dynamic_shapes=None, choose: Callable | None = None, early: bool = False, passes: str = "",
     ) -> None:
         captured = capture(model, args, {}, dynamic_shapes)
         self._signature = captured.signature
-        text, constants = _fuse(captured)
+        text, constants = _fuse(captured, passes)
         self._constants = [_tensor(*c) for c in constants]
         self.program = Simulated(text, choose, early)
         self._finish = Finish(self._signature, self.program)
@@ -83,11 +83,11 @@ class SimulatedModel:
         return self._finish(tensors, [x.view(r.dtype) for x, r in zip(results, self._signature.results)])
 
 
-def _fuse(captured) -> tuple[str, list]:
+def _fuse(captured, passes: str = "") -> tuple[str, list]:
     linalg, _ = jobs.lower_to_linalg(captured.text)
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
-        run_pipeline(module, "inferno-fuse")
+        run_pipeline(module, f"inferno-fuse,{passes}" if passes else "inferno-fuse")
         return str(module), lifted_values(module)
 
 
@@ -98,12 +98,8 @@ def compile_universal(
     """What ``inferno.compile`` gives when every kernel is scheduled for the universal generator, or as ``choose(kernel)`` says, behind
     ``passes`` on the ``fused`` stage."""
     captured = capture(model, args, dynamic_shapes=dynamic_shapes)
-    text, constants = _fuse(captured)
+    text, constants = _fuse(captured, passes)
     with new_context(), ir.Location.unknown():
-        if passes:
-            module = ir.Module.parse(text)
-            run_pipeline(module, passes)
-            text = str(module)
         module = scheduled(text, choose)
         whole = str(module)
         texts = {k.name.value: f"module {{\n{k}\n}}\n" for k in kernels(module)}

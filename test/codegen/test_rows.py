@@ -1,0 +1,78 @@
+"""Kernels that go over rows: their numbers on a simulated GPU, what they are made of, and which schedules they get."""
+
+import pytest
+import torch
+from checks import check
+from row_kernel_cases import CASES, PASSES, SCHEDULES, choose
+from universal_program import SimulatedModel, assert_assembles
+
+from inferno.capture import capture
+from inferno.errors import CompileError
+from inferno.mlir import ir, new_context
+from inferno.passes.manager import run_pipeline
+from inferno.runtime.workers import jobs
+from inferno.schedule import rows
+from inferno.schedule.assign import kernels
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name):
+    torch.manual_seed(0)
+    model, args, launches = CASES[name]()
+    simulated = SimulatedModel(model, args, choose=choose({}), passes=PASSES)
+    assert len(simulated.program.plan.steps) == launches
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("name", ["softmax bf16", "layer_norm", "group_norm", "batch_norm, odd sizes", "booleans"])
+@pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
+def test_schedules(name, schedule):
+    torch.manual_seed(0)
+    model, args, _ = CASES[name]()
+    simulated = SimulatedModel(model, args, choose=choose(SCHEDULES[schedule]), passes=PASSES)
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("name", ["softmax bf16", "residual and rms_norm", "batch_norm", "booleans"])
+@pytest.mark.parametrize("schedule", ["chosen", "a loop of a cluster"])
+def test_assembles(name, schedule):
+    model, args, _ = CASES[name]()
+    assert_assembles(SimulatedModel(model, args, choose=choose(SCHEDULES[schedule]), passes=PASSES).program.gpu, TARGET)
+
+
+def test_not_a_number_and_infinity():
+    x = torch.randn(6, 100)
+    x[0, 5], x[1, 7], x[2, 3], x[3] = torch.nan, torch.inf, -torch.inf, -torch.inf
+    simulated = SimulatedModel(lambda x: torch.softmax(x, -1), (x,), choose=choose({}), passes=PASSES)
+    torch.testing.assert_close(simulated(x), torch.softmax(x, -1), equal_nan=True)
+
+
+def picked(function, *shapes, dtype=torch.bfloat16):
+    """The schedules of a function's kernels, of those that go over rows."""
+    linalg, _ = jobs.lower_to_linalg(capture(function, tuple(torch.empty(s, dtype=dtype, device="meta") for s in shapes)).text)
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(linalg)
+        run_pipeline(module, f"inferno-fuse,{PASSES}")
+        return [rows.choose(k, TARGET) for k in kernels(module)]
+
+
+@pytest.mark.parametrize("columns, held, clusters", [(64, True, 1), (8192, True, 1), (65536, True, 4), (1 << 20, False, 8)])
+def test_long_rows_are_several_blocks(columns, held, clusters):
+    (s,) = picked(lambda x: torch.softmax(x, -1), ((1 << 27) // columns, columns))
+    assert (s.held, s.cluster, s.vector) == (held, clusters, 8)
+
+
+def test_few_rows_use_the_machine():
+    (many,), (few,) = (picked(lambda x: torch.softmax(x, -1), (n, 32768)) for n in (4096, 4))
+    assert few.across * few.cluster > many.across * many.cluster
+
+
+def test_schedules_that_do_not_fit():
+    model, args, _ = CASES["layer_norm"]()
+    with pytest.raises(CompileError, match="does not fit"):
+        SimulatedModel(model, args, choose=choose({"vector": 2}), passes=PASSES)

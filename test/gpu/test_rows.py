@@ -1,0 +1,52 @@
+"""Kernels that go over rows on a GPU: the numbers of every schedule, and of rows of all lengths."""
+
+import pytest
+import torch
+from checks import check, poison_memory
+from row_kernel_cases import CASES, PASSES, SCHEDULES, choose, layer_norm, residual_norm, softmax
+from universal_program import compile_universal
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU with clusters")
+
+
+def randn(*shape, dtype=torch.float32):
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+def right(model, args, schedule="chosen"):
+    """Right, and the same twice; how many kernels were launched."""
+    args = tuple(a.cuda() for a in args)
+    compiled = compile_universal(model, args, args[0].device, "sm_90a", choose(SCHEDULES[schedule]), passes=PASSES)
+    poison_memory()
+    found = check(compiled, model, args)
+    assert found.right, str(found)
+    return compiled.explain().launches
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cases(name):
+    torch.manual_seed(0)
+    model, args, launches = CASES[name]()
+    assert right(model, args) == launches
+
+
+@pytest.mark.parametrize("name", ["softmax bf16", "layer_norm", "group_norm", "batch_norm, odd sizes", "booleans", "residual and rms_norm"])
+@pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
+def test_schedules(name, schedule):
+    torch.manual_seed(0)
+    model, args, _ = CASES[name]()
+    right(model, args, schedule)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rows, columns", [
+    (1, 31), (1000, 999), (100000, 2), (5000, 256), (300, 8192), (33, 50257), (64, 16384), (3, 19008), (9, 131072), (2, 300001), (3, 1 << 20),
+])
+def test_lengths(rows, columns, dtype):
+    torch.manual_seed(0)
+    x = randn(rows, columns, dtype=dtype)
+    w = randn(columns, dtype=dtype)
+    assert right(softmax, (x,)) == 1
+    assert right(layer_norm, (x, w, w)) == 1
+    assert right(residual_norm, (x, x.flip(0), w)) == 1

@@ -1,0 +1,89 @@
+// RUN: inferno-opt -p fuse-gathers %s --split-input-file | FileCheck %s
+
+// One element a row of what is computed of three tensors: nothing of the full size is made.
+// CHECK-LABEL: @picked
+// CHECK: linalg.generic
+// CHECK-SAME: ins(%{{.*}} : tensor<8xindex>)
+// CHECK: %[[ROW:.*]] = linalg.index 0
+// CHECK: %[[X:.*]] = tensor.extract %{{.*}}[%[[ROW]], %[[AT:.*]]] : tensor<8x100xf32>
+// CHECK: %[[M:.*]] = tensor.extract %{{.*}}[%[[ROW]]] : tensor<8xf32>
+// CHECK: arith.subf %[[X]], %[[M]]
+func.func @picked(%x: tensor<8x100xf32>, %m: tensor<8xf32>, %i: tensor<8xindex>, %e: tensor<8x100xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
+  %d = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (a)>, affine_map<(a,b) -> (a,b)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x, %m : tensor<8x100xf32>, tensor<8xf32>) outs(%e : tensor<8x100xf32>) {
+  ^bb0(%p: f32, %q: f32, %old: f32):
+    %y = arith.subf %p, %q : f32
+    linalg.yield %y : f32
+  } -> tensor<8x100xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%i : tensor<8xindex>) outs(%o : tensor<8xf32>) {
+  ^bb0(%at: index, %old: f32):
+    %row = linalg.index 0 : index
+    %v = tensor.extract %d[%row, %at] : tensor<8x100xf32>
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+
+// -----
+
+// A transposed result, a constant place and the number of a loop.
+// CHECK-LABEL: @places
+// CHECK: %[[ZERO:.*]] = arith.constant 0 : index
+// CHECK: tensor.extract %{{.*}}[%[[COLUMN:.*]], %[[ZERO]]] : tensor<100x1xf32>
+// CHECK: arith.index_cast %[[COLUMN]]
+func.func @places(%x: tensor<100x1xf32>, %i: tensor<8xindex>, %e: tensor<8x100xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
+  %d = linalg.generic {indexing_maps = [affine_map<(b,a) -> (b,0)>, affine_map<(b,a) -> (a,b)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<100x1xf32>) outs(%e : tensor<8x100xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %n = linalg.index 0 : index
+    %j = arith.index_cast %n : index to i32
+    %f = arith.sitofp %j : i32 to f32
+    %y = arith.addf %p, %f : f32
+    linalg.yield %y : f32
+  } -> tensor<8x100xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%i : tensor<8xindex>) outs(%o : tensor<8xf32>) {
+  ^bb0(%at: index, %old: f32):
+    %row = linalg.index 0 : index
+    %v = tensor.extract %d[%row, %at] : tensor<8x100xf32>
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+
+// -----
+
+// Another reader, and more picks than elements: both stay.
+// CHECK-LABEL: @stays
+// CHECK: %[[D:.*]] = linalg.generic
+// CHECK: tensor.extract %[[D]]
+// CHECK: %[[F:.*]] = linalg.generic
+// CHECK: tensor.extract %[[F]]
+func.func @stays(%x: tensor<8xf32>, %i: tensor<9xindex>, %e: tensor<8xf32>, %o: tensor<9xf32>) -> (tensor<9xf32>, tensor<8xf32>, tensor<9xf32>) {
+  %d = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %y = math.exp %p : f32
+    linalg.yield %y : f32
+  } -> tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%i : tensor<9xindex>) outs(%o : tensor<9xf32>) {
+  ^bb0(%at: index, %old: f32):
+    %v = tensor.extract %d[%at] : tensor<8xf32>
+    linalg.yield %v : f32
+  } -> tensor<9xf32>
+  %f = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %y = math.log %p : f32
+    linalg.yield %y : f32
+  } -> tensor<8xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%i : tensor<9xindex>) outs(%o : tensor<9xf32>) {
+  ^bb0(%at: index, %old: f32):
+    %v = tensor.extract %f[%at] : tensor<8xf32>
+    linalg.yield %v : f32
+  } -> tensor<9xf32>
+  return %r, %d, %s : tensor<9xf32>, tensor<8xf32>, tensor<9xf32>
+}

@@ -1,0 +1,88 @@
+// RUN: inferno-opt -p 'fuse-reductions{target=sm_90a always=1}' %s --split-input-file | FileCheck %s
+// RUN: inferno-opt -p 'fuse-reductions{target=cpu always=1}' %s --split-input-file | FileCheck %s --check-prefix=CPU
+
+#points = affine_map<(r, c) -> (r, c)>
+#rows = affine_map<(r, c) -> (r)>
+
+// A softmax without its exponential: the largest of a row, the difference from it, and its sum, in one kernel with one result.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]] = call @[[K:rows[a-z_0-9]*]](%arg0, %{{.*}}) {inferno.source = ["max", "sub", "sum"]}
+// CHECK-NOT: call
+// CHECK: return %[[R]]
+// CHECK: func.func private @[[K]](%{{.*}}: tensor<64x1000xf32>, %[[O:.*]]: tensor<64xf32>) -> tensor<64xf32>
+// CHECK-COUNT-3: linalg.generic
+// CPU-LABEL: func.func @main
+// CPU-COUNT-3: call
+func.func @main(%x: tensor<64x1000xf32>) -> tensor<64xf32> {
+  %e = tensor.empty() : tensor<64xf32>
+  %f = tensor.empty() : tensor<64x1000xf32>
+  %m = call @max(%x, %e) {inferno.source = ["max"]} : (tensor<64x1000xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %d = call @sub(%x, %m, %f) {inferno.source = ["sub"]} : (tensor<64x1000xf32>, tensor<64xf32>, tensor<64x1000xf32>) -> tensor<64x1000xf32>
+  %s = call @sum(%d, %e) {inferno.source = ["sum"]} : (tensor<64x1000xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %s : tensor<64xf32>
+}
+func.func private @max(%x: tensor<64x1000xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0xFF800000 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #rows], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x1000xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %y = arith.maximumf %a, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @sub(%x: tensor<64x1000xf32>, %m: tensor<64xf32>, %o: tensor<64x1000xf32>) -> tensor<64x1000xf32> {
+  %r = linalg.generic {indexing_maps = [#points, #rows, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %m : tensor<64x1000xf32>, tensor<64xf32>) outs(%o : tensor<64x1000xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %y = arith.subf %a, %b : f32
+    linalg.yield %y : f32
+  } -> tensor<64x1000xf32>
+  return %r : tensor<64x1000xf32>
+}
+func.func private @sum(%x: tensor<64x1000xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #rows], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x1000xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %y = arith.addf %a, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#rows = affine_map<(r, c) -> (r)>
+
+// Sums of rows, and what reads them along columns: these are not the same rows.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: call
+// CPU-LABEL: func.func @main
+func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %e = tensor.empty() : tensor<64xf32>
+  %f = tensor.empty() : tensor<64x64xf32>
+  %s = call @sum(%x, %e) : (tensor<64x64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %d = call @sub(%x, %s, %f) : (tensor<64x64xf32>, tensor<64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %d : tensor<64x64xf32>
+}
+func.func private @sum(%x: tensor<64x64xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #rows], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x64xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %y = arith.addf %a, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @sub(%x: tensor<64x64xf32>, %m: tensor<64xf32>, %o: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %r = linalg.generic {indexing_maps = [#points, affine_map<(r, c) -> (c)>, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %m : tensor<64x64xf32>, tensor<64xf32>) outs(%o : tensor<64x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %y = arith.subf %a, %b : f32
+    linalg.yield %y : f32
+  } -> tensor<64x64xf32>
+  return %r : tensor<64x64xf32>
+}
