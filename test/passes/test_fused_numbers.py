@@ -37,6 +37,10 @@ def shared_scale(x, y):
     return torch.tanh(s + y), torch.sigmoid(s - y)
 
 
+def picked(x, target):
+    return F.cross_entropy(x, target), torch.log_softmax(x, -1).gather(1, target[:, None].clamp(min=0))
+
+
 def chain(x, row, column):
     return torch.exp(-((x * row + column).abs())) * torch.where(x > 0, x, row) - column
 
@@ -57,6 +61,10 @@ CASES = {
     ),
     "addmm_of_a_row": (lambda c, x, w: torch.addmm(c, x, w), lambda: (normal(12), normal(8, 16), normal(16, 12)), 1),
     "swiglu": (swiglu, lambda: (normal(8, 32), normal(32, 24), normal(32, 24)), 2),
+    "cross_entropy": (lambda x, i: F.cross_entropy(x, i, label_smoothing=0.0), lambda: (normal(40, 30), integers(40).abs()), None),
+    "cross_entropy_ignores": (F.cross_entropy, lambda: (normal(40, 30), integers(40).abs().masked_fill(torch.arange(40) % 3 == 0, -100)), None),
+    "picked": (picked, lambda: (normal(40, 30, dtype=bf16), integers(40).abs()), None),
+    "picked_of_a_transpose": (lambda x, i: (x.t() * 2 + 1)[i, i.flip(0)], lambda: (normal(9, 20), integers(5).abs()), None),
     "matvec": (lambda x, v, b: torch.sigmoid(torch.mv(x, v) + b), lambda: (normal(24, 64), normal(64), normal(24)), 1),
     "gram": (lambda x: (x @ x.T).exp(), lambda: (normal(9, 4),), 1),
     "read_transposed": (lambda x, w: (x @ w).T.contiguous() * 2 + 1, lambda: (normal(8, 16), normal(16, 12)), 1),
