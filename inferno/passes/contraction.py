@@ -24,7 +24,7 @@ from inferno.passes.shapes import number as size_of
 from inferno.passes.shapes import sizes as tensor_sizes
 from inferno.symbolic import Int, bounds
 
-_EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"}
+EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui"}
 _MULTIPLY, _ADD = {"arith.mulf", "arith.muli"}, {"arith.addf", "arith.addi"}
 
 
@@ -51,11 +51,21 @@ _CONTRACTIONS = (
 
 
 def is_contraction(op: ir.Operation | None) -> bool:
-    """Whether ``op`` is a plain multiply-add of two operands, each at most extended, over at least one reduction loop."""
+    """Whether ``op`` is a plain multiply-add of two operands, at most extended from one type, over at least one reduction loop."""
     if not is_generic(op) or len(inputs(op)) != 2 or len(op.results) != 1 or REDUCTION not in kinds(op):
         return False
     found = parse_fused(op)
-    return found is not None and found.value is None and all(_is_plain(v, op) for v in (found.lhs, found.rhs))
+    return found is not None and found.value is None and all(_is_plain(v, op) for v in (found.lhs, found.rhs)) and alike(found)
+
+
+def alike(fused: FusedContraction) -> bool:
+    """Whether both factors are numbers of one width, be they extended: if one is not, its extension is a map of that operand."""
+    widths = []
+    for value in (fused.lhs, fused.rhs):
+        producer = owner(value)
+        type_ = producer.operands[0].type if producer is not None and producer.name in EXTENSIONS else value.type
+        widths.append(getattr(type_, "width", str(type_)))
+    return widths[0] == widths[1]
 
 
 def is_factor(op: ir.Operation) -> bool:
@@ -74,7 +84,7 @@ def is_sum_of_products(op: ir.Operation | None) -> bool:
 
 def _is_plain(value: ir.Value, op: ir.Operation) -> bool:
     producer = owner(value)
-    if producer is not None and producer.name in _EXTENSIONS:
+    if producer is not None and producer.name in EXTENSIONS:
         value = producer.operands[0]
     return isinstance(value, ir.BlockArgument) and value.owner == body(op)
 

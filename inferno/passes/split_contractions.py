@@ -1,16 +1,14 @@
 """Take fused contractions apart: [elementwise maps of the operands] -> multiply-add -> [elementwise map of the result].
 
-Generators and the cpu target read this form.  An operand that is only extended (bf16 to f32) needs no map: the extension
-stays in the multiply-add.
+Generators and the cpu target read this form.  Operands that are only extended, both from one type (bf16 to
+f32), need no map: the extensions stay in the multiply-add.
 """
 
 from inferno.mlir import clone_onto, ir, linalg, owner, tensor, walk
-from inferno.passes.contraction import FusedContraction, is_contraction, parse_fused
+from inferno.passes.contraction import EXTENSIONS, FusedContraction, alike, is_contraction, parse_fused
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, kinds, loop_sizes, maps, outputs, substitute
 from inferno.passes.shapes import function_of, mixed
 from inferno.passes.shapes import sizes as tensor_sizes
-
-_EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"}
 
 
 def split_contractions(module: ir.Module) -> None:
@@ -76,7 +74,7 @@ def _operand(fused: FusedContraction, value: ir.Value) -> tuple[ir.Value, ir.Aff
     """(tensor, map, extension) of one factor; a map before the multiply-add is made where the body computes more."""
     op, extension = fused.op, None
     producer = owner(value)
-    if producer is not None and producer.name in _EXTENSIONS:
+    if producer is not None and producer.name in EXTENSIONS and alike(fused):
         extension, value = producer, producer.operands[0]
     if isinstance(value, ir.BlockArgument) and value.owner == body(op):
         return inputs(op)[value.arg_number], maps(op)[value.arg_number], extension

@@ -4,9 +4,11 @@ import re
 from dataclasses import replace
 
 import pytest
+import torch
 from contractions import contraction
 from kernels import TARGET, build, check_arrivals, choose, matmul
 
+import inferno
 from inferno.errors import CompileError
 from inferno.schedule.bf16x6 import CANDIDATES, _FEW, _SPLIT, Bf16x6
 from inferno.target import find_target
@@ -107,3 +109,11 @@ def test_only_on_hopper():
 def test_schedules_that_do_not_fit_are_refused(schedule, message):
     with pytest.raises(CompileError, match=message):
         build(matmul(256, 256, 96), "bf16x6", schedule)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int8, torch.int32], ids=str)
+@pytest.mark.parametrize("target, generator", [("sm_90a", "bf16x6"), ("sm_80", "simt")])
+def test_a_factor_of_another_type(dtype, target, generator):
+    x, w = torch.zeros(1024, 333, dtype=dtype), torch.zeros(1024, 333)
+    compiled = inferno.compile(lambda x, w: torch.tanh(x.float() @ w.t()), (x, w), target=target)
+    assert [row.generator for row in compiled.explain().rows] == [generator]

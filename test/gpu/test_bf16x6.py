@@ -113,6 +113,16 @@ def test_bodies(name, m, n, k):
     assert_right(BODIES[name], (randn(m, k), randn(k, n), randn(k, 1), randn(m, n)))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int8, torch.int32], ids=str)
+@pytest.mark.parametrize("m, n, k", [(2048, 3072, 333), (512, 768, 1024)])
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_factor_of_another_type(dtype, m, n, k, side):
+    """What is widened only on one side is computed before its tiles are copied, or where they are read."""
+    x, w = randn(m, k), randn(n, k)
+    x, w = ((10 * x).to(dtype), w) if side == 0 else (x, (10 * w).to(dtype))
+    right(lambda x, w: torch.tanh(F.linear(x.float(), w.float()) / 100), (x, w))
+
+
 @pytest.mark.parametrize("shapes", [((16, 256, 128), (16, 128, 256)), ((6, 330, 170), (6, 170, 350)), ((2, 8, 256, 64), (2, 8, 64, 300))])
 def test_batches(shapes):
     assert_right(torch.matmul, tuple(randn(*s) for s in shapes))

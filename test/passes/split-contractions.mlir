@@ -42,14 +42,15 @@ func.func private @kernel(%x: tensor<4x16xf32>, %w: tensor<16x8xf32>, %bias: ten
   return %0 : tensor<8x4xf32>
 }
 
-/// What happens before: a map for each factor, over the loops that it needs; an extension alone stays in the sum.
+/// What happens before: a map for each factor, over the loops that it needs; an extension alone is one too, if the other is no extension.
 // CHECK-LABEL: func.func @prologue
+// CHECK: %[[X:.*]] = linalg.generic {{.*}}["parallel", "parallel"]} ins(%arg0 : tensor<4x16xbf16>) outs(%{{.*}} : tensor<4x16xf32>)
+// CHECK: arith.extf
 // CHECK: %[[V:.*]] = linalg.generic {{.*}}["parallel"]} ins(%arg1 : tensor<16xbf16>) outs(%{{.*}} : tensor<16xf32>)
 // CHECK: linalg.index 0
 // CHECK: arith.select
-// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%arg0, %[[V]] : tensor<4x16xbf16>, tensor<16xf32>) outs(%{{.*}} : tensor<4x8xf32>)
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[X]], %[[V]] : tensor<4x16xf32>, tensor<16xf32>) outs(%{{.*}} : tensor<4x8xf32>)
 // CHECK-NEXT: ^bb0
-// CHECK-NEXT: arith.extf
 // CHECK-NEXT: arith.mulf
 // CHECK-NEXT: arith.addf
 // CHECK-NEXT: linalg.yield
