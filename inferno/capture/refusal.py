@@ -9,6 +9,7 @@ from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from inferno.capture.draws import is_drawing, is_philox
+from inferno.capture.long_sorts import SORTS, is_long_sort
 from inferno.capture.partition import is_collective, is_number
 
 aten = torch.ops.aten
@@ -97,9 +98,10 @@ def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
     return found
 
 
-def preferences(graph: Graph) -> dict[Node, str]:
+def preferences(graph: Graph, device: torch.device) -> dict[Node, str]:
     """The operations that would compile, but that torch's libraries run faster than any generator of ours."""
-    return {n: _FASTER[n.target] for n in graph.nodes if n.op == "call_function" and n.target in _FASTER}
+    calls = [n for n in graph.nodes if n.op == "call_function"]
+    return {n: _FASTER[n.target] for n in calls if n.target in _FASTER} | {n: SORTS for n in calls if is_long_sort(n, device)}
 
 
 def _foreign(node: Node) -> str | None:

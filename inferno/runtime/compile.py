@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from inferno.capture import export_model
-from inferno.capture.refusal import refusals
+from inferno.capture.refusal import preferences, refusals
 from inferno.capture.replace_draws import draws
 from inferno.errors import CaptureError, CompileError, InputError, ModelChanged, NoLowering, PassError, UnsupportedOperation
 from inferno.options import Options, make_options
@@ -174,7 +174,8 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
     log.info("captured in %.2f s", time.perf_counter() - begin)
     compiled, failures, generator = None, {}, generator_of(device)
     drawn = generator is not None and draws(captured.graph, generator)  # a region gives its segments the generator's states
-    if not drawn and (not options.fallback or not refusals(captured.graph, device)):
+    apart = options.fallback and (refusals(captured.graph, device) or preferences(captured.graph, device))
+    if not drawn and not apart:
         try:
             program = build_program(captured, target, tf32, explain=not options.fallback, matmul=options.matmul, tune=options.tune)
             compiled = CompiledModule(program, device, time.perf_counter() - begin, cuda_graphs=options.cuda_graphs)

@@ -18,6 +18,7 @@ from torch.fx import Graph, Node
 from inferno.capture import Argument, Frozen
 from inferno.capture.capture import copy_graph, lower_graph
 from inferno.capture.draws import is_drawing, is_philox
+from inferno.capture.long_sorts import keep_order
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.orders import dense_order
 from inferno.capture.partition import Part, Piece, base_of, extract, partition
@@ -102,7 +103,9 @@ def build_region(
         replace_draws(graph, generator)
     refused = refusals(graph, device)
     if fallback:
-        refused.update(preferences(graph))
+        refused.update(preferred := preferences(graph, device))
+        for node in preferred:
+            keep_order(node)
     else:
         for node, reason in refused.items():
             number = node.meta.get("val") is None or isinstance(node.meta["val"], (int, float, bool, torch.SymInt))

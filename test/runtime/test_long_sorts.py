@@ -1,0 +1,36 @@
+"""Sorts of long rows come from torch's library, short ones are compiled; equal elements stay in their order."""
+
+import pytest
+import torch
+
+import inferno
+
+CASES = {
+    "sort": lambda x: torch.sort(x, dim=-1, descending=True, stable=True), "argsort": lambda x: torch.argsort(x, dim=-1, stable=True) + 1,
+    "topk": lambda x: x.topk(4, -1)[0] * 2, "median": lambda x: x.median(-1)[0], "along the first": lambda x: torch.sort(x.t(), dim=0, stable=True)[1],
+}
+
+
+def library_calls(report):
+    return [p.name for p in report.pieces if "torch's library" in p.reason]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("columns, long", [(3000, True), (12, False)])
+def test_long_rows(name, columns, long):
+    function, x = CASES[name], torch.randint(0, 3, (8, columns)).float()
+    compiled = inferno.compile(function, (x,))
+    assert len(library_calls(compiled.explain())) == long
+    torch.testing.assert_close(compiled(x), function(x), rtol=0, atol=0)
+
+
+def test_torch_compile():
+    x, function = torch.randint(0, 3, (8, 3000)).float(), CASES["argsort"]
+    compiled = torch.compile(function, backend="inferno")
+    assert torch.equal(compiled(x), function(x)) and len(library_calls(inferno.explain(compiled))) == 1
+
+
+def test_without_fallback_all_is_compiled():
+    x = torch.randn(2, 1000)
+    compiled = inferno.compile(CASES["topk"], (x,), fallback=False)
+    assert not library_calls(compiled.explain()) and torch.equal(compiled(x), CASES["topk"](x))
