@@ -8,6 +8,7 @@ number says.  Whatever a block has is as large as the largest arm needs.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from math import prod
 
 from inferno.codegen.launcher import launch, launcher
 from inferno.codegen.nvvm_builder import Words, special_register
@@ -17,6 +18,7 @@ from inferno.schedule.kernel_parts import extract, parts_of
 from inferno.schedule.siblings import Siblings
 from inferno.target import Target
 
+_REGISTERS = 65536  # of a multiprocessor
 _PARAMETER_BYTES = 4096
 """Of a launch; CUDA takes more on some GPUs, with some drivers."""
 _KEPT = {
@@ -50,6 +52,7 @@ def generate(kernel: func.FuncOp, schedule: Siblings, target: Target) -> None:
     made = list(arms.values())
     if any((a.block, a.cluster) != (made[0].block, made[0].cluster) for a in made):
         raise CompileError(f"@{name}: its parts have blocks of different sizes")
+    _raise_registers(made)
     with launcher(kernel) as arguments:
         parameters = _Parameters()
         for member in members:
@@ -151,6 +154,18 @@ class _Member:
             parameters.add(known[v], a.type, attributes[i] if attributes else "")
             for i, (v, a) in enumerate(zip(arm.start.operands, block.arguments))
         ]
+
+
+def _raise_registers(arms: Sequence[_Arm]) -> None:
+    """Let no arm ask for fewer registers than its threads start with, which is an illegal instruction: those are as many as any arm asks
+    for, or fewer where the threads of a block cannot all have them."""
+    grown = {
+        op: ir.IntegerAttr(op.attributes["regCount"]).value
+        for arm in arms for op in walk(arm.kernel, "nvvm.setmaxregister") if "increase" in str(op.attributes["action"])
+    }
+    start = min(max(grown.values(), default=0), _REGISTERS // prod(arms[0].block) // 8 * 8)
+    for op, count in grown.items():
+        op.attributes["regCount"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), max(count, start))
 
 
 def _merge(name: str, members: Sequence[_Member], parameters: _Parameters) -> None:

@@ -87,6 +87,8 @@ def build(function, *args, number=0, target=TARGET):
     assert not made.note, made.note
     assert made.ptx.count(".entry") == 1
     assert not made.resources or all(r.spills == r.stack == 0 for r in made.resources.values())
+    for r in made.resources.values() if made.resources else ():  # threads begin with so many, and may not ask for fewer
+        assert all(int(n) >= r.registers for n in re.findall(r"setmaxnreg\.inc\S+\s+(\d+)", made.ptx))
     return made
 
 
@@ -210,6 +212,15 @@ def test_parts():
         wrong = Siblings(schedule.each, "1", 1, 2)
         with pytest.raises(CompileError, match="independent parts"):
             codegen.generate(kernel, wrong, TARGET)
+
+
+def test_arms_that_rewrite_tiles_and_others():
+    """One consumer: its threads begin with what the arm with the most registers wants."""
+    def one_is_scaled(x, w, v, u):
+        return F.linear(x, torch.relu(w)), x @ v, F.linear(x, u)
+
+    made = build(one_is_scaled, empty(65, 200), empty(40, 200), empty(200, 72), empty(72, 200))
+    assert arms(made) == 3 and len(set(re.findall(r"setmaxnreg\.dec\S+\s+(\d+)", made.ptx))) == 2
 
 
 @pytest.mark.parametrize("rows, terms", [(128, 513), (512, 1001), (300, 514)])

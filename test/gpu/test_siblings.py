@@ -49,6 +49,16 @@ def right_merged(function, args, count=1, **options):
     return compiled
 
 
+@pytest.mark.parametrize("rows", [65, 17, 300])
+def test_one_weight_is_computed_first(rows):
+    """Arms that rewrite tiles in shared memory, and others that do not."""
+    def projections(x, w, v, u):
+        return F.linear(x, torch.relu(w)), x @ v, F.linear(x, u)
+
+    for k, n in ((16, 72), (200, 40)):
+        assert_right(projections, (randn(rows, k), randn(3 * n, k), randn(k, n), randn(n, k)))
+
+
 @pytest.mark.parametrize("rows, dtype", [*((m, torch.bfloat16) for m in (1, 3, 8, 16, 64, 100, 513, 2048)), *((m, torch.float16) for m in (1, 33, 300))])
 def test_grouped_heads(rows, dtype):
     right_merged(projections, (randn(rows, 1024, dtype=dtype), *weights(1024, 1024, 256, 256, dtype=dtype)))
