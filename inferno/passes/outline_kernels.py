@@ -1,7 +1,8 @@
 """Outline every group of operations that is one kernel into a private function; ``@main`` becomes the program of calls.
 
 A group is an *anchor*, any operation that computes a tensor, together with what it needs that costs nothing on its own:
-constants, ``tensor.empty``, fills and scalar arithmetic, which are cloned into each kernel that uses them.  Reshapes stay
+constants, ``tensor.empty``, fills and scalar arithmetic, which are cloned into each kernel that uses them, and slices, which are read where
+they are.  Reshapes stay
 in ``@main``: every tensor is one contiguous buffer, so they are free there.
 
 A kernel function passes destinations: with R results its last R arguments are where they go, in order.  An operation that
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import PassError
 from inferno.mlir import PassManager, arith, func, ir, linalg, owner, tensor, users, walk
+from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.kernel_names import Names
 from inferno.passes.locations import describe
 from inferno.passes.programs import MAIN, VIEWS, programs
@@ -113,8 +115,20 @@ def _is_cheap(op: ir.Operation | None) -> bool:
     return op.name.startswith((*_SCALAR_DIALECTS, "tensor.extract", "tensor.dim")) and not any(_is_tensor(r) for r in op.results)
 
 
+def _is_read_in_place(op: ir.Operation | None) -> bool:
+    """Whether an operation takes a part of a tensor, at places that are numbers, for operations that can read it where it is."""
+    if op is None or op.name != "tensor.extract_slice" or len(op.operands) != 1 or not op.operands[0].type.has_static_shape:
+        return False
+    return all(_reads_parts(user) or _is_read_in_place(user) for user in users(op.results[0]))
+
+
+def _reads_parts(op: ir.Operation) -> bool:
+    """Whether an operation may read a part of a tensor where it is: not a contraction, whose factors are copied by whole tiles."""
+    return op.name == "tensor.concat" or (op.name == "linalg.generic" and not is_sum_of_products(op) and parse_fused(op) is None)
+
+
 def _is_anchor(op: ir.Operation) -> bool:
-    if op.name in _KEPT or not len(op.results):
+    if op.name in _KEPT or not len(op.results) or _is_read_in_place(op):
         return False
     return not _is_cheap(op) or (_is_tensor(op.results[0]) and any(_needs_memory(user) for user in users(op.results[0])))
 
@@ -181,7 +195,7 @@ def _slice(anchor: ir.Operation) -> list[ir.Operation]:
     def visit(op: ir.Operation) -> None:
         for value in _operands(op):
             producer = None if _varying(value) is not None else owner(value)
-            if producer not in found and _is_cheap(producer) and producer.block == anchor.block:
+            if producer not in found and (_is_cheap(producer) or _is_read_in_place(producer)) and producer.block == anchor.block:
                 visit(producer)
         found[op] = None
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, walk
+from inferno.passes.programs import root_of
 from inferno.passes.shapes import UnknownSize, layout, shape
 from inferno.symbolic import Int, product
 
@@ -116,6 +117,34 @@ def access(value: ir.Value, map_: ir.AffineMap, argument: int) -> Access | None:
         strides = [s + stride * c for s, c in zip(strides, part[0])]
         offset = offset + stride * part[1]
     return Access(argument, type_.element_type, tuple(strides), offset, sizes)
+
+
+def placed(kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap) -> Access | None:
+    """How ``map_`` walks over a value that is an argument of the kernel, maybe in another shape, or a part of one; None for any other."""
+    op = owner(value)
+    if op is None or op.name != "tensor.extract_slice":
+        argument = argument_index(kernel, root_of(value))
+        return None if argument is None else access(value, map_, argument)
+    offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_offsets", "static_sizes", "static_strides"))
+    whole = placed(kernel, op.operands[0], ir.AffineMap.get_identity(len(sizes))) if len(op.operands) == 1 else None
+    if whole is None:
+        return None
+    kept, wanted = [], list(value.type.shape)
+    for d, size in enumerate(sizes):  # a dimension that is gone has one element
+        if len(kept) < len(wanted) and size == wanted[len(kept)]:
+            kept.append(d)
+        elif size != 1:
+            return None
+    if len(kept) != len(wanted):
+        return None
+    begin = whole.offset + sum(o * w for o, w in zip(offsets, whole.strides))
+    part = Access(whole.argument, whole.element, tuple(whole.strides[d] * steps[d] for d in kept), begin, whole.shape)
+    loops = [linear(e, map_.n_dims) for e in map_.results]
+    if None in loops:
+        return None
+    if not loops:
+        return Access(part.argument, part.element, (0,) * map_.n_dims, part.offset, part.shape)
+    return compose(part, loops)
 
 
 def compose(inner: Access, outer: Sequence[Linear]) -> Access:

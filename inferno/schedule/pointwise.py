@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from inferno.mlir import arith, func, ir, run_upstream, walk
 from inferno.schedule.accesses import (
     Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
-    sink_constants,
+    placed, sink_constants,
 )
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -83,7 +83,7 @@ def parse_pointwise(kernel: func.FuncOp) -> Pointwise | None:
 
 def _parse(module: ir.Module) -> Pointwise | None:
     kernel = module.body.operations[0]
-    others = ("tensor.empty", "func.return")
+    others = ("tensor.empty", "tensor.extract_slice", "func.return")
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
     if len(generics) > 1:
         generics = [o for o in generics if filled(o.results[0]) is None]
@@ -108,7 +108,6 @@ def _parse(module: ir.Module) -> Pointwise | None:
         destinations.append(place)
     sources: list[Access | None] = []
     for number, (value, map_) in enumerate(zip(generic.operands, all_maps)):
-        argument = argument_index(kernel, value)
         if not len(list(block.arguments[number].uses)):
             sources.append(None)
             continue
@@ -119,8 +118,8 @@ def _parse(module: ir.Module) -> Pointwise | None:
             continue
         if not isinstance(value.type, ir.RankedTensorType):
             return None
-        found = access(value, map_, argument) if argument is not None else None
-        if found is None or any(d.argument == argument and d != found for d in destinations):
+        found = placed(kernel, value, map_)
+        if found is None or any(d.argument == found.argument and d != found for d in destinations):
             return None
         sources.append(found)
     tables = []

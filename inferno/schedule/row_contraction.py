@@ -72,7 +72,7 @@ class _Parser(StepParser):
 
     def parse(self) -> RowContraction | None:
         structured = [o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
-        others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "func.return", *VIEWS)
+        others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
         if len(structured) < 2 or any(o.name not in others for o in self.operations) or "reduction" not in iterators(structured[0]):
             return None
         c, head = self.contraction(structured[0])

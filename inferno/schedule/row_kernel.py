@@ -115,7 +115,7 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
 
 class _Parser(StepParser):
     def parse(self) -> RowKernel | None:
-        others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "func.return", *VIEWS)
+        others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
         if any(o.name not in others for o in self.operations):
             return None
         structured = [o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import prod
 
 from inferno.mlir import arith, ir, owner, walk
-from inferno.passes.programs import VIEWS, root_of
-from inferno.schedule.accesses import Access, access, argument_index, filled, iterators, loop_sizes, maps, outputs, sink_constants
+from inferno.passes.programs import VIEWS
+from inferno.schedule.accesses import Access, filled, iterators, loop_sizes, maps, outputs, placed, sink_constants
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 
 
@@ -163,8 +163,7 @@ class StepParser:
 
     def extra(self, value: ir.Value, map_: ir.AffineMap, order: list[int], sizes: Sequence[int], per_row: bool) -> Access | None:
         """Where a kernel argument is read, by the rows' loops."""
-        argument = argument_index(self.kernel, root_of(value))
-        found = access(value, map_, argument) if argument is not None else None
+        found = placed(self.kernel, value, map_)
         if found is None:
             return None
         loops = self.rows if per_row else self.loops
