@@ -136,6 +136,9 @@ class Emitter(TileCopies, SplitSums):
         known = isinstance(self.steps, int)
         if s.split > 1 and (s.cluster > 1 or not known or (s.split - 1) * ceildiv(self.steps, s.split) >= self.steps):
             raise CompileError(f"@{self.name}: {s} cannot split {self.steps} steps")
+        shared = self.lhs if s.across else self.rhs
+        if s.cluster > 1 and (shared.rows // 8 if shared.along_k else shared.panels) % s.cluster:
+            raise CompileError(f"@{self.name}: the blocks of a cluster have no equal shares of {shared.rows} rows to copy")
         if s.spread and (s.tile_n % s.share or s.tile_m * s.tile_n * 4 > self.lay_out().results):
             raise CompileError(f"@{self.name}: {s} has no equal shares of columns, or no room for its sums")
         if s.cut and not (isinstance(t.n.size, int) and len(t.rhs.axes) < 5 and t.n.size >= s.tile_n and t.rhs.raw is None

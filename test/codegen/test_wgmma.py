@@ -6,6 +6,7 @@ import pytest
 from contractions import contraction
 from kernels import TARGET, build, matmul
 
+from inferno.errors import CompileError
 from inferno.schedule.wgmma import Wgmma
 
 ROUND = {"results": ("bf16",), "body": "%y0 = arith.truncf %s : f32 to bf16"}
@@ -199,3 +200,11 @@ def test_a_staging_buffer_is_written_when_its_last_store_has_read_it(tile_n, pen
     built = build(matmul(2048, 2304, 128, "bf16"), "wgmma", Wgmma(128, tile_n, 4, 2))
     waits = [int(n) for n in re.findall(r"cp\.async\.bulk\.wait_group\.read\s+(\d+)", built.ptx)]
     assert waits == [*pending, 0]
+
+
+def test_a_cluster_copies_whole_panels():
+    """Three panels of 64 columns are no equal shares of two blocks, which would wait for each other's for ever."""
+    kernel = matmul(512, 640, 256, "bf16", "m,k", "k,n")
+    with pytest.raises(CompileError, match="no equal shares of 160 rows"):
+        build(kernel, "wgmma", Wgmma(64, 160, 4, 2, cluster=2, pingpong=True))
+    build(matmul(512, 640, 256, "bf16", "m,k", "n,k"), "wgmma", Wgmma(64, 160, 4, 2, cluster=2, pingpong=True))

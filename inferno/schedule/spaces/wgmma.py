@@ -115,6 +115,6 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
         rows, along_k, each, size = (
             (s.lhs_height, tiling.lhs.along_k, s.tile_n, tiling.n.size) if s.across else (s.tile_n, tiling.rhs.along_k, s.tile_m, tiling.m.size)
         )
-        pieces, inside = rows // (8 if along_k else panel(rows, False)), ceil(size / each) % s.cluster == 0
+        pieces, inside = rows // 8 if along_k else ceil(rows / panel(rows, False)), ceil(size / each) % s.cluster == 0
         return s.cluster <= 8 and inside and not _rewritten(tiling) and pieces > 0 and pieces % s.cluster == 0
     return not s.across
