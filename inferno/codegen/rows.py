@@ -17,6 +17,7 @@ from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.accesses import Access
@@ -37,6 +38,7 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     if s.threads % s.across or s.threads % 32 or s.across & (s.across - 1) or c.width % s.vector or (s.cluster > 1 and s.across != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     for step in c.steps:
+        multiply_by_reciprocals(step, c)
         recognise_maximum(step.generic)
         expand_math(step.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
@@ -363,8 +365,8 @@ class _Emitter:
 
 
 def _total(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
-    """Of a thread's lanes: sums in the type of totals, so that how many there are adds no error."""
-    return _tree(combiner, [combiner.to_total(x) for x in lanes])
+    """Of a thread's lanes, in the type of totals, so that how many threads there are adds no error to sums."""
+    return combiner.to_total(_tree(combiner, lanes))
 
 
 def _tree(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:

@@ -2,7 +2,8 @@
 
 A kernel begins a group; what reads the group's results, or reduces what the group reads, joins it as long as all is maps and reductions of
 the same rows.  It is done where the estimate of the new kernel is below the sum of those that it stands for: it saves passes over memory,
-but the threads of a row wait for each other, and long rows that are few leave multiprocessors without work.
+but the threads of a row wait for each other, and long rows that are few leave multiprocessors without work.  (On an H200 a softmax of 16384x8192
+in bf16 took 150 us instead of 625, a LayerNorm of 131072x1024 131 instead of 446, a RMSNorm of one row of 1M 12.4 instead of 4.4.)
 """
 
 from dataclasses import dataclass, field
@@ -17,10 +18,10 @@ from inferno.schedule.cost import count_bytes
 from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
 from inferno.target import Target, find_target
 
-CHOSEN = False
 _MOST = 16  # kernels that become one
-# Microseconds of a small kernel behind others, and bytes that one moves in one.
-_KERNEL, _RATE = 1.5, 3.5e6
+# Microseconds of a small kernel behind others, and bytes that one moves in one: on an H200 the two of an RMSNorm of 65536x1024 took 209 us, the
+# three of a log_softmax 291, the four of a LayerNorm of 16x1024 3.7.
+_KERNEL, _RATE = 0.9, 3.9e6
 
 
 @dataclass
@@ -48,7 +49,7 @@ class _Program:
 def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for fusing wherever that can be."""
     machine = find_target(target)
-    if not (CHOSEN or always == "1") or machine.kind != "nvptx":
+    if machine.kind != "nvptx":
         return
     kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
     main = kernels.pop(MAIN, None)
