@@ -9,7 +9,7 @@ from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from inferno.capture.draws import is_drawing, is_philox
-from inferno.capture.long_sorts import SORTS, is_long_sort
+from inferno.capture.library_faster import preference
 from inferno.capture.partition import is_collective, is_number
 
 aten = torch.ops.aten
@@ -100,8 +100,8 @@ def refusals(graph: Graph, device: torch.device) -> dict[Node, str]:
 
 def preferences(graph: Graph, device: torch.device) -> dict[Node, str]:
     """The operations that would compile, but that torch's libraries run faster than any generator of ours."""
-    calls = [n for n in graph.nodes if n.op == "call_function"]
-    return {n: _FASTER[n.target] for n in calls if n.target in _FASTER} | {n: SORTS for n in calls if is_long_sort(n, device)}
+    found = {n: _FASTER.get(n.target) or preference(n, device) for n in graph.nodes if n.op == "call_function"}
+    return {n: reason for n, reason in found.items() if reason}
 
 
 def _foreign(node: Node) -> str | None:

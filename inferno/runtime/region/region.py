@@ -18,7 +18,7 @@ from torch.fx import Graph, Node
 from inferno.capture import Argument, Frozen
 from inferno.capture.capture import copy_graph, lower_graph
 from inferno.capture.draws import is_drawing, is_philox
-from inferno.capture.long_sorts import keep_order
+from inferno.capture.library_faster import keep_order
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.orders import dense_order
 from inferno.capture.partition import Part, Piece, base_of, extract, partition

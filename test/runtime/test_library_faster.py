@@ -34,3 +34,28 @@ def test_without_fallback_all_is_compiled():
     x = torch.randn(2, 1000)
     compiled = inferno.compile(CASES["topk"], (x,), fallback=False)
     assert not library_calls(compiled.explain()) and torch.equal(compiled(x), CASES["topk"](x))
+
+
+def reasons(function, *inputs):
+    """Why operations run in eager on a GPU; inputs without data stand for its tensors."""
+    return [p.reason for p in inferno.compile(function, inputs, target="sm_90a").explain().pieces if "torch's library" in p.reason]
+
+
+def empty(*shape, dtype=torch.float32):
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+@pytest.mark.parametrize("rows, dtype, faster", [(64, torch.float32, 0), (65536, torch.float32, 1), (1024, torch.bfloat16, 1), (16, torch.bfloat16, 0)])
+def test_sums_that_meet(rows, dtype, faster):
+    x, i, index = empty(128, 64, dtype=dtype), empty(rows, dtype=torch.int64), empty(rows, 64, dtype=torch.int64)
+    terms = empty(rows, 64, dtype=dtype)
+    assert len(reasons(lambda x, i, y: x.index_add(0, i, y), x, i, terms)) == faster
+    assert len(reasons(lambda x, i, y: x.index_put((i,), y, accumulate=True), x, i, terms)) == faster
+    assert len(reasons(lambda x, i, y: x.scatter_add(0, i, y), x, index, terms)) == faster
+    assert not reasons(lambda x, i, y: x.index_put((i,), y), x, i, terms)
+
+
+def test_running_sums():
+    long, short = empty(4096, 4096), empty(64, 1024)
+    assert reasons(lambda x: x.cumsum(-1), long) and not reasons(lambda x: x.cumsum(0), long) and not reasons(lambda x: x.cumsum(-1), short)
+    assert not reasons(lambda x: x.cumsum(1), torch.randn(2000, 2000))
