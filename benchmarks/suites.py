@@ -97,6 +97,15 @@ def _linear_gelu(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Ten
     return torch.nn.functional.gelu(torch.nn.functional.linear(x, w, b))
 
 
+def _swiglu(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    gate, up = torch.nn.functional.linear(x, w).chunk(2, -1)
+    return torch.nn.functional.silu(gate) * up
+
+
+def _projections(x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.nn.functional.linear(x, w) for w in (q, k, v))
+
+
 def _weight_gradient(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x.t() @ y
 
@@ -119,11 +128,14 @@ def _dynamic() -> list[Case]:
     for d in DTYPES:
         linear = {m: _inputs(_linear_gelu, (m, 768), (3072, 768), (3072,), dtype=d) for m in (1, 16, 64, 128, 512, 2048, 8192)}
         down = {m: _inputs(_linear_gelu, (m, 3072), (768, 3072), (768,), dtype=d) for m in (1, 64, 512, 4096)}
+        swiglu = {m: _inputs(_swiglu, (m, 2048), (11264, 2048), dtype=d) for m in (1, 64, 512, 4096)}
+        projections = {m: _inputs(_projections, (m, 2048), (2048, 2048), (256, 2048), (256, 2048), dtype=d) for m in (1, 64, 512, 4096)}
         terms = {k: _inputs(_weight_gradient, (k, 768), (k, 3072), dtype=d) for k in (64, 512, 4096)}
         attention = {m: _inputs(_attention, *[(8, 12, m, 64)] * 3, dtype=d) for m in (64, 200, 512)}
         model = {m: _bert_tokens(m, d) for m in (16, 128, 512)}
         for name, makes, shapes, at in (
             ("gelu(linear) {}x768x3072", linear, ({0: n}, None, None), 512), ("gelu(linear) {}x3072x768", down, ({0: n}, None, None), 512),
+            ("swiglu {}x2048x5632", swiglu, ({0: n}, None), 512), ("projections {}x2048x(2048+256+256)", projections, ({0: n}, None, None, None), 512),
             ("x.t() @ y 768x{}x3072", terms, ({0: n}, {0: n}), 512), ("attention 8x12x{}x64", attention, ({2: s},) * 3, 200),
             ("bert, {} tokens", model, {"input_ids": {1: s}}, 128),
         ):

@@ -72,8 +72,12 @@ class Size:
 
     terms: tuple[tuple[Monomial, int], ...]
 
-    def __hash__(self) -> int:
+    @functools.cached_property
+    def _hash(self) -> int:
         return hash(self.terms)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Size) and self.terms == other.terms
@@ -100,7 +104,7 @@ class Size:
     def __mul__(self, other: Int) -> Int:
         if not isinstance(other, (int, Size)):
             return NotImplemented
-        return _sum([(_sorted((*m, *n)), c * d) for m, c in self.terms for n, d in _terms(other)])
+        return _times(self, other)
 
     __rmul__ = __mul__
 
@@ -165,6 +169,11 @@ def _sum(terms: Iterable[tuple[Monomial, int]]) -> Int:
     if len(kept) == 1 and not kept[0][0]:
         return kept[0][1]
     return Size(tuple(sorted(kept, key=lambda t: (len(t[0]), [str(a) for a in t[0]]), reverse=True)))
+
+
+@functools.lru_cache(8192)
+def _times(a: Size, b: Int) -> Int:
+    return _sum([(_sorted((*m, *n)), c * d) for m, c in a.terms for n, d in _terms(b)])
 
 
 def size_of(symbol: Symbol) -> Int:
@@ -238,8 +247,11 @@ def is_multiple(value: Int, of: int) -> bool:
 
 def floordiv(a: Int, b: Int) -> Int:
     """The quotient, rounded down."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a // b
+    return a // b if isinstance(a, int) and isinstance(b, int) else _quotient(a, b)
+
+
+@functools.lru_cache(8192)
+def _quotient(a: Int, b: Int) -> Int:
     exact = _divide(a, b)
     if exact is not None:
         return exact
@@ -258,6 +270,8 @@ def floordiv(a: Int, b: Int) -> Int:
         raise Undecided(f"{a} // {b}: the numerator may be negative")
     if bounds(a)[1] < bounds(b)[0]:
         return 0
+    if isinstance(b, int) and bounds(a)[0] // b == bounds(a)[1] // b:
+        return bounds(a)[0] // b
     return Size((((Apply("floordiv", a, b),), 1),))
 
 

@@ -11,7 +11,7 @@ from inferno.dialect import AT_CALL
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.by_size import BySize, without_bounds
+from inferno.schedule.by_size import BySize, bound, without_bounds
 from inferno.symbolic import Int, Symbol, from_python, maximum, minimum
 from inferno.target import Target
 
@@ -19,31 +19,38 @@ from inferno.target import Target
 def generate(kernel: func.FuncOp, schedule: BySize, target: Target) -> None:
     """Add the ``gpu.module`` with the kernels of all schedules, ``@<name>_size0``, ..., and make ``kernel`` the launcher of one."""
     name, symbols = kernel.name.value, {s.name: s for s in symbol_arguments(kernel.operation)}
-    chosen = _ranges(schedule, symbols, 1, False)
-    parts = [_part(kernel, f"{name}_size{i}", each, target, narrow) for i, (each, _, narrow) in enumerate(chosen)]
+    chosen = _ranges(schedule, symbols, 1, False, None)
+    parts = [_part(kernel, f"{name}_size{i}", each, target, narrow, limit) for i, (each, _, narrow, limit) in enumerate(chosen)]
     _merge(name, parts)
     with launcher(kernel) as arguments:
-        for part, (_, times, _) in zip(parts, chosen):
+        for part, (_, times, *_) in zip(parts, chosen):
             _inline(part, arguments, times, name)
     for part in parts:
         part.operation.erase()
 
 
-def _ranges(schedule: Any, symbols: dict[str, Symbol], times: Int, narrow: bool) -> list[tuple[Any, Int, bool]]:
-    """Each generator's schedule, a size that is 1 where it is to be launched, else 0, and whether that is where offsets are narrow."""
+Limit = tuple[Int, int]  # a size, and the most that it is
+
+
+def _ranges(schedule: Any, symbols: dict[str, Symbol], times: Int, narrow: bool, limit: Limit | None) -> list[tuple[Any, Int, bool, Limit | None]]:
+    """Each generator's schedule, a size that is 1 where it is to be launched, else 0, whether that is where offsets are narrow, and up to
+    which size."""
     if not isinstance(schedule, BySize):
-        return [(schedule, times, narrow)]
-    above = minimum(maximum(from_python(schedule.size, symbols) - schedule.limit, 0), 1)
-    small = _ranges(schedule.small, symbols, times * (1 - above), narrow or schedule.narrow)
-    return [*small, *_ranges(schedule.large, symbols, times * above, narrow)]
+        return [(schedule, times, narrow, limit)]
+    size = from_python(schedule.size, symbols)
+    above = minimum(maximum(size - schedule.limit, 0), 1)
+    small = _ranges(schedule.small, symbols, times * (1 - above), narrow or schedule.narrow, limit if schedule.narrow else (size, schedule.limit))
+    return [*small, *_ranges(schedule.large, symbols, times * above, narrow, limit)]
 
 
-def _part(kernel: func.FuncOp, name: str, schedule: Any, target: Target, narrow: bool) -> func.FuncOp:
-    """The launcher of a copy of the kernel by one schedule."""
+def _part(kernel: func.FuncOp, name: str, schedule: Any, target: Target, narrow: bool, limit: Limit | None) -> func.FuncOp:
+    """The launcher of a copy of the kernel by one schedule, for sizes up to a limit."""
     copy = kernel.operation.clone(ip=ir.InsertionPoint(kernel.operation))
     copy.attributes["sym_name"] = ir.StringAttr.get(name)
     if narrow:
         without_bounds(copy.operation)
+    if limit is not None:
+        bound(copy.operation, *limit)
     import_module(f"inferno.codegen.{schedule.generator}").generate(copy, schedule, target)
     return _find(kernel, name)
 

@@ -15,8 +15,8 @@ from inferno.codegen.wgmma_epilogue import Epilogue, neighbours
 from inferno.errors import CompileError
 from inferno.mlir import func, ir
 from inferno.schedule.contraction import Operand
-from inferno.schedule.dual import Dual, divides, parse_pair, takes, tile_pair
-from inferno.schedule.tiling import Source
+from inferno.schedule.dual import Dual, divides, parse_pair, takes, tile_pair, without_offset
+from inferno.schedule.tiling import BEHIND, Source
 from inferno.schedule.wgmma import panel, precision
 from inferno.target import Target
 
@@ -83,6 +83,8 @@ class _Emitter(Emitter):
         if tile is not self.rhs:
             super().copy_tile(map_, tile, outer, first, k0, slot, barrier, blocks)
             return
-        for place, factor in enumerate((map_, self.maps[2])):
+        axes = without_offset(self.tiling.rhs)[2:]
+        for place, (factor, source) in enumerate(((map_, self.tiling.rhs), (self.maps[2], self.second_source))):
             target = self.words.add(slot, place * tile.half.bytes)
-            super().copy_tile(factor, tile.half, outer, first, k0, target, barrier, blocks)
+            where = [*outer[: len(axes)], *([1] if BEHIND in source.axes else [])]
+            super().copy_tile(factor, tile.half, where, first, k0, target, barrier, blocks)

@@ -12,6 +12,7 @@ from math import prod
 
 from inferno.codegen.launcher import launch, launcher
 from inferno.codegen.nvvm_builder import Words, special_register
+from inferno.dialect import AT_CALL
 from inferno.errors import CompileError
 from inferno.mlir import arith, clone_onto, func, gpu, ir, scf, walk
 from inferno.schedule.kernel_parts import extract, parts_of
@@ -47,7 +48,7 @@ def generate(kernel: func.FuncOp, schedule: Siblings, target: Target) -> None:
         else:
             own = count if getattr(schedule.each, "persistent", False) else max(1, target.multiprocessors * count // sum(blocks))
             import_module(f"inferno.codegen.{schedule.each.generator}").generate(part, schedule.each, replace(target, multiprocessors=own))
-            arms[key] = _Arm.find(kernel, f"{name}_{i}")
+            arms[key] = _Arm.find(kernel, f"{name}_{i}", count if getattr(schedule.each, "persistent", False) else None)
         members.append(_Member(arms[key], numbers))
     made = list(arms.values())
     if any((a.block, a.cluster) != (made[0].block, made[0].cluster) for a in made):
@@ -64,15 +65,17 @@ def generate(kernel: func.FuncOp, schedule: Siblings, target: Target) -> None:
 
 @dataclass(eq=False)
 class _Arm:
-    """A generated part: its launcher, the module of its code, and the kernel in it."""
+    """A generated part: its launcher, the module of its code, and the kernel in it.  ``most``: its blocks where they walk over tiles, of
+    which there may be fewer."""
 
     launcher: func.FuncOp
     module: ir.Operation
     kernel: ir.Operation
     start: ir.Operation
+    most: int | None
 
     @staticmethod
-    def find(kernel: func.FuncOp, name: str) -> "_Arm":
+    def find(kernel: func.FuncOp, name: str, most: int | None) -> "_Arm":
         """What a generator made of the part ``name``, next to the kernel function."""
         symbols = {ir.StringAttr(o.attributes["sym_name"]).value: o for o in kernel.operation.block.operations if "sym_name" in o.attributes}
         starter, module = symbols[name], symbols[f"{name}_gpu"].operation
@@ -80,7 +83,7 @@ class _Arm:
         kernels = [o.operation for o in module.regions[0].blocks[0].operations if o.operation.name in ("llvm.func", "gpu.func")]
         if len(starts) != 1 or len(kernels) != 1 or starts[0].name != "inferno.launch":
             raise CompileError(f"@{name} is {len(starts)} launches, of {len(kernels)} kernels that can be arms of one")
-        return _Arm(starter, module, kernels[0], starts[0])
+        return _Arm(starter, module, kernels[0], starts[0], most)
 
     @property
     def block(self) -> list[int]:
@@ -93,14 +96,22 @@ class _Arm:
     @property
     def blocks(self) -> int:
         count, *others = _numbers(self.start, "grid")
+        if count == AT_CALL and self.most is not None:
+            count = self.most
         if count < 1 or others != [1, 1]:
             raise CompileError(f"@{self.launcher.name.value} has a grid of {[count, *others]}; one of a known number of blocks is needed")
         return count
 
     @property
+    def given(self) -> list[ir.Value]:
+        """The kernel's parameters in the launcher."""
+        operands = list(self.start.operands)
+        return operands[: len(operands) - _numbers(self.start, "grid").count(AT_CALL)]
+
+    @property
     def arrays(self) -> list[ir.Type]:
         """The types of its arrays in shared memory, beside what is given at the launch."""
-        return [a.type for a in list(self.kernel.regions[0].blocks[0].arguments)[len(self.start.operands):]]
+        return [a.type for a in list(self.kernel.regions[0].blocks[0].arguments)[len(self.given):]]
 
     @property
     def shared(self) -> int:
@@ -148,11 +159,13 @@ class _Member:
         for op in arm.launcher.entry_block.operations:
             if op.operation not in (arm.start, arm.launcher.entry_block.operations[len(arm.launcher.entry_block.operations) - 1].operation):
                 clone_onto(op.operation, known)
+        for size in list(arm.start.operands)[len(arm.given):]:  # of the grid
+            known[size].owner.erase()
         attributes = [str(a) for a in arm.kernel.attributes["arg_attrs"]] if "arg_attrs" in arm.kernel.attributes else []
         block = arm.kernel.regions[0].blocks[0]
         self.parameters = [
             parameters.add(known[v], a.type, attributes[i] if attributes else "")
-            for i, (v, a) in enumerate(zip(arm.start.operands, block.arguments))
+            for i, (v, a) in enumerate(zip(arm.given, block.arguments))
         ]
 
 

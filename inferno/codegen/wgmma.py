@@ -35,7 +35,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import clusters_at_once
 from inferno.schedule.kept_operands import COPY, kept
-from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
+from inferno.schedule.tiling import BEHIND, Axis, Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Shared, Wgmma, precision, raw_bytes
 from inferno.symbolic import Int, Symbol, ceildiv, minimum
 from inferno.target import Target
@@ -385,7 +385,7 @@ class Emitter(TileCopies, SplitSums):
         t, words = self.tiling, self.words
         chunks = ceildiv(t.k.size, self.depth)
         outer, chunk = (words.div(step, chunks), words.rem(step, chunks)) if t.steps else (0, step)
-        where: dict[Axis, Integer] = dict(zip(t.grid, grid))
+        where: dict[Axis, Integer] = {BEHIND: 1, **dict(zip(t.grid, grid))}
         where.update(zip(t.steps, words.split(outer, [a.size for a in t.steps])))
         return where, words.mul(chunk, self.depth)
 

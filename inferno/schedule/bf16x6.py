@@ -5,7 +5,7 @@ below 2^-24 of the largest, are left out.
 """
 
 from dataclasses import dataclass, replace
-from math import ceil, lcm
+from math import ceil, inf, lcm
 from typing import ClassVar
 
 from inferno.mlir import func
@@ -167,20 +167,23 @@ def choose(kernel: func.FuncOp, target: Target) -> Bf16x6 | None:
     return None if other is not None and other[0] <= time else best
 
 
-def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Bf16x6]]:
+def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Bf16x6]]:
     """Schedules with their estimates in microseconds; none where ``c`` is not of float32, or a product with a vector: its one
-    row of 64 would be read as slowly, and CUDA cores add as exactly as eager.  Sizes that vary may be such at another call."""
+    row of 64 would be read as slowly, and CUDA cores add as exactly as eager.  Sizes that vary may be such at another call.
+    ``most``: rows that there are at most, where that is less than what their number can be."""
     if not target.hopper or precision(kernel, c) is not None or not supported(c) or min(at(c.M), at(c.N)) <= simt.VECTOR:
         return []
-    found = []
-    for swapped, schedules in ((False, CANDIDATES + _SPLIT), (True, _FEW if isinstance(c.M, int) and c.M <= _ROWS else ())):
+    found, rows = [], min(bounds(c.M)[1], most or inf)
+    for swapped, schedules in ((False, CANDIDATES + _SPLIT), (True, _FEW if rows <= _ROWS else ())):
         turned = oriented(c, swapped)
         tiling = tile(turned) if schedules else None
         if tiling is None:
             continue
         for s, step in schedules:
-            if swapped and s.tile_n < c.M:
+            if swapped and s.tile_n < rows:
                 continue  # the long factor would be read again
+            if c.varies and s.persistent and (s.tile_m, s.tile_n) == (64, 128):
+                continue  # spills 324 bytes a thread beside what counts tiles
             s = fit(s, turned, tiling, target)
             if s is not None and (s.split == 1 or splits(s, tiling, target, at)):
                 found.append((estimate(s, step, turned, tiling, target, at), s))

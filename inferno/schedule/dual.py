@@ -11,7 +11,7 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, Operand, parse_both
 from inferno.schedule.cost import At, bit_width
-from inferno.schedule.tiling import Axis, Source, Tiling, tile_contraction
+from inferno.schedule.tiling import BEHIND, Axis, Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import SPLIT_CANDIDATES, Wgmma, estimate, fit, panel, precision, splits, supported, thin_schedules
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -87,13 +87,18 @@ def tile_pair(pair: Pair, rewrite: bool) -> DualTiling | None:
     """The tiling of both; None where they differ, or where a rhs does not come to shared memory as it is."""
     c = pair.contraction
     width = bit_width(c.lhs.element) // 8
-    first, other = (tile_contraction(x, width, only_along_k=False, rewrite=rewrite) for x in (c, replace(c, rhs=pair.second)))
+    first, other = (tile_contraction(x, width, only_along_k=False, rewrite=rewrite, offset=True) for x in (c, replace(c, rhs=pair.second)))
     if first is None or other is None or replace(other, rhs=first.rhs) != first:
         return None
     rhs, second = first.rhs, other.rhs
-    if any(s.copied or s.raw is not None for s in (rhs, second)) or (rhs.axes, rhs.along_k) != (second.axes, second.along_k):
+    if any(s.copied or s.raw is not None for s in (rhs, second)) or (without_offset(rhs), rhs.along_k) != (without_offset(second), second.along_k):
         return None
     return DualTiling(first, second)
+
+
+def without_offset(source: Source) -> tuple[Axis, ...]:
+    """The axes of a map, but for the one that says where the operand begins."""
+    return tuple(a for a in source.axes if a != BEHIND)
 
 
 def divides(s: Dual, tiling: Tiling) -> bool:
@@ -105,14 +110,15 @@ def divides(s: Dual, tiling: Tiling) -> bool:
 def choose(kernel: func.FuncOp, target: Target) -> Dual | None:
     """The schedule with the lowest estimate if ``kernel`` is such a pair and for Hopper's tensor cores, else None."""
     pair = parse_pair(kernel) if target.hopper else None
-    found = candidates(kernel, pair, target) if pair is not None else []
+    found = candidates(kernel, pair, target) if pair is not None and not pair.contraction.varies else []
     return min(found, key=lambda item: item[0])[1] if found else None
 
 
-def candidates(kernel: func.FuncOp, pair: Pair, target: Target, at: At = hint) -> list[tuple[float, Dual]]:
-    """Schedules with their estimates in microseconds; none where ``pair`` is not for Hopper's tensor cores, or its sizes vary."""
+def candidates(kernel: func.FuncOp, pair: Pair, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Dual]]:
+    """Schedules with their estimates in microseconds; none where ``pair`` is not for Hopper's tensor cores, or other sizes vary than the
+    number of rows.  ``most``: rows that there are at most, where that is less than what their number can be."""
     c = pair.contraction
-    if not target.hopper or c.varies or not takes(kernel, pair):
+    if not target.hopper or not all(isinstance(size, int) for size in (c.B, c.N, c.K)) or not takes(kernel, pair):
         return []
     width, found = bit_width(c.lhs.element) // 8, []
     for rewrite in (True, False):
@@ -120,12 +126,12 @@ def candidates(kernel: func.FuncOp, pair: Pair, target: Target, at: At = hint) -
         if tiles is None or (not rewrite and not tiles.tiling.lhs.copied):
             continue
         wide = tiles.wide
-        few = [(s, 1.0) for s in thin_schedules(wide, width, target, at, factors=2)]
+        few = [(s, 1.0) for s in thin_schedules(wide, width, target, at, factors=2, most=most)]
         few += _FURTHER if at(wide.m.size) <= 256 else ()
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
             if s.tile_n % 2 or not divides(narrow(s), wide) or (s.split > 1 and not splits(s, wide, width, target, at)):
                 continue
-            if s.cluster > 1 and (ceil(wide.m.size / s.tile_m) % s.cluster or wide.lhs.raw is not None):
+            if s.cluster > 1 and (c.varies or ceil(wide.m.size / s.tile_m) % s.cluster or wide.lhs.raw is not None):
                 continue
             s = fit(replace(s, rewrite=rewrite), c, wide, target)
             if s is not None:

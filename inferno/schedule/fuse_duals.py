@@ -21,6 +21,7 @@ from inferno.schedule.cost import count_bytes
 from inferno.schedule.join_epilogues import join_epilogues
 from inferno.schedule.merge_calls import Edges, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
 from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.split_chunks import Chunks
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
@@ -51,6 +52,7 @@ class _Fuse:
         self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
         self.times: dict[str, tuple[bool, float] | None] = {}
         self.made: dict[tuple, func.FuncOp | None] = {}
+        self.chunks = Chunks(kernels, lambda wanted: free_name(module, wanted))
 
     def run(self) -> bool:
         """Whether anything was fused."""
@@ -62,7 +64,25 @@ class _Fuse:
                     replace_calls(edges, kernel)
                     changed = True
                     break
-        return changed
+            else:
+                changed |= self.fuse_chunks(call)
+        return changed or bool(self.chunks.made)
+
+    def fuse_chunks(self, last: ir.Operation) -> bool:
+        """The same for chunks of one contraction's columns, which meet in ``last``."""
+        split = self.chunks.split(last)
+        if split is None:
+            return False
+        times = [self.time(c) or (False, _START + count_bytes(self.kernels[callee(c)]) / _MEMORY_RATE) for c in split.replaced]
+        edges = edges_of(split.calls, views=False)
+        fits = times[0][0] and self.stays_in_order(edges)
+        kernel = self.kernel(edges, sum(time for _, time in times)) if fits else None
+        if kernel is None:
+            split.undo()
+            return False
+        replace_calls(edges, kernel)
+        split.finish()
+        return True
 
     def groups(self, last: ir.Operation) -> Iterator[list[ir.Operation]]:
         """Calls that may be two contractions that share an operand and meet in ``last``: it is the second one, or elementwise."""
@@ -86,8 +106,8 @@ class _Fuse:
         return all(edges.calls[-1].is_before_in_block(u) for r in made for u in readers(r) if u not in inside)
 
     def time(self, call: ir.Operation) -> tuple[bool, float] | None:
-        """Whether a kernel is a contraction and not elementwise, and its estimate in microseconds; None where it is neither, or
-        sizes vary, or it was made here."""
+        """Whether a kernel is a contraction and not elementwise, and its estimate in microseconds, at the example's sizes; None where it is
+        neither, or was made here."""
         name = callee(call)
         if name not in self.times:
             try:
@@ -99,20 +119,20 @@ class _Fuse:
     def estimate(self, kernel: func.FuncOp) -> tuple[bool, float] | None:
         c = parse_contraction(kernel)
         if c is not None:
-            found = [] if c.varies else [*wgmma.candidates(kernel, c, self.target), *vectors.candidates(c, self.target)]
+            found = [*wgmma.candidates(kernel, c, self.target), *vectors.candidates(c, self.target)]
             return (True, min(time for time, _ in found)) if found else None
         point = parse_pointwise(kernel)
-        return (False, _START + count_bytes(kernel) / _MEMORY_RATE) if point is not None and isinstance(point.points, int) else None
+        return (False, _START + count_bytes(kernel) / _MEMORY_RATE) if point is not None else None
 
-    def kernel(self, edges: Edges) -> func.FuncOp | None:
-        """The kernel that does what these calls do, if it takes less time."""
+    def kernel(self, edges: Edges, before: float | None = None) -> func.FuncOp | None:
+        """The kernel that does what these calls do, if it takes less time than they, or than ``before``."""
         number = {v: i for i, v in enumerate((*edges.captured, *(r for c in edges.calls for r in c.results)))}
         key = (*(callee(c) for c in edges.calls), *(number[v] for c in edges.calls for v in inputs_of(c)), *(number[r] for r in edges.exported))
         if key not in self.made:
-            self.made[key] = self.build(edges)
+            self.made[key] = self.build(edges, before)
         return self.made[key]
 
-    def build(self, edges: Edges) -> func.FuncOp | None:
+    def build(self, edges: Edges, before: float | None) -> func.FuncOp | None:
         last = callee(edges.calls[-1])
         merged = merged_kernel(self.kernels, edges, free_name(self.module, f"dual_{last}"))
         kernel = join_epilogues(merged)
@@ -121,7 +141,7 @@ class _Fuse:
             return None
         pair = dual.parse_pair(kernel)
         found = dual.candidates(kernel, pair, self.target) if pair is not None else []
-        before = sum(self.time(c)[1] for c in edges.calls)
+        before = sum(self.time(c)[1] for c in edges.calls) if before is None else before
         if found and (self.always or min(time for time, _ in found) + _LEAST < before):
             return kernel
         kernel.operation.erase()

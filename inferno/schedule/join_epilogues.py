@@ -7,6 +7,7 @@ from inferno.passes.contraction import zero_start
 from inferno.passes.generics import (
     Operands, PARALLEL, REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps, substitute,
 )
+from inferno.passes.shapes import sizes
 from inferno.passes.split_contractions import split_contractions
 
 
@@ -72,7 +73,7 @@ def _join(kernel: func.FuncOp) -> bool:
         last.operands[i] = result
     for op in sums:  # not into a destination
         with ir.InsertionPoint(op):
-            empty = tensor.EmptyOp(list(type_.shape), type_.element_type).result
+            empty = tensor.EmptyOp(sizes(op.results[0], kernel.operation), type_.element_type).result
             op.operands[len(op.operands) - 1] = linalg.fill(zero_start(op), outs=[empty])
     for op in reversed([o.operation for o in kernel.entry_block.operations]):
         if len(op.results) and not any(True for r in op.results for _ in r.uses):

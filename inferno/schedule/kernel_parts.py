@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from inferno.mlir import clone_onto, func, ir, outside_values
+from inferno.passes.shapes import argument_attributes, symbol_arguments
 from inferno.schedule.kept_operands import PARTS, keep, kept
 
 # Operations that parts may share: each gets its own.
@@ -30,11 +31,15 @@ def extract(kernel: func.FuncOp, results: Sequence[int], name: str) -> tuple[fun
     operations = _slice(kernel, returned)
     used = {v.arg_number for o in operations for v in outside_values(o) if isinstance(v, ir.BlockArgument)}
     used |= {split for weight, split in kept(kernel, PARTS).items() if weight in used}
+    used |= {a.arg_number for a in block.arguments if isinstance(a.type, ir.IndexType)}  # sizes, which tensors' sizes are told by
     numbers = [*sorted(n for n in used if n < first), *(first + r for r in results)]
     part = func.FuncOp(name, ([kernel.type.inputs[n] for n in numbers], [v.type for v in returned]), visibility="private")
     for attribute in kernel.attributes:
         if attribute not in OWN:
             part.attributes[attribute] = kernel.attributes[attribute]
+    if symbol_arguments(kernel.operation):
+        said = argument_attributes(kernel.operation)
+        part.attributes["arg_attrs"] = ir.ArrayAttr.get([said[n] for n in numbers])
     keep(part, PARTS, {numbers.index(weight): numbers.index(split) for weight, split in kept(kernel, PARTS).items() if split in numbers})
     body = part.add_entry_block()
     known = {block.arguments[n]: a for n, a in zip(numbers, body.arguments)}

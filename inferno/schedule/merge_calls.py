@@ -1,13 +1,19 @@
 """Several calls of kernels become one call of a kernel that holds the operations of all."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from inferno.passes.programs import VIEWS, callee, readers, root_of
+from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import clone_onto, func, ir, owner, tensor, users, walk
 from inferno.passes.kernel_names import Names
+from inferno.passes.programs import VIEWS, callee, readers, root_of
+from inferno.passes.shapes import function_of, is_dynamic, mixed, shape, sizes, symbol_arguments
+from inferno.symbolic import Int, Symbol, size_of, substitute
 
 _LONGEST_NAME = 40
+
+
+Renamed = dict[Symbol, Int]
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,27 @@ def edges_of(calls: Sequence[ir.Operation], views: bool) -> Edges:
     return Edges(tuple(calls), tuple(dict.fromkeys(captured)), tuple(r for r in made if any(u not in inside for u in readers(r))))
 
 
+def size_attributes(parts: Sequence[tuple[func.FuncOp, Sequence[int | None]]], count: int) -> tuple[list[dict[str, ir.Attribute]], list[Renamed]]:
+    """What each of a function's ``count`` arguments says of sizes that vary, where the arguments of every part are some of them, by number, or
+    none of them; and for each part its symbols by the function's."""
+    found: list[dict[str, ir.Attribute]] = [{} for _ in range(count)]
+    symbols: dict[int, Symbol] = {}
+    renamed: list[Renamed] = []
+    for kernel, numbers in parts:
+        own = {s: numbers[v.arg_number] for s, v in symbol_arguments(kernel.operation).items()}
+        for symbol, number in own.items():
+            symbols.setdefault(number, replace(symbol, name=f"n{len(symbols)}"))
+        renamed.append({s: size_of(symbols[number]) for s, number in own.items()})
+    ordered = [symbols[n] for n in sorted(symbols)]
+    for number, symbol in symbols.items():
+        found[number] = symbol_attributes(symbol)
+    for (kernel, numbers), names in zip(parts, renamed):
+        for argument, number in zip(kernel.entry_block.arguments, numbers):
+            if number is not None and is_dynamic(argument):
+                found[number] = {SIZES: sizes_attribute([substitute(s, names) for s in shape(argument)], ordered)}
+    return found, renamed
+
+
 def merged_kernel(kernels: dict[str, func.FuncOp], edges: Edges, name: str) -> func.FuncOp:
     """The kernel function, in front of the first call's, with the operations of all calls in their order; ``kernels`` are by name."""
     types = [v.type for v in (*edges.captured, *edges.exported)]
@@ -46,17 +73,28 @@ def merged_kernel(kernels: dict[str, func.FuncOp], edges: Edges, name: str) -> f
     block = merged.add_entry_block()
     known: dict[ir.Value, ir.Value] = dict(zip(edges.captured, block.arguments))
     destinations = dict(zip(edges.exported, list(block.arguments)[len(edges.captured):]))
+    places = {v: i for i, v in enumerate((*edges.captured, *edges.exported))}
+    parts = [(kernels[callee(c)], [places.get(v) for v in (*inputs_of(c), *c.results)]) for c in edges.calls]
+    said, renamed = size_attributes(parts, len(types))
+    if any(said):
+        merged.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in said])
     with ir.InsertionPoint(block):
-        for call in edges.calls:
-            _inline(kernels[callee(call)], call, known, destinations)
+        for call, names in zip(edges.calls, renamed):
+            _inline(kernels[callee(call)], call, known, destinations, names)
         func.ReturnOp([known[r] for r in edges.exported])
     return merged
 
 
-def _inline(kernel: func.FuncOp, call: ir.Operation, known: dict[ir.Value, ir.Value], destinations: dict[ir.Value, ir.Value]) -> None:
+def _inline(
+    kernel: func.FuncOp, call: ir.Operation, known: dict[ir.Value, ir.Value], destinations: dict[ir.Value, ir.Value], names: Renamed,
+) -> None:
     """Clone the kernel's operations; a result that stays inside gets a tensor of its own."""
     values = [_clone_view(v, known) for v in inputs_of(call)]
-    values += [destinations[r] if r in destinations else tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in call.results]
+    merged = ir.InsertionPoint.current.block.owner
+    for result, own in zip(call.results, list(kernel.entry_block.arguments)[len(values):]):
+        if result not in destinations:
+            destinations[result] = tensor.EmptyOp(mixed([substitute(s, names) for s in shape(own)], merged), result.type.element_type).result
+        values.append(destinations[result])
     here = dict(zip(kernel.regions[0].blocks[0].arguments, values))
     for op in kernel.regions[0].blocks[0].operations:
         op = op.operation
@@ -91,7 +129,7 @@ def defer(edges: Edges) -> None:
 def replace_calls(edges: Edges, merged: func.FuncOp) -> None:
     """Call ``merged`` in place of the last call; reshapes of the old calls' results go behind it."""
     with ir.InsertionPoint(edges.calls[-1]):
-        empties = [tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in edges.exported]
+        empties = empty_like(edges.exported)
         new = func.CallOp(merged, [*edges.captured, *empties]).operation
     tell_sources(new, edges.calls)
     for old, result in zip(edges.exported, new.results):
@@ -108,6 +146,11 @@ def replace_calls(edges: Edges, merged: func.FuncOp) -> None:
             for user in list(users(result)):
                 _erase_views(user)
         call.erase()
+
+
+def empty_like(values: Sequence[ir.Value]) -> list[ir.Value]:
+    """Tensors of ``@main`` of these values' sizes and types."""
+    return [tensor.EmptyOp(sizes(v, function_of(v.owner.operation)), v.type.element_type).result for v in values]
 
 
 def _erase_views(op: ir.Operation) -> None:

@@ -7,16 +7,17 @@ those that the cost model thinks faster one by one (see ``siblings``).
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from inferno.mlir import clone_onto, func, ir, tensor, users, walk
 from inferno.passes.kernel_names import Names
 from inferno.passes.programs import MAIN, VIEWS, callee, readers, root_of
-from inferno.schedule import siblings
+from inferno.schedule import by_size, siblings
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.kernel_parts import OWN
 from inferno.schedule.kept_operands import PARTS, keep, kept
-from inferno.schedule.merge_calls import inputs_of, tell_sources
+from inferno.schedule.merge_calls import empty_like, inputs_of, size_attributes, tell_sources
 from inferno.target import find_target
 
 MERGE = "inferno.siblings"
@@ -132,6 +133,11 @@ class _Merge:
             new = func.FuncOp(self.names.unique(f"{_base(parts[0])}_siblings"), ([*inputs, *results], results), visibility="private")
         for name in marks[0]:
             new.attributes[name] = parts[0].attributes[name]
+        given = range(len(inputs), len(inputs) + len(results))
+        ends = [sum(len(k.type.results) for k in parts[:i]) for i in range(len(parts) + 1)]
+        said, _ = size_attributes([(k, [*own, *given[a:b]]) for k, own, a, b in zip(parts, places, ends, ends[1:])], len(new.type.inputs))
+        if any(said):
+            new.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in said])
         keep(new, PARTS, {own[weight]: own[split] for k, own in zip(parts, places) for weight, split in kept(k, PARTS).items()})
         block = new.add_entry_block()
         destinations = iter(list(block.arguments)[len(inputs):])
@@ -145,8 +151,8 @@ class _Merge:
                     clone_onto(op.operation, known)
                 returned += [known[v] for v in end.operands]
             func.ReturnOp(returned)
-        schedule = siblings.choose(new, self.target)
-        if schedule is None or not schedule.pays:
+        schedule = by_size.choose(new, self.target) if any(said) else siblings.choose(new, self.target)
+        if schedule is None or not (any(said) or schedule.pays):
             new.operation.erase()
             return None
         new.attributes[ATTRIBUTE] = to_attribute(schedule)
@@ -167,7 +173,7 @@ class _Merge:
             for view in dict.fromkeys(sooner):
                 view.move_before(here)
             with ir.InsertionPoint(here):
-                empties = [tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in results]
+                empties = empty_like(results)
                 new = func.CallOp(kernel, [*arguments, *empties]).operation
             tell_sources(new, group.calls)
             for view in later:
@@ -186,7 +192,11 @@ class _Merge:
 
 
 def _is_mergeable(kernel: func.FuncOp) -> bool:
-    return ATTRIBUTE in kernel.attributes and from_attribute(kernel.attributes[ATTRIBUTE]).generator in siblings.GENERATORS
+    return ATTRIBUTE in kernel.attributes and _generators(from_attribute(kernel.attributes[ATTRIBUTE])) <= set(siblings.GENERATORS)
+
+
+def _generators(schedule: Any) -> set[str]:
+    return _generators(schedule.small) | _generators(schedule.large) if isinstance(schedule, by_size.BySize) else {schedule.generator}
 
 
 def _destinations(call: ir.Operation) -> list[ir.Value]:

@@ -6,21 +6,23 @@ contraction with the columns of all.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from math import ceil
+from dataclasses import dataclass, field, fields, replace
+from math import ceil, inf
 from typing import Any, ClassVar
 
+from inferno.dialect.sizes import DIVISOR, HINT, RANGE, SIZES, SYMBOL
 from inferno.mlir import func, ir
 from inferno.passes.shapes import argument_attributes
 from inferno.schedule import bf16x6, mma, presplit, simt, vectors, wgmma
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
+from inferno.schedule.cost import At as Sizes
 from inferno.schedule.cost import bit_width, clusters_at_once
 from inferno.schedule.kept_operands import PARTS, kept
 from inferno.schedule.kernel_parts import extract, parts_of
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import precision
-from inferno.symbolic import product
+from inferno.symbolic import Int, Size, Symbol, bounds, ceildiv, hint, product
 from inferno.target import Target
 
 GENERATORS = ("wgmma", "mma", "vectors", "bf16x6", "presplit", "simt")
@@ -50,53 +52,83 @@ class Siblings:
         return self.together < 0.98 * self.apart
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Independent contractions that are alike: their functions, and one with the columns, or the rows, of all."""
+
+    functions: list[func.FuncOp]
+    contractions: list[Contraction]
+    joined: Contraction
+    module: ir.Module = field(repr=False)
+
+
+@dataclass(frozen=True)
+class At:
+    """The size that estimates are for.  ``top``: the largest, which blocks are dealt out for, where rows vary; ``most`` of them at most,
+    where that is less than what their number can be."""
+
+    at: Sizes = hint
+    top: Sizes = hint
+    most: int | None = None
+
+
 def choose(kernel: func.FuncOp, target: Target) -> Siblings | None:
-    """The best schedule of independent contractions that are alike; None for any other kernel."""
+    """The best schedule of independent contractions that are alike, of known sizes; None for any other kernel."""
     found = candidates(kernel, target)
     return min(found, key=lambda item: item[0])[1] if found else None
 
 
 def candidates(kernel: func.FuncOp, target: Target) -> list[tuple[float, Siblings]]:
-    """Schedules with their estimates in microseconds; none where the kernel is not independent contractions that are alike."""
+    """Schedules with their estimates in microseconds; none where the kernel is not independent contractions that are alike, of known sizes."""
+    parts = parse_parts(kernel, target)
+    return [] if parts is None or parts.joined.varies else at_size(parts, target)
+
+
+def parse_parts(kernel: func.FuncOp, target: Target) -> Parts | None:
+    """None where the kernel is not independent contractions that are alike, or other sizes vary than the number of rows."""
     if target.kind != "nvptx" or len(kernel.type.results) < 2 or _marked(kernel):
-        return []
+        return None
     groups = parts_of(kernel)
     if not 2 <= len(groups) <= MOST:
-        return []
+        return None
     with kernel.context, ir.Location.unknown():
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            parts = [extract(kernel, group, f"part{i}")[0] for i, group in enumerate(groups)]
-        return _candidates(parts, target)
+            functions = [extract(kernel, group, f"part{i}")[0] for i, group in enumerate(groups)]
+        contractions = [parse_contraction(p) for p in functions]
+        if any(c is None or not all(isinstance(size, int) for size in (c.B, c.N, c.K)) for c in contractions):
+            return None
+        joined = _join(contractions)
+        return None if joined is None else Parts(functions, contractions, joined, module)
 
 
 def _marked(kernel: func.FuncOp) -> bool:
-    """Whether an argument is said to be anything but a weight that has been split: a size, or a copy for the copy engine."""
-    return any(mark.name != PARTS for entry in argument_attributes(kernel.operation) for mark in entry)
+    """Whether an argument is said to be anything but a size, a tensor of such, or a weight that has been split."""
+    return any(mark.name not in (PARTS, SYMBOL, RANGE, DIVISOR, HINT, SIZES) for entry in argument_attributes(kernel.operation) for mark in entry)
 
 
-def _candidates(parts: list[func.FuncOp], target: Target) -> list[tuple[float, Siblings]]:
-    """The schedules of these parts together."""
-    contractions = [parse_contraction(p) for p in parts]
-    joined = _join(contractions) if not any(c is None or c.varies for c in contractions) else None
-    if joined is None:
-        return []
-    own = [_alone(p, c, target) for p, c in zip(parts, contractions)]
-    if not all(own):
-        return []
-    apart = round(1000 * (sum(min(times.values()) for times in own) - _HIDDEN * (len(parts) - 1)))
-    found = [*_on_tensor_cores(parts, contractions, joined, target), *_alike(parts[0], contractions, joined, own, target)]
+def at_size(parts: Parts, target: Target, where: At = At()) -> list[tuple[float, Siblings]]:
+    """Schedules with their estimates in microseconds, where sizes vary for some."""
+    with parts.functions[0].context, ir.Location.unknown():
+        texts = [p.operation.get_asm(use_local_scope=True).partition("(")[2] for p in parts.functions]
+        each = {text: _alone(p, c, target, where) for text, p, c in zip(texts, parts.functions, parts.contractions)}
+        own = [each[text] for text in texts]
+        if not all(own):
+            return []
+        apart = round(1000 * (sum(min(times.values()) for times in own) - _HIDDEN * (len(own) - 1)))
+        found = [*_on_tensor_cores(parts, target, where), *_alike(parts, own, target, where)]
     return [(time, Siblings(each, " ".join(map(str, blocks)), round(1000 * time), apart)) for time, each, blocks in found]
 
 
-def _alone(kernel: func.FuncOp, c: Contraction, target: Target) -> dict[Any, float]:
+def _alone(kernel: func.FuncOp, c: Contraction, target: Target, where: At) -> dict[Any, float]:
     """The schedules that a contraction may have, and their estimates: of CUDA cores beside tensor cores only those for few vectors."""
     if kept(kernel, PARTS):
         return {s: time for time, s in reversed(presplit.candidates(kernel, c, target))}
-    found = wgmma.candidates(kernel, c, target) or mma.candidates(kernel, c, target)
+    found = wgmma.candidates(kernel, c, target, where.at, where.most) or mma.candidates(kernel, c, target, where.at)
     if not found:
-        found = [*bf16x6.candidates(kernel, c, target), *simt.candidates(c, target)]
-    return {s: time for time, s in reversed([*found, *vectors.candidates(c, target)])}
+        found = [*bf16x6.candidates(kernel, c, target, where.at, where.most), *simt.candidates(c, target, where.at)]
+    few = vectors.candidates(c, target, where.at, most=where.most or vectors.VECTOR)
+    return {s: time for time, s in reversed([*found, *few])}
 
 
 def _join(contractions: list[Contraction]) -> Contraction | None:
@@ -127,15 +159,23 @@ def _join(contractions: list[Contraction]) -> Contraction | None:
     )
 
 
-def _alike(
-    kernel: func.FuncOp, contractions: list[Contraction], joined: Contraction, own: list[dict[Any, float]], target: Target,
-) -> Iterator[tuple[float, Any, list[int]]]:
+def _alike(parts: Parts, own: list[dict[Any, float]], target: Target, where: At) -> Iterator[tuple[float, Any, list[int]]]:
     """(microseconds, schedule, blocks) with what each of them may have alone, of the generators whose tiles have few sizes."""
-    for s, time in _alone(kernel, joined, target).items():
-        turned = [oriented(c, getattr(s, "swapped", False)) for c in contractions]
-        if s.generator != "wgmma" and _is_one_kernel(s, turned) and all(s in others for others in own):
-            rows, columns = (s.rows, s.width) if s.generator == "vectors" else (s.tile_m, s.tile_n)
-            yield time, s, _deal_out([c.B * ceil(c.M / rows) * ceil(c.N / columns) for c in turned], s, target)
+    for s, time in _alone(parts.functions[0], parts.joined, target, where).items():
+        swapped = getattr(s, "swapped", False)
+        turned = [oriented(c, swapped) for c in parts.contractions]
+        rows, columns = (s.rows, s.width) if s.generator == "vectors" else (s.tile_m, s.tile_n)
+        fits = s.generator != "wgmma" and _is_one_kernel(s, turned) and _counts(s, columns if swapped else rows, parts, where)
+        if fits and all(s in others for others in own):
+            yield time, s, _deal_out([where.top(c.B * ceildiv(c.M, rows) * ceildiv(c.N, columns)) for c in turned], s, target)
+
+
+def _counts(s: Any, rows: int, parts: Parts, where: At) -> bool:
+    """Whether the number of blocks is known: those of tiles with so many rows, or blocks that walk over tiles, however many there are."""
+    c = parts.joined
+    one_symbol = isinstance(c.M, Size) and len(c.M.terms) == 1 and [type(a) for a in c.M.terms[0][0]] == [Symbol]  # of which a range is told
+    low, high = bounds(c.M)
+    return not c.varies or getattr(s, "persistent", False) or (one_symbol and low > 0 and min(where.most or inf, high) <= rows)
 
 
 def _is_one_kernel(s: Any, contractions: list[Contraction]) -> bool:
@@ -154,26 +194,25 @@ class _Together(Tiling):
 
     members: tuple[Tiling, ...]
 
-    def tiles(self, tile_m: int, tile_n: int) -> int:
+    def tiles(self, tile_m: int, tile_n: int) -> Int:
         return sum(t.tiles(tile_m, tile_n) for t in self.members)
 
 
-def _on_tensor_cores(
-    parts: list[func.FuncOp], contractions: list[Contraction], joined: Contraction, target: Target,
-) -> Iterator[tuple[float, wgmma.Wgmma, list[int]]]:
+def _on_tensor_cores(parts: Parts, target: Target, where: At) -> Iterator[tuple[float, wgmma.Wgmma, list[int]]]:
     """(microseconds, schedule, blocks), with tiles as wide as deals out the columns of all evenly."""
     if not target.hopper:
         return
+    joined, contractions = parts.joined, parts.contractions
     width = bit_width(joined.lhs.element) // 8
     tilings = [tile_contraction(c, width, only_along_k=width == 4) for c in (joined, *contractions)]
-    if any(precision(p, c) is None for p, c in zip(parts, contractions)) or any(t is None or t.lhs.copied or t.rhs.copied for t in tilings):
+    if any(precision(p, c) is None for p, c in zip(parts.functions, contractions)) or any(t is None or t.lhs.copied or t.rhs.copied for t in tilings):
         return
     whole, *members = tilings
     together = _Together(**{f.name: getattr(whole, f.name) for f in fields(Tiling)}, members=tuple(members))
-    for first, share in _schedules(together, width, target):
-        if first.split <= _MOST_PARTS and (s := _fit(first, contractions, members, target)) is not None:
-            blocks = _deal_out([t.tiles(s.tile_m * s.cluster, s.tile_n) for t in members], s, target)
-            yield _slower(s, together, width, target) * wgmma.estimate(s, share, joined, together, target), s, blocks
+    for first, share in _schedules(together, width, target, where):
+        if first.split <= _MOST_PARTS and (s := _fit(first, contractions, members, target)) is not None and _counts(s, s.tile_m, parts, where):
+            blocks = _deal_out([where.top(t.tiles(s.tile_m * s.cluster, s.tile_n)) for t in members], s, target)
+            yield _slower(s, together, width, target, where) * wgmma.estimate(s, share, joined, together, target, where.at), s, blocks
 
 
 # What was measured on an H200 by what is estimated.  Sums in two and four parts: 16x3584x(3584+512+512) 12.7 and 15.8 us, not 10.6 and 11.5.
@@ -186,32 +225,33 @@ _CUT, _CUT_MANY = 1.1, 1.5
 _SMALL = 1.3
 
 
-def _slower(s: wgmma.Wgmma, together: _Together, width: int, target: Target) -> float:
+def _slower(s: wgmma.Wgmma, together: _Together, width: int, target: Target, where: At) -> float:
     """How much longer than estimated it takes."""
+    rows = where.at(together.m.size)
     factor = 1.0 if s.split == 1 else _SPLIT if s.split == 2 else _SPLIT_MORE
     if not together.rhs.along_k and s.tile_n * width % 128:
-        factor *= _CUT if together.m.size <= 64 else _CUT_MANY
-    small = s.tile_m * s.tile_n < 128 * 96 and together.m.size > 64
-    return factor * (_SMALL if small and together.tiles(s.tile_m, s.tile_n) > target.multiprocessors else 1)
+        factor *= _CUT if rows <= 64 else _CUT_MANY
+    small = s.tile_m * s.tile_n < 128 * 96 and rows > 64
+    return factor * (_SMALL if small and where.at(together.tiles(s.tile_m, s.tile_n)) > target.multiprocessors else 1)
 
 
-def _schedules(together: _Together, width: int, target: Target) -> Iterator[tuple[wgmma.Wgmma, float]]:
+def _schedules(together: _Together, width: int, target: Target, where: At) -> Iterator[tuple[wgmma.Wgmma, float]]:
     """(schedule, share of the tensor core's rate) to try; elements have ``width`` bytes."""
     yield from wgmma.CANDIDATES
     for s, share in wgmma.SPLIT_CANDIDATES:
-        if wgmma.splits(s, together, width, target, lambda size: size):
+        if wgmma.splits(s, together, width, target, where.at):
             yield s, share
-    for s in wgmma.thin_schedules(together, width, target):
-        yield _widen(s, together, target), 1.0
+    for s in wgmma.thin_schedules(together, width, target, where.at, most=where.most):
+        yield _widen(s, together, target, where), 1.0
 
 
-def _widen(s: wgmma.Wgmma, together: _Together, target: Target) -> wgmma.Wgmma:
+def _widen(s: wgmma.Wgmma, together: _Together, target: Target, where: At) -> wgmma.Wgmma:
     """The last tile of each member may be narrow: tiles so wide that they still need no more rounds than one contraction's."""
     at_once = clusters_at_once(s.split, target.multiprocessors)
-    rounds = ceil(ceil(together.n.size / s.tile_n) * together.positions / at_once)
+    rounds = ceil(ceil(together.n.size / s.tile_n) * where.at(together.positions) / at_once)
     unit, widest = 8 if together.rhs.along_k else 16, 256 if s.split == 1 else 192
     tile_n = s.tile_n
-    while together.tiles(s.tile_m, tile_n) > rounds * at_once and tile_n + unit <= widest:
+    while where.at(together.tiles(s.tile_m, tile_n)) > rounds * at_once and tile_n + unit <= widest:
         tile_n += unit
     return replace(s, tile_n=tile_n)
 

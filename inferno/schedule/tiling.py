@@ -37,6 +37,8 @@ class Axis:
 
 
 _UNIT = Axis((), 1)
+BEHIND = Axis((-1,), 2)
+"""What an operand that does not begin with its tensor has as its outermost axis: its stride is where the operand begins, its position 1."""
 
 
 @dataclass(frozen=True)
@@ -95,18 +97,18 @@ def axes(group: Group) -> list[Axis]:
     return [Axis(tuple(run), size) for run, size in zip(group.runs, group.run_sizes)]
 
 
-def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bool = True) -> Tiling | None:
+def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bool = True, offset: bool = False) -> Tiling | None:
     """The tiling of ``c`` for operands of ``width`` bytes an element; None where a temporary would be needed that cannot be.
 
     ``only_along_k``: the tensor core reads tiles of this type with k innermost only (TF32).  ``rewrite``: tiles are rewritten in
-    shared memory where that is possible; otherwise there are temporaries.
+    shared memory where that is possible; otherwise there are temporaries.  ``offset``: the rhs may be a slice of a tensor.
     """
     found = pick_axes(c, turned=only_along_k)
     if found is None:
         return None
     others = (*found.grid, *found.steps)
     lhs = _source(c.lhs, found.m, found.k, others, width, only_along_k, rewrite)
-    rhs = _source(c.rhs, found.n, found.k, others, width, only_along_k, rewrite)
+    rhs = _source(c.rhs, found.n, found.k, others, width, only_along_k, rewrite, offset)
     if lhs is None or rhs is None:
         return None
     return Tiling(found.grid, found.m, found.n, found.k, found.steps, lhs, rhs)
@@ -139,11 +141,11 @@ def _pick(candidates: list[Axis], key) -> Axis:
 
 
 def _source(
-    operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], width: int, only_along_k: bool, rewrite: bool,
+    operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], width: int, only_along_k: bool, rewrite: bool, offset: bool = False,
 ) -> Source | None:
     if operand.prologue is None:
         for along_k in (True,) if only_along_k else (True, False):
-            found = _direct(operand.access, (k, rows) if along_k else (rows, k), others, width)
+            found = _direct(operand.access, (k, rows) if along_k else (rows, k), others, width, offset)
             if found is not None:
                 return Source(*found, along_k)
     if not operand.reads or any(not supported_element(a.element) or reach(product(a.shape)) >= 2**31 for a in operand.reads):
@@ -157,14 +159,18 @@ def _source(
     return _copied(operand, rows, k, others, width, only_along_k)
 
 
-def _direct(access: Access, tiled: tuple[Axis, Axis], others: tuple[Axis, ...], width: int):
-    """Axes and strides of a map of the tensor itself; None if it breaks a rule of tensor maps."""
+def _direct(access: Access, tiled: tuple[Axis, Axis], others: tuple[Axis, ...], width: int, offset: bool = False):
+    """Axes and strides of a map of the tensor itself; None if it breaks a rule of tensor maps.  ``offset``: it may begin inside of it."""
     inner, outer = tiled
-    if access.offset != 0 or (inner.stride(access) != 1 and inner.size != 1) or (outer.stride(access) == 0 and outer.size != 1):
+    if access.offset != 0 and not (offset and isinstance(access.offset, int)):
+        return None
+    if (inner.stride(access) != 1 and inner.size != 1) or (outer.stride(access) == 0 and outer.size != 1):
         return None
     found = (inner, outer, *(a for a in others if a.stride(access) != 0))
     # A loop of size 1 has no stride; any allowed one will do.
     strides = (1, *(a.stride(access) if a.stride(access) != 0 else _round_up(inner.size, width) for a in found[1:]))
+    if access.offset:
+        found, strides = (*found, BEHIND), (*strides, access.offset)
     if len(found) > _RANK or any(not is_multiple(s * width, _ALIGNMENT) or reach(s) * width >= 2**40 for s in strides[1:]):
         return None
     return found, strides

@@ -62,19 +62,28 @@ def choose(kernel: func.FuncOp, target: Target) -> Vectors | None:
     return best if time <= min((other for other, _ in others), default=time) else None
 
 
-def candidates(c: Contraction, target: Target, at: At = hint, swapped: bool | None = None) -> list[tuple[float, Vectors]]:
+def candidates(
+    c: Contraction, target: Target, at: At = hint, swapped: bool | None = None, most: int = VECTOR,
+) -> list[tuple[float, Vectors]]:
     """Schedules with their estimates in microseconds; none where the short side, N if ``swapped``, has more than 8 results, sums have
-    64 bits or vary in length, or the other factor cannot be read 8 bytes at a time.  They are right for more results, too."""
+    64 bits or vary in length, or the other factor cannot be read 8 bytes at a time.  They are right for more results, too.
+    ``most``: results of the short side that there are at most, where their number varies."""
     if not simt.supported(c) or c.is_reduction or c.accumulator.width != 32:
         return []
     swapped = at(c.N) < at(c.M) if swapped is None else swapped
     turned = oriented(c, swapped)
-    if at(turned.M) > VECTOR or not isinstance(turned.K, int):
+    if at(turned.M) > VECTOR or not isinstance(turned.K, int) or not _steps_are_known(turned):
         return []
-    rows = turned.M if isinstance(turned.M, int) else VECTOR
+    rows = turned.M if isinstance(turned.M, int) else min(most, VECTOR)
     shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows) for t in (64, 128, 256, 512)]
     found = [s for s in shapes if 2 * s.depth <= turned.K] or [replace(s, threads=32) for s in shapes[:1]]
     return [(estimate(s, turned, target, at), s) for s in found]
+
+
+def _steps_are_known(c: Contraction) -> bool:
+    """Whether neighbours that a thread reads together are at distances that are numbers."""
+    reads = [(a, g) for o, groups in ((c.lhs, (c.k,)), (c.rhs, (c.k, c.n))) for a in o.reads for g in groups]
+    return all(isinstance(s, int) for a, g in reads for s in g.strides(a))
 
 
 def _shapes(c: Contraction, rows: int) -> list[Vectors]:
@@ -112,6 +121,8 @@ _LINES = ((128, 0.89), (64, 0.84), (0, 0.7))  # of that rate where a block's col
 _RESIDENT, _REGISTERS = 1280, 65536  # threads and registers of a multiprocessor
 _UNDER_WAY = 62  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product
 _BYTE = 15  # instructions to make a factor of a scaled byte (1 and 4 x 4096 x 11008: 29.1 and 41.8)
+_HALVES = 2.0  # times longer for numbers of 16 bits (7x3072x768: 5.9 us, columns together 9, without it 3.7)
+_VARYING = 1.3  # where the rows are not as many, each at an address of its own (float32 4096x4096: 27 to 31 us, 8 rows that are known 24.4)
 _ISSUED = 4 * CLOCK  # instructions of warps that a multiprocessor starts in a microsecond
 
 
@@ -131,7 +142,14 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint) -> float
     last = blocks % at_once
     memory = moved_bytes(c, at) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
     work = blocks * s.threads / 32 * _instructions(s, c, at) / (target.multiprocessors * _ISSUED)
-    return _START + max(memory, work) + 0.3 * min(memory, work)
+    return _START + (max(memory, work) + 0.3 * min(memory, work)) * _slower(s, c)
+
+
+def _slower(s: Vectors, c: Contraction) -> float:
+    """How much longer than that more than 4 rows take, whose addresses and numbers need most registers."""
+    if s.rows <= 4:
+        return 1.0
+    return (_HALVES if bit_width(c.lhs.element) == 16 else 1.0) * (1.0 if isinstance(c.M, int) else _VARYING)
 
 
 def _instructions(s: Vectors, c: Contraction, at: At) -> float:

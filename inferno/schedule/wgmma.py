@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
@@ -146,8 +146,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     return min(found, key=lambda item: item[0])[1] if found else None
 
 
-def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint) -> list[tuple[float, Wgmma]]:
-    """Schedules with their estimates in microseconds; none where ``c`` is not for Hopper's tensor cores."""
+def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Wgmma]]:
+    """Schedules with their estimates in microseconds; none where ``c`` is not for Hopper's tensor cores.  ``most``: rows that there are at
+    most, where that is less than what their number can be."""
     if not target.hopper or precision(kernel, c) is None or not supported(c) or c.is_reduction:
         return []
     width, found = bit_width(c.lhs.element) // 8, []
@@ -155,8 +156,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
-        few = [(_deep(s, tiling, width), 1.0) for s in thin_schedules(tiling, width, target, at)]
-        spread = _SPREAD_CANDIDATES if not c.varies and tiling.m.size > _FEW else ()
+        few = [(_deep(s, tiling, width), 1.0) for s in thin_schedules(tiling, width, target, at, most=most)]
+        spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
@@ -180,13 +181,15 @@ SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts 
 _FEW = 64  # rows that are multiplied together, however few there are
 
 
-def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint, factors: int = 1) -> list[Wgmma]:
+def thin_schedules(
+    tiling: Tiling, width: int, target: Target, at: At = hint, factors: int = 1, most: int | None = None,
+) -> list[Wgmma]:
     """Schedules for up to 64 rows, which cost the time of reading the rhs: it is dealt out evenly to all multiprocessors, and most of
     their shared memory is slots for it, as it takes 40 KB under way on each to keep memory busy.  ``factors``: a tile of the rhs is made of
-    so many."""
+    so many.  ``most``: as for ``candidates``."""
     if at(tiling.m.size) > _FEW:
         return []
-    most = bounds(tiling.m.size)[1]
+    most = min(bounds(tiling.m.size)[1], most or inf)
     rows = 8 * ceil(most / 8) if most <= _FEW and tiling.lhs.along_k else 0
     n, positions = at(tiling.n.size), at(tiling.positions)
     found = []
@@ -366,7 +369,8 @@ def estimate(
         clocks += 2 * sums / _EXCHANGE_RATE
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128
     clocks += _HOT * products / target.multiprocessors
-    memory = moved_bytes(c, at, () if second is None else second.reads) / _MEMORY_RATE
+    held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it
+    memory = moved_bytes(c, at, () if second is None else [a for a in second.reads if a.argument not in held]) / _MEMORY_RATE
     if few:
         memory *= _slowed(s, tiling, width, target, at)
     copies = sum(2 + 2 * at(product(o.shape)) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)

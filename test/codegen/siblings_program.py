@@ -78,3 +78,19 @@ class SimulatedSiblings(SimulatedModel):
         self._signature, self._constants = captured.signature, [_tensor(*c) for c in constants]
         self.program = Simulated(self.text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
         self._finish = Finish(self._signature, self.program)
+
+
+class SimulatedRows(SimulatedModel):
+    """A model whose contractions of one tensor are one launch for any number of rows, as chosen, on the simulator."""
+
+    def __init__(self, function: Callable, args: tuple, dynamic_shapes: tuple) -> None:
+        captured = capture(function, args, {}, dynamic_shapes)
+        fused, constants = _fuse(captured)
+        with new_context(), ir.Location.unknown():
+            module = ir.Module.parse(fused)
+            module.operation.attributes[MERGE] = ir.UnitAttr.get()
+            run_pipeline(module, f"inferno-schedule{{target={TARGET.name}}}")
+            self.text = str(module)
+        self._signature, self._constants = captured.signature, [_tensor(*c) for c in constants]
+        self.program = Simulated(self.text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+        self._finish = Finish(self._signature, self.program)

@@ -5,12 +5,13 @@ import re
 import pytest
 import torch
 from checks import check
-from siblings_program import TARGET, SimulatedSiblings, fuse, merged
+from siblings_program import TARGET, SimulatedRows, SimulatedSiblings, fuse, merged
 
 from inferno.codegen import siblings as codegen
 from inferno.errors import CompileError
 from inferno.mlir import ir, new_context
 from inferno.runtime.workers import jobs
+from inferno.schedule import by_size
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.kernel_parts import parts_of
@@ -231,3 +232,22 @@ def test_what_copies_an_operand_stays_apart(rows, terms):
     with new_context():
         schedules = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(ir.Module.parse(text))]
     assert all(s.generator == "bf16x6" or s.each.generator == "simt" for s in schedules)
+
+
+def test_rows_that_vary(monkeypatch):
+    """One launch with schedules for ranges of rows, whose blocks are as many as the most rows of each need."""
+    torch.manual_seed(0)
+    monkeypatch.setattr(by_size, "_GAIN", 0.0)  # ranges even where they gain next to nothing
+
+    def three(x, q, k, v):
+        return F.linear(x, q), F.relu(F.linear(x, k)), F.linear(x, v)
+
+    def inputs(rows: int) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.randn(s) for s in ((rows, 512), (96, 512), (32, 512), (32, 512)))
+
+    model = SimulatedRows(three, inputs(4), ({0: torch.export.Dim("n", min=1, max=8)}, None, None, None))
+    assert 'generator = "siblings"' in model.text and 'generator = "by_size"' in model.text
+    for rows in range(1, 9):
+        args = inputs(rows)
+        verdict = check(model, three, args)
+        assert verdict.right, f"{rows}: {verdict}"

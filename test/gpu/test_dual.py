@@ -117,6 +117,31 @@ def test_three_results():
         right(parts, (m, 136), (264, 136), (264, 136))
 
 
+def halves(h):
+    g, u = h.chunk(2, -1)
+    return F.silu(g) * u
+
+
+@pytest.mark.parametrize("m", [1, 16, 77, 200, 1024])
+def test_chunks_of_one_weight(m):
+    right(lambda x, w: halves(F.linear(x, w)), (m, 520), (2064, 520))
+    right(lambda x, w: halves(x @ w), (m, 520), (520, 2064))
+
+
+def test_chunks_with_all_around_them():
+    right(lambda x, w, b: halves(F.linear(x, w, b)), (3, 130, 136), (528, 136), (528,))
+    right(lambda x, w: torch.tanh((x @ w)[:, 264:]) - (x @ w)[:, :264], (200, 136), (136, 528))
+    right(lambda x, w: F.gelu((x @ w)[:, 528:]) * (x @ w)[:, :264], (200, 136), (136, 792))
+    right(lambda x, w, r, s: halves(x @ w) * s + r, (2, 65, 136), (136, 528), (2, 65, 264), (264,))
+    right(lambda x, w, r: halves(torch.relu(x @ w) + r), (200, 136), (136, 528), (200, 528), dtype=torch.float16)
+
+
+@pytest.mark.parametrize("function, shapes", [
+    (lambda x, w: halves(F.linear(x, w)), ((1024, 1024), (4096, 1024))), (lambda x, w: halves(x @ w), ((1024, 1024), (1024, 4096)))])
+def test_chunks_in_all_forms(function, shapes):
+    right(function, *shapes, schedules=measured, most=8)
+
+
 def test_batches():
     right(geglu, (3, 130, 64), (3, 64, 136), (3, 64, 136))
 

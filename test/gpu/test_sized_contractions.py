@@ -22,6 +22,11 @@ FEW = [(2, 300), (1, 1), (1, 9), (3, 8), (2, 33), (5, 64), (1, 129), (4, 512), (
 GENERATOR = {torch.float32: "bf16x6", torch.bfloat16: "wgmma", torch.float16: "wgmma"}
 
 
+def halves(h):
+    g, u = h.chunk(2, -1)
+    return F.silu(g) * u
+
+
 def attention(q, k, v):
     return torch.softmax(q @ k.transpose(2, 3) / 8, -1) @ v
 
@@ -44,6 +49,13 @@ CASES = {
     "a scaled rhs of terms": (lambda x, w, s: x.t() @ (w * s), (("n", 512), ("n", 768), ("n", 1)), SIZES),
     "a scaled lhs": (lambda x, w, s: (x * s) @ w, (("n", 512), (512, 768), ("n", 1)), SIZES),
     "two results": (lambda x, w: (torch.relu(x @ w), x @ w), (("n", 512), (512, 768)), SIZES),
+    "a swiglu": (lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u), (("n", 512), (1032, 512), (1032, 512)), SIZES),
+    "a geglu": (lambda x, g, u: F.gelu(x @ g) * (x @ u), (("n", 264), (264, 520), (264, 520)), SIZES),
+    "chunks of one weight": (lambda x, w: halves(F.linear(x, w)), (("n", 512), (1040, 512)), SIZES),
+    "chunks, in two dimensions": (lambda x, w, b: halves(F.linear(x, w, b)), (("b", "n", 264), (1040, 264), (1040,)), FEW),
+    "queries, keys, values": (lambda x, q, k, v: (F.linear(x, q), F.linear(x, k), F.linear(x, v)), (("n", 512), (768, 512), (256, 512), (256, 512)), SIZES),
+    "projections, turned": (lambda x, q, k, b: (x @ q, F.gelu(x @ k + b)), (("n", 264), (264, 520), (264, 264), (264,)), SIZES),
+    "projections in two dimensions": (lambda x, q, k: (F.linear(x, q), F.linear(x, k)), (("b", "n", 264), (520, 264), (264, 264)), FEW),
     "batched": (torch.matmul, (("b", "n", 192), ("b", 192, 320)), FEW),
     "a batch of sums": (lambda x, y: x.transpose(1, 2) @ y, (("b", "n", 192), ("b", "n", 320)), FEW),
     "attention": (attention, (("b", 4, "n", 64),) * 3, FEW),
@@ -71,7 +83,7 @@ def test_right_for_every_size(name, dtype):
     torch.manual_seed(0)
     made, function, inputs, sizes = compiled(name, dtype, 2048 if name == "attention" else 8192)
     generators = {g for row in made.explain().rows for g in row.generator.split(" or ")}
-    assert GENERATOR[dtype] in generators or name == "rows, few terms"
+    assert generators & {GENERATOR[dtype], "dual", "siblings"} or name == "rows, few terms"
     for each in [*sizes, sizes[0]]:
         poison_memory()
         found = check(made, function, inputs(*each))
@@ -165,3 +177,9 @@ def gradients(model, x) -> list[torch.Tensor]:
     model.zero_grad()
     model(x).square().mean().backward()
     return [p.grad.clone() for p in model.parameters()]
+
+
+@pytest.mark.parametrize(("name", "generator"), [("a swiglu", "dual"), ("chunks of one weight", "dual"), ("queries, keys, values", "siblings")])
+def test_one_kernel_for_any_number_of_rows(name, generator):
+    made, _, _, _ = compiled(name, torch.bfloat16)
+    assert [row.generator for row in made.explain().rows] == [generator]

@@ -66,3 +66,12 @@ def test_kernels_for_ranges_of_sizes(values, launched):
     steps = tuple(Launch("k::k", (g, 1, 1), (128, 1, 1), (1, 1, 1), 0, (X, OUT)) for g in grids)
     driver = record(Plan(steps, (X,), PLAN.outputs, 0, (B, S)), values)
     assert [(at[0], at[1][0]) for at in driver.launches] == ([launched] if launched else [])
+
+
+@pytest.mark.parametrize("values", [(1, 8), (1, 9)])
+def test_a_kernel_that_is_not_launched_has_no_maps(values):
+    above = minimum(maximum(b * s - 8, 0), 1)
+    maps = [TensorMap(X, (64, s, b), (2, 128, s * 128), (64, rows, 1), "bf16", 128, 256) for rows in (8, 64)]
+    steps = tuple(Launch("k::k", (g, 1, 1), (128, 1, 1), (1, 1, 1), 0, (m, OUT)) for g, m in zip((1 - above, 132 * above), maps))
+    driver = record(Plan(steps, (X,), PLAN.outputs, 0, (B, S)), values)
+    assert len(driver.launches) == len(driver.maps) == 1 and driver.maps[0][4][1] == (8 if values == (1, 8) else 64)

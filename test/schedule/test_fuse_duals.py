@@ -57,6 +57,64 @@ FUNCTIONS = {
 }
 
 
+def halves(h):
+    g, u = h.chunk(2, -1)
+    return F.silu(g) * u
+
+
+CHUNKS = {
+    "rows of the weight": (lambda x, w: halves(F.linear(x, w)), (16, 64), (80, 64)),
+    "columns of the weight": (lambda x, w: halves(x @ w), (16, 64), (64, 80)),
+    "in another shape": (lambda x, w: halves(F.linear(x, w)), (2, 8, 64), (80, 64)),
+    "biased": (lambda x, w, b: halves(F.linear(x, w, b)), (2, 8, 64), (80, 64), (80,)),
+    "the second one first": (lambda x, w: torch.tanh((x @ w)[:, 40:]) - (x @ w)[:, :40], (16, 64), (64, 80)),
+    "two of three": (lambda x, w: F.gelu((x @ w)[:, 80:]) * (x @ w)[:, :40], (16, 64), (64, 120)),
+    "with what is read beside them": (lambda x, w, r, s: halves(x @ w) * s + r, (2, 8, 64), (64, 80), (2, 8, 40), (40,)),
+    "an epilogue of the whole": (lambda x, w, r: halves(torch.relu(x @ w) + r), (16, 64), (64, 80), (16, 80)),
+}
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_chunks_of_one_weight(name):
+    function, *shapes = CHUNKS[name]
+    names = fused(function, *shapes)
+    assert len(names) == 1 and names[0].startswith("dual_")
+
+
+ROWS = {
+    "two weights": (lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u), (("n", 64), (40, 64), (40, 64))),
+    "chunks": (lambda x, w: halves(F.linear(x, w)), (("n", 64), (80, 64))),
+    "chunks in two dimensions": (lambda x, w, b, r: halves(F.linear(x, w, b)) + r, (("b", "n", 64), (80, 64), (80,), ("b", "n", 40))),
+    "two weights in two dimensions": (lambda x, g, u: F.gelu(x @ g) * (x @ u), (("b", "n", 64), (64, 40), (64, 40))),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_that_vary(name):
+    torch.manual_seed(0)
+    function, shapes = ROWS[name]
+    dims = {"b": torch.export.Dim("b", min=1, max=8), "n": torch.export.Dim("n", min=1, max=512)}
+
+    def inputs(b: int, n: int) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.randn([{"b": b, "n": n}.get(s, s) for s in shape]).to(torch.bfloat16) for shape in shapes)
+
+    varying = tuple({i: dims[s] for i, s in enumerate(shape) if s in dims} or None for shape in shapes)
+    compiled = compile_universal(
+        function, inputs(2, 12), torch.device("cpu"), "cpu", lambda k: assign.choose(k, CPU), dynamic_shapes=varying, passes=ALWAYS)
+    assert [kernel.startswith("dual_") for kernel in compiled.program.kernels] == [True]
+    for sizes in ((2, 12), (1, 1), (3, 65), (8, 7)):
+        args = inputs(*sizes)
+        verdict = check(compiled, function, args)
+        assert verdict.right, f"{sizes}: {verdict}"
+
+
+def test_chunks_that_stay():
+    assert duals(lambda x, w: (x @ w)[:, 1:41] * (x @ w)[:, 40:], (16, 64), (64, 80)) == 0  # not where chunks begin
+    assert duals(lambda x, w: (lambda h: halves(h) + h.sum())(x @ w), (16, 64), (64, 80)) == 0  # all of it is read
+    assert duals(lambda x, w: (lambda a, b, c: a * b + c)(*(x @ w).chunk(3, -1)), (16, 64), (64, 120)) == 0
+    assert duals(lambda x, w: (lambda g, u: torch.softmax(g, 1) * u)(*(x @ w).chunk(2, 0)), (16, 64), (64, 80)) == 0  # rows
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_is_fused_and_right(name):
     function, *shapes = FUNCTIONS[name]

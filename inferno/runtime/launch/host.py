@@ -12,7 +12,7 @@ from inferno.runtime.launch.cublaslt import MatmulCall
 from inferno.runtime.launch.library_host import library_function
 from inferno.runtime.launch.rows import rows_of, run_from_rows
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Scalar, TensorMap
-from inferno.symbolic import Int, build
+from inferno.symbolic import Int, build, product
 
 ERROR, STEP, STREAM, WORKSPACE, ARGUMENTS = 2, 3, 4, 5, 6
 
@@ -171,11 +171,11 @@ class _Writer:
     def step(self, number: int, step: Launch | LibraryCall, function: int, early: bool) -> None:
         """Fill the parameters of one kernel and launch it, or call the library."""
         self._most = max(self._most, len(step.parameters))
-        maps = 0
+        maps, blocks = 0, product(step.grid) if isinstance(step, Launch) else 1
         for i, parameter in enumerate(step.parameters):
             if isinstance(parameter, TensorMap):
                 slot = self._once(f"llvm.getelementptr %maps[{maps}] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<16 x i64>")
-                self._encode(number, slot, parameter)
+                self._encode(number, slot, parameter, blocks)
                 maps += 1
             else:
                 slot = self._once(f"llvm.getelementptr %values[{i}] : (!llvm.ptr) -> !llvm.ptr, i64")
@@ -197,17 +197,23 @@ class _Writer:
             "(i64, i32, i32, i32, i32, i32, i32, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> ()"
         )
 
-    def _encode(self, number: int, slot: str, map_: TensorMap) -> None:
-        """Call the driver to make a tensor map."""
+    def _encode(self, number: int, slot: str, map_: TensorMap, blocks: Int) -> None:
+        """Call the driver to make a tensor map, unless there are no blocks for it: of kernels for ranges of sizes a call launches one."""
         table = self._table(_table_words(map_))
         where = self._new(f"llvm.inttoptr {self._address(map_.buffer)} : i64 to !llvm.ptr")
         head = [self._constant(v, "i32") for v in _head(map_)]
         values, tail = head[:2], head[2:]
         position = self._constant(number, "i64")
-        self._lines.append(
+        call = (
             f"llvm.call @encode({slot}, {', '.join(values)}, {where}, {table}, {', '.join(tail)}, %state, {position}) : "
             "(!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i32, i32, !llvm.ptr, i64) -> ()"
         )
+        if isinstance(blocks, int):
+            self._lines.append(call)
+            return
+        some = self._once(f'llvm.icmp "ne" {self._number(blocks)}, {self._constant(0, "i64")} : i64')
+        name = f"map{len(self._lines)}"
+        self._lines += [f"llvm.cond_br {some}, ^{name}, ^behind_{name}", f"^{name}:", call, f"llvm.br ^behind_{name}", f"^behind_{name}:"]
 
     def _table(self, words: list[Int]) -> str:
         """The address of a table of 16 words: a constant, or on the stack where some vary."""
