@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from inferno.codegen.gpu_function import element_bytes, stored_type
 from inferno.codegen.integers import Integer, Integers
-from inferno.mlir import arith, ir, memref, vector
+from inferno.mlir import arith, ir, memref, owner, vector
 
 
 def load(ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type, plus: int = 0) -> ir.Value:
@@ -79,6 +79,18 @@ def splat(type_: ir.Type, number: int | float) -> ir.Value:
     if isinstance(type_, ir.VectorType):
         attribute = ir.DenseElementsAttr.get_splat(type_, attribute)
     return arith.ConstantOp(type_, attribute).result
+
+
+def splat_number(value: ir.Value) -> int | None:
+    """The whole number that all lanes of a vector are, if it is a constant."""
+    op = owner(value)
+    if op is not None and op.name == "vector.broadcast":
+        op = owner(op.operands[0])
+    if op is None or op.name != "arith.constant":
+        return None
+    number = op.attributes["value"]
+    number = number.get_splat_value() if isinstance(number, ir.DenseElementsAttr) and number.is_splat else number
+    return ir.IntegerAttr(number).value if isinstance(number, ir.IntegerAttr) else None
 
 
 def lanes_of(value: ir.Value) -> list[ir.Value]:

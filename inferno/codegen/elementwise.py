@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, splat, store, store_vector
+from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, splat, splat_number, store, store_vector
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of
 from inferno.codegen.inline import inline_body
@@ -10,7 +10,7 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.transposing import Transposing, shared_arrays
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf, walk
+from inferno.mlir import arith, func, gpu, ir, owner, scf, walk
 from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.elementwise import Elementwise, transposed
@@ -173,8 +173,26 @@ class _Emitter:
     def body(self, start: Integer, lanes: int, values: list[ir.Value | None]) -> list[ir.Value]:
         return inline_body(
             self.point.block, [v if v is not None else _unused() for v in values], self.indices(start, lanes), lanes,
-            {"tensor.extract": self.extract}, self.point.outside(self.buffers),
+            {"tensor.extract": self.extract}, self.point.outside(self.buffers), self.one_condition if self.point.pieces else None,
         )
+
+    def one_condition(self, condition: ir.Value) -> ir.Value | None:
+        """The condition of one lane where it is that of all: whether a coordinate is below where a piece ends."""
+        if not isinstance(condition.type, ir.VectorType):
+            return condition
+        compare = owner(condition)
+        counts = compare is not None and compare.name == "arith.cmpi" and self.counts(compare.operands[0]) and splat_number(compare.operands[1])
+        return lanes_of(condition)[0] if counts and counts % condition.type.shape[0] == 0 else None
+
+    def counts(self, value: ir.Value) -> bool:
+        """Whether a vector counts up by one, from a multiple of its length."""
+        op = owner(value)
+        while value not in self.consecutive and op is not None and op.name in ("arith.addi", "arith.subi"):
+            step = splat_number(op.operands[1])
+            if step is None or step % value.type.shape[0]:
+                return False
+            value, op = op.operands[0], owner(op.operands[0])
+        return value in self.consecutive
 
     def indices(self, start: Integer, lanes: int) -> list[ir.Value]:
         """For ``linalg.index``: each loop's coordinate, a vector where the lanes differ in it."""
@@ -215,7 +233,7 @@ class _Emitter:
         if not vectors:
             return load(self.ints, buffer, self.ints.dot([self.ints.narrow(v) for v in where], strides), element)
         lanes = ir.VectorType(vectors[0].type).shape[0]
-        if vectors == where[-1:] and vectors[0] in self.consecutive and sizes[-1] % lanes == 0:
+        if vectors == where[-1:] and self.counts(vectors[0]) and sizes[-1] % lanes == 0:
             first = [self.ints.narrow(lanes_of(v)[0]) for v in where]
             return load_vector(self.ints, buffer, self.ints.dot(first, strides), element, lanes, lanes)
         each = [[lanes_of(v)[i] if v in vectors else v for v in where] for i in range(lanes)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from inferno.mlir import arith, ir, vector
+from inferno.mlir import arith, ir, scf, vector
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Map
 
@@ -31,6 +31,7 @@ def epilogue_arguments(
 def inline_body(
     block: ir.Block, arguments: Sequence[ir.Value], indices: Sequence[ir.Value] = (), lanes: int = 0,
     custom: Mapping[str, Custom] | None = None, outside: Mapping[ir.Value, ir.Value] | None = None,
+    uniform: Callable[[ir.Value], ir.Value | None] | None = None,
 ) -> list[ir.Value]:
     """Clone the operations of ``block`` at the insertion point and return what it yields.
 
@@ -38,7 +39,8 @@ def inline_body(
     vectors of that many lanes, mixed with scalars, which are broadcast where they meet vectors.  Operations in arith become
     operations on vectors; all others (libdevice functions, intrinsics, regions) are repeated for each lane.
     ``custom`` maps names of operations to builders, for what cannot be cloned, such as ``tensor.extract``; ``outside`` has what
-    stands for values from around the operation.
+    stands for values from around the operation.  ``uniform`` gives the one condition of all lanes, if there is one: the branches of such an
+    ``scf.if`` are inlined like the block.
     """
     known: dict[ir.Value, ir.Value] = {**(outside or {}), **dict(zip(block.arguments, arguments))}
     custom = custom or {}
@@ -52,13 +54,20 @@ def inline_body(
     for op in block.operations:
         op = op.operation
         operands = [known.get(v, v) for v in op.operands]
-        if op.name in ("linalg.yield", "tm_tensor.yield"):
+        if op.name in ("linalg.yield", "tm_tensor.yield") or (op.name == "scf.yield" and uniform is not None):
             return operands
         if op.name == "linalg.index":
             known[op.results[0]] = indices[ir.IntegerAttr(op.attributes["dim"]).value]
             continue
         outside = known if len(op.regions) else {}
-        if op.name in custom:
+        if op.name == "scf.if" and uniform is not None and len(op.results) and (condition := uniform(operands[0])) is not None:
+            choice = scf.IfOp(condition, [widen(r.type) if lanes else r.type for r in op.results], has_else=True)
+            for region, place in zip(op.regions, (choice.then_block, choice.else_block)):
+                with ir.InsertionPoint(place):
+                    found = inline_body(region.blocks[0], [], indices, lanes, custom, known, uniform)
+                    scf.yield_([as_vector(v) if lanes else v for v in found])
+            results = choice.results
+        elif op.name in custom:
             results = [custom[op.name](op, operands)]
         elif not lanes or not any(isinstance(v.type, ir.VectorType) for v in [*operands, *outside.values()]):
             results = _scalar(op, operands, outside)

@@ -46,6 +46,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         threads //= 2
     while vector > 1 and points < target.multiprocessors * threads * vector:
         vector //= 2
+    while point.pieces % vector:
+        vector //= 2
     inner = point.sizes[point.runs[-1][-1]] if point.runs else 1
     if inner in (2, 4) and walk(point.generic, "linalg.index"):
         vector = min(vector, inner)  # a body that counts in groups: what the lanes of one have in common is computed once

@@ -12,6 +12,7 @@ from inferno.schedule.accesses import (
     Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
     placed, sink_constants,
 )
+from inferno.schedule.pieces import expand_concat
 from inferno.symbolic import Int, bounds, hint, product
 
 _NAMED = (
@@ -37,6 +38,7 @@ class Pointwise:
     destinations: tuple[Access, ...]
     tables: tuple[tuple[ir.Value, int], ...]  # tensors that the body extracts from: the value, its argument
     module: ir.Module = field(repr=False)
+    pieces: int = 0  # of a concatenation: what divides where pieces begin and end, in elements of the innermost dimension
 
     @property
     def block(self) -> ir.Block:
@@ -76,12 +78,13 @@ def parse_pointwise(kernel: func.FuncOp) -> Pointwise | None:
     with kernel.context, kernel.location:
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
-        if structured[0].name != "linalg.generic":
+        pieces = expand_concat(module.body.operations[0].operation) if structured[0].name == "linalg.copy" else 0
+        if structured[0].name != "linalg.generic" and not pieces:
             run_upstream(module, "func.func(linalg-generalize-named-ops)")
-        return _parse(module)
+        return _parse(module, pieces)
 
 
-def _parse(module: ir.Module) -> Pointwise | None:
+def _parse(module: ir.Module, pieces: int) -> Pointwise | None:
     kernel = module.body.operations[0]
     others = ("tensor.empty", "tensor.extract_slice", "func.return")
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
@@ -131,7 +134,7 @@ def _parse(module: ir.Module) -> Pointwise | None:
     order = sorted((d for d, size in enumerate(sizes) if size != 1), key=lambda d: -hint(destinations[0].strides[d]))
     runs = merge(order, sizes, [s for s in sources if s is not None] + destinations)
     return Pointwise(
-        generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module,
+        generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module, pieces,
     )
 
 

@@ -39,7 +39,7 @@ def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:
     if own is None or bool(own.tile) != bool(s.tile) or s.threads not in (64, 128, 256, 512) or s.vector not in (1, 2, 4, 8) or s.unroll not in (1, 2, 4):
         return False
     point = parse_pointwise(kernel)
-    if not isinstance(point.points, int):
+    if not isinstance(point.points, int) or point.pieces % s.vector:
         return False
     if not s.tile:
         widest = max(bit_width(d.element) // 8 for d in point.destinations)

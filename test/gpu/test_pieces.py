@@ -1,0 +1,52 @@
+"""Concatenations and parts of tensors on a GPU, at sizes that have vectors and at others."""
+
+import pytest
+import torch
+from checks import check, poison_memory
+
+import inferno
+
+F = torch.nn.functional
+
+
+def rope(x, cos, sin):
+    low, high = x.chunk(2, -1)
+    return x * cos + torch.cat((-high, low), -1) * sin
+
+
+def swiglu(x):
+    gate, up = x.chunk(2, -1)
+    return F.silu(gate) * up
+
+
+CASES = {
+    "rope": (rope, ((4, 8, 512, 64), (512, 64), (512, 64))), "halves": (swiglu, ((3000, 1024),)), "halves of an odd length": (swiglu, ((3001, 50),)),
+    "last": (lambda x, y: torch.cat((x, y), -1), ((3000, 512), (3000, 256))), "odd": (lambda x, y: torch.cat((x, y), -1), ((3001, 513), (3001, 255))),
+    "first": (lambda x, y: torch.cat((x, y)), ((300, 512), (1000, 512))), "stack": (lambda x, y: torch.stack((x, y), -1), ((3000, 100), (3000, 100))),
+    "parts": (lambda x: torch.cat((x[:, 8:], x[:, :8], x[:, ::2]), -1), ((3000, 256),)),
+    "rows of a part": (lambda x: torch.softmax(x[:, 1::2, 3:], -1), ((64, 100, 515),)), "inside": (lambda x: x[2:, 1:, 3:-1:2].exp(), ((60, 40, 120),)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", CASES)
+def test_right(name, dtype):
+    function, shapes = CASES[name]
+    args = tuple(torch.randn(s, device="cuda").to(dtype) for s in shapes)
+    compiled = inferno.compile(function, args, fallback=False)
+    poison_memory()
+    found = check(compiled, function, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "argmax bf16", "softmax", "layer_norm"])
+def test_what_is_compiled_by_default(name):
+    x, i = torch.randn(500, 3000, device="cuda"), torch.randint(3000, (500,), device="cuda")
+    function, args, launches = {
+        "cross_entropy": (F.cross_entropy, (x, i), 4), "argmax bf16": (lambda x: x.argmax(-1), (x.bfloat16(),), 1),
+        "softmax": (lambda x: torch.softmax(x, -1), (x.bfloat16(),), 1), "layer_norm": (lambda x: F.layer_norm(x, (3000,)), (x,), 1),
+    }[name]
+    compiled = inferno.compile(function, args, fallback=False)
+    assert compiled.explain().launches <= launches
+    found = check(compiled, function, args)
+    assert found.right, str(found)
