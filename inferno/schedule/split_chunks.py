@@ -8,23 +8,11 @@ makes of the two is up to it: this only writes the calls that stand for the othe
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
-from inferno.mlir import clone_onto, func, ir, owner, run_upstream, tensor, users, walk
-from inferno.passes.generics import PARALLEL, REDUCTION, dims, inputs, is_elementwise, kinds, maps
-from inferno.passes.shapes import (
-    argument_attributes, function_of, is_dynamic, materialise, reassociation_attribute, shape, sizes, static, symbol_arguments,
-)
-from inferno.passes.split_contractions import split_contractions
+from inferno.mlir import func, ir, owner, tensor, users
+from inferno.passes.shapes import function_of, materialise, reassociation_attribute, shape, sizes, static, symbol_arguments
+from inferno.schedule.chunk_kernels import BESIDES, Chunk, chunk_kernel, columns_of, cut_shape, on_rows, read_chunk, symbol_of_rows, type_of, with_chunks
 from inferno.schedule.merge_calls import callee, inputs_of, readers, root_of, tell_sources
-from inferno.symbolic import Int, Symbol, product, size_of
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """Chunk ``place`` of ``count`` along the last dimension of a tensor."""
-
-    place: int
-    count: int
+from inferno.symbolic import Symbol, product
 
 
 @dataclass(frozen=True)
@@ -32,7 +20,7 @@ class _Cut:
     """A kernel that reads two ``chunks`` of its argument ``number`` and nothing else of it; ``name``: of a kernel that has them instead of it."""
 
     number: int
-    chunks: tuple[_Chunk, _Chunk]
+    chunks: tuple[Chunk, Chunk]
     name: str
 
 
@@ -42,7 +30,7 @@ class _Meeting:
     operand ``number`` of the call."""
 
     whole: ir.Value
-    chunks: tuple[_Chunk, _Chunk]
+    chunks: tuple[Chunk, Chunk]
     name: str
     number: int = -1
     slices: tuple[ir.Operation, ...] = ()
@@ -92,7 +80,7 @@ class Chunks:
         self.kernels, self.free_name = kernels, free_name
         self.made: dict[tuple, str | None] = {}
         self.cuts: dict[str, _Cut | None] = {}
-        self.copies: dict[str, _Chunk | None] = {}
+        self.copies: dict[str, Chunk | None] = {}
 
     def split(self, last: ir.Operation) -> Split | None:
         """Calls of the two contractions and of the elementwise kernel of both; None, and nothing is changed, where ``last`` is no such kernel."""
@@ -101,14 +89,14 @@ class Chunks:
         if whole is None or whole.name != "func.call" or len(whole.results) != 1 or callee(whole) not in self.kernels:
             return None
         result, kernel = whole.results[0], self.kernels[callee(whole)]
-        expanded = _columns(kernel, cut.chunks[0].count)
+        expanded = columns_of(kernel, cut.chunks[0].count)
         if expanded is None:
             return None
-        names = [self.once((callee(whole), c), lambda c=c: _half(kernel, expanded, c)) for c in cut.chunks]
+        names = [self.once((callee(whole), c), lambda c=c: chunk_kernel(kernel, expanded, c)) for c in cut.chunks]
         symbol, meets = None, cut.name
         if flat := result.type.rank != last.results[0].type.rank:
-            symbol = _symbol_of(kernel)
-            meets = self.once((cut.name, "rows", symbol), lambda: _flat(self.kernels[cut.name], symbol)) if result.type.rank == 2 else None
+            symbol = symbol_of_rows(kernel)
+            meets = self.once((cut.name, "rows", symbol), lambda: on_rows(self.kernels[cut.name], symbol)) if result.type.rank == 2 else None
         if None in (*names, meets):
             return None
         return self.write(whole, last, cut, [self.kernels[n] for n in (*names, meets)], expanded, symbol, flat)
@@ -127,15 +115,15 @@ class Chunks:
             return None
         return _Meeting(whole, tuple(chunks), callee(last), slices=tuple(slices))
 
-    def copied(self, name: str) -> _Chunk | None:
+    def copied(self, name: str) -> Chunk | None:
         """Which chunk of its last operand a kernel copies; None if it does anything else."""
         if name not in self.copies:
             kernel, self.copies[name] = self.kernels.get(name), None
-            found = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES] if kernel is not None else []
+            found = [o.operation for o in kernel.entry_block.operations if o.operation.name not in BESIDES] if kernel is not None else []
             if [o.name for o in found] == ["tensor.extract_slice", "linalg.copy"]:
                 source, destination = list(kernel.entry_block.arguments)[-2:]
                 if found[0].operands[0] == source and list(found[1].operands) == [found[0].results[0], destination]:
-                    self.copies[name] = _chunk(found[0])
+                    self.copies[name] = read_chunk(found[0])
         return self.copies[name]
 
     def once(self, key: tuple, make: Callable[[], func.FuncOp | None]) -> str | None:
@@ -154,13 +142,13 @@ class Chunks:
         if name not in self.cuts:
             kernel, found = self.kernels.get(name), {}
             for argument in kernel.entry_block.arguments if kernel is not None else ():
-                chunks = {user: _chunk(user) for user in users(argument)} if isinstance(argument.type, ir.RankedTensorType) else {}
+                chunks = {user: read_chunk(user) for user in users(argument)} if isinstance(argument.type, ir.RankedTensorType) else {}
                 if len(chunks) == 2 and None not in chunks.values() and len({c.count for c in chunks.values()}) == 1:
                     found[argument.arg_number] = chunks
             self.cuts[name] = None
             if len(found) == 1:
                 (number, chunks), = found.items()
-                parted = self.once((name, "parted"), lambda: _parted(kernel, number, list(chunks)))
+                parted = self.once((name, "parted"), lambda: with_chunks(kernel, number, list(chunks)))
                 self.cuts[name] = None if parted is None else _Cut(number, tuple(chunks.values()), parted)
         return self.cuts[name]
 
@@ -207,204 +195,16 @@ class Chunks:
         return made.results[0]
 
 
-def _chunk(op: ir.Operation) -> _Chunk | None:
-    """Which chunk of its operand an operation is; None if it is anything else."""
-    if op.name != "tensor.extract_slice" or op.results[0].type.rank != op.operands[0].type.rank:
-        return None
-    whole, part = (list(shape(v)) for v in (op.operands[0], op.results[0]))
-    offsets, strides = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_strides"))
-    if whole[:-1] != part[:-1] or any(offsets[:-1]) or any(s != 1 for s in strides):
-        return None
-    n, total, begin = part[-1], whole[-1], offsets[-1]
-    if not isinstance(n, int) or not isinstance(total, int) or n < 1 or total % n or begin < 0 or begin % n or total == n:
-        return None
-    return _Chunk(begin // n, total // n)
-
-
-def _parted(kernel: func.FuncOp, number: int, slices: list[ir.Operation]) -> func.FuncOp | None:
-    """The kernel with two arguments in place of one, of which it reads these slices; None where it is not one elementwise operation else."""
-    others = [o.operation for o in kernel.entry_block.operations if o.operation not in slices]
-    if [o.name for o in others if o.name not in _BESIDES] != ["linalg.generic"]:
-        return None
-    arguments = list(kernel.entry_block.arguments)
-    given = [*arguments[:number], *(o.results[0] for o in slices), *arguments[number + 1:]]
-    with ir.InsertionPoint(kernel.operation):
-        new = func.FuncOp(kernel.name.value, ([v.type for v in given], kernel.type.results), visibility="private")
-    if symbols := list(symbol_arguments(kernel.operation)):
-        entries = [{e.name: e.attr for e in entry} for entry in argument_attributes(kernel.operation)]
-        entries[number:number + 1] = [{SIZES: sizes_attribute(shape(o.results[0]), symbols)} if is_dynamic(o.results[0]) else {} for o in slices]
-        new.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
-    known = dict(zip(given, new.add_entry_block().arguments))
-    with ir.InsertionPoint(new.entry_block):
-        for op in others:
-            clone_onto(op, known)
-    return new
-
-
-_BESIDES = ("arith.constant", "tensor.empty", "linalg.fill", "func.return")
-
-
-def _generics(kernel: func.FuncOp) -> list[ir.Operation]:
-    """The operations of a kernel besides constants and what makes its destinations; none where another kind is among them."""
-    operations = [o.operation for o in kernel.entry_block.operations]
-    found = [o for o in operations if o.name == "linalg.generic"]
-    return found if all(o in found or o.name in _BESIDES for o in operations) else []
-
-
-def _apart(kernel: func.FuncOp) -> tuple[ir.Module, func.FuncOp]:
-    """A copy whose sums and epilogues are operations of their own."""
-    module = ir.Module.create()
-    module.body.append(kernel.operation.clone(ip=False))
-    split_contractions(module)
-    run_upstream(module, "func.func(cse)")
-    return module, module.body.operations[0]
-
-
-def _columns(kernel: func.FuncOp, count: int) -> dict[int, int] | None:
-    """Which arguments of a contraction have a dimension of its columns, and which dimension that is; None where the columns cannot be cut."""
-    _, kernel = _apart(kernel)
-    generics = _generics(kernel)
-    if sum(REDUCTION in kinds(g) for g in generics) != 1 or REDUCTION not in kinds(generics[0]):
-        return None
-    found: dict[int, int] = {}
-    for generic in generics:
-        of_results = [dims(m) for m in maps(generic)[len(inputs(generic)):]]
-        if any(d is None or not d or d != of_results[0] for d in of_results):
-            return None
-        loop = of_results[0][-1]
-        if kinds(generic)[loop] != PARALLEL or any(ir.IntegerAttr(i.attributes["dim"]).value == loop for i in walk(generic, "linalg.index")):
-            return None
-        for value, map_ in zip(inputs(generic), maps(generic)):
-            if not isinstance(value.type, ir.RankedTensorType):
-                continue
-            places = [i for i, e in enumerate(map_.results) if ir.AffineDimExpr.get(loop) == e]
-            named = {i for i, e in enumerate(map_.results) if f"d{loop}" in str(e).replace("(", " ").replace(")", " ").split()}
-            if len(places) > 1 or named != set(places):
-                return None
-            if isinstance(value, ir.BlockArgument) and places:
-                if sum(1 for _ in value.uses) != 1 or not value.type.has_static_shape or value.type.shape[places[0]] % count:
-                    return None
-                found[value.arg_number] = places[0]
-            elif not isinstance(value, ir.BlockArgument) and (places != [value.type.rank - 1] or owner(value) not in generics):
-                return None
-    return found
-
-
-def _half(kernel: func.FuncOp, expanded: dict[int, int], chunk: _Chunk) -> func.FuncOp:
-    """The contraction that makes one chunk."""
-    _module, apart = _apart(kernel)
-    with ir.InsertionPoint(kernel.operation):
-        new, count = apart.operation.clone().opview, chunk.count
-    last = new.entry_block.arguments[len(new.type.inputs) - 1]
-    known, narrowed = list(shape(last)), set()
-    for generic in _generics(new):
-        ins, indexing = inputs(generic), maps(generic)
-        for i, (value, map_) in enumerate(zip(ins, indexing)):
-            if isinstance(value, ir.BlockArgument) and value.arg_number in expanded:
-                at = expanded[value.arg_number]
-                exprs = list(map_.results)
-                indexing[i] = ir.AffineMap.get(map_.n_dims, 0, [*exprs[:at], ir.AffineConstantExpr.get(chunk.place), *exprs[at:]])
-                value.set_type(_type(value, _cut(list(value.type.shape), at, count)))
-        generic.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in indexing])
-        for value in [*list(generic.operands)[len(ins):], *generic.results]:
-            while value not in narrowed:
-                size = list(value.type.shape)
-                value.set_type(_type(value, [*size[:-1], size[-1] // count]))
-                narrowed.add(value)
-                if (made := owner(value)) is not None and made.name == "linalg.fill":
-                    value = made.operands[1]
-    _retype(new, {last.arg_number: [*known[:-1], known[-1] // count]})
-    return new
-
-
-def _symbol_of(kernel: func.FuncOp) -> Symbol | None:
-    """The symbol that is a contraction's number of rows; None where that is a number or computed of symbols."""
-    rows = shape(list(kernel.entry_block.arguments)[-1])[0]
-    return next((s for s in symbol_arguments(kernel.operation) if rows == size_of(s)), None)
-
-
-def _flat(kernel: func.FuncOp, symbol: Symbol | None) -> func.FuncOp | None:
-    """An elementwise kernel on rows: all dimensions but the last as one, which is ``symbol`` where it varies; None where an operand is neither of
-    all dimensions nor of the last."""
-    indices = [a.arg_number for a in kernel.entry_block.arguments if isinstance(a.type, ir.IndexType)]
-    if bool(indices) != (symbol is not None) or indices != list(range(len(indices))):
-        return None
-    if any(not isinstance(s, int) for s in shape(list(kernel.entry_block.arguments)[-1])[-1:]):
-        return None
-    generics = _generics(kernel)
-    if len(generics) != 1 or not is_elementwise(generics[0]) or walk(generics[0], "linalg.index"):
-        return None
-    generic, = generics
-    rank = len(kinds(generic))
-    whole, columns = list(range(rank)), [rank - 1]
-    ranks = [dims(m) for m in maps(generic)]
-    if any(d not in (whole, columns, []) for d in ranks) or any(not isinstance(v, ir.BlockArgument) for v in generic.operands):
-        return None
-    known = {v.arg_number: shape(v) for v in generic.operands if isinstance(v.type, ir.RankedTensorType)}
-    new = _clone(kernel)
-    generic, = _generics(new)
-    sizes_: dict[int, list[Int]] = {}
-    for value, places in zip(generic.operands, ranks):
-        if places == whole and rank > 1:
-            rows = product(known[value.arg_number][:-1])
-            sizes_[value.arg_number] = [rows if symbol is None else size_of(symbol), known[value.arg_number][-1]]
-            value.set_type(_type(value, static(sizes_[value.arg_number])))
-    two = {tuple(whole): [0, 1], tuple(columns): [1], (): []}
-    generic.attributes["indexing_maps"] = ir.ArrayAttr.get([
-        ir.AffineMapAttr.get(ir.AffineMap.get(2, 0, [ir.AffineDimExpr.get(d) for d in two[tuple(p)]])) for p in ranks])
-    generic.attributes["iterator_types"] = ir.ArrayAttr.get([ir.Attribute.parse(PARALLEL)] * 2)
-    for result, value in zip(generic.results, list(generic.operands)[len(inputs(generic)):]):
-        result.set_type(value.type)
-    if symbol is not None:
-        entries = [{} if not isinstance(a.type, ir.IndexType) else symbol_attributes(symbol) for a in new.entry_block.arguments]
-        for number, size in sizes_.items():
-            entries[number] = {SIZES: sizes_attribute(size, [symbol])}
-        for number in reversed(indices[1:]):
-            new.entry_block.erase_argument(number)
-        kept = [e for i, e in enumerate(entries) if i not in indices[1:]]
-        new.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in kept])
-    _retype(new, {})
-    return new
-
-
-def _clone(kernel: func.FuncOp) -> func.FuncOp:
-    with ir.InsertionPoint(kernel.operation):
-        return kernel.operation.clone().opview
-
-
-def _retype(function: func.FuncOp, sizes_: dict[int, list[Int]]) -> None:
-    """Let a function's type, and what its arguments say of sizes that vary, be what its block's arguments are."""
-    end = list(function.entry_block.operations)[-1]
-    arguments = list(function.entry_block.arguments)
-    symbols = list(symbol_arguments(function.operation))
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([a.type for a in arguments], [v.type for v in end.operands]))
-    if not symbols:
-        return
-    entries = [{e.name: e.attr for e in ir.DictAttr(a)} for a in function.attributes["arg_attrs"]]
-    for number, size in sizes_.items():
-        if SIZES in entries[number]:
-            entries[number][SIZES] = sizes_attribute(size, symbols)
-    function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
-
-
-def _type(value: ir.Value, size: list[int]) -> ir.Type:
-    return ir.RankedTensorType.get(size, value.type.element_type)
-
-
-def _cut(size: list[int], at: int, count: int) -> list[int]:
-    return [*size[:at], count, size[at] // count, *size[at + 1:]]
-
-
 def _expand(value: ir.Value, at: int, count: int) -> ir.Value:
     """A tensor of known sizes with one dimension as two, of which the first has ``count``."""
     size = list(value.type.shape)
     groups = [[i] if i < at else [at, at + 1] if i == at else [i + 1] for i in range(len(size))]
-    cut = _cut(size, at, count)
-    return tensor.ExpandShapeOp(_type(value, cut), value, reassociation_attribute(groups), [], cut).result
+    cut = cut_shape(size, at, count)
+    return tensor.ExpandShapeOp(type_of(value, cut), value, reassociation_attribute(groups), [], cut).result
 
 
 def _collapse(value: ir.Value) -> ir.Value:
     """A tensor as rows."""
     known, rank = shape(value), value.type.rank
     groups = [list(range(rank - 1)), [rank - 1]]
-    return tensor.CollapseShapeOp(_type(value, static([product(known[:-1]), known[-1]])), value, reassociation_attribute(groups)).result
+    return tensor.CollapseShapeOp(type_of(value, static([product(known[:-1]), known[-1]])), value, reassociation_attribute(groups)).result
