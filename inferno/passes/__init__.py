@@ -23,6 +23,7 @@ _PASSES = {
     "hoist-frozen": "inferno.passes.hoist_frozen:hoist_frozen",
     "fuse-elementwise": "inferno.passes.fuse_elementwise:fuse_elementwise",
     "fuse-gathers": "inferno.passes.fuse_gathers:fuse_gathers",
+    "drop-results": "inferno.passes.drop_results:drop_results",
     "fuse-contractions": "inferno.passes.fuse_contractions:fuse_contractions",
     "split-contractions": "inferno.passes.split_contractions:split_contractions",
     "join-contractions": "inferno.passes.join_contractions:join_contractions",

@@ -1,0 +1,62 @@
+"""Results that nothing reads are not computed: of a softmax's largest elements and their places, which are imported as one reduction, the places.
+
+What is left is a reduction of one kind, which generators may regroup.
+"""
+
+from inferno.mlir import ir, owner, walk
+from inferno.passes.generics import body, build, clone_body, inputs, kinds, knows_sizes, maps, outputs, yielded
+
+
+def drop_results(module: ir.Module) -> None:
+    """Rewrite each ``linalg.generic`` without the results that nothing reads, unless those that are read depend on what they become."""
+    for op in walk(module.operation, "linalg.generic"):
+        dead = [i for i, r in enumerate(op.results) if not any(True for _ in r.uses)]
+        if dead and len(dead) < len(op.results) and knows_sizes(op) and not _needs(op, dead):
+            _rebuild(op, dead)
+
+
+def _needs(op: ir.Operation, dead: list[int]) -> bool:
+    """Whether what is read depends on the running value of something that is not."""
+    count, values = len(inputs(op)), yielded(op)
+    arguments = {body(op).arguments[count + i] for i in dead}
+    pending, seen = [v for i, v in enumerate(values) if i not in dead], set()
+    while pending:
+        value = pending.pop()
+        if value in arguments:
+            return True
+        made = owner(value)
+        if made is None or made in seen or made.parent is None or made.parent.operation != op:
+            continue
+        seen.add(made)
+        pending += [v for o in walk(made) for v in o.operands]
+    return False
+
+
+def _rebuild(op: ir.Operation, dead: list[int]) -> None:
+    count, block = len(inputs(op)), body(op)
+    end = block.operations[len(block.operations) - 1].operation
+    for i in dead:
+        end.operands[i] = block.arguments[count + i]
+    for inner in reversed([o.operation for o in block.operations]):
+        if len(inner.results) and not any(True for r in inner.results for _ in r.uses):
+            inner.erase()
+    live = [i for i in range(len(op.results)) if i not in dead]
+    outs = outputs(op)
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        running = dict(zip(live, arguments[count:]))
+        made = clone_body(block, [*arguments[:count], *(running.get(i) for i in range(len(outs)))])
+        return [made[i] for i in live]
+
+    indexing = [*maps(op)[:count], *(maps(op)[count + i] for i in live)]
+    if {d for d in range(len(kinds(op)))} != {p for m in indexing for e in m.results if (p := _position(e)) is not None}:
+        return  # nothing else tells how long a loop is
+    with ir.InsertionPoint(op), op.location:
+        new = build(inputs(op), [outs[i] for i in live], indexing, kinds(op), fill, op.location)
+    for i, result in zip(live, new.results):
+        op.results[i].replace_all_uses_with(result)
+    op.erase()
+
+
+def _position(expr: ir.AffineExpr) -> int | None:
+    return ir.AffineDimExpr(expr).position if isinstance(expr, ir.AffineDimExpr) else None
