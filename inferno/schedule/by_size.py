@@ -42,8 +42,8 @@ _SCALES = tuple(4.0**i for i in range(-4, 6))
 _EDGES = (1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 """Where the number of rows, if it alone varies, may be cut into ranges."""
 _FEW = 64  # rows up to which schedules are made for so many
-_KERNELS, _MORE = 3, 8
-"""The most schedules; and for rows whose number alone varies, between those edges."""
+_KERNELS, _MORE, _OF_SEVERAL = 3, 8, 5
+"""The most schedules; for rows whose number alone varies, between those edges; and there for several contractions, each of which is compiled."""
 _GAIN = 0.05
 """What a further schedule has to gain, by the squares of the shares of time that are lost: a fifth at one size, a tenth at five."""
 _EXAMPLE = 0.1
@@ -99,7 +99,7 @@ def _together(parts: siblings.Parts, target: Target) -> Any | None:
                 found[alike], times[tuple(point.items()), alike] = time, s
         return found
 
-    chosen = _by_rows(side, table)
+    chosen = _by_rows(side, table, _OF_SEVERAL)
     if chosen is None:
         return None
     reached = {}
@@ -191,9 +191,9 @@ def _choose(kernel: func.FuncOp, c: Contraction, target: Target) -> Any | None:
     return _cover(size, _spans_between(size, points), table)
 
 
-def _by_rows(side: Int, table: Callable[[Point, int], Table]) -> Any | None:
+def _by_rows(side: Int, table: Callable[[Point, int], Table], kernels: int = _MORE) -> Any | None:
     """Schedules for ranges of the number of rows, or columns, which alone varies."""
-    return _cover(side, _spans_of(side, lambda size: _along(side, size)), table, _MORE)
+    return _cover(side, _spans_of(side, lambda size: _along(side, size)), table, kernels)
 
 
 
