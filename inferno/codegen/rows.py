@@ -365,8 +365,8 @@ class _Emitter:
 
 
 def _total(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
-    """Of a thread's lanes, in the type of totals, so that how many threads there are adds no error to sums."""
-    return combiner.to_total(_tree(combiner, lanes))
+    """Of a thread's lanes, in the type of totals, so that how many there are adds no error to sums."""
+    return _tree(combiner, [combiner.to_total(x) for x in lanes])
 
 
 def _tree(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:

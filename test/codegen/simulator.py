@@ -358,6 +358,15 @@ class Simulation:
         found = sum(both[int(chosen[1]) >> 4 * i & 15].astype(np.int64) << 8 * i for i in range(4))
         return [found.astype(np.uint32).view(np.int32)]
 
+    def llvm_call_intrinsic(self, op, operands, mask):
+        name = ir.StringAttr(op.attributes["intrin"]).value
+        x = [np.asarray(v, np.float64) for v in operands]
+        found = {
+            "llvm.fabs.f32": lambda a: np.abs(a), "llvm.nvvm.rcp.approx.ftz.f": lambda a: 1 / a, "llvm.nvvm.ex2.approx.ftz.f": np.exp2,
+            "llvm.copysign.f32": np.copysign,
+        }[name](*x)
+        return [found.astype(np.float32)]
+
     def vector_broadcast(self, op, operands, mask):
         lanes = ir.VectorType(op.results[0].type).shape[0]
         return [np.repeat(np.broadcast_to(operands[0], mask.shape)[:, None], lanes, 1)]
