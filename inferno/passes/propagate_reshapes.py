@@ -49,7 +49,7 @@ def _compose(op, rewriter) -> bool:
     old, new = shape(value), shape(op.results[0])
     if 0 in old or 0 in new:
         return True
-    expanded, collapsed = _grouping(new, old), _grouping(old, new)
+    expanded, collapsed = grouping(new, old), grouping(old, new)
     same = source == type_ and old == new
     if not same and expanded is None and collapsed is None:
         return True
@@ -64,7 +64,7 @@ def _compose(op, rewriter) -> bool:
     return False
 
 
-def _grouping(many: Sequence[Int], few: Sequence[Int]) -> list[list[int]] | None:
+def grouping(many: Sequence[Int], few: Sequence[Int]) -> list[list[int]] | None:
     """The dimensions of ``many``, none of size 0, that make up each of ``few``, in order; None where they do not."""
     if any(not isinstance(s, int) for s in (*many, *few)):
         found = common_groups(many, few)

@@ -64,6 +64,27 @@ class _Builder:
         w = self.before(self.input(*shape), *shape)
         return self.line(f"{x} @ {w}{'.mT' if form == 'turned' else ''}", x, w)
 
+    def heads(self) -> tuple[str, tuple[int, ...]]:
+        """Attention's products: tensors of [batch, length, heads, features], whose heads may share keys."""
+        b, s, t, h, g, d = self.one(1, 2, 3), self.one(1, 5, 64, 100), self.one(7, 64, 130), self.one(1, 2, 4), self.one(1, 1, 2, 3), self.one(8, 33, 64)
+        q, k = self.input(b, s, h * g, d), self.input(b, t, h, d)
+        queries = self.line(f"{q}.transpose(1, 2)", q)
+        keys = self.shared(self.line(f"{k}.transpose(1, 2)", k), b, h, g, t, d)
+        scores = self.line(f"{queries} @ {keys}.mT", queries, keys)
+        if self.rarely():
+            return scores, (b, h * g, s, t)
+        if self.one(True, False):
+            scores = self.line(f"torch.softmax({scores} * {d**-0.5}, -1)", scores)
+        v = self.input(b, t, h, d)
+        values = self.shared(self.line(f"{v}.transpose(1, 2)", v), b, h, g, t, d)
+        made = self.line(f"({scores} @ {values}).transpose(1, 2)", scores, values)
+        if self.one(True, False):
+            return made, (b, s, h * g, d)
+        return self.line(f"{made}.reshape({b}, {s}, {h * g * d})", made), (b, s, h * g * d)
+
+    def shared(self, name: str, b: int, h: int, g: int, t: int, d: int) -> str:
+        return name if g == 1 else self.line(f"{name}[:, :, None].expand({b}, {h}, {g}, {t}, {d}).reshape({b}, {h * g}, {t}, {d})", name)
+
     def after(self, name: str, *shape: int) -> str:
         """One elementwise operation on a result."""
         kind = self.one("activation", "activation", "residual", "bias", "row", "cast")
@@ -80,13 +101,16 @@ def contractions(draw) -> Program:
     """One product, two that meet (SwiGLU), several of one operand, or one after another; their results, or one more besides."""
     b = _Builder(draw, draw(st.sampled_from(("bf16", "bf16", "bf16", "f16", "f32", "f32", "f64"))))
     batch, m, n, k = b.one(*BATCHES), b.one(*ROWS), b.one(*COLUMNS), b.one(*TERMS)
-    form = b.one("one", "one", "one", "meet", "several", "chain", "transposed")
+    form = b.one("one", "one", "one", "meet", "several", "chain", "transposed", "heads", "heads")
     shape = (*batch, m, n)
-    if form == "transposed":
+    if form == "heads":
+        made, shape = b.heads()
+    elif form == "transposed":
         x = b.line(f"{b.input(*batch, k, m)}.mT", "x0")
     else:
         x = b.before(b.input(*batch, m, k), *batch, m, k)
-    made = b.product(x, batch, n, k)
+    if form != "heads":
+        made = b.product(x, batch, n, k)
     outputs = []
     if form == "meet":
         gate = b.line(b.one(*_ACTIVATIONS).format(made), made)

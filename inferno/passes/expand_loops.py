@@ -1,0 +1,120 @@
+"""A contraction's batch is the dimensions that an operand has: torch's matmul flattens them, and copies what cannot be flattened.
+
+Attention's queries lie as [batch, length, heads, features]; as a batch of matrices they are [batch * heads, length, features], which is no
+view of them.  With a loop for the batch and one for the heads the transpose is an index map of the contraction, and so is the broadcast of a
+key to several heads.  What follows on the elements of the result gets the same loops, so that the reshape ends up behind it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from inferno.mlir import ir, linalg, owner, tensor, users, walk
+from inferno.passes.contraction import is_contraction
+from inferno.passes.generics import body, build, clone_body, dims, inputs, is_copy, is_elementwise, kinds, knows_sizes, maps, use_count
+from inferno.passes.name_symbols import expand
+from inferno.passes.propagate_reshapes import grouping
+from inferno.passes.shapes import function_of, mixed, reassociation, reassociation_attribute, shape
+from inferno.symbolic import Int
+
+Parts = Mapping[int, Sequence[Int]]
+
+
+def expand_loops(module: ir.Module) -> None:
+    """Split the batch loops of contractions where an operand is a transposed or broadcast tensor that is flattened."""
+    for op in walk(module.operation, "linalg.generic"):
+        parts = _batch(op) if is_contraction(op) and _can_split(op) else {}
+        if parts:
+            _replace(op, parts)
+
+
+def _batch(op: ir.Operation) -> dict[int, Sequence[Int]]:
+    """The sizes of the dimensions that each flattened batch loop stands for."""
+    read = [dims(m) for m in maps(op)]
+    if any(r is None for r in read):
+        return {}
+    found: dict[int, Sequence[Int]] = {}
+    for value, loops in zip(inputs(op), read):
+        view = owner(value)
+        if view is None or view.name != "tensor.collapse_shape" or not is_copy(owner(view.operands[0])) or not knows_sizes(view):
+            continue
+        sizes = shape(view.operands[0])
+        for group, loop in zip(reassociation(view), loops):
+            if len(group) > 1 and all(loop in r for r in read):
+                found[loop] = _finer(found.get(loop), [sizes[d] for d in group])
+    return found
+
+
+def _finer(a: Sequence[Int] | None, b: Sequence[Int]) -> Sequence[Int]:
+    """The one of two ways to split a loop that splits more, if it splits the other's parts."""
+    return b if a is None or (len(b) > len(a) and grouping(b, a) is not None) else a
+
+
+def _can_split(op: ir.Operation) -> bool:
+    plain = (ir.AffineDimExpr, ir.AffineConstantExpr)
+    return knows_sizes(op) and not walk(op, "linalg.index") and all(isinstance(e, plain) for m in maps(op) for e in m.results)
+
+
+def _replace(op: ir.Operation, parts: Parts) -> None:
+    """Put ``op`` on split loops in its place, and after it the elementwise operations that read it."""
+    with ir.InsertionPoint(op), op.location:
+        made = _split(op, parts)
+        flat = [tensor.CollapseShapeOp(old.type, new, reassociation_attribute(groups)).result for old, (new, groups) in zip(op.results, made)]
+    for old, new in zip(op.results, flat):
+        old.replace_all_uses_with(new)
+    op.erase()
+    for value, (new, groups) in zip(flat, made):
+        for user in dict.fromkeys(users(value)):
+            if is_elementwise(user) and _can_split(user):
+                place = next(i for i, v in enumerate(inputs(user)) if v == value)
+                sizes, read = shape(new), maps(user)[place].results
+                _replace(user, {
+                    ir.AffineDimExpr(e).position: [sizes[d] for d in group]
+                    for e, group in zip(read, groups) if len(group) > 1 and isinstance(e, ir.AffineDimExpr)
+                })
+
+
+def _split(op: ir.Operation, parts: Parts) -> list[tuple[ir.Value, list[list[int]]]]:
+    """The operation's results on more loops, and which of their dimensions were one before."""
+    loops: list[list[int]] = []
+    for d in range(len(kinds(op))):
+        first = loops[-1][-1] + 1 if loops else 0
+        loops.append(list(range(first, first + len(parts.get(d, [1])))))
+    count = loops[-1][-1] + 1
+    operands, indexing, regrouped = [], [], []
+    for value, map_ in zip(op.operands, maps(op)):
+        exprs, sizes, groups = [], [], []
+        for e, size in zip(map_.results, shape(value)):
+            loop = ir.AffineDimExpr(e).position if isinstance(e, ir.AffineDimExpr) else None
+            new = [e] if loop is None else [ir.AffineDimExpr.get(n) for n in loops[loop]]
+            groups.append(list(range(len(exprs), len(exprs) + len(new))))
+            exprs += new
+            sizes += parts.get(loop, [size])
+        operands.append(value if len(exprs) == len(groups) else _expanded(value, sizes, groups, op))
+        indexing.append(ir.AffineMap.get(count, 0, exprs))
+        regrouped.append(groups)
+    number = len(inputs(op))
+    made = build(
+        operands[:number], operands[number:], indexing, [kinds(op)[d] for d, group in enumerate(loops) for _ in group],
+        lambda arguments: clone_body(body(op), arguments), op.location,
+    )
+    return list(zip(made.results, regrouped[number:]))
+
+
+def _expanded(value: ir.Value, sizes: Sequence[Int], groups: list[list[int]], op: ir.Operation) -> ir.Value:
+    """``value`` with more dimensions: what it was flattened from, if it was, with a copy's loops split as well."""
+    made = owner(value)
+    if made is not None and made.name == "tensor.empty":
+        return tensor.EmptyOp(mixed(sizes, function_of(op)), value.type.element_type).result
+    if made is not None and made.name == "linalg.fill":
+        return linalg.fill(made.operands[0], outs=[_expanded(made.operands[1], sizes, groups, op)])
+    if made is not None and made.name == "tensor.collapse_shape" and knows_sizes(made):
+        source = made.operands[0]
+        within = grouping(sizes, shape(source))
+        if within is not None and all(len(g) == 1 for g in within):
+            return source
+        copy = owner(source)
+        if within is not None and is_copy(copy) and _can_split(copy) and use_count(source) == 1:
+            written = dims(maps(copy)[1])
+            return _split(copy, {written[d]: [sizes[i] for i in g] for d, g in enumerate(within) if len(g) > 1})[0][0]
+        if within is not None:
+            return expand(source, sizes, within, op)
+    return expand(value, sizes, groups, op)
