@@ -1,6 +1,6 @@
 """Sums whose terms several blocks of a cluster share, each with a part of them: the blocks read each other's shared memory and add up."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
@@ -14,42 +14,41 @@ class SplitSums:
 
     def add_up(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
         """Split sums: all but the cluster's first block leave theirs in the slots, which nobody needs any more; it adds them,
-        in order, and goes on."""
+        in order, and goes on.  Of few rows' sums those of warps that have none of the rows stay where they are."""
         words, base, threads = self.words, self.device.shared, 128 * self.readers
         flat = [x for block in sums for x in block]
-        member, full = words.sub(self.thread, 128 * self.helpers), not self.schedule.brief
+        member = words.sub(self.thread, 128 * self.helpers)
         places = [words.add(base, words.shl(words.add(member, threads * i), 4)) for i in range(len(flat) // 4)]
+        sends = words.less(0, self.rank)
+        rows = self.schedule.lhs_rows
+        needed = words.less(member, 32 * ceildiv(rows, 16)) if 0 < rows <= 48 else None
         if self.readers > 1:  # the other one may still multiply
             self.meet_consumers()
-        with only_if(words.less(0, self.rank) if full else arith.andi(words.less(0, self.rank), self.has_rows(member))):
+        with only_if(sends if needed is None else arith.andi(sends, needed)):
             for i, place in enumerate(places):
                 store(join(flat[4 * i:4 * i + 4]), shared_pointer(words, place), 16)
         self.meet(aligned=False)
+
+        def total() -> list[ir.Value]:
+            found = flat
+            for rank in range(1, self.schedule.split):
+                parts = [load_remote(words, places[0], rank, 4, 16 * threads * i) for i in range(len(places))]
+                found = [arith.addf(x, y) for x, y in zip(found, [y for p in parts for y in lanes_of(p)])]
+            return found
+
         with only_if(words.equal(self.rank, 0)):
             self.epilogue.begin(grid, m0, n0)
-
-            def totals(values: list[ir.Value]) -> list[ir.Value]:
-                for rank in range(1, self.schedule.split):
-                    parts = [load_remote(words, places[0], rank, 4, 16 * threads * i) for i in range(len(places))]
-                    values = [arith.addf(x, y) for x, y in zip(values, [y for p in parts for y in lanes_of(p)])]
-                return values
-
-            flat = totals(flat) if full else self.where_rows(member, flat, totals)
+            if needed is None:
+                found = total()
+            else:
+                some = scf.IfOp(needed, [x.type for x in flat], has_else=True)
+                with ir.InsertionPoint(some.then_block):
+                    scf.yield_(total())
+                with ir.InsertionPoint(some.else_block):
+                    scf.yield_(flat)
+                found = list(some.results)
             count = len(sums[0])
-            self.epilogue.emit([flat[i:i + count] for i in range(0, len(flat), count)])
-
-    def has_rows(self, member: ir.Value) -> ir.Value:
-        """Whether this warp of the only consumer has rows of the tensor, which are those of the only row of tiles."""
-        return self.words.less(self.words.shr(member, 5), ceildiv(self.tiling.m.size, 16))
-
-    def where_rows(self, member: ir.Value, values: list[ir.Value], change: Callable) -> list[ir.Value]:
-        """``change(values)`` in the warps that have rows of the tensor."""
-        some = scf.IfOp(self.has_rows(member), [x.type for x in values], has_else=True)
-        with ir.InsertionPoint(some.then_block):
-            scf.yield_(change(values))
-        with ir.InsertionPoint(some.else_block):
-            scf.yield_(values)
-        return list(some.results)
+            self.epilogue.emit([found[i:i + count] for i in range(0, len(found), count)])
 
     def add_up_shares(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
         """The same, but every block leaves its sums, and adds up and finishes shares of the columns: of all blocks' sums, in their order."""

@@ -16,7 +16,6 @@ find less of the operands in L2.  So no model chooses it; the tuner tries it.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import ClassVar
 
 from inferno.codegen.elements import join, lanes_of
@@ -29,8 +28,6 @@ from inferno.codegen.wgmma import Emitter
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, llvm, scf
 
-_STEPS = 4  # of a block at least
-
 
 class StreamEmitter(Emitter):
     """A block's number is counted from the last: ``self.worker`` 0 is the one that the hardware starts last."""
@@ -40,7 +37,7 @@ class StreamEmitter(Emitter):
     def prepare(self) -> None:
         super().prepare()
         s = self.schedule
-        if self.contraction.varies or s.blocks > 1 or s.pingpong or not s.persistent or self.tiles * self.steps < self.workers * _STEPS:
+        if self.contraction.varies or s.blocks > 1 or s.pingpong or not s.persistent or self.tiles < self.target.multiprocessors:
             raise CompileError(f"@{self.name}: {s} cannot deal out {self.steps} steps of {self.tiles} tiles")
         rounds = max(0, self.tiles // self.workers - 1)
         self.whole = rounds, rounds * self.workers  # rounds of whole tiles, and tiles
@@ -73,7 +70,7 @@ class StreamEmitter(Emitter):
         self.worker = words.sub(self.workers - 1, self.worker)
         # This block's run of steps of the last tiles.
         rest = (self.tiles - self.whole[1]) * self.steps
-        self.share = each, more = divmod(rest, self.workers)  # of steps, and blocks that have one more
+        each, more = divmod(rest, self.workers)
 
         def start(worker: Integer) -> Integer:
             return words.add(words.mul(worker, each), words.min(worker, more))
@@ -109,7 +106,7 @@ class StreamEmitter(Emitter):
             with ir.InsertionPoint(whole.then_block):
                 scf.yield_(flat)
             with ir.InsertionPoint(whole.else_block):
-                scf.yield_(self.add_others(flat))
+                scf.yield_(self.add_other(flat))
             flat = list(whole.results)
             self.epilogue.emit([flat[i:i + count] for i in range(0, len(flat), count)])
             scf.yield_([])
@@ -131,40 +128,23 @@ class StreamEmitter(Emitter):
     def leave(self, sums: Sequence[ir.Value]) -> None:
         """Write a tile's sums, and say so when all threads of the consumer have."""
         words = self.words
-        with only_if(self.has_rows(self.member)) if self.schedule.brief else nullcontext():
-            for i in range(len(sums) // 4):
-                store(join(sums[4 * i:4 * i + 4]), self.sums_at(self.worker, i), 16)
+        for i in range(len(sums) // 4):
+            store(join(sums[4 * i:4 * i + 4]), self.sums_at(self.worker, i), 16)
         self.epilogue.barrier()
         with only_if(words.equal(self.member, 0)):
             _assembly("fence.acq_rel.gpu; st.release.gpu.global.u32 [$0], 1;", [self.flag(self.worker)])
 
-    def add_others(self, sums: list[ir.Value]) -> list[ir.Value]:
-        """``sums``, of a tile's first steps, plus those of its other steps, which the next workers have left, up to the one with the last."""
-        words, (each, more) = self.words, self.share
-        if each >= self.steps:  # the next one has them all
-            return self.add_other(sums, words.add(self.worker, 1))
-        tile = words.div(words.sub(self.run[1], 1), self.steps)  # the last that this worker has steps of
-        step = words.sub(words.mul(words.add(tile, 1), self.steps), 1)
-        longer = more * (each + 1)
-        last = words.select(
-            words.less(step, longer), words.div(step, each + 1), words.add(words.div(words.sub(arith.maxui(step, words.value(longer)), longer), each), more),
-        )
-        return loop(words, words.add(self.worker, 1), words.add(last, 1), 1, sums, lambda other, *sums: self.add_other(list(sums), other))
-
-    def add_other(self, sums: list[ir.Value], other: ir.Value) -> list[ir.Value]:
-        words = self.words
+    def add_other(self, sums: Sequence[ir.Value]) -> list[ir.Value]:
+        """``sums``, of a tile's first steps, plus those of its other steps, which the next worker has left."""
+        words, other = self.words, self.words.add(self.worker, 1)
         with only_if(words.equal(self.member, 0)):
             _assembly(
                 "{ .reg .pred p; .reg .u32 r; AGAIN: ld.acquire.gpu.global.u32 r, [$0]; setp.eq.u32 p, r, 0; @p bra AGAIN; }", [self.flag(other)],
             )
         self.epilogue.barrier()
         vector, alignment = ir.VectorType.get([4], ir.F32Type.get()), ir.IntegerAttr.get(integer_type(64), 16)
-
-        def totals(sums: list[ir.Value]) -> list[ir.Value]:
-            parts = [operation("llvm.load", [vector], [self.sums_at(other, i)], alignment=alignment) for i in range(len(sums) // 4)]
-            return [arith.addf(x, y) for x, y in zip(sums, [y for part in parts for y in lanes_of(part)])]
-
-        return self.where_rows(self.member, sums, totals) if self.schedule.brief else totals(sums)
+        parts = [operation("llvm.load", [vector], [self.sums_at(other, i)], alignment=alignment) for i in range(len(sums) // 4)]
+        return [arith.addf(x, y) for x, y in zip(sums, [y for part in parts for y in lanes_of(part)])]
 
 
 def _assembly(text: str, pointers: Sequence[ir.Value]) -> None:

@@ -20,17 +20,13 @@ from inferno.schedule.wgmma import ROW, height, panel
 
 @dataclass(frozen=True)
 class Tile:
-    """One slot's tile of an operand with elements of ``width`` bytes; ``row`` bytes of terms, a power of 2.
-
-    ``most`` rows of a panel; ``woven``: eight lines of each panel lie in turn.
-    """
+    """One slot's tile of an operand with elements of ``width`` bytes; ``row`` bytes of terms, a power of 2.  A panel has ``most`` rows at most."""
 
     rows: int
     width: int
     along_k: bool
     row: int = ROW
     most: int = 64
-    woven: bool = False
 
     @property
     def depth(self) -> int:
@@ -70,9 +66,6 @@ class Tile:
         """
         if self.along_k:
             start, leading, stride = row * self.row + term * self.width, 16, 8 * self.row
-        elif self.woven:
-            leading, stride = 8 * self.span, self.panels * 8 * self.span
-            start = row // self.panel * leading + term // 8 * stride
         else:
             start, leading, stride = row // self.panel * self.panel_bytes + term * self.span, self.panel_bytes, 8 * self.span
         low = words.either(words.add(address, start >> 4), leading >> 4 << 16)

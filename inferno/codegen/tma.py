@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import CLUSTER, Words, integer_type, operation, pointer_type, shared_pointer
-from inferno.mlir import arith, ir, llvm, nvvm
+from inferno.mlir import arith, ir, nvvm
 
 
 def prefetch(map_: ir.Value) -> None:
@@ -14,24 +14,18 @@ def prefetch(map_: ir.Value) -> None:
 
 def load_box(
     words: Words, map_: ir.Value, coordinates: Sequence[Integer], target: Integer, barrier: ir.Value, blocks: int = 1,
-    policy: ir.Value | None = None,
 ) -> None:
     """Start the copy of the map's box at ``coordinates`` (innermost first) to shared address ``target``; ``barrier`` gets the
     bytes.  What lies outside of the tensor arrives as zeros.  With ``blocks`` > 1 all of a cluster's blocks get it, at the
-    same address, and each one's barrier the bytes.  ``policy``: how long L2 keeps it."""
+    same address, and each one's barrier the bytes."""
     where = [words.value(c) for c in coordinates]
     pointer = shared_pointer(words, target)
     if blocks == 1:
-        nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, [], l2CacheHint=policy, isCTAOnly=True)
+        nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, [], isCTAOnly=True)
         return
     pointer = operation("llvm.addrspacecast", [pointer_type(CLUSTER)], [pointer])
     everyone = arith.constant(integer_type(16), (1 << blocks) - 1)
-    nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, [], multicastMask=everyone, l2CacheHint=policy)
-
-
-def read_once() -> ir.Value:
-    """The policy of L2 for what is not read again."""
-    return llvm.inline_asm(integer_type(64), [], "createpolicy.fractional.L2::evict_first.b64 $0, 1.0;", "=l")
+    nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, [], multicastMask=everyone)
 
 
 def store_box(words: Words, map_: ir.Value, coordinates: Sequence[Integer], source: Integer) -> None:

@@ -25,7 +25,7 @@ from inferno.codegen.operand_copy import THREADS, OperandCopy
 from inferno.codegen.rewriting import Rewriting
 from inferno.codegen.split_sums import SplitSums
 from inferno.codegen.tensor_core import Multiplier, Tile, matrix_address
-from inferno.codegen.tile_copies import TileCopies, cut_map, operand_map, weaves
+from inferno.codegen.tile_copies import TileCopies, operand_map
 from inferno.codegen.tile_order import tile_position
 from inferno.codegen.wgmma_epilogue import Epilogue, Warpgroup, columns_together, store_maps
 from inferno.errors import CompileError
@@ -36,7 +36,7 @@ from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import clusters_at_once
 from inferno.schedule.kept_operands import COPY, kept
 from inferno.schedule.tiling import BEHIND, Axis, Source, Tiling, tile_contraction
-from inferno.schedule.wgmma import ROW, Shared, Wgmma, precision, raw_bytes
+from inferno.schedule.wgmma import ROW, Shared, Wgmma, lies_inside, precision, raw_bytes
 from inferno.symbolic import Int, Symbol, ceildiv, minimum
 from inferno.target import Target
 
@@ -120,7 +120,7 @@ class Emitter(TileCopies, SplitSums):
         t, s = self.tiling, self.schedule
         width = 4 if self.kind == "tf32" else 2
         self.lhs = Tile(s.lhs_height, width, t.lhs.along_k)
-        self.rhs = Tile(s.tile_n, width, t.rhs.along_k, most=s.panel, woven=s.woven)
+        self.rhs = Tile(s.tile_n, width, t.rhs.along_k, most=s.panel)
         self.depth = self.lhs.depth * s.chunks
         self.raw_bytes = raw_bytes(s, t, self.depth)
         self.rewrites = sum(self.raw_bytes) > 0  # by warps 1 to 3, which have nothing else to do
@@ -141,21 +141,14 @@ class Emitter(TileCopies, SplitSums):
             raise CompileError(f"@{self.name}: the blocks of a cluster have no equal shares of {shared.rows} rows to copy")
         if s.spread and (s.tile_n % s.share or s.tile_m * s.tile_n * 4 > self.lay_out().results):
             raise CompileError(f"@{self.name}: {s} has no equal shares of columns, or no room for its sums")
-        if s.cut and not (isinstance(t.n.size, int) and len(t.rhs.axes) < 5 and t.n.size >= s.tile_n and t.rhs.raw is None
-                          and s.tile_n % self.rhs.panel and s.sharing[1] == 1):
-            raise CompileError(f"@{self.name}: {s} has no panel to cut")
-        if s.woven and not weaves(t.n.size, t.k.size, t.rhs, self.rhs, s):
-            raise CompileError(f"@{self.name}: {s} cannot weave panels of {t.n.size} columns, {t.k.size} lines each")
-        if s.brief and not (s.consumers == 1 and isinstance(t.m.size, int) and t.m.size <= s.tile_m):
-            raise CompileError(f"@{self.name}: {s} is for as many rows as one consumer has")
-        if s.inside and not (isinstance(t.m.size, int) and t.m.size >= s.tile_m and not s.stream and not _in_place(c)):
+        if s.inside and not lies_inside(s, c, t):
             raise CompileError(f"@{self.name}: {s} would compute rows twice that may not be")
         if s.pingpong and not (known and isinstance(self.tiles, int)):
             raise CompileError(f"@{self.name}: {s} needs to know how many tiles and steps there are")
         self.workers: Int = self.tiles
         if s.persistent and s.split == 1:  # where the number of tiles varies, the blocks find out
             most = clusters_at_once(s.cluster, self.target.multiprocessors)
-            self.workers = min(most, self.tiles) if isinstance(self.tiles, int) and not s.stream else most
+            self.workers = min(most, self.tiles) if isinstance(self.tiles, int) else most
         self.layout = self.lay_out()
         # What a block finishes: a tile, or a share of the columns of the cluster's.
         self.finished = replace(s, tile_n=s.share) if s.spread else s
@@ -194,8 +187,6 @@ class Emitter(TileCopies, SplitSums):
             launch(f"{self.name}_gpu", name, parameters, (copy.blocks, 1, 1), (THREADS, 1, 1))
             buffers.append(made)
         maps = self.operand_maps(*buffers)
-        if s.cut:
-            maps.append(cut_map(buffers[1], t.rhs, self.rhs, self.kind))
         together = columns_together(c, t, self.finished)
         for i, m in self.stores.items():
             access = c.destinations[i].access
@@ -206,7 +197,7 @@ class Emitter(TileCopies, SplitSums):
             ))
         launch(
             f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *sizes, *self.launch_scratch()],
-            ((self.workers if s.stream else minimum(self.tiles, self.workers)) * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
+            (minimum(self.tiles, self.workers) * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
         )
 
     def launch_scratch(self) -> list[ir.Value]:
@@ -232,9 +223,15 @@ class Emitter(TileCopies, SplitSums):
     def operand_maps(self, lhs: ir.Value, rhs: ir.Value) -> list[ir.Value]:
         t = self.tiling
         return [
-            operand_map(buffer, source, tile, self.kind, blocks) for buffer, source, tile, blocks
-            in zip((lhs, rhs), (t.lhs, t.rhs), (self.lhs, self.rhs), self.schedule.sharing)
+            operand_map(buffer, source, tile, self.kind, blocks, l2) for buffer, source, tile, blocks, l2
+            in zip((lhs, rhs), (t.lhs, t.rhs), (self.lhs, self.rhs), self.schedule.sharing, (256, self.rhs_piece))
         ]
+
+    @property
+    def rhs_piece(self) -> int:
+        """Bytes that L2 reads of the rhs together.  Where a tile's panel is as wide as a line of L2, and others' panels next to it are read
+        once, the next line is another block's, in its own time (1x8192x28672 118 us with 256 bytes, 113 with 128; 64x4096x11008 28.2 and 27.4)."""
+        return 128 if self.schedule.tile_m == 64 and self.rows == 1 and not self.rhs.along_k and self.rhs.span == 128 else 256
 
     # The kernel.
 
@@ -244,7 +241,7 @@ class Emitter(TileCopies, SplitSums):
             "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}"
             for _, readonly in self.plain.values()
         ]
-        count = len(self.factors) + s.cut + len(self.stores)
+        count = len(self.factors) + len(self.stores)
         parameters = [*[TENSOR_MAP] * count, *pointers, *["i64"] * len(self.symbols), *self.scratch]
         with device_kernel(module, self.name, parameters, s.threads, s.blocks, True) as device:
             for symbol, value in zip(self.symbols, device.parameters[count + len(pointers):]):
@@ -351,7 +348,7 @@ class Emitter(TileCopies, SplitSums):
         elif s.cluster > 1:
             row = words.add(words.mul(row, s.cluster), self.rank)
         m0, n0 = words.mul(row, s.tile_m), words.mul(column, s.tile_n)
-        if s.inside and self.tiling.m.size % s.tile_m:
+        if s.inside:
             m0 = words.min(m0, self.tiling.m.size - s.tile_m)
         return outer, m0, n0 if isinstance(self.tiles, int) else opaque(words, n0)
 
@@ -371,7 +368,6 @@ class Emitter(TileCopies, SplitSums):
 
     def produce(self) -> None:
         words, carried = self.words, [*self.ring.start().values, *self.raw.start().values]
-        self.policy = tma.read_once() if self.schedule.once else None
 
         def tile(number: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
             grid, m0, n0 = self.tile(number)
@@ -508,7 +504,7 @@ class Emitter(TileCopies, SplitSums):
         self.member = words.mask(self.thread, 127)
         staging = words.add(words.add(self.device.shared, self.layout.results), words.mul(self.number, s.buffers * 64 * ROW))
         group = Warpgroup(self.number, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
-        maps = {i: m for i, m in zip(self.stores, self.maps[len(self.factors) + s.cut:])}
+        maps = {i: m for i, m in zip(self.stores, self.maps[len(self.factors):])}
         self.epilogue = self.epilogue_type(words, self.contraction, self.tiling, self.finished, self.tensors, group, maps)
 
     def end_consumer(self) -> None:
@@ -564,8 +560,3 @@ class Emitter(TileCopies, SplitSums):
         lhs = words.add(self.lhs_base, words.mul(slot, self.schedule.chunks * self.lhs.bytes >> 4))
         rhs = words.add(self.rhs_base, words.mul(slot, self.schedule.chunks * self.rhs.bytes >> 4))
         return self.multiplier.multiply(sums, lhs, rhs, first, self.schedule.chunks)
-
-
-def _in_place(c: Contraction) -> bool:
-    """Whether a result replaces what the epilogue reads."""
-    return bool({d.access.argument for d in c.destinations} & {e.argument for e in c.extras})

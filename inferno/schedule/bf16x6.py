@@ -46,12 +46,8 @@ class Bf16x6:
     pingpong: ClassVar[bool] = False
     spread: ClassVar[bool] = False
     across: ClassVar[bool] = False
-    stream: ClassVar[bool] = False
-    woven: ClassVar[bool] = False
-    cut: ClassVar[bool] = False
-    once: ClassVar[bool] = False
     inside: ClassVar[bool] = False
-    brief: ClassVar[bool] = False
+    lhs_rows: ClassVar[int] = 0
     sharing: ClassVar[tuple[int, int]] = (1, 1)
 
     tile_m: int = 128

@@ -114,7 +114,7 @@ def _inside(group: Group, lanes: int) -> bool:
 
 
 # Fitted to times on an H200, in microseconds: bf16 1x4096x11008 22.6, float32 1x4096x4096 17.4 and 8x4096x4096 24.4 (weights along
-# k); 26.3 and 18.2 (along n); 1x18944x3584 42.3 (along k, 64 threads), 1x8192x28672 147 to 187 (along n, lines of 256 to 32 bytes).
+# k); 26.3 and 18.2 (along n); 1x18944x3584 42.3 (along k, 64 threads), 1x8192x28672 107.3 (256 threads) and 147 to 187 (along n, lines of 256 to 32 bytes).
 _START = 1.7  # microseconds until the first bytes arrive, and from the last ones to the results
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
 _LINES = ((128, 0.89), (64, 0.84), (0, 0.7))  # of that rate where a block's columns lie together, by their bytes
@@ -142,7 +142,7 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint) -> float
     last = blocks % at_once
     memory = moved_bytes(c, at) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
     work = blocks * s.threads / 32 * _instructions(s, c, at) / (target.multiprocessors * _ISSUED)
-    return _START + (max(memory, work) + 0.3 * min(memory, work)) * _slower(s, c)
+    return _START + (max(memory, work) + 0.2 * min(memory, work)) * _slower(s, c)
 
 
 def _slower(s: Vectors, c: Contraction) -> float:

@@ -42,10 +42,8 @@ class Wgmma:
     behind them for the others of its 64, whose sums are dropped.  A slot holds ``chunks`` tiles along k.
     ``stream``: the last tiles are dealt out to the blocks by their terms, evenly; who has a tile's first terms adds the others' sums, which
     come through the workspace.
-    ``panel``: columns that a box of the rhs has where n is innermost; ``woven``: one box brings all of a tile's panels, eight lines of each
-    in turn, as they lie in memory.  ``cut``: of a tile's last panel no more is read than its columns.  ``once``: L2 lets go of the rhs first.
-    ``inside``: the last tile's rows begin where they all lie in the tensor; some are computed twice, and written twice alike.
-    ``brief``: of sums that blocks add up only those of warps that have rows of the tensor are read.
+    ``panel``: columns that a box of the rhs has where n is innermost.  ``inside``: the last tile's rows begin where they all lie in
+    the tensor; some are computed twice, and written twice alike.
     ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first ``helpers`` warpgroups, from ``raw`` slots;
     otherwise they are computed to temporaries first.
     """
@@ -71,11 +69,7 @@ class Wgmma:
     across: bool = False
     helpers: int = 1
     panel: int = 64
-    woven: bool = False
-    cut: bool = False
-    once: bool = False
     inside: bool = False
-    brief: bool = False
 
     @property
     def rows(self) -> int:
@@ -117,10 +111,12 @@ class Wgmma:
 
 
 # Tiles, and the share of the tensor core's rate that their inner loop reaches.  Fitted to 391 times of 36 matmuls on an H200, bf16, of
-# 128 to 8192 rows, [N, K] and [K, N] weights.  Other tiles in us: 2048x3072x768 16.5 with 128x96 (128x128 20.7), 640x5120x5120 53.1
-# with 128x224 (128x256 58.9), 768x768x3072 9.8 with 128x160 (128x192 11.7), 4096^3 203 with 128x256 (128x128 207).
+# 128 to 8192 rows, [N, K] and [K, N] weights, and 675 of 46.  Other tiles in us: 2048x3072x768 16.5 with 128x96 (128x128 20.7), 640x5120x5120 53.1
+# with 128x224 (128x256 58.9), 768x768x3072 9.8 with 128x160 (128x192 11.7), 4096^3 203 with 128x256 (128x128 207),
+# 1024x5120x5120 71.1 with 256x160 (128x160 76.7), 160x8192x8192 45.7 with 64x192 (128x128 48.2).
 CANDIDATES = (
     (Wgmma(128, 256, 4, 2), 1.0),
+    (Wgmma(256, 160, 3, 2), 1.0),
     (Wgmma(256, 128, 4, 2), 0.995),
     (Wgmma(128, 224, 4, 2), 0.98),
     (Wgmma(128, 192, 4, 2), 0.97),
@@ -128,6 +124,7 @@ CANDIDATES = (
     (Wgmma(128, 128, 6, 2), 0.97),
     (Wgmma(128, 96, 8, 2), 0.9),
     (Wgmma(128, 64, 8, 2), 0.88),
+    (Wgmma(64, 192, 6, 1), 0.95),
     (Wgmma(64, 128, 8, 1), 0.8),
     (Wgmma(64, 64, 12, 1), 0.65),
     (Wgmma(64, 32, 12, 1), 0.45),
@@ -158,13 +155,38 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             continue
         few = [(_deep(s, tiling, width), 1.0) for s in thin_schedules(tiling, width, target, at, most=most)]
         spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
-        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few):
+        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target)):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
-            s = fit(replace(s, rewrite=rewrite), c, tiling, target)
+            s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, tiling), inside=lies_inside(s, c, tiling))
+            s = fit(s, c, tiling, target)
             if s is not None:
                 found.append((estimate(s, share, c, tiling, target, at), s))
     return found
+
+
+def rows_there_are(s: Wgmma, tiling: Tiling) -> int:
+    """``lhs_rows`` where one tile of 128 rows has them all (72x5120x5120: 25.4 us without, 19.2 with them; 100x2048x5632: 13.6 and 9.9)."""
+    rows = 8 * ceil(bounds(tiling.m.size)[1] / 8) if tiling.lhs.along_k and isinstance(tiling.m.size, int) else 0
+    return rows if 64 < rows < s.tile_m == 128 else 0
+
+
+def lies_inside(s: Wgmma, c: Contraction, tiling: Tiling) -> bool:
+    """Whether the last tile may begin earlier, and has a reason to: rows outside of a tensor take the copy engine longer than those inside
+    (200x6144x2048: 23.0 us, and 15.1; 136x3584x4608: 19.0 and 13.3; 300x1024x4096: 8.8 and 7.0)."""
+    m, written = tiling.m.size, {d.access.argument for d in c.destinations}
+    if not isinstance(m, int) or m < s.tile_m or m % s.tile_m == 0 or s.stream or s.cluster > 1:
+        return False
+    return not any(e.argument in written for e in c.extras)  # computed again from what is there by then, it would be wrong
+
+
+def _one_row(tiling: Tiling, target: Target) -> list[tuple[Wgmma, float]]:
+    """Of 65 to 128 rows one tile, as narrow as lets all multiprocessors have one (72x5120x5120: 16.7 us in 40 columns, 18.4 in 64)."""
+    sizes = tiling.m.size, tiling.n.size, tiling.positions
+    if not all(isinstance(x, int) for x in sizes) or not 64 < sizes[0] <= 128 or not tiling.rhs.along_k:
+        return []
+    tile_n = 8 * ceil(sizes[1] * sizes[2] / target.multiprocessors / 8)
+    return [(Wgmma(128, tile_n, 8, 2), 0.85)] if 32 < tile_n < 96 else []
 
 
 def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool:
@@ -193,15 +215,17 @@ def thin_schedules(
     rows = 8 * ceil(most / 8) if most <= _FEW and tiling.lhs.along_k else 0
     n, positions = at(tiling.n.size), at(tiling.positions)
     found = []
-    for split, unit in itertools.product((1, 2, 4, 8), [u * factors for u in ((8,) if tiling.rhs.along_k else (64, 16))]):
+    raw = tiling.lhs.raw is not None or tiling.rhs.raw is not None
+    units = (8,) if tiling.rhs.along_k else (64, 32, 16)
+    for split, unit in itertools.product((1, 2, 4, 8), [u * factors for u in units]):
         blocks = clusters_at_once(split, target.multiprocessors)
         for rounds in range(1, 9 if split == 1 else 2):
             tile_n = unit * ceil(n / max(1, blocks * rounds // positions) / unit)
             if tile_n <= (256 if split == 1 else 192) and tile_n not in (s.tile_n for s in found if s.split == split):
-                raw = tiling.lhs.raw is not None or tiling.rhs.raw is not None
-                chunks = 1 if raw else max(1, SLOT // ROW // height(tile_n, tiling.rhs.along_k))
+                lines = 32 if not (raw or tiling.rhs.along_k) and factors == 1 and tile_n % 64 == 32 else 64
+                chunks = 1 if raw else max(1, SLOT // ROW // height(tile_n, tiling.rhs.along_k, lines))
                 chunks = min(chunks, at(tiling.k_steps(ROW // width)), 8)
-                found.append(Wgmma(64, tile_n, 32, 1, persistent=split == 1, split=split, lhs_rows=rows % _FEW, chunks=chunks))
+                found.append(Wgmma(64, tile_n, 32, 1, persistent=split == 1, split=split, lhs_rows=rows % _FEW, chunks=chunks, panel=lines))
     return found
 
 
@@ -289,13 +313,25 @@ _START = 2.0  # microseconds of a kernel that does next to nothing (fitted to we
 _COPY_RATE = 70  # bytes a clock that a multiprocessor gets from L2 (fitted like the tiles' shares)
 _LATENCY = 1200  # clocks from the start of a copy to its arrival
 _OUTSIDE = 7  # clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us)
-_BUSY = 0.95  # of the multiprocessors are enough to keep memory busy (1 x 4096 x 11008: 126 blocks 24.4 us, 86 blocks 33)
-_CUT = 0.82  # of the memory's rate where a tile's lines are no multiples of 128 bytes (1 x 8192 x 28672, 112 and 224 columns: 148 and 132 us)
+# Of few rows.  Memory takes longer by this share of the time in which multiprocessors have nothing to read, where k is innermost or not.
+# (4x8192x28672, 359 of 396 places taken: 118.6 us, 598 of 660: 117.2, 512 of 528: 113.5; columns innermost, 1x4096x11008 172 of 264: 26.7,
+# 115 of 132: 26.7, 16x18944x3584 56 of 132: 39.2, 112: 37.3.)
+_IDLE = {True: 0.6, False: 0.35}
+# Of the memory's rate where columns are innermost: of lines of 128 bytes that come to L2 one by one (those of two rhs do not); of 64 bytes,
+# where a tile has some more of them side by side or not.
+# Fitted to 64 times of 21 matmuls (64x4096x11008 25.3 us with three panels of 64 bytes, 27.5 in two parts of three of 128; 32 columns 28).
+_BY_LINE, _LINES = 1.04, {False: 0.97, True: 0.88}
+# The same where the last panel is not filled, or lines are shorter or begin anywhere (1x8192x28672, 112 and 224 columns: 148 and 132 us;
+# 4x4096x11008 in panels of 32 bytes: 36.2; 16x4096x10008 with 64 bytes: 29.6, with 128: 28.1).
+_CUT = 0.82
 _LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of the lhs are read (an estimate)
 # What the blocks of a cluster take to add up, in clocks and bytes a clock: where one of them does (fitted to 64 x 4096 x 4096: tiles of 64
 # in two parts 12.1 us, of 32 in one 11.1), and where all read at once (fitted like the tiles' shares).
 _EXCHANGE, _EXCHANGE_RATE = 4000, 32
 _SPREAD, _SPREAD_RATE = 2500, 12
+# Where a block of few rows does, after all that memory takes (4x4096x11008, 192 columns in two parts: 26.9; 1x18944x3584, 56 columns: 35.6).
+_FEW_EXCHANGE, _FEW_EXCHANGE_RATE = 1700, 10
+_BOTH = {True: 0.1, False: 0.2}  # of the shorter one of clocks and memory's time that the longer one does not hide: of few rows, of others
 _HOT = 0.2  # of a product's clocks that it takes longer because the GPU's clock falls under load (fitted like the tiles' shares)
 _CLEAR = 1.0  # microseconds of the kernel that lowers flags (an estimate)
 _APART = 1.3  # times longer a step takes where blocks are at different terms, and find less in L2 (89 times of 35 matmuls: the middle 80% 1.0 to 1.5)
@@ -321,14 +357,17 @@ def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool) 
     return clocks
 
 
-def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> float:
-    """How much longer memory takes where not all multiprocessors read to the end, or lines are cut."""
+def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At, columns: int) -> float:
+    """How much longer memory takes where not all multiprocessors read to the end, and by the lines that are read, of ``columns`` together."""
     blocks = at(tiling.tiles(s.tile_m, s.tile_n)) * s.split
     rounds = ceil(blocks / target.multiprocessors)
-    idle = max(0, _BUSY * rounds * target.multiprocessors / blocks - 1)
-    cut = not tiling.rhs.along_k and s.tile_n * width % 128
-    # Of many rounds some of that is made up for (1 x 8192 x 28672 in 0.85 round 121 us, 1.7 122, 3.4 119; even ones 113).
-    return (1 + idle / max(1, rounds - 2)) / (_CUT if cut else 1)
+    idle = 1 + _IDLE[tiling.rhs.along_k] * (1 - blocks / (rounds * target.multiprocessors))
+    if tiling.rhs.along_k:
+        return idle
+    line = panel(columns, False, s.panel) * width
+    cut = columns * width % line != 0 or line < 64 or (line < 128 and at(tiling.rhs.strides[1]) * width % 64 != 0)
+    whole = 1.0 if columns < s.tile_n else _BY_LINE
+    return idle / (_CUT if cut else whole if line == 128 else _LINES[columns * width < 128])
 
 
 def estimate(
@@ -347,7 +386,7 @@ def estimate(
     few = at(tiling.m.size) <= _FEW
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST)
     depth = s.chunks * ROW // width
-    wide = s.tile_n if s.cut else height(s.tile_n, tiling.rhs.along_k, s.panel)
+    wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
     copied = s.chunks * (s.lhs_height / lhs + wide / rhs) * ROW
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few), _LATENCY / (s.stages - 1))
     # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.
@@ -360,11 +399,14 @@ def estimate(
     shown = 0 if s.pingpong else 0.3  # what of a tile's end is not hidden behind the next one's products
     finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
     clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + shown * (rounds - 1))
-    sums = s.tile_m * s.tile_n * 4
+    sums, after = s.tile_m * s.tile_n * 4, 0.0
     if s.spread:
         clocks += _SPREAD + sums / _SPREAD_RATE
-    elif s.split > 1:
+    elif s.split > 1 and not few:
         clocks += _EXCHANGE + (s.split - 1) * sums / _EXCHANGE_RATE
+    elif s.split > 1:
+        warps = ceil((s.lhs_rows or s.tile_m) / 16) / (s.tile_m // 16)  # that have rows of the tensor
+        after = _FEW_EXCHANGE + (s.split - 1) * sums * warps / _FEW_EXCHANGE_RATE
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128
@@ -372,6 +414,6 @@ def estimate(
     held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it
     memory = moved_bytes(c, at, () if second is None else [a for a in second.reads if a.argument not in held]) / _MEMORY_RATE
     if few:
-        memory *= _slowed(s, tiling, width, target, at)
+        memory *= _slowed(s, tiling, width, target, at, s.tile_n // (1 if second is None else 2))
     copies = sum(2 + 2 * at(product(o.shape)) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
-    return (_START + _CLEAR * s.stream) + max(clocks / CLOCK, memory) + 0.2 * min(clocks / CLOCK, memory) + copies
+    return (_START + _CLEAR * s.stream) + max(clocks / CLOCK, memory) + _BOTH[few] * min(clocks / CLOCK, memory) + after / CLOCK + copies

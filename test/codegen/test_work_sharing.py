@@ -62,17 +62,7 @@ def test_blocks_share_the_last_tiles(schedule, layout):
 
 def test_too_few_tiles_for_all_blocks_are_refused():
     with pytest.raises(CompileError, match="cannot deal out"):
-        build(kernel(sizes={**SIZES, "k": 520}), "wgmma", Wgmma(128, 128, 6, 2, stream=True))
-
-
-@pytest.mark.parametrize("brief", [False, True])
-def test_a_tile_may_be_shared_by_many_blocks(brief):
-    """The one with its first terms reads the others' sums in a loop; with ``brief`` in the only warp that has rows."""
-    sizes = {"m": 16, "n": 3584, "k": 18944}
-    built = build(kernel("kn", sizes), "wgmma", Wgmma(64, 64, 16, 1, lhs_rows=16, stream=True, brief=brief))
-    assembled(built)
-    assert f"grid = [{TARGET.multiprocessors}, 1, 1]" in built.gpu
-    assert built.count(r"ld\.acquire\.gpu") == 1 and built.count(r"ld\.global\.v4\.b32") == 64 * 64 // 128 // 4
+        build(kernel(), "wgmma", Wgmma(128, 128, 6, 2, stream=True))
 
 
 def test_the_large_ones_do_not_spill():

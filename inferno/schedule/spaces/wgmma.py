@@ -11,7 +11,8 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import (
-    CANDIDATES, ROW, Wgmma, candidates, estimate, fit, height, panel, precision, raw_bytes, splits, streams, supported,
+    CANDIDATES, ROW, Wgmma, candidates, estimate, fit, height, lies_inside, panel, precision, raw_bytes, splits, streams,
+    supported,
 )
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -19,7 +20,7 @@ from inferno.target import Target
 # The share of the tensor core's rate by (consumers, rows of one, columns): measured for the candidates, guessed for the others.
 _SHARES = {
     **{(s.consumers, s.rows, s.tile_n): share for s, share in CANDIDATES},
-    (2, 128, 64): 0.93, (2, 128, 32): 0.75, (2, 64, 32): 0.7, (1, 64, 256): 0.9, (1, 64, 192): 0.87, (1, 128, 128): 0.9, (1, 128, 64): 0.8,
+    (2, 128, 64): 0.93, (2, 128, 32): 0.75, (2, 64, 32): 0.7, (1, 64, 256): 0.9, (1, 128, 128): 0.9, (1, 128, 64): 0.8,
     (1, 128, 32): 0.6,
 }
 _COLUMNS = {n for _, _, n in _SHARES}
@@ -47,6 +48,7 @@ def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iter
     for ((consumers, rows, n), share), form in itertools.product(_SHARES.items(), _FORMS):
         m = rows if form.pingpong else rows * consumers
         first = replace(form, tile_m=m, tile_n=n, stages=12, consumers=consumers, rewrite=rewrite)
+        first = replace(first, inside=lies_inside(first, c, tiling))
         if form.split == 1 or splits(first, tiling, bit_width(c.lhs.element) // 8, target, hint):
             yield from ((share, s) for s in _variants(first, c, tiling, target))
 
@@ -97,6 +99,8 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
         return False
     shared = s.shared(sum(raw_bytes(s, tiling, depth)), height(s.tile_n, tiling.rhs.along_k, s.panel)).total
     if s.stages < 2 or min(s.buffers, s.raw, s.group, s.cluster, s.split) < 1 or shared > target.shared:
+        return False
+    if s.inside and not lies_inside(s, c, tiling):
         return False
     if s.stream and (s.pingpong or s.blocks > 1 or not s.persistent or not streams(s, tiling, target)):
         return False
