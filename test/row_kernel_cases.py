@@ -71,6 +71,7 @@ SCHEDULES = {
     "part of a warp": {"threads": 64, "across": 8},
     "a cluster": {"threads": 64, "across": 64, "cluster": 2},
     "a loop of a cluster": {"threads": 32, "across": 32, "cluster": 4, "held": False},
+    "reciprocals": {"reciprocals": True},
     "single elements": {"threads": 128, "across": 64, "vector": 1},
 }
 

@@ -38,7 +38,8 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     if s.threads % s.across or s.threads % 32 or s.across & (s.across - 1) or c.width % s.vector or (s.cluster > 1 and s.across != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     for step in c.steps:
-        multiply_by_reciprocals(step, c)
+        if s.reciprocals:
+            multiply_by_reciprocals(step, c)
         recognise_maximum(step.generic)
         expand_math(step.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})

@@ -10,6 +10,10 @@ from inferno.symbolic import hint, is_multiple
 from inferno.target import Target
 
 
+# Whether concatenations are chosen: not until their kernels have run on a GPU.
+CONCATS = False
+
+
 @dataclass(frozen=True)
 class Elementwise:
     """``threads`` a block; the vectors of one thread are a whole block's vectors apart.
@@ -31,7 +35,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if target.kind != "nvptx":
         return None
     point = parse_pointwise(kernel)
-    if point is None or not supported(point):
+    if point is None or not supported(point) or (point.pieces and not CONCATS):
         return None
     if (found := transposed(point)) is not None:
         # 4 points of 4 bytes or 16 narrower ones a thread.

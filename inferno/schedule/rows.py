@@ -18,7 +18,8 @@ _HELD, _HELD_BY_MANY = 64 * 32, 32 * 32
 # A thread, where rows are short enough.  On an H200 softmax of 16384x8192 in bf16 took 150 us with 32, 168 with 16 and 230 with 8; in float32
 # the three took the same.
 _POINTS = 32
-_ENOUGH = 512  # threads of a multiprocessor: 256x4096 in bf16 took 2.6 us with 256 a row
+_MUCH = 1 << 24  # elements; what was timed with 32 points a thread had 64M, and what was timed with 16 of it alone up to 1M
+_ENOUGH = 128  # threads of a multiprocessor
 _NEIGHBOURS = 8  # threads of a row at least, so that what a warp reads at once are whole lines
 # Bytes a microsecond: of a multiprocessor, of a GPU's memory for each of its multiprocessors, and of its L2 cache.
 _ONE, _SHARE, _CACHE = 6e4, 3e4, 5.5e6
@@ -29,7 +30,7 @@ _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that
 class Rows:
     """``across`` threads of a block of ``threads`` have a row, and each reads ``vector`` neighbours at once; with ``cluster`` > 1 a row is that many
     blocks'.  ``held``: what is read and computed of a point stays in registers until the row's reductions are known; otherwise it is read
-    and computed again, ``unroll`` vectors at once.
+    and computed again, ``unroll`` vectors at once.  ``reciprocals``: see ``codegen/row_divisions.py``; nothing chooses it until it was timed.
     """
 
     generator: ClassVar[str] = "rows"
@@ -40,6 +41,7 @@ class Rows:
     cluster: int = 1
     held: bool = True
     unroll: int = 4
+    reciprocals: bool = False
 
     def chunks(self, c: RowKernel) -> int:
         """Vectors of a thread."""
@@ -71,7 +73,7 @@ def pick(c: RowKernel, target: Target) -> Rows:
     vector = lanes(c)
     vectors, held = c.width // vector, max(8, c.held_bits())
     most = _PORTABLE if target.capability >= 90 else 1
-    points = max(vector, min(_POINTS, _HELD // held))
+    points = max(vector, min(_POINTS if c.count * c.width >= _MUCH else _POINTS // 2, _HELD // held))
     across = max(_power(ceil(c.width / points)), min(_NEIGHBOURS, _power(vectors)))
     cluster = 1
     if across > 512:
@@ -90,16 +92,8 @@ def pick(c: RowKernel, target: Target) -> Rows:
     s = Rows(threads, across, vector, cluster)
     if s.chunks(c) * vector * held <= (_HELD if threads <= 512 else _HELD_BY_MANY):
         return s
-    # A loop: as many blocks a row as leave the fewest multiprocessors without work at the end.
-    clusters = [n for n in (8, 4, 2, 1) if n <= most and n * _THREADS <= vectors] or [1]
-    cluster = min(clusters, key=lambda n: ceil(c.count / _at_once(n, target)) / n)
     across = min(_THREADS, _power(vectors))
-    return Rows(max(32, across), across, vector, cluster, held=False)
-
-
-def _at_once(cluster: int, target: Target) -> int:
-    """Clusters that run at the same time."""
-    return target.multiprocessors if cluster == 1 else clusters_at_once(cluster, target.multiprocessors)
+    return Rows(max(32, across), across, vector, most if across == _THREADS else 1, held=False)
 
 
 def lanes(c: RowKernel) -> int:

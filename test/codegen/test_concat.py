@@ -13,6 +13,12 @@ from inferno.target import find_target
 TARGET, randn = find_target("sm_90a"), torch.randn
 
 
+@pytest.fixture(autouse=True)
+def chosen(monkeypatch):
+    """They are not by default."""
+    monkeypatch.setattr(elementwise, "CONCATS", True)
+
+
 def cat(*pieces, dim=-1):
     return torch.cat(pieces, dim)
 

@@ -45,6 +45,18 @@ def test_assembles(name, schedule):
     assert_assembles(SimulatedModel(model, args, choose=choose(SCHEDULES[schedule]), passes=PASSES).program.gpu, TARGET)
 
 
+@pytest.mark.parametrize("scale", [1e-42, 1e-30, 1.0, 1e30, 3e38])
+def test_reciprocals_of_any_size(scale):
+    x = (torch.rand(5, 64) + 0.5) * scale
+    x[1, 3], x[2], x[3, 7] = torch.inf, 0, torch.nan
+
+    def model(x):
+        return (x / x.amax(-1, keepdim=True)).to(torch.bfloat16)
+
+    simulated = SimulatedModel(model, (x,), choose=choose({"reciprocals": True}), passes=PASSES)
+    torch.testing.assert_close(simulated(x), model(x), equal_nan=True)
+
+
 def test_not_a_number_and_infinity():
     x = torch.randn(6, 100)
     x[0, 5], x[1, 7], x[2, 3], x[3] = torch.nan, torch.inf, -torch.inf, -torch.inf
@@ -61,7 +73,7 @@ def picked(function, *shapes, dtype=torch.bfloat16):
         return [rows.choose(k, TARGET) for k in kernels(module)]
 
 
-@pytest.mark.parametrize("columns, held, clusters", [(64, True, 1), (8192, True, 1), (65536, True, 4), (1 << 20, False, 2)])
+@pytest.mark.parametrize("columns, held, clusters", [(64, True, 1), (8192, True, 1), (65536, True, 4), (1 << 20, False, 8)])
 def test_long_rows_are_several_blocks(columns, held, clusters):
     (s,) = picked(lambda x: torch.softmax(x, -1), ((1 << 27) // columns, columns))
     assert (s.held, s.cluster, s.vector) == (held, clusters, 8)

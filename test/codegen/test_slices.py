@@ -44,6 +44,11 @@ CASES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def concats(monkeypatch):
+    monkeypatch.setattr(elementwise, "CONCATS", True)
+
+
 def choose(kernel):
     return rows.choose(kernel, TARGET) or elementwise.choose(kernel, TARGET)
 

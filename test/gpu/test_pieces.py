@@ -3,8 +3,11 @@
 import pytest
 import torch
 from checks import check, poison_memory
+from universal_program import compile_universal
 
 import inferno
+from inferno.runtime.device import target_of
+from inferno.schedule import elementwise
 
 F = torch.nn.functional
 
@@ -34,6 +37,20 @@ def test_right(name, dtype):
     function, shapes = CASES[name]
     args = tuple(torch.randn(s, device="cuda").to(dtype) for s in shapes)
     compiled = inferno.compile(function, args, fallback=False)
+    poison_memory()
+    found = check(compiled, function, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", ["rope", "last", "odd", "first", "stack", "parts"])
+def test_concatenations_by_branches(monkeypatch, name, dtype):
+    """They are not chosen by default."""
+    monkeypatch.setattr(elementwise, "CONCATS", True)
+    function, shapes = CASES[name]
+    args = tuple(torch.randn(s, device="cuda").to(dtype) for s in shapes)
+    target = target_of(args[0].device)
+    compiled = compile_universal(function, args, args[0].device, target.name, lambda kernel: elementwise.choose(kernel, target))
     poison_memory()
     found = check(compiled, function, args)
     assert found.right, str(found)
