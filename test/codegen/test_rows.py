@@ -28,7 +28,7 @@ def test_right(name):
     assert found.right, str(found)
 
 
-@pytest.mark.parametrize("name", ["softmax bf16", "layer_norm", "group_norm", "batch_norm, odd sizes", "booleans"])
+@pytest.mark.parametrize("name", ["softmax bf16", "batch_norm, odd sizes"])
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 def test_schedules(name, schedule):
     torch.manual_seed(0)
@@ -38,14 +38,14 @@ def test_schedules(name, schedule):
     assert found.right, str(found)
 
 
-@pytest.mark.parametrize("name", ["softmax bf16", "residual and rms_norm", "batch_norm", "booleans"])
+@pytest.mark.parametrize("name", ["residual and rms_norm", "batch_norm"])
 @pytest.mark.parametrize("schedule", ["chosen", "a loop of a cluster"])
 def test_assembles(name, schedule):
     model, args, _ = CASES[name]()
     assert_assembles(SimulatedModel(model, args, choose=choose(SCHEDULES[schedule]), passes=PASSES).program.gpu, TARGET)
 
 
-@pytest.mark.parametrize("scale", [1e-42, 1e-30, 1.0, 1e30, 3e38])
+@pytest.mark.parametrize("scale", [1e-42, 1.0, 3e38])
 def test_reciprocals_of_any_size(scale):
     x = (torch.rand(5, 64) + 0.5) * scale
     x[1, 3], x[2], x[3, 7] = torch.inf, 0, torch.nan
