@@ -37,8 +37,9 @@ class Axis:
 
 
 _UNIT = Axis((), 1)
-BEHIND = Axis((-1,), 2)
-"""What an operand that does not begin with its tensor has as its outermost axis: its stride is where the operand begins, its position 1."""
+BEHIND = Axis((), 2)
+"""What an operand that does not begin with its tensor has as its outermost axis: its stride is where the operand begins, its position 1.  It is
+no loop, and what is read without the map has no stride along it."""
 
 
 @dataclass(frozen=True)

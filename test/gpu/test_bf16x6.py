@@ -120,7 +120,8 @@ def test_a_factor_of_another_type(dtype, m, n, k, side):
     """What is widened only on one side is computed before its tiles are copied, or where they are read."""
     x, w = randn(m, k), randn(n, k)
     x, w = ((10 * x).to(dtype), w) if side == 0 else (x, (10 * w).to(dtype))
-    right(lambda x, w: torch.tanh(F.linear(x.float(), w.float()) / 100), (x, w))
+    widened = (lambda x, w: F.linear(x.to(w.dtype), w)) if side == 0 else (lambda x, w: F.linear(x, w.to(x.dtype)))
+    right(lambda x, w: torch.tanh(widened(x, w) / 100), (x, w))
 
 
 @pytest.mark.parametrize("shapes", [((16, 256, 128), (16, 128, 256)), ((6, 330, 170), (6, 170, 350)), ((2, 8, 256, 64), (2, 8, 64, 300))])
