@@ -8,14 +8,17 @@ in bf16 took 150 us instead of 625, a LayerNorm of 131072x1024 131 instead of 44
 
 from dataclasses import dataclass, field
 
-from inferno.mlir import func, ir
+from inferno.mlir import func, ir, owner, users
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, readers, root_of
+from inferno.passes.generics import body, inputs, yielded
+from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, readers, root_of, wants_library
 from inferno.schedule import rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
+from inferno.schedule.mark_overwrites import overwritable
 from inferno.target import Target, find_target
 
 _MOST = 16  # kernels that become one
@@ -42,7 +45,9 @@ class _Program:
         """"reduction" or "map" for a call that may be part of a group."""
         name = callee(call) if call.name == "func.call" else ""
         if name not in self.kinds:
-            self.kinds[name] = _kind(self.kernels[name]) if name in self.kernels else None
+            kernel = self.kernels.get(name)
+            left = kernel is None or _is_update(call, kernel) or (wants_library(self.module) and parse_contraction(kernel) is not None)
+            self.kinds[name] = None if left else _kind(kernel)
         return self.kinds[name]
 
 
@@ -80,6 +85,20 @@ def _kind(kernel: func.FuncOp) -> str | None:
     if sizes is None or any(not isinstance(s, int) for s in sizes) or len(_tensors(kernel)) != len(kernel.type.inputs):
         return None
     return "reduction" if any(k == "reduction" and s != 1 for k, s in zip(kinds, sizes)) else "map"
+
+
+def _is_update(call: ir.Operation, kernel: func.FuncOp) -> bool:
+    """Whether a tensor is changed in places and returned, as a cache by a token: that can be done where it lies, but by no kernel that does
+    more."""
+    if any(u.name != "func.return" for r in call.results for u in readers(r)):
+        return False
+    for number in overwritable(kernel):
+        (op,) = [u for u in users(kernel.entry_block.arguments[number])]
+        made = owner(yielded(op)[0])
+        old = body(op).arguments[inputs(op).index(kernel.entry_block.arguments[number])]
+        if made is not None and made.name == "arith.select" and old in list(made.operands)[1:]:
+            return True
+    return False
 
 
 def _tensors(kernel: func.FuncOp) -> list[ir.Value]:

@@ -8,9 +8,9 @@ A cache that a token is written to is read by attention as it was, with the toke
 writes the new cache goes behind the other.
 """
 
-from inferno.passes.programs import VIEWS, callee, root_of
 from inferno.mlir import func, ir, users
 from inferno.passes.generics import is_elementwise, maps
+from inferno.passes.programs import VIEWS, callee, root_of
 from inferno.schedule.assign import kernels
 from inferno.schedule.cost import tensor_bytes
 
@@ -24,7 +24,7 @@ def mark_overwrites(module: ir.Module) -> None:
     marks: dict[str, list[int]] = {}
     with module.context:
         for kernel in kernels(module):
-            found = _overwritable(kernel)
+            found = overwritable(kernel)
             if found:
                 marks[kernel.name.value] = found
                 kernel.attributes[OVERWRITES] = ir.DenseI64ArrayAttr.get(found)
@@ -33,7 +33,8 @@ def mark_overwrites(module: ir.Module) -> None:
         _move(main, marks)
 
 
-def _overwritable(kernel: func.FuncOp) -> list[int]:
+def overwritable(kernel: func.FuncOp) -> list[int]:
+    """The arguments whose place the result may take."""
     block = kernel.regions[0].blocks[0]
     operations = [o.operation for o in block.operations if o.operation.name not in ("arith.constant", "func.return")]
     if len(operations) != 1 or len(operations[0].results) != 1 or not is_elementwise(operations[0]):

@@ -177,6 +177,9 @@ def lies_inside(s: Wgmma, c: Contraction, tiling: Tiling) -> bool:
     m, written = tiling.m.size, {d.access.argument for d in c.destinations}
     if not isinstance(m, int) or m < s.tile_m or m % s.tile_m == 0 or s.stream or s.cluster > 1:
         return False
+    lhs = tiling.lhs
+    if not lhs.along_k or (lhs.raw is not None and not lhs.raw_along_k):
+        return False  # along its lines the copy engine begins at any 16 bytes (99 rows, of which the last 64 begin at byte 70: an illegal instruction)
     return not any(e.argument in written for e in c.extras)  # computed again from what is there by then, it would be wrong
 
 
