@@ -20,9 +20,8 @@ Parts = Mapping[int, Sequence[Int]]
 
 def expand_loops(module: ir.Module) -> None:
     """Split the batch loops of contractions where an operand is a transposed or broadcast tensor that is flattened."""
-    for op in walk(module.operation, "linalg.generic"):
-        parts = _batch(op) if is_contraction(op) and _can_split(op) else {}
-        if parts:
+    for op in [op for op in walk(module.operation, "linalg.generic") if is_contraction(op)]:  # what else is found may be gone by its turn
+        if _can_split(op) and (parts := _batch(op)):
             _replace(op, parts)
 
 
@@ -62,14 +61,20 @@ def _replace(op: ir.Operation, parts: Parts) -> None:
         old.replace_all_uses_with(new)
     op.erase()
     for value, (new, groups) in zip(flat, made):
-        for user in dict.fromkeys(users(value)):
-            if is_elementwise(user) and _can_split(user):
-                place = next(i for i, v in enumerate(inputs(user)) if v == value)
-                sizes, read = shape(new), maps(user)[place].results
-                _replace(user, {
-                    ir.AffineDimExpr(e).position: [sizes[d] for d in group]
-                    for e, group in zip(read, groups) if len(group) > 1 and isinstance(e, ir.AffineDimExpr)
-                })
+        sizes = shape(new)
+        while (found := next(((u, p) for u in users(value) if (p := _follow(u, value, sizes, groups))), None)) is not None:
+            _replace(*found)
+
+
+def _follow(user: ir.Operation, value: ir.Value, sizes: Sequence[Int], groups: list[list[int]]) -> Parts:
+    """How the loops of an elementwise reader of ``value`` are split as its dimensions are."""
+    if not is_elementwise(user) or not _can_split(user):
+        return {}
+    read = maps(user)[next(i for i, v in enumerate(inputs(user)) if v == value)].results
+    return {
+        ir.AffineDimExpr(e).position: [sizes[d] for d in group]
+        for e, group in zip(read, groups) if len(group) > 1 and isinstance(e, ir.AffineDimExpr)
+    }
 
 
 def _split(op: ir.Operation, parts: Parts) -> list[tuple[ir.Value, list[list[int]]]]:

@@ -66,8 +66,8 @@ def _bits(x, m):
 
 def _of_constants(x):
     """Nothing but the constant says how long the loops are."""
-    one, many, flags = torch.ones(x.shape, dtype=torch.int64), torch.full((2, 3000), 3), torch.ones(x.shape, dtype=torch.bool)
-    half = torch.full(x.shape, 0.5)
+    one, many = torch.ones(x.shape, dtype=torch.int64, device=x.device), torch.full((2, 3000), 3, device=x.device)
+    flags, half = torch.ones(x.shape, dtype=torch.bool, device=x.device), torch.full(x.shape, 0.5, device=x.device)
     sums = one.sum(-3, keepdim=True)[0] + x.sum(0), one.sum(), many.sum(1), flags.sum(1), half.sum((0, 2)), half.mean(1), half.var(2), flags.all(1)
     return (*sums, one.cumsum(1), half.prod(1), half.amax(0), *half.max(1), many.argmin(1), half.softmax(-1), half @ half.mT, half.sort(dim=-1, stable=True)[1])
 

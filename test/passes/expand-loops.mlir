@@ -80,3 +80,46 @@ func.func @rows(%x: tensor<2x5x4x8xf32>, %w: tensor<3x32xf32>) -> tensor<10x3xf3
   } -> tensor<10x3xf32>
   return %p : tensor<10x3xf32>
 }
+
+/// Two readers, one of which reads the other.
+// CHECK-LABEL: func.func @readers
+// CHECK: "reduction"]
+// CHECK: } -> tensor<2x3x4x5xf32>
+// CHECK: } -> tensor<2x3x4x5xf32>
+// CHECK: } -> tensor<2x3x4x5xf32>
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @readers(%x: tensor<2x4x3x8xf32>, %w: tensor<6x5x8xf32>) -> (tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<2x3x4x8xf32>
+  %t = linalg.generic {indexing_maps = [#copy, #same], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x : tensor<2x4x3x8xf32>) outs(%e0 : tensor<2x3x4x8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<2x3x4x8xf32>
+  %a = tensor.collapse_shape %t [[0, 1], [2], [3]] : tensor<2x3x4x8xf32> into tensor<6x4x8xf32>
+  %e = tensor.empty() : tensor<6x4x5xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<6x4x5xf32>) -> tensor<6x4x5xf32>
+  %p = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%a, %w : tensor<6x4x8xf32>, tensor<6x5x8xf32>) outs(%f : tensor<6x4x5xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<6x4x5xf32>
+  %y = linalg.generic {indexing_maps = [#three, #three], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%p : tensor<6x4x5xf32>) outs(%e : tensor<6x4x5xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %i : f32
+    linalg.yield %s : f32
+  } -> tensor<6x4x5xf32>
+  %z = linalg.generic {indexing_maps = [#three, #three, #three], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%y, %p : tensor<6x4x5xf32>, tensor<6x4x5xf32>) outs(%e : tensor<6x4x5xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.mulf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<6x4x5xf32>
+  %r = tensor.expand_shape %y [[0, 1], [2], [3]] output_shape [2, 3, 4, 5] : tensor<6x4x5xf32> into tensor<2x3x4x5xf32>
+  %q = tensor.expand_shape %z [[0, 1], [2], [3]] output_shape [2, 3, 4, 5] : tensor<6x4x5xf32> into tensor<2x3x4x5xf32>
+  return %r, %q : tensor<2x3x4x5xf32>, tensor<2x3x4x5xf32>
+}
