@@ -22,6 +22,12 @@ def programs(module: ir.Module) -> list[func.FuncOp]:
     return [found[name] for name in (MAIN, PREPARE) if name in found]
 
 
+def main_and_kernels(module: ir.Module) -> tuple[func.FuncOp | None, dict[str, func.FuncOp]]:
+    """``@main``, if there is one, and the kernels by their names."""
+    found = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
+    return found.get(MAIN), {name: o for name, o in found.items() if name not in (MAIN, PREPARE)}
+
+
 def wants_library(module: ir.Module) -> bool:
     """Whether a library was asked for to compute the contractions (``matmul="library"``)."""
     return MATMUL in module.operation.attributes and ir.StringAttr(module.operation.attributes[MATMUL]).value == "library"

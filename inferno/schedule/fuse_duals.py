@@ -14,7 +14,7 @@ from itertools import combinations
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import callee, readers, root_of, wants_library
+from inferno.passes.programs import callee, main_and_kernels, readers, root_of, wants_library
 from inferno.schedule import dual, vectors, wgmma
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
@@ -37,8 +37,7 @@ def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
         return
-    kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
-    main = kernels.pop("main", None)
+    main, kernels = main_and_kernels(module)
     if main is None:
         return
     with module.context, ir.Location.unknown():

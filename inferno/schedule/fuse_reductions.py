@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from inferno.mlir import func, ir, owner, users
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import body, inputs, yielded
-from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, readers, root_of, wants_library
+from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of, wants_library
 from inferno.schedule import rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
@@ -56,9 +56,7 @@ def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if machine.kind != "nvptx":
         return
-    kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
-    main = kernels.pop(MAIN, None)
-    kernels.pop(PREPARE, None)
+    main, kernels = main_and_kernels(module)
     if main is None:
         return
     changed = False

@@ -9,7 +9,7 @@ from math import inf
 
 from inferno.mlir import func, ir
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import FREEZE, MAIN, PREPARE, VIEWS, callee, root_of, wants_library
+from inferno.passes.programs import FREEZE, VIEWS, callee, main_and_kernels, root_of, wants_library
 from inferno.schedule import vectors, wgmma, wgmma_rows
 from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
@@ -30,9 +30,7 @@ def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None
     machine = find_target(target)
     if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
         return
-    kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
-    main = kernels.pop(MAIN, None)
-    kernels.pop(PREPARE, None)
+    main, kernels = main_and_kernels(module)
     if main is None:
         return
     changed, place, block = False, 0, main.regions[0].blocks[0]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from inferno.passes.programs import VIEWS, callee, root_of
+from inferno.passes.programs import VIEWS, callee, main_and_kernels, root_of
 from inferno.mlir import func, ir, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.schedule.accesses import iterators, loop_sizes, maps
@@ -46,9 +46,7 @@ def fuse_rows(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than the CPU."""
     if find_target(target).kind != "cpu":
         return
-    kernels = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp) and not o.is_external}
-    main = kernels.pop("main", None)
-    kernels.pop("prepare", None)
+    main, kernels = main_and_kernels(module)
     if main is None:
         return
     known = {name: _read(kernel, target) for name, kernel in kernels.items()}
