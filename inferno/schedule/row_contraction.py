@@ -9,7 +9,7 @@ from math import prod
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import VIEWS
-from inferno.schedule.accesses import Access, destination_index, filled, iterators, knows_arguments, merge, outputs
+from inferno.schedule.accesses import Access, destination_index, filled, iterators, merge, outputs
 from inferno.schedule.contraction import Contraction, Destination, Group, parse_contraction
 from inferno.schedule.row_steps import RowStep, RowValue, StepParser
 
@@ -57,14 +57,7 @@ class RowContraction(Contraction):
 
 def parse_rows(kernel: func.FuncOp) -> RowContraction | None:
     """What ``kernel`` computes, or None if it is anything else or has sizes that vary."""
-    if not knows_arguments(kernel) or any(not a.type.has_static_shape for a in kernel.entry_block.arguments if isinstance(a.type, ir.ShapedType)):
-        return None
-    if any(isinstance(a.type, ir.IndexType) for a in kernel.entry_block.arguments):
-        return None
-    with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
-        return _Parser(module).parse()
+    return _Parser.read(kernel)
 
 
 class _Parser(StepParser):

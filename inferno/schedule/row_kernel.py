@@ -9,7 +9,7 @@ from math import prod
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import VIEWS
-from inferno.schedule.accesses import Access, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, row_major
+from inferno.schedule.accesses import Access, destination_index, filled, iterators, loop_sizes, maps, merge, row_major
 from inferno.schedule.contraction import Destination
 from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, order_of, walk_order
 
@@ -102,15 +102,9 @@ class RowKernel:
 
 def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
     """What ``kernel`` computes, or None if it is anything else or has sizes that vary."""
-    arguments = kernel.entry_block.arguments
-    if not knows_arguments(kernel) or any(isinstance(a.type, ir.IndexType) or not a.type.has_static_shape for a in arguments):
-        return None
     if not any(o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation) for o in kernel.entry_block.operations):
         return None
-    with kernel.context, kernel.location:
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
-        return _Parser(module).parse()
+    return _Parser.read(kernel)
 
 
 class _Parser(StepParser):

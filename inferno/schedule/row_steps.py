@@ -6,10 +6,11 @@ What a ``StepParser`` is told of the rows it reads each structured operation by:
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
-from inferno.mlir import arith, ir, owner, walk
+from inferno.mlir import arith, func, ir, owner, walk
 from inferno.passes.programs import VIEWS
-from inferno.schedule.accesses import Access, filled, iterators, loop_sizes, maps, outputs, placed, sink_constants
+from inferno.schedule.accesses import Access, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, sink_constants
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 
 
@@ -64,6 +65,17 @@ class StepParser:
     columns: list[int]
     count: int
     width: int
+
+    @classmethod
+    def read(cls, kernel: func.FuncOp) -> Any:
+        """What ``parse`` says of a copy of a kernel, which the result may keep; None where sizes vary."""
+        types = [a.type for a in kernel.entry_block.arguments]
+        if not knows_arguments(kernel) or any(isinstance(t, ir.IndexType) or (isinstance(t, ir.ShapedType) and not t.has_static_shape) for t in types):
+            return None
+        with kernel.context, kernel.location:
+            module = ir.Module.create()
+            module.body.append(kernel.operation.clone(ip=False))
+            return cls(module).parse()
 
     def __init__(self, module: ir.Module) -> None:
         self.module, self.kernel = module, module.body.operations[0]
