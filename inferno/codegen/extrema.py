@@ -6,8 +6,8 @@ meet does not matter.
 
 from dataclasses import dataclass
 
-from inferno.schedule.combiners import Combiner
 from inferno.mlir import arith, ir, owner
+from inferno.schedule.combiners import Combiner
 
 _F, _I = arith.CmpFPredicate, arith.CmpIPredicate
 # Strict comparison of a new value with the running one -> the combiner of values.

@@ -68,7 +68,7 @@ class _Emitter:
     places: dict[int, int]
     _points: dict[tuple[int | Access, object], ir.Value] = field(default_factory=dict)
     _rows: dict[int | Access, ir.Value] = field(default_factory=dict)
-    _chunk: dict[object, tuple[Integer, Integer, ir.Value | None]] = field(default_factory=dict)
+    _chunk: dict[object, tuple[Integer, ir.Value | None]] = field(default_factory=dict)
 
     def emit(self) -> None:
         ints, c, s = self.ints, self.c, self.s
@@ -146,7 +146,7 @@ class _Emitter:
         return list(op.results)
 
     def place(self, chunk: object, vector: Integer, number: int | None) -> None:
-        """Where a chunk is: (its first point, what a constant adds to it, whether it is the row's; None where it is)."""
+        """Where a chunk is: (its first point, whether it is the row's; None where it is)."""
         vectors = self.c.width // self.s.vector
         inside = None
         if number is None or (number >= 0 and (number + 1) * self.stride > vectors):

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from inferno.schedule.combiners import Combiner, read_combiner, to_term
 from inferno.codegen.extrema import Extremum, read_extremum, to_candidate
 from inferno.errors import CompileError
 from inferno.mlir import ir
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.accesses import iterators, maps, steps_in_memory
+from inferno.schedule.combiners import Combiner, read_combiner, to_term
 from inferno.symbolic import Int, bounds, hint, product
 
 

@@ -2,8 +2,8 @@
 
 import re
 
-from inferno.passes.programs import callee
 from inferno.mlir import func, ir, walk
+from inferno.passes.programs import callee
 
 
 def deduplicate_kernels(module: ir.Module) -> None:
@@ -30,7 +30,7 @@ def deduplicate_kernels(module: ir.Module) -> None:
     for call in walk(module.operation, "func.call"):
         name = callee(call)
         target = renamed.get(instead.get(name, name), instead.get(name, name))
-        if target != callee:
+        if target != name:
             call.attributes["callee"] = ir.FlatSymbolRefAttr.get(target, module.context)
     for op in equal:  # last: a module that calls what is not there prints in another form, in which nothing is equal
         op.erase()

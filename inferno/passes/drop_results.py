@@ -4,7 +4,7 @@ What is left is a reduction of one kind, which generators may regroup.
 """
 
 from inferno.mlir import ir, owner, walk
-from inferno.passes.generics import body, build, clone_body, inputs, kinds, knows_sizes, maps, outputs, yielded
+from inferno.passes.generics import body, build, clone_body, covers_loops, inputs, kinds, knows_sizes, maps, outputs, yielded
 
 
 def drop_results(module: ir.Module) -> None:
@@ -33,30 +33,25 @@ def _needs(op: ir.Operation, dead: list[int]) -> bool:
 
 
 def _rebuild(op: ir.Operation, dead: list[int]) -> None:
-    count, block = len(inputs(op)), body(op)
+    count, block, outs = len(inputs(op)), body(op), outputs(op)
+    live = [i for i in range(len(op.results)) if i not in dead]
+    indexing = [*maps(op)[:count], *(maps(op)[count + i] for i in live)]
+    if not covers_loops(indexing, len(kinds(op))):
+        return
     end = block.operations[len(block.operations) - 1].operation
     for i in dead:
         end.operands[i] = block.arguments[count + i]
     for inner in reversed([o.operation for o in block.operations]):
         if len(inner.results) and not any(True for r in inner.results for _ in r.uses):
             inner.erase()
-    live = [i for i in range(len(op.results)) if i not in dead]
-    outs = outputs(op)
 
     def fill(arguments: list[ir.Value]) -> list[ir.Value]:
         running = dict(zip(live, arguments[count:]))
         made = clone_body(block, [*arguments[:count], *(running.get(i) for i in range(len(outs)))])
         return [made[i] for i in live]
 
-    indexing = [*maps(op)[:count], *(maps(op)[count + i] for i in live)]
-    if {d for d in range(len(kinds(op)))} != {p for m in indexing for e in m.results if (p := _position(e)) is not None}:
-        return  # nothing else tells how long a loop is
     with ir.InsertionPoint(op), op.location:
         new = build(inputs(op), [outs[i] for i in live], indexing, kinds(op), fill, op.location)
     for i, result in zip(live, new.results):
         op.results[i].replace_all_uses_with(result)
     op.erase()
-
-
-def _position(expr: ir.AffineExpr) -> int | None:
-    return ir.AffineDimExpr(expr).position if isinstance(expr, ir.AffineDimExpr) else None

@@ -4,7 +4,9 @@ A layout is only a way of addressing: a matmul with a transposed weight is the s
 """
 
 from inferno.mlir import ir, linalg, owner, rewrite, run_upstream, walk
-from inferno.passes.generics import body, build, clone_body, dims, inputs, inverse, is_copy, knows_sizes, kinds, maps, outputs, substitute, yielded
+from inferno.passes.generics import (
+    body, build, clone_body, covers_loops, dims, inputs, inverse, is_copy, knows_sizes, kinds, maps, outputs, substitute, yielded,
+)
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 
@@ -44,7 +46,7 @@ def _fold(op, rewriter) -> bool:
         with rewriter.ip, op.location:
             values, indexing = inputs(op), maps(op)
             values[number], indexing[number] = inputs(producer)[0], new_map
-            if not _covers(op, values, indexing):
+            if not covers_loops(indexing, len(kinds(op))):
                 continue
             new = build(
                 values, outputs(op), indexing, kinds(op), lambda a: clone_body(body(op), a, _identity(len(kinds(op)))),
@@ -59,15 +61,6 @@ def _loops_of(producer: ir.Operation, read: ir.AffineMap) -> list[ir.AffineExpr]
     """The producer's loops as expressions of its reader's: its result's map undone, then the reader's map."""
     order = dims(maps(producer)[1])
     return [list(read.results)[i] for i in inverse(order)]
-
-
-def _covers(op: ir.Operation, values: list[ir.Value], indexing: list[ir.AffineMap]) -> bool:
-    """Whether every loop still has an operand that tells its extent."""
-    count = len(kinds(op))
-    seen: set[int] = set()
-    for map_ in indexing:
-        seen.update(ir.AffineDimExpr(e).position for e in map_.results if isinstance(e, ir.AffineDimExpr))
-    return len(seen) == count
 
 
 def _identity(count: int) -> list[ir.AffineExpr]:

@@ -7,7 +7,7 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 from inferno.mlir import ir, owner, rewrite
 from inferno.passes.contraction import is_factor, is_sum_of_products, parse_fused
 from inferno.passes.generics import (
-    Operands, body, build, clone_body, dims, indices_are_simple, inputs, inverse, is_elementwise, knows_sizes, kinds, maps, only_user,
+    Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_elementwise, knows_sizes, kinds, maps, only_user,
     outputs, substitute,
 )
 from inferno.passes.greedy import rewrite_greedily
@@ -109,7 +109,7 @@ def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, rewriter) 
     if len(values) > _MOST_INPUTS:
         return None
     outs = maps(consumer)[len(inputs(consumer)) :]
-    if not _covered([*indexing, *outs], count):
+    if not covers_loops([*indexing, *outs], count):
         return None
     same = [ir.AffineDimExpr.get(i) for i in range(count)]
 
@@ -120,11 +120,3 @@ def fuse(producer: ir.Operation, consumer: ir.Operation, number: int, rewriter) 
 
     with rewriter.ip, consumer.location:
         return build(values, outputs(consumer), [*indexing, *outs], kinds(consumer), fill, merge(consumer.location, producer.location))
-
-
-def _covered(indexing: list[ir.AffineMap], count: int) -> bool:
-    """Whether every loop still has an operand that tells its extent."""
-    seen: set[int] = set()
-    for map_ in indexing:
-        seen.update(ir.AffineDimExpr(e).position for e in map_.results if isinstance(e, ir.AffineDimExpr))
-    return len(seen) == count

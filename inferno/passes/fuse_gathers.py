@@ -5,7 +5,7 @@
 """
 
 from inferno.mlir import arith, clone_onto, ir, tensor, users, walk
-from inferno.passes.generics import body, dims, indices_are_simple, inputs, is_elementwise, knows_sizes, kinds, loop_sizes, maps, yielded
+from inferno.passes.generics import body, dims, inputs, is_elementwise, knows_sizes, loop_sizes, maps, yielded
 from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
 
@@ -36,9 +36,8 @@ def _is_picked(producer: ir.Operation) -> bool:
     read = sum(any(True for _ in a.uses) for a in list(body(producer).arguments)[: len(inputs(producer))])
     if number * max(1, read) > product(hint(s) for s in shape(producer.results[0])):
         return False
-    loops = _loops(producer)
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
-    return simple and loops is not None and indices_are_simple(producer, [ir.AffineDimExpr.get(d) for d in range(len(kinds(producer)))])
+    return simple and _loops(producer) is not None
 
 
 def _generic_around(op: ir.Operation) -> ir.Operation | None:

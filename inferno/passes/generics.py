@@ -108,6 +108,11 @@ def loop_sizes(op: ir.Operation) -> list[Int | None]:
     return sizes
 
 
+def covers_loops(indexing: Sequence[ir.AffineMap], count: int) -> bool:
+    """Whether each of ``count`` loops has an operand, read by these maps, that tells its extent."""
+    return len({ir.AffineDimExpr(e).position for m in indexing for e in m.results if isinstance(e, ir.AffineDimExpr)}) == count
+
+
 def _shape_or_none(value: ir.Value) -> Sequence[Int | None]:
     try:
         return shape(value)

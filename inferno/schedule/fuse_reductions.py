@@ -17,8 +17,8 @@ from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
-from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
 from inferno.schedule.mark_overwrites import overwritable
+from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
 from inferno.target import Target, find_target
 
 _MOST = 16  # kernels that become one

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from inferno.passes.programs import VIEWS, callee, main_and_kernels, root_of
 from inferno.mlir import func, ir, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
+from inferno.passes.programs import VIEWS, callee, main_and_kernels, root_of
 from inferno.schedule.accesses import iterators, loop_sizes, maps
 from inferno.schedule.library import choose as choose_library
 from inferno.schedule.merge_calls import edges_of, erase_unused, free_name, merged_kernel, replace_calls

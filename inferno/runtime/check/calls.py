@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from inferno.passes.programs import VIEWS, callee
 from inferno.errors import InputError
 from inferno.mlir import func, ir, new_context, tensor, walk
+from inferno.passes.programs import VIEWS, callee
 from inferno.schedule.attributes import ATTRIBUTE
 
 

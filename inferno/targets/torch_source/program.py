@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from inferno.passes.programs import callee
 from inferno.mlir import func, ir, owner, run_upstream, walk
 from inferno.passes.generics import body, inputs, is_generic, yielded
+from inferno.passes.programs import callee
 from inferno.passes.remove_asserts import remove_asserts
 from inferno.passes.split_contractions import split_contractions
 from inferno.targets.torch_source.generic import Generic
