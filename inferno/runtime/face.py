@@ -131,7 +131,7 @@ class Face(torch.nn.Module):
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self._recipe is None:
             raise TypeError(f"cannot pickle {self!r}: it was read from a package; copy the package's file instead")
-        return _compile_again, (self._model, self._recipe)
+        return compile_again, (self._model, self._recipe)
 
 
 def rebind(signature: Signature, old: Any, new: Any, memo: dict[int, Any]) -> Signature:
@@ -156,7 +156,7 @@ def _call_run(face: Face, *args: Any, **kwargs: Any) -> Any:
     return face._run(args, kwargs)
 
 
-def _compile_again(model: Any, recipe: Recipe) -> Any:
+def compile_again(model: Any, recipe: Recipe) -> Any:
     """What a pickle of a compiled model is: the model, and how it was compiled.  The cache on disk makes this short."""
     from inferno.runtime.compile import compile
 

@@ -120,3 +120,11 @@ def test_weights_of_a_model_on_the_cpu_go_to_the_gpu(tmp_path):
     with torch.no_grad():
         y, reference = loaded(x), model.cuda().double()(x.double())
     assert (y - reference).norm() / reference.norm() < 1e-5
+
+
+def test_a_model_that_the_library_runs_in_part(tmp_path):
+    x = torch.randn(16, 3000, device="cuda")
+    compiled = inferno.compile(lambda x: torch.sort(x * 2, stable=True), (x,))
+    compiled.save(tmp_path / "net.inferno")
+    for ours, theirs in zip(inferno.load(tmp_path / "net.inferno")(x), torch.sort(x * 2, stable=True)):
+        assert torch.equal(ours, theirs)

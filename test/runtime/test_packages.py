@@ -205,6 +205,14 @@ def test_models_of_several_graphs_or_with_eager_parts_have_no_package(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_what_the_library_runs_faster_is_compiled_for_a_package(tmp_path):
+    compiled = inferno.compile(lambda x: torch.sort(x * 2, stable=True), (torch.randn(16, 3000),), target="sm_90a")
+    assert [f.operation for f in compiled.fallbacks] == ["sort"]
+    compiled.save(tmp_path / "net.inferno")
+    loaded = inferno.load(tmp_path / "net.inferno", device="cpu")
+    assert loaded.fallbacks == () and any("sort" in name for name in loaded.program.kernels)
+
+
 def test_a_file_is_written_whole_or_not_at_all(compiled, package, tmp_path, monkeypatch):
     path = tmp_path / "net.inferno"
     path.write_bytes(package.read_bytes())

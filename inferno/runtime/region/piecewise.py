@@ -1,6 +1,8 @@
 """A compiled model of which parts run in eager: compiled segments with ATen calls between them."""
 
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,11 +10,14 @@ from torch import Tensor
 
 from inferno.capture import Signature
 from inferno.capture.orders import dense_order, inverse
-from inferno.errors import PackageError
+from inferno.errors import CompileError, PackageError, PassError, UnsupportedOperation
+from inferno.runtime.face import compile_again
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.program import Program
 from inferno.runtime.region.region import Region
 from inferno.target import Target
+
+log = logging.getLogger(__name__)
 
 
 class PiecewiseModule(CompiledModule):
@@ -48,8 +53,25 @@ class PiecewiseModule(CompiledModule):
         self.region.refresh()
 
     def save(self, path: Any, ir: bool = True) -> None:
-        """Packages hold whole programs: PackageError, which names what runs in eager."""
-        reason = self.fallbacks[0] if self.fallbacks else "it is compiled in pieces"
+        """Write one program to a file that ``inferno.load`` reads; see ``package.save``.
+
+        A package has no PyTorch, so what its library runs here, because that is faster, is compiled for the file.  PackageError names
+        what cannot be.
+        """
+        self._whole().save(path, ir)
+
+    def _whole(self) -> CompiledModule:
+        """The model compiled again, without a piece in eager."""
+        reason = str(self.fallbacks[0]) if self.fallbacks else "it is compiled in pieces"
+        if self._recipe is not None:
+            log.info("compiling the model whole, for a package: %s", reason)
+            recipe = replace(self._recipe, options={**self._recipe.options, "fallback": False, "check": False})
+            try:
+                whole = compile_again(self._model, recipe)
+                if not isinstance(whole, PiecewiseModule):  # random numbers that continue torch's are drawn between pieces
+                    return whole
+            except (CompileError, PassError, UnsupportedOperation) as error:
+                reason = str(error)
         raise PackageError(f"a package runs without PyTorch's operators, but this model needs them: {reason}")
 
 
