@@ -41,6 +41,7 @@ _PASSES = {
     "prepare-operands": "inferno.schedule.prepare_operands:prepare_operands",
     "merge-siblings": "inferno.schedule.merge_siblings:merge_siblings",
     "mark-overwrites": "inferno.schedule.mark_overwrites:mark_overwrites",
+    "explain-boundaries": "inferno.schedule.explain_boundaries:explain_boundaries",
     # scheduled -> gpu
     "generate-kernels": "inferno.codegen.generate:generate_kernels",
     "plan-launches": "inferno.runtime.plan.launches:plan_launches",

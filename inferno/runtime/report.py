@@ -43,6 +43,17 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Boundary:
+    """A tensor between two kernels, of so many ``bytes``, in all ``calls`` of the reader: why they are not one kernel."""
+
+    made_by: str
+    read_by: str
+    calls: int
+    bytes: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Piece:
     """Equal pieces of a call that is run in pieces: compiled segments, or an operation in eager at ``line`` for a ``reason``.
     ``seconds``: of all its ``calls`` in one call of the model; None where that was not measured."""
@@ -56,7 +67,8 @@ class Piece:
 
 @dataclass(frozen=True)
 class Report:
-    """Rows in the order of the first launch, ``pieces`` in the order that they run in; ``str()`` has a table of each.
+    """Rows in the order of the first launch, ``pieces`` in the order that they run in, ``boundaries`` by their bytes; ``str()`` has a table of
+    each.
 
     ``call``: seconds of a call of the model, of which each piece's share is a part; None where none was measured.
     """
@@ -70,6 +82,7 @@ class Report:
     fallbacks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     pieces: tuple[Piece, ...] = ()
+    boundaries: tuple[Boundary, ...] = ()
     call: float | None = None
 
     def __str__(self) -> str:
@@ -82,6 +95,14 @@ class Report:
         for piece in self.pieces:
             times = [] if self.call is None else [_time(piece.seconds), f"{piece.seconds / self.call:.1%}"]
             table.add_row(piece.name, str(piece.calls or ""), piece.line, piece.reason, *times)
+        return table
+
+    def _table_of_boundaries(self) -> Table:
+        table = Table(title=None, show_lines=False)
+        for name in ("made by", "read by", "calls", "bytes", "why they are not one kernel"):
+            table.add_column(name, justify="right" if name in ("calls", "bytes") else "left", overflow="fold")
+        for b in self.boundaries:
+            table.add_row(b.made_by, b.read_by, str(b.calls), human(b.bytes, 1000, "B"), b.reason)
         return table
 
     def render(self, width: int) -> str:
@@ -106,6 +127,8 @@ class Report:
                 console.print(f"{row.kernel}: {row.note}; {row.generator} made it instead")
             if row.no_library:
                 console.print(f"{row.kernel}: not computed by the library: {row.no_library}")
+        if self.boundaries:
+            console.print(self._table_of_boundaries())
         for line in self.notes:
             console.print(line)
         if self.pieces and (self.call is not None or any(p.reason for p in self.pieces)):
@@ -150,7 +173,7 @@ def report_of(
     notes = (*notes, *_frozen(programs), *_tuned(programs))
     return Report(
         target, tuple(rows), sum(len(p.steps) for p in plans), workspace, seconds, len(plans), tuple(map(str, fallbacks)), notes,
-        _pieces(steps, timing), None if timing is None else timing.call,
+        _pieces(steps, timing), _boundaries(programs), None if timing is None else timing.call,
     )
 
 
@@ -213,6 +236,18 @@ def _lines(program: Program) -> str:
     if not lines:
         return ""
     return f"{places[0][0]}:{min(lines)}" + (f"-{max(lines)}" if max(lines) > min(lines) else "")
+
+
+def _boundaries(programs: Sequence[Program]) -> tuple[Boundary, ...]:
+    """Of all programs, equal ones once; most bytes first."""
+    found: dict[tuple[str, str, int, str], int] = {}
+    for program in programs:
+        for reader, told in re.findall(r"\bcall @([\w.$-]+)\(.*inferno\.apart = \[([^\]]*)\]", program.stages.get("scheduled", "")):
+            for maker, size, reason in re.findall(r'"@([\w.$-]+), (\d+) bytes: ([^"]*)"', told):
+                key = maker, reader, int(size), reason
+                found[key] = found.get(key, 0) + 1
+    boundaries = (Boundary(maker, reader, calls, calls * size, reason) for (maker, reader, size, reason), calls in found.items())
+    return tuple(sorted(boundaries, key=lambda b: -b.bytes))
 
 
 def _rows(program: Program) -> list[Row]:

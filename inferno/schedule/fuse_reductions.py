@@ -17,6 +17,7 @@ from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
+from inferno.schedule.explain_boundaries import note
 from inferno.schedule.mark_overwrites import overwritable
 from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
 from inferno.target import Target, find_target
@@ -113,11 +114,20 @@ def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
     apart = sum(_KERNEL + count_bytes(program.kernels[callee(call)]) / _RATE for call in edges.calls)
     if not always and joined >= apart:
         merged.operation.erase()
+        _tell(program, edges, f"as one kernel of {len(edges.calls)} {joined:.1f} us are estimated, apart {apart:.1f}")
         return False
     defer(edges)
     replace_calls(edges, merged)
     program.number()
     return True
+
+
+def _tell(program: _Program, edges: Edges, reason: str) -> None:
+    for reader in edges.calls:
+        for made in [owner(root_of(v)) for v in inputs_of(reader)]:
+            if made is not None and made in edges.calls:
+                note(reader, made, reason)
+    program.number()  # operations are found by what they say, too
 
 
 def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, func.FuncOp | None]:

@@ -119,6 +119,21 @@ def operations(report) -> set[str]:
     return {source.split(" ")[0] for row in report.rows for source in row.fuses}
 
 
+def test_what_lies_between_kernels():
+    def function(x, w):
+        return torch.softmax(x @ w, -1).cumsum(0)
+
+    compiled = inferno.compile(function, (torch.randn(1024, 64), torch.randn(64, 512)), target="sm_90a")
+    report = compiled.explain()
+    (product, _), (rows, _), *_ = [(r.kernel, r.calls) for r in report.rows]
+    between = {(b.made_by, b.calls, b.bytes): b.reason for b in report.boundaries}
+    assert between[product, 1, 1024 * 512 * 4] == "a row of it is in several tiles"
+    assert between[rows, 1, 1024 * 512 * 4].endswith("reads its operands from memory")
+    assert "why they are not one kernel" in str(report)
+    one = inferno.compile(lambda x, w: torch.relu(x @ w), (torch.randn(64, 64), torch.randn(64, 64)), target="sm_90a").explain()
+    assert one.boundaries == () and "why they are not one kernel" not in str(one)
+
+
 def test_graphs_of_functions_behind_a_graph_break():
     x = torch.randn(3, 4)
     first, other = torch.compile(Broken(), backend="inferno"), torch.compile(lambda x: torch.tanh(x) + 1, backend="inferno")

@@ -1,0 +1,112 @@
+"""Say of each call what it reads that another kernel made, and why the two kernels are not one (``inferno.apart``).
+
+Changes nothing else: the passes before this one decide, and this one tells what they decided by.  ``fuse-reductions``, which weighs one
+estimate against another, leaves a note of both where it keeps kernels apart.
+"""
+
+from inferno.mlir import func, ir, owner
+from inferno.passes.contraction import is_sum_of_products, parse_fused
+from inferno.passes.fuse_elementwise import is_cheap
+from inferno.passes.generics import kinds
+from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
+from inferno.passes.shapes import is_dynamic, shape
+from inferno.schedule.cost import bit_width
+from inferno.schedule.merge_calls import inputs_of
+from inferno.symbolic import hint, product
+
+APART = "inferno.apart"
+"""On a call: strings, ``@kernel, N bytes: reason`` of each kernel whose results it reads."""
+ESTIMATES = "inferno.estimates"
+"""On a call: what passes found when they weighed making it one with kernels in front of it, by their names."""
+
+_PLAIN = {"arith.constant", "tensor.empty", "linalg.fill", "tensor.extract_slice", "func.return", *VIEWS}
+_PRODUCT = "contraction"
+_OVER_ROWS = ("map", "reduction", "several operations on rows")
+
+
+def explain_boundaries(module: ir.Module) -> None:
+    """Write the attribute on the calls of ``@main``."""
+    main, kernels = main_and_kernels(module)
+    if main is None:
+        return
+    with module.context:
+        works = {name: _work(kernel) for name, kernel in kernels.items()}
+        for call in [o.operation for o in main.entry_block.operations if o.operation.name == "func.call"]:
+            told = _boundaries(call, kernels, works)
+            if ESTIMATES in call.attributes:
+                del call.attributes[ESTIMATES]
+            if told:
+                call.attributes[APART] = ir.ArrayAttr.get([ir.StringAttr.get(t) for t in told])
+
+
+def note(reader: ir.Operation, made: ir.Operation, reason: str) -> None:
+    """Leave for this pass why a call is not one with a call that it reads from."""
+    found = {e.name: e.attr for e in ir.DictAttr(reader.attributes[ESTIMATES])} if ESTIMATES in reader.attributes else {}
+    reader.attributes[ESTIMATES] = ir.DictAttr.get({**found, callee(made): ir.StringAttr.get(reason)})
+
+
+def _boundaries(call: ir.Operation, kernels: dict[str, func.FuncOp], works: dict[str, str]) -> list[str]:
+    noted = {e.name: ir.StringAttr(e.attr).value for e in ir.DictAttr(call.attributes[ESTIMATES])} if ESTIMATES in call.attributes else {}
+    found: dict[str, None] = {}
+    for value in inputs_of(call):
+        root = root_of(value)
+        made = owner(root)
+        if made is None or made.name != "func.call" or callee(made) not in kernels or callee(call) not in kernels:
+            continue
+        reason = noted.get(callee(made)) or _reason(made, call, value, kernels, works)
+        size = hint(product(shape(root))) * bit_width(root.type.element_type) // 8
+        found[f"@{callee(made)}, {size} bytes: {reason}"] = None
+    return list(found)
+
+
+def _work(kernel: func.FuncOp) -> str:
+    """What a kernel does, for sentences."""
+    operations = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _PLAIN]
+    generics = [o for o in operations if o.name == "linalg.generic"]
+    if any(map(_multiplies, generics)):
+        return _PRODUCT
+    if others := [o for o in operations if o.name != "linalg.generic" and not o.name.startswith("arith.")]:
+        return others[0].name.rpartition(".")[2]
+    if not generics:
+        return "copy"
+    return _OVER_ROWS[2] if len(generics) > 1 else _OVER_ROWS[1] if "reduction" in kinds(generics[0]) else _OVER_ROWS[0]
+
+
+def _multiplies(generic: ir.Operation) -> bool:
+    """Whether it sums products of two operands; a sum of squares is a reduction like any other."""
+    found = parse_fused(generic)
+    return is_sum_of_products(generic) or (found is not None and found.lhs != found.rhs)
+
+
+def _reason(made: ir.Operation, call: ir.Operation, value: ir.Value, kernels: dict[str, func.FuncOp], works: dict[str, str]) -> str:
+    first, second = works[callee(made)], works[callee(call)]
+    root = root_of(value)
+    count = len({*readers(root)})
+    if first == second == _PRODUCT:
+        return "a tile of the second contraction needs whole rows of the first"
+    for work, reads in ((first, False), (second, True)):
+        if work not in _OVER_ROWS and work != _PRODUCT:
+            return f"a {work} {'reads its operands from' if reads else 'leaves its result in'} memory"
+    if second == _PRODUCT:
+        if first != "map":
+            return "its rows have to be complete before a tile is multiplied"
+        return _between(root, value) if _is_cheap(kernels[callee(made)]) else "it would be computed for every tile again, which costs more than reading it"
+    if count > 1 and (first == _PRODUCT or (first == "map" and not _is_cheap(kernels[callee(made)]))):
+        return f"{count} readers, and computing it in each of them costs more than reading it"
+    if first == _PRODUCT and second != "map":
+        return "a row of it is in several tiles"
+    if second == "map" and first in ("map", _PRODUCT):
+        return _between(root, value)
+    if any(is_dynamic(a) for k in (made, call) for a in kernels[callee(k)].entry_block.arguments):
+        return "kernels of several operations on rows are made where sizes are known"
+    return "no rows that a block could keep are those of both"
+
+
+def _is_cheap(kernel: func.FuncOp) -> bool:
+    """Whether what a map makes may be computed again, as far as its cost is concerned."""
+    return all(is_cheap(o.operation) for o in kernel.entry_block.operations if o.operation.name == "linalg.generic")
+
+
+def _between(root: ir.Value, value: ir.Value) -> str:
+    """What keeps a map from what reads it, when that is not its cost."""
+    return "its elements are reshaped or read in another order" if value != root else "the reader's loops do not go over it element by element"
