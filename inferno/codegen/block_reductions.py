@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.points import Emitter, Values
+from inferno.codegen.shuffles import exchange
 from inferno.codegen.structured import Structured, to_terms
 from inferno.mlir import arith, gpu, ir, memref, scf
 from inferno.schedule.universal import Universal
@@ -189,29 +190,3 @@ def _tree(emitter: Emitter, parts: list[Values]) -> Values:
         half = len(parts) // 2
         parts = [emitter.combine(a, b) for a, b in zip(parts[:half], parts[half:])] + parts[2 * half:]
     return parts[0]
-
-
-def exchange(value: ir.Value, distance: int) -> ir.Value:
-    """The value of the lane whose number differs in the bit ``distance``; shuffles move 32 bits at a time."""
-    type_, i32 = value.type, ir.IntegerType.get_signless(32)
-    bits = ir.IntegerType.get_signless(type_.width)
-    whole = value if type_ == bits else arith.bitcast(bits, value)
-    if type_.width < 32:
-        return _back(arith.trunci(bits, _shuffle(arith.extui(i32, whole), distance)), type_)
-    if type_.width == 32:
-        return _back(_shuffle(whole, distance), type_)
-    half = arith.constant(bits, 32)
-    low, high = arith.trunci(i32, whole), arith.trunci(i32, arith.shrui(whole, half))
-    low, high = (arith.extui(bits, _shuffle(x, distance)) for x in (low, high))
-    return _back(arith.ori(low, arith.shli(high, half)), type_)
-
-
-def _back(bits: ir.Value, type_: ir.Type) -> ir.Value:
-    return bits if bits.type == type_ else arith.bitcast(type_, bits)
-
-
-def _shuffle(value: ir.Value, distance: int) -> ir.Value:
-    i32 = value.type
-    return gpu.ShuffleOp(value, arith.constant(i32, distance), arith.constant(i32, 32), gpu.ShuffleMode.XOR).results[0]
-
-

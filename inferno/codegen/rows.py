@@ -8,7 +8,6 @@ shared memory those of blocks; all reductions of a phase share a barrier.  Rows 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from inferno.codegen.block_reductions import exchange
 from inferno.codegen.cluster import read_remote, wait_for_cluster
 from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory
 from inferno.codegen.expand_math import expand_math
@@ -18,6 +17,7 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.row_divisions import multiply_by_reciprocals
+from inferno.codegen.shuffles import exchange
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.accesses import Access

@@ -6,13 +6,13 @@ added in a row, their sums in trees or, in float32, with what the additions lose
 
 from dataclasses import dataclass
 
-from inferno.codegen.block_reductions import exchange
 from inferno.codegen.elements import join, lanes_of, load, splat, store
 from inferno.codegen.exact_sums import add_exactly
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
+from inferno.codegen.shuffles import exchange
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Reader, group_offset
 from inferno.errors import CompileError

@@ -17,6 +17,7 @@ _CLASSES = {
     "universal": "inferno.schedule.universal:Universal",
     "elementwise": "inferno.schedule.elementwise:Elementwise",
     "rows": "inferno.schedule.rows:Rows",
+    "scans": "inferno.schedule.scans:Scans",
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",
     "wgmma": "inferno.schedule.wgmma:Wgmma",

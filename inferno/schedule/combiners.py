@@ -54,6 +54,9 @@ class Combiner:
     def to_total(self, value: ir.Value) -> ir.Value:
         return _convert(value, self.total)
 
+    def from_total(self, value: ir.Value) -> ir.Value:
+        return _convert(value, self.type)
+
     def round(self, value: ir.Value) -> ir.Value:
         """As it goes to memory."""
         return _convert(value, self.narrow)
@@ -99,6 +102,12 @@ def _combination(body: ir.Block, running: ir.Value, value: ir.Value) -> tuple[ir
 
 def _single(value: ir.Value) -> bool:
     return len(list(value.uses)) == 1
+
+
+def term_of(body: ir.Block, running: ir.Value) -> ir.Value | None:
+    """What ``body`` combines the running value with, where ``read_combiner`` understands it."""
+    found = _combination(body, running, body.operations[len(body.operations) - 1].operands[0])
+    return found[1] if found is not None else None
 
 
 def to_term(body: ir.Block, running: ir.Value, result: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from inferno.mlir import arith, ir
+from inferno.mlir import arith, ir, walk
 from inferno.runtime.plan.plan import Buffer, Launch, Plan, Scalar, at_sizes
 from inferno.runtime.call.sizes import size_reader
 
@@ -114,7 +114,9 @@ def _torch_dtype(element: str) -> torch.dtype:
 
 def simulate_launch(function: ir.Operation, launch: Launch, parameters: list) -> None:
     """Run one launch of a ``gpu.func``."""
-    Simulation(function, launch.grid[0], launch.block[0], parameters).run()
+    one_by_one = any("atom." in str(o.attributes["asm_string"]) for o in walk(function, "llvm.inline_asm"))
+    for _ in range(launch.grid[0] if one_by_one else 1):  # blocks that take numbers of a counter wait for those before them
+        Simulation(function, 1 if one_by_one else launch.grid[0], launch.block[0], parameters).run()
 
 
 @dataclass
@@ -268,8 +270,10 @@ class Simulation:
         return self.threads % threads == 0 and all(len(set(each)) == 1 for each in mask.reshape(-1, threads).tolist())
 
     def gpu_shuffle(self, op, operands, mask):
-        assert self.is_whole(mask, 32) and "xor" in str(op.attributes["mode"]) and int(operands[2]) == 32
-        partner = np.arange(self.count) ^ int(operands[1])
+        assert self.is_whole(mask, 32) and int(operands[2]) == 32
+        mode, me, place = str(op.attributes["mode"]), np.arange(self.count), np.broadcast_to(operands[1], mask.shape).astype(np.int64)
+        warp, lane = me // 32 * 32, me % 32
+        partner = me ^ place if "xor" in mode else np.where(lane >= place, me - place, me) if "up" in mode else warp + place % 32
         return [np.broadcast_to(operands[0], mask.shape)[partner], np.ones(self.count, bool)]
 
     # Memory.
@@ -349,7 +353,10 @@ class Simulation:
         return [(a.astype(np.float64) * b + c).astype(c.dtype)]
 
     def llvm_inline_asm(self, op, operands, mask):
-        """A reciprocal, or a permutation: each byte of the result is one of the eight of two words."""
+        """A reciprocal, a permutation: each byte of the result is one of the eight of two words, or what a look back does."""
+        text = ir.StringAttr(op.attributes["asm_string"]).value
+        if "gpu.global" in text:
+            return self.look_back(text, operands, mask)
         if "rcp.approx.f32" in str(op.attributes["asm_string"]):
             return [(1 / np.asarray(operands[0], np.float64)).astype(np.float32)]
         chosen = re.fullmatch(r"prmt\.b32 \$0, \$1, \$2, (\d+);", ir.StringAttr(op.attributes["asm_string"]).value)
@@ -357,6 +364,31 @@ class Simulation:
         both = [(np.asarray(v).astype(np.uint32) >> np.uint32(8 * i)) & np.uint32(255) for v in operands for i in range(4)]
         found = sum(both[int(chosen[1]) >> 4 * i & 15].astype(np.int64) << 8 * i for i in range(4))
         return [found.astype(np.uint32).view(np.int32)]
+
+    def look_back(self, text: str, operands, mask):
+        """A counter, a word of a value and that it is there, or several that are waited for: blocks run one after the other."""
+        if text.startswith("atom"):
+            words = operands[0].memory.data
+            assert mask.sum() == 1
+            words[0] += 1
+            return [np.full(self.count, words[0] - 1, np.int32)]
+        if "st.relaxed" in text:
+            words, (at, bits) = operands[0].memory.data, (np.broadcast_to(v, mask.shape)[mask] for v in operands[1:])
+            assert len(np.unique(at)) == len(at) and (at > 0).all() and (words[at] == 0).all(), "a word is written twice"
+            words[at] = (np.int64(1) << 32) | bits.astype(np.int32).view(np.uint32).astype(np.int64)
+            return []
+        words, (place, wanted) = operands[0].memory.data, (np.broadcast_to(v, mask.shape) for v in operands[1:])
+        steps, behind = re.findall(r"\[a\+(\d+)\]", text), re.findall(r"setp.gt.u32 p, \$\d+, (\d+)", text)
+        found = []
+        for step, number in zip(steps, behind, strict=True):
+            got = words[np.where(mask, place + int(step) // 8, 0)]
+            assert (got >> 32 == 1)[mask & (wanted > int(number))].all(), "a word that nobody has written is waited for"
+            found.append((got & 0xFFFFFFFF).astype(np.uint32).view(np.int32))
+        return found if len(found) == 1 else [tuple(found)]
+
+    def llvm_extractvalue(self, op, operands, mask):
+        (place,) = ir.DenseI64ArrayAttr(op.attributes["position"])
+        return [operands[0][place]]
 
     def llvm_call_intrinsic(self, op, operands, mask):
         name = ir.StringAttr(op.attributes["intrin"]).value

@@ -1,0 +1,220 @@
+"""How a tile of a scan learns what lies in front of it while other blocks are at work on that: a look back.
+
+Tiles are dealt out in order by a counter, so that all tiles in front of one have been started, whichever blocks the hardware starts.  A tile leaves
+what its own elements come to.  What is in front of it are the tiles of its group, whose parts some lanes read at once and add up in a tree, and all
+groups before: the last tile of each leaves their sum for the next.  All of that is added in one order whatever comes first, so results are
+the same run after run.
+
+A word of 64 bits has 32 of a value and, above them, whether it is there: it is written and read whole, and nothing but the word
+itself needs an order.  A second kernel clears the words beforehand.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.shuffles import exchange
+from inferno.errors import CompileError
+from inferno.mlir import arith, gpu, ir, llvm, memref, scf
+from inferno.schedule.combiners import Combiner
+
+_CLEARED = 256  # words that a block of the second kernel clears
+_WARP = 32
+
+
+@dataclass(frozen=True)
+class Words:
+    """Where they are: the counter; the parts of ``columns`` running values of each of ``tiles`` tiles of each of ``chains``; and the sums in front
+    of each group of ``group`` tiles."""
+
+    chains: int
+    tiles: int
+    columns: int
+    group: int
+    halves: int  # words of a value
+
+    @property
+    def groups(self) -> int:
+        return -(-self.tiles // self.group)
+
+    @property
+    def padded(self) -> int:
+        """Tiles of whole groups."""
+        return self.groups * self.group
+
+    @property
+    def parts(self) -> int:
+        return self.chains * self.padded * self.halves * self.columns
+
+    @property
+    def count(self) -> int:
+        return 1 + self.parts + self.chains * self.groups * self.halves * self.columns
+
+    @property
+    def clearing(self) -> tuple[int, int]:
+        """Blocks and threads of the kernel that clears them."""
+        return -(-self.count // _CLEARED), _CLEARED
+
+
+def words_of(chains: int, tiles: int, columns: int, group: int, combiner: Combiner) -> Words:
+    return Words(chains, tiles, columns, group, 2 if combiner.total.width == 64 else 1)
+
+
+def add_clearing(module: ir.Operation, name: str, words: Words) -> None:
+    """A kernel ``@name`` in a ``gpu.module`` that clears the words."""
+    text = f"""gpu.module @shell {{ gpu.func @"{name}"(%w: memref<{words.count}xi64, 1> {{llvm.noalias}}) kernel attributes {{known_block_size = array<i32: {_CLEARED}, 1, 1>}} {{
+      %zero = arith.constant 0 : i64
+      %each = arith.constant {_CLEARED} : index
+      %count = arith.constant {words.count} : index
+      %thread = gpu.thread_id x
+      %block = gpu.block_id x
+      %first = arith.muli %block, %each : index
+      %at = arith.addi %first, %thread : index
+      %inside = arith.cmpi ult, %at, %count : index
+      scf.if %inside {{ memref.store %zero, %w[%at] : memref<{words.count}xi64, 1> }}
+      gpu.return
+    }} }}"""
+    parsed = ir.Module.parse(text, module.context)
+    function = parsed.body.operations[0].regions[0].blocks[0].operations[0].operation
+    module.regions[0].blocks[0].append(function.detach_from_parent())
+
+
+@dataclass
+class LookBack:
+    """In the kernel: ``memory`` are the words, ``carries`` a shared array of a running value for each column, ``slot`` one of an i32."""
+
+    words: Words
+    combiner: Combiner
+    threads: int
+    ints: Integers
+    memory: ir.Value
+    carries: ir.Value
+    slot: ir.Value
+
+    def __post_init__(self) -> None:
+        w = self.words
+        if w.columns > self.threads or w.group & (w.group - 1) or w.count >= 2**31:
+            raise CompileError(f"{self.threads} threads cannot look back for {w.columns} columns in groups of {w.group}")
+        self.base = arith.index_cast(ir.IntegerType.get_signless(64), memref.ExtractAlignedPointerAsIndexOp(self.memory).result)
+        segment = min(_WARP, w.group)
+        while w.columns * segment > self.threads:
+            segment //= 2
+        self.segment, self.each = segment, w.group // segment
+
+    def take(self, thread: Integer) -> tuple[Integer, Integer]:
+        """The number of this block's tile: (chain, place in it)."""
+        ints = self.ints
+        zero, first = arith.constant(ir.IndexType.get(), 0), scf.IfOp(ints.equal(thread, 0))
+        i32 = ir.IntegerType.get_signless(32)
+        with ir.InsertionPoint(first.then_block):
+            ticket = llvm.InlineAsmOp(i32, [self.base], "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}", has_side_effects=True).res
+            memref.store(ticket, self.slot, [zero])
+            scf.yield_([])
+        gpu.barrier()
+        number = memref.load(self.slot, [zero])
+        number = number if ints.width == 32 else arith.extui(ints.type, number)
+        return ints.rem(number, self.words.chains), ints.div(number, self.words.chains)
+
+    def find(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> None:
+        """Fill ``carries``, behind a barrier; ``own`` gives what a tile comes to in a column."""
+        needed = self.words.columns * self.segment
+        whole = min(self.threads, -(-needed // _WARP) * _WARP)
+        if whole == self.threads:
+            self._find(thread, chain, tile, own)
+        else:
+            some = scf.IfOp(self.ints.less(thread, whole))
+            with ir.InsertionPoint(some.then_block):
+                self._find(thread, chain, tile, own)
+                scf.yield_([])
+        gpu.barrier()
+
+    def _find(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> None:
+        ints, w, c = self.ints, self.words, self.combiner
+        column, lane = ints.div(thread, self.segment), ints.rem(thread, self.segment)
+        writes = ints.equal(lane, 0)
+        if w.columns * self.segment % _WARP and w.columns * self.segment < self.threads:  # lanes of no column help with the last one
+            writes = arith.andi(writes, ints.less(column, w.columns))
+            column = ints.min(column, w.columns - 1)
+        mine = own(column)
+        here = self.part(chain, tile, column)
+        self.put(writes, here, mine)
+        place, groups = ints.rem(tile, w.group), ints.div(tile, w.group)
+        has = ints.less(0, groups)
+        front = self.wait(arith.select(has, ints.value(self.front(chain, groups, column)), ints.value(here)), 1, 1)[0]
+        carry = arith.select(has, front, c.identity(c.total))
+        if w.group > 1:
+            first = ints.mul(lane, self.each)
+            some = ints.sub(ints.min(ints.add(first, self.each), place), ints.min(first, place))  # tiles in front that this lane asks for
+            parts = self.wait(self.part(chain, ints.add(ints.sub(tile, place), first), column), self.each, some)
+            total = None
+            for i, part in enumerate(parts):
+                part = arith.select(ints.less(i, some), part, c.identity(c.total))
+                total = part if total is None else c.combine(total, part)
+            distance = self.segment // 2
+            while distance:
+                total, distance = c.combine(total, exchange(total, distance)), distance // 2
+            carry = c.combine(carry, total)
+        at_end = arith.andi(ints.equal(place, w.group - 1), ints.less(ints.add(groups, 1), w.groups))
+        self.put(arith.andi(writes, at_end), self.front(chain, ints.add(groups, 1), column), c.combine(carry, mine))
+        only = scf.IfOp(writes)
+        with ir.InsertionPoint(only.then_block):
+            memref.store(carry, self.carries, [ints.index(column)])
+            scf.yield_([])
+
+    # Words, by the number of a value's first one; the others are ``columns`` behind each other.
+
+    def part(self, chain: Integer, tile: Integer, column: Integer) -> Integer:
+        return self._word(self.ints.add(self.ints.mul(chain, self.words.padded), tile), column, 1)
+
+    def front(self, chain: Integer, group: Integer, column: Integer) -> Integer:
+        return self._word(self.ints.add(self.ints.mul(chain, self.words.groups), group), column, 1 + self.words.parts)
+
+    def _word(self, number: Integer, column: Integer, base: int) -> Integer:
+        return self.ints.add(self.ints.add(self.ints.mul(number, self.words.halves * self.words.columns), column), base)
+
+    def put(self, condition: ir.Value, at: Integer, value: ir.Value) -> None:
+        only = scf.IfOp(condition)
+        with ir.InsertionPoint(only.then_block):
+            for half, bits in enumerate(self._split(value)):
+                text = "{ .reg .b64 a, v; mad.wide.u32 a, $1, 8, $0; mov.b64 v, {$2, 1}; st.relaxed.gpu.global.b64 [a], v; }"
+                at_half = self._narrow(self.ints.add(at, half * self.words.columns))
+                llvm.InlineAsmOp(None, [self.base, at_half, bits], text, "l,r,r,~{memory}", has_side_effects=True)
+            scf.yield_([])
+
+    def wait(self, place: Integer, count: int, wanted: Integer) -> list[ir.Value]:
+        """The values of ``count`` tiles behind each other, as soon as the first ``wanted`` are there; the others may be anything."""
+        i32, halves = ir.IntegerType.get_signless(32), self.words.halves
+        n, step = count * halves, 8 * self.words.columns
+        lines = [f"{{ .reg .pred p; .reg .b32 f, all; .reg .b64 a, w<{n}>; mad.wide.u32 a, ${n + 1}, 8, ${n};", "AGAIN: mov.b32 all, 1;"]
+        lines += [f"ld.relaxed.gpu.global.b64 w{i}, [a+{i * step}];" for i in range(n)]
+        for i in range(n):
+            lines.append(f"mov.b64 {{${i}, f}}, w{i}; setp.gt.u32 p, ${n + 2}, {i // halves}; @p and.b32 all, all, f;")
+        lines.append("setp.eq.u32 p, all, 0; @p bra AGAIN; }")
+        constraints = ",".join(["=&r"] * n + ["l", "r", "r", "~{memory}"])
+        type_ = i32 if n == 1 else ir.Type.parse(f"!llvm.struct<({', '.join(['i32'] * n)})>")
+        operands = [self.base, self._narrow(place), self._narrow(wanted)]
+        found = llvm.InlineAsmOp(type_, operands, " ".join(lines), constraints, has_side_effects=True).res
+        bits = [found] if n == 1 else [llvm.extractvalue(i32, found, ir.DenseI64ArrayAttr.get([i])) for i in range(n)]
+        return [self._join(bits[i:i + halves]) for i in range(0, n, halves)]
+
+    def _narrow(self, at: Integer) -> ir.Value:
+        value, i32 = self.ints.value(at), ir.IntegerType.get_signless(32)
+        return value if self.ints.width == 32 else arith.trunci(i32, value)
+
+    def _split(self, value: ir.Value) -> list[ir.Value]:
+        """Words of 32 bits."""
+        bits, i32 = ir.IntegerType.get_signless(value.type.width), ir.IntegerType.get_signless(32)
+        whole = value if value.type == bits else arith.bitcast(bits, value)
+        if bits.width == 64:
+            return [arith.trunci(i32, whole), arith.trunci(i32, arith.shrui(whole, arith.constant(bits, 32)))]
+        return [whole if bits == i32 else arith.extui(i32, whole)]
+
+    def _join(self, words: list[ir.Value]) -> ir.Value:
+        type_ = self.combiner.total
+        bits = ir.IntegerType.get_signless(type_.width)
+        if bits.width == 64:
+            low, high = (arith.extui(bits, w) for w in words)
+            whole = arith.ori(low, arith.shli(high, arith.constant(bits, 32)))
+        else:
+            whole = words[0] if bits.width == 32 else arith.trunci(bits, words[0])
+        return whole if type_ == bits else arith.bitcast(type_, whole)

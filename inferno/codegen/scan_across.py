@@ -1,0 +1,163 @@
+"""Scans across memory: a thread walks several places of neighbouring rows, the threads of a block lie next to and behind each other."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+from inferno.codegen.elements import join, lanes_of, load, load_vector, store, store_vector
+from inferno.codegen.integers import Integer
+from inferno.codegen.scan_tiles import Tiles
+from inferno.mlir import arith, gpu, ir, memref, scf
+
+_WARP = 32
+
+
+class Across(Tiles):
+    """``parts`` pieces of a tile lie behind each other, each of ``within`` threads of a warp behind each other."""
+
+    @property
+    def columns(self) -> int:
+        return self.s.lanes * self.s.vector
+
+    @property
+    def within(self) -> int:
+        return max(1, _WARP // self.s.lanes)
+
+    @property
+    def parts(self) -> int:
+        return self.s.threads // (self.s.lanes * self.within)
+
+    @cached_property
+    def shared(self) -> list[int]:
+        """What the parts come to, what is in front of each, and what the tile comes to.  Odd rows: threads read columns of them."""
+        return [self.parts * (self.columns + 1)] * 2 + [self.columns]
+
+    def place(self, block: Integer) -> None:
+        ints, s, c = self.ints, self.s, self.c
+        self.lane, self.depth = ints.rem(self.thread, s.lanes), ints.div(self.thread, s.lanes)
+        self.inside, self.part = ints.rem(self.depth, self.within), ints.div(self.depth, self.within)
+        blocks = -(-c.inner // self.columns)
+        column = ints.add(ints.mul(ints.rem(block, blocks), self.columns), ints.mul(self.lane, s.vector))
+        self.mine = None
+        if c.inner % self.columns:  # threads of no column help with the last one, for all must reach the barriers, and write nothing
+            self.mine = ints.less(column, c.inner)
+            column = ints.min(column, c.inner - s.vector)
+        self.start = ints.add(ints.mul(ints.div(block, blocks), c.length * c.inner), column)
+
+    def row(self, tile: Integer, item: int) -> Integer:
+        first = self.ints.add(self.ints.mul(tile, self.s.tile(self.c)), self.ints.mul(self.depth, self.s.items))
+        return self.ints.add(first, item)
+
+    @property
+    def ragged(self) -> bool:
+        return self.c.length % self.s.tile(self.c) != 0
+
+    def load(self, tile: Integer) -> list[ir.Value]:
+        found, s, element = [], self.s, self.combiner.narrow
+        for item in range(s.items):
+            row = self.row(tile, item)
+            if self.ragged:  # what is behind a row's end is in front of nothing
+                row = self.ints.min(row, self.c.length - 1)
+            at = self.ints.add(self.start, self.ints.mul(row, self.c.inner))
+            found.append(load(self.ints, self.source, at, element) if s.vector == 1 else load_vector(self.ints, self.source, at, element, s.vector, s.vector))
+        return found
+
+    def identities(self) -> list[ir.Value]:
+        return [self.combiner.identity(self.combiner.total)] * self.s.vector
+
+    def look(self, chain: Integer, tile: Integer) -> Callable[[], list[ir.Value]]:
+        """What is in front of the tile, behind the barrier after which the tile's sums are in shared memory."""
+        def find() -> list[ir.Value]:
+            self.back.find(self.thread, chain, tile, lambda column: memref.load(self.arrays[2], [self.ints.index(column)]))
+            return self.own(self.back.carries)
+
+        return find
+
+    def own(self, array: ir.Value, part: Integer = 0) -> list[ir.Value]:
+        """The values of this thread's columns."""
+        first = self.ints.add(self.ints.mul(part, self.columns + 1), self.ints.mul(self.lane, self.s.vector))
+        return [memref.load(array, [self.ints.index(self.ints.add(first, i))]) for i in range(self.s.vector)]
+
+    def tile(self, loaded: list[ir.Value], number: Integer, carry: list[ir.Value] | Callable | None) -> list[ir.Value]:
+        """Scan and store a tile; the running values behind it if ``carry`` are those in front of it."""
+        c = self.combiner
+        columns = [self.running([c.widen(x) for x in each]) for each in zip(*(lanes_of(v) for v in loaded))]
+        behind = self.scan_lanes([c.to_total(found[-1]) for found in columns], self.inside, self.within, self.s.lanes)
+        front = self.before(behind, self.inside, self.s.lanes) if self.within > 1 else None
+        known = []
+        if self.parts > 1 or carry is not None:
+            self.of_parts(behind)
+            known.append(self.own(self.arrays[1], self.part))
+        if carry is not None:
+            before = carry() if callable(carry) else carry
+            known.append(before)
+            if not callable(carry):
+                carry = [c.combine(a, b) for a, b in zip(before, self.own(self.arrays[2]))]
+        if front is not None:
+            known.insert(0, front)
+        for column, found in enumerate(columns):
+            if known:
+                start = known[-1][column]
+                for values in known[-2::-1]:
+                    start = c.combine(start, values[column])
+                start = c.from_total(start)
+                columns[column] = [c.combine(start, x) for x in found]
+        for item, values in enumerate(zip(*columns)):
+            self.put([c.round(v) for v in values], number, item)
+        return carry
+
+    def of_parts(self, behind: list[ir.Value]) -> None:
+        """Fill the shared arrays: threads scan the parts of a column, one each."""
+        ints, c, s = self.ints, self.combiner, self.s
+        last = scf.IfOp(ints.equal(self.inside, self.within - 1))
+        with ir.InsertionPoint(last.then_block):
+            first = ints.add(ints.mul(self.part, self.columns + 1), ints.mul(self.lane, s.vector))
+            for i, value in enumerate(behind):
+                memref.store(value, self.arrays[0], [ints.index(ints.add(first, i))])
+            scf.yield_([])
+        gpu.barrier()
+        count = self.columns * self.parts
+        for begin in range(0, count, s.threads):
+            number = ints.add(self.thread, begin)
+            column, part = ints.div(number, self.parts), ints.rem(number, self.parts)
+            more = begin + s.threads > count
+            at = ints.add(ints.mul(part, self.columns + 1), ints.min(column, self.columns - 1) if more else column)
+            value = memref.load(self.arrays[0], [ints.index(at)])
+            (value,) = self.scan_lanes([value], part, self.parts)
+            (front,) = self.before([value], part) if self.parts > 1 else [c.identity(c.total)]
+
+            def put() -> None:
+                memref.store(front, self.arrays[1], [ints.index(at)])
+                end = scf.IfOp(ints.equal(part, self.parts - 1))
+                with ir.InsertionPoint(end.then_block):
+                    memref.store(value, self.arrays[2], [ints.index(column)])
+                    scf.yield_([])
+
+            if more:
+                some = scf.IfOp(ints.less(column, self.columns))
+                with ir.InsertionPoint(some.then_block):
+                    put()
+                    scf.yield_([])
+            else:
+                put()
+        gpu.barrier()
+
+    def put(self, values: list[ir.Value], tile: Integer, item: int) -> None:
+        ints, s = self.ints, self.s
+        row = self.row(tile, item)
+        conditions = [ints.less(row, self.c.length)] if self.ragged else []
+        conditions += [self.mine] if self.mine is not None else []
+
+        def write() -> None:
+            at = ints.add(self.start, ints.mul(row, self.c.inner))
+            if s.vector == 1:
+                store(ints, values[0], self.target, at)
+            else:
+                store_vector(ints, join(values), self.target, at, s.vector)
+
+        if not conditions:
+            write()
+            return
+        where = scf.IfOp(conditions[0] if len(conditions) == 1 else arith.andi(*conditions))
+        with ir.InsertionPoint(where.then_block):
+            write()
+            scf.yield_([])

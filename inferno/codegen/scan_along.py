@@ -1,0 +1,146 @@
+"""Scans along memory: a warp has neighbouring vectors of a row at once, several times one behind the other; the warps of a row lie next to each other."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+from inferno.codegen.elements import join, lanes_of, load, load_vector, store, store_vector
+from inferno.codegen.integers import Integer
+from inferno.codegen.scan_tiles import Tiles
+from inferno.codegen.shuffles import from_lane
+from inferno.mlir import arith, gpu, ir, memref, scf
+
+_WARP = 32
+
+
+class Along(Tiles):
+    columns = 1
+
+    @property
+    def lanes(self) -> int:
+        """Threads of a warp that have one row."""
+        return min(_WARP, self.s.lanes)
+
+    @property
+    def warps(self) -> int:
+        """Of a row."""
+        return self.s.lanes // self.lanes
+
+    @property
+    def rows(self) -> int:
+        """Of a block."""
+        return self.s.threads // self.s.lanes
+
+    @cached_property
+    def shared(self) -> list[int]:
+        """What the warps come to, twice where tiles follow each other: while some still read one, others write the next one's."""
+        return [2 * self.warps * self.rows] if self.warps > 1 else []
+
+    def place(self, block: Integer) -> None:
+        ints, s = self.ints, self.s
+        self.lane, self.warp = ints.rem(self.thread, self.lanes), ints.div(ints.rem(self.thread, s.lanes), self.lanes)
+        self.group = ints.div(self.thread, s.lanes) if self.rows > 1 else 0
+        row, self.mine = ints.add(ints.mul(block, self.rows), self.group), None
+        if self.c.outer % self.rows:  # threads of no row help with the last one, for all must reach the barriers, and write nothing
+            self.mine = ints.less(row, self.c.outer)
+            row = ints.min(row, self.c.outer - 1)
+        self.start = ints.mul(row, self.c.length)
+
+    def vector(self, tile: Integer, item: int) -> Integer:
+        """The number of one of a thread's vectors in its row."""
+        ints, s = self.ints, self.s
+        first = ints.add(ints.mul(tile, s.lanes * s.items), ints.mul(self.warp, self.lanes * s.items))
+        return ints.add(ints.add(first, item * self.lanes), self.lane)
+
+    @property
+    def ragged(self) -> bool:
+        return self.c.length % self.s.tile(self.c) != 0
+
+    def load(self, tile: Integer) -> list[ir.Value]:
+        found, s, element = [], self.s, self.combiner.narrow
+        for item in range(s.items):
+            number = self.vector(tile, item)
+            if self.ragged:  # what is behind a row's end is in front of nothing
+                number = self.ints.min(number, self.c.length // s.vector - 1)
+            at = self.ints.add(self.start, self.ints.mul(number, s.vector))
+            found.append(load(self.ints, self.source, at, element) if s.vector == 1 else load_vector(self.ints, self.source, at, element, s.vector, s.vector))
+        return found
+
+    def identities(self) -> list[ir.Value]:
+        return [self.combiner.identity(self.combiner.total)]
+
+    def look(self, chain: Integer, tile: Integer) -> Callable[[ir.Value], ir.Value]:
+        """What is in front of the tile, given what it comes to."""
+        def find(total: ir.Value) -> ir.Value:
+            self.back.find(self.thread, chain, tile, lambda column: total)
+            return memref.load(self.back.carries, [self.ints.index(0)])
+
+        return find
+
+    def tile(self, loaded: list[ir.Value], number: Integer, carry: list[ir.Value] | Callable | None) -> list[ir.Value]:
+        """Scan and store a tile; the running value behind it if ``carry`` is the one in front of it."""
+        c, s = self.combiner, self.s
+        inner = [self.running([c.widen(x) for x in lanes_of(v)]) for v in loaded]
+        behind = [self.scan_lanes([c.to_total(found[-1])], self.lane, self.lanes)[0] for found in inner]
+        starts, front = [], None  # in front of each item, of those of this warp
+        for item, value in enumerate(behind):
+            starts.append(front)
+            if item + 1 < s.items or self.warps > 1 or carry is not None:
+                of_item = from_lane(value, self.last_lane())
+                front = of_item if front is None else c.combine(front, of_item)
+        base, total = self.of_warps(front, number) if self.warps > 1 else (None, front)
+        if carry is not None:
+            known = carry(total) if callable(carry) else carry[0]
+            base = known if base is None else c.combine(known, base)
+            total = total if callable(carry) else c.combine(known, total)
+        for item, (found, value) in enumerate(zip(inner, behind)):
+            (start,) = self.before([value], self.lane)
+            front = base if starts[item] is None else starts[item] if base is None else c.combine(base, starts[item])
+            start = c.from_total(start if front is None else c.combine(front, start))
+            self.put([c.round(c.combine(start, x)) for x in found], number, item)
+        return [total]
+
+    def last_lane(self) -> int | ir.Value:
+        if self.lanes == _WARP:
+            return _WARP - 1
+        lane = self.ints.add(self.ints.sub(self.ints.rem(self.thread, _WARP), self.lane), self.lanes - 1)
+        return self._i32(lane)
+
+    def _i32(self, value: ir.Value) -> ir.Value:
+        return value if self.ints.width == 32 else arith.trunci(ir.IntegerType.get_signless(32), value)
+
+    def of_warps(self, value: ir.Value, tile: Integer) -> tuple[ir.Value, ir.Value]:
+        """What is in front of this warp in the tile, and what the tile comes to."""
+        ints, c, array = self.ints, self.combiner, self.arrays[0]
+        begin = ints.add(ints.mul(ints.rem(tile, 2), self.warps * self.rows), ints.mul(self.group, self.warps))
+        first = scf.IfOp(ints.equal(self.lane, 0))
+        with ir.InsertionPoint(first.then_block):
+            memref.store(value, array, [ints.index(ints.add(begin, self.warp))])
+            scf.yield_([])
+        gpu.barrier()
+        place = ints.rem(self.lane, self.warps)
+        (found,) = self.scan_lanes([memref.load(array, [ints.index(ints.add(begin, place))])], place, self.warps)
+        total = from_lane(found, self.warps - 1)
+        has = ints.less(0, self.warp)
+        front = from_lane(found, self._i32(arith.select(has, ints.sub(self.warp, 1), ints.value(0))))
+        return arith.select(has, front, c.identity(c.total)), total
+
+    def put(self, values: list[ir.Value], tile: Integer, item: int) -> None:
+        ints, s = self.ints, self.s
+        number = self.vector(tile, item)
+        conditions = [ints.less(number, self.c.length // s.vector)] if self.ragged else []
+        conditions += [self.mine] if self.mine is not None else []
+
+        def write() -> None:
+            at = ints.add(self.start, ints.mul(number, s.vector))
+            if s.vector == 1:
+                store(ints, values[0], self.target, at)
+            else:
+                store_vector(ints, join(values), self.target, at, s.vector)
+
+        if not conditions:
+            write()
+            return
+        where = scf.IfOp(conditions[0] if len(conditions) == 1 else arith.andi(*conditions))
+        with ir.InsertionPoint(where.then_block):
+            write()
+            scf.yield_([])

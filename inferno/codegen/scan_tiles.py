@@ -1,0 +1,72 @@
+"""What scans along memory and across it share: the order of a block's tiles, and how lanes add up what is in front of them."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.look_back import LookBack
+from inferno.codegen.shuffles import from_before
+from inferno.mlir import arith, gpu, ir, scf
+from inferno.schedule.combiners import Combiner
+from inferno.schedule.scan_kernel import ScanKernel
+from inferno.schedule.scans import Scans
+
+_WARP = 32
+
+
+@dataclass
+class Tiles:
+    """Emits a scan's kernel; a subclass says how a tile is read, scanned and written."""
+
+    c: ScanKernel
+    s: Scans
+    columns: ClassVar[int]  # running values of a tile
+    shared: ClassVar[list[int]]  # sizes of arrays of running values
+
+    @property
+    def combiner(self) -> Combiner:
+        return self.c.combiner
+
+    def emit(self, ints: Integers, source: ir.Value, target: ir.Value, shared: list[ir.Value], back: LookBack | None) -> None:
+        """The whole kernel, at the insertion point."""
+        self.ints, self.source, self.target, self.arrays, self.back = ints, source, target, shared, back
+        index = ir.IndexType.get()
+        self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.s.threads, results=[index]).result)
+        tiles = self.s.tiles(self.c)
+        if back is not None:
+            chain, tile = back.take(self.thread)
+            self.place(chain)
+            self.tile(self.load(tile), tile, self.look(chain, tile))
+            return
+        self.place(ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result))
+        if tiles == 1:
+            self.tile(self.load(0), 0, None)
+            return
+        first, carry = self.load(0), self.identities()
+        loop = scf.ForOp(ints.value(0), ints.value(tiles), ints.value(1), [*carry, *first])
+        with ir.InsertionPoint(loop.body):
+            number, carried = loop.induction_variable, list(loop.inner_iter_args)
+            following = self.load(ints.min(ints.add(number, 1), tiles - 1))  # under way while this one is scanned
+            carry = self.tile(carried[len(carry):], number, carried[:len(carry)])
+            scf.yield_([*carry, *following])
+
+    def scan_lanes(self, values: list[ir.Value], lane: Integer, lanes: int, step: int = 1) -> list[ir.Value]:
+        """Running values of neighbours ``step`` lanes apart, of which this one is number ``lane`` of ``lanes``, a power of 2."""
+        distance = 1
+        while distance < lanes:
+            has = self.ints.less(distance - 1, lane)
+            values = [arith.select(has, self.combiner.combine(from_before(v, distance * step), v), v) for v in values]
+            distance *= 2
+        return values
+
+    def before(self, values: list[ir.Value], lane: Integer, step: int = 1) -> list[ir.Value]:
+        """Each the value of the lane in front of this one, nothing for the first."""
+        has = self.ints.less(0, lane)
+        return [arith.select(has, from_before(v, step), self.combiner.identity(v.type)) for v in values]
+
+    def running(self, terms: list[ir.Value]) -> list[ir.Value]:
+        """Of a thread's neighbours."""
+        found = terms[:1]
+        for term in terms[1:]:
+            found.append(self.combiner.combine(found[-1], term))
+        return found

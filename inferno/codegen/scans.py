@@ -1,0 +1,53 @@
+"""Kernels of running sums, products and extrema that read each element once and write each result once.
+
+Threads scan what they hold in registers; what lies in front comes by shuffles from the lanes of a warp, by shared memory from its other warps, and
+from other tiles of the row because a block walks all of them, or by a look back at what other blocks have left.
+"""
+
+from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of, stored_type
+from inferno.codegen.integers import Integers
+from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
+from inferno.codegen.look_back import LookBack, add_clearing, words_of
+from inferno.codegen.scan_across import Across
+from inferno.codegen.scan_along import Along
+from inferno.errors import CompileError
+from inferno.mlir import func, ir, walk
+from inferno.schedule.scans import Scans, read
+from inferno.target import Target
+
+_WARP = 32
+
+
+def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
+    """Add the ``gpu.module`` of a scan, and make ``kernel`` its launcher."""
+    c, s, name = read(kernel, target), schedule, kernel.name.value
+    if c is None:
+        raise CompileError(f"@{name} is no scan of a tensor")
+    extent = c.length if c.along else c.inner
+    if s.threads % _WARP or s.lanes & (s.lanes - 1) or s.threads % s.lanes or extent % s.vector or ((s.group or s.tiles(c) > 1) and c.along and s.lanes != s.threads):
+        raise CompileError(f"@{name}: {s} does not fit {c.outer} x {c.length} x {c.inner}")
+    emitter = (Along if c.along else Across)(c, s)
+    buffers = parameters_of(kernel, {c.destination})
+    words = words_of(s.chains(c), s.tiles(c), emitter.columns, s.group, c.combiner) if s.group else None
+    reach = s.chains(c) * s.tiles(c) * s.tile(c) * (1 if c.along else s.lanes * s.vector) * 2
+    width = 32 if max(reach, *(b.count for b in buffers), words.count if words else 0) < 2**31 else 64
+    total = stored_type(c.combiner.total)
+    shared = [(n, total) for n in emitter.shared]
+    if words:
+        buffers = [*buffers, Buffer(ir.IntegerType.get_signless(64), words.count, False)]
+        shared += [(emitter.columns, total), (1, ir.IntegerType.get_signless(32))]
+    with gpu_function(kernel, buffers, s.threads, shared) as function:
+        ints = Integers(width)
+        back = LookBack(words, c.combiner, s.threads, ints, function.buffers[-1], *function.shared[-2:]) if words else None
+        emitter.emit(ints, function.buffers[c.source], function.buffers[c.destination], function.shared, back)
+    device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
+    if words:
+        add_clearing(device, f"{name}_clear", words)
+    with launcher(kernel) as arguments:
+        parameters = [parameter(a) for a in arguments]
+        if words:
+            memory = pointer(temporary((words.count,), ir.IntegerType.get_signless(64)))
+            blocks, threads = words.clearing
+            launch(f"{name}_gpu", f"{name}_clear", [memory], (blocks, 1, 1), (threads, 1, 1))
+            parameters.append(memory)
+        launch(f"{name}_gpu", name, parameters, (s.blocks(c), 1, 1), (s.threads, 1, 1))

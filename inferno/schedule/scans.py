@@ -1,0 +1,120 @@
+"""The schedule of running sums, products and extrema: who has which elements, and how what lies in front of them gets there."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel
+from inferno.target import Target
+
+_THREADS = 1024
+_WARP = 32
+_BYTES = 64  # that a thread holds of a tile
+_COLUMNS = 4  # running values of a thread across rows
+_SECTOR = 128  # bytes of neighbours that the threads across a row read at once, so that lines of the cache are read whole
+_BLOCKS = 2  # a multiprocessor, below which there are too few for blocks that walk whole rows
+# Bytes that are read and written while one tile learns from the one in front of it what the running value is.
+_HOP = 8 << 20
+
+
+@dataclass(frozen=True)
+class Scans:
+    """A block of ``threads`` has tiles, a thread ``items`` vectors of ``vector`` neighbours of each.
+
+    Along memory ``lanes`` threads have a row, next to each other; across memory a row's neighbours are ``lanes`` threads', and those behind each
+    other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles.  With it each tile is a block's,
+    which looks for what is in front of it: parts of the tiles of its group of so many, and the sum of all groups before.
+    """
+
+    generator: ClassVar[str] = "scans"
+
+    threads: int
+    lanes: int
+    vector: int
+    items: int
+    group: int = 0
+
+    def tile(self, c: ScanKernel) -> int:
+        """Places of a row that a block has at once."""
+        return self.lanes * self.vector * self.items if c.along else self.threads // self.lanes * self.items
+
+    def tiles(self, c: ScanKernel) -> int:
+        """Of a row."""
+        return ceil(c.length / self.tile(c))
+
+    def chains(self, c: ScanKernel) -> int:
+        """Groups of rows that have tiles of their own."""
+        return ceil(c.outer / (self.threads // self.lanes)) if c.along else c.outer * ceil(c.inner / (self.lanes * self.vector))
+
+    def blocks(self, c: ScanKernel) -> int:
+        return self.chains(c) * (self.tiles(c) if self.group else 1)
+
+
+def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
+    """What ``kernel`` computes if that is of a kind that can be generated."""
+    return parse_scan_kernel(kernel) if target.kind == "nvptx" else None
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Scans | None:
+    """A schedule for every scan whose running values combine in any order."""
+    c = read(kernel, target)
+    return pick(c, target) if c is not None else None
+
+
+def pick(c: ScanKernel, target: Target) -> Scans:
+    """The schedule that the rows' length and their number ask for."""
+    return _along(c, target) if c.along else _across(c, target)
+
+
+def _vector(extent: int, bytes_: int) -> int:
+    """Neighbours that are read at once: 16 bytes, if they divide a row."""
+    vector = max(1, 16 // bytes_)
+    while extent % vector:
+        vector //= 2
+    return vector
+
+
+def _along(c: ScanKernel, target: Target) -> Scans:
+    vector = _vector(c.length, c.bytes)
+    vectors = c.length // vector
+    items = max(1, min(8, _BYTES // (vector * c.bytes)))
+    lanes = _power(ceil(vectors / items))
+    if lanes <= _WARP * 8:  # a row fits a few warps
+        items = ceil(vectors / lanes)
+        threads = max(lanes, min(256, _power(c.outer) * lanes))
+        return Scans(max(_WARP, threads), lanes, vector, items)
+    lanes = min(lanes, 512)
+    s = Scans(lanes, lanes, vector, items)
+    if s.tiles(c) == 1 or c.outer >= _BLOCKS * target.multiprocessors:
+        return s
+    s = Scans(256, 256, vector, items)
+    return Scans(256, 256, vector, items, _group(s, c))
+
+
+def _across(c: ScanKernel, target: Target) -> Scans:
+    vector = min(_COLUMNS, _vector(c.inner, c.bytes))
+    lanes = min(_WARP, _power(ceil(c.inner / vector)))
+    wanted = max(1, _SECTOR // (vector * c.bytes))
+    wide = min(lanes, 2 * wanted)
+    while lanes > wanted and c.outer * ceil(c.inner / (lanes * vector)) < 8 * target.multiprocessors:
+        lanes //= 2
+    items = max(1, _BYTES // (vector * c.bytes))
+    behind = min(512 // lanes, _power(ceil(c.length / items)))
+    threads = max(_WARP, lanes * behind)
+    s = Scans(threads, lanes, vector, items)
+    if s.tiles(c) == 1 or s.blocks(c) >= 3 * target.multiprocessors // 2:
+        return s
+    s = Scans(256, wide, vector, items)
+    return Scans(256, wide, vector, items, _group(s, c))
+
+
+def _group(s: Scans, c: ScanKernel) -> int:
+    """Tiles of a group, such that memory and not the chain of groups is what takes the time."""
+    bytes_ = 2 * s.threads * s.vector * s.items * c.bytes * s.chains(c)
+    return min(128, _power(ceil(_HOP / bytes_)), _power(s.tiles(c)))
+
+
+def _power(x: int) -> int:
+    """The next power of two."""
+    return 1 << max(0, x - 1).bit_length()
