@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.shuffles import exchange
 from inferno.errors import CompileError
-from inferno.mlir import arith, gpu, ir, llvm, memref, scf
+from inferno.mlir import arith, gpu, ir, llvm, memref
 from inferno.schedule.combiners import Combiner
 
 _CLEARED = 256  # words that a block of the second kernel clears
@@ -62,7 +63,8 @@ def words_of(chains: int, tiles: int, columns: int, group: int, combiner: Combin
 
 def add_clearing(module: ir.Operation, name: str, words: Words) -> None:
     """A kernel ``@name`` in a ``gpu.module`` that clears the words."""
-    text = f"""gpu.module @shell {{ gpu.func @"{name}"(%w: memref<{words.count}xi64, 1> {{llvm.noalias}}) kernel attributes {{known_block_size = array<i32: {_CLEARED}, 1, 1>}} {{
+    text = f"""gpu.module @shell {{ gpu.func @"{name}"(%w: memref<{words.count}xi64, 1> {{llvm.noalias}}) kernel
+        attributes {{known_block_size = array<i32: {_CLEARED}, 1, 1>}} {{
       %zero = arith.constant 0 : i64
       %each = arith.constant {_CLEARED} : index
       %count = arith.constant {words.count} : index
@@ -104,12 +106,11 @@ class LookBack:
     def take(self, thread: Integer) -> tuple[Integer, Integer]:
         """The number of this block's tile: (chain, place in it)."""
         ints = self.ints
-        zero, first = arith.constant(ir.IndexType.get(), 0), scf.IfOp(ints.equal(thread, 0))
+        zero = arith.constant(ir.IndexType.get(), 0)
         i32 = ir.IntegerType.get_signless(32)
-        with ir.InsertionPoint(first.then_block):
+        with only_if(ints.equal(thread, 0)):
             ticket = llvm.InlineAsmOp(i32, [self.base], "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}", has_side_effects=True).res
             memref.store(ticket, self.slot, [zero])
-            scf.yield_([])
         gpu.barrier()
         number = memref.load(self.slot, [zero])
         number = number if ints.width == 32 else arith.extui(ints.type, number)
@@ -122,10 +123,8 @@ class LookBack:
         if whole == self.threads:
             self._find(thread, chain, tile, own)
         else:
-            some = scf.IfOp(self.ints.less(thread, whole))
-            with ir.InsertionPoint(some.then_block):
+            with only_if(self.ints.less(thread, whole)):
                 self._find(thread, chain, tile, own)
-                scf.yield_([])
         gpu.barrier()
 
     def _find(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> None:
@@ -156,10 +155,8 @@ class LookBack:
             carry = c.combine(carry, total)
         at_end = arith.andi(ints.equal(place, w.group - 1), ints.less(ints.add(groups, 1), w.groups))
         self.put(arith.andi(writes, at_end), self.front(chain, ints.add(groups, 1), column), c.combine(carry, mine))
-        only = scf.IfOp(writes)
-        with ir.InsertionPoint(only.then_block):
+        with only_if(writes):
             memref.store(carry, self.carries, [ints.index(column)])
-            scf.yield_([])
 
     # Words, by the number of a value's first one; the others are ``columns`` behind each other.
 
@@ -173,13 +170,11 @@ class LookBack:
         return self.ints.add(self.ints.add(self.ints.mul(number, self.words.halves * self.words.columns), column), base)
 
     def put(self, condition: ir.Value, at: Integer, value: ir.Value) -> None:
-        only = scf.IfOp(condition)
-        with ir.InsertionPoint(only.then_block):
+        with only_if(condition):
             for half, bits in enumerate(self._split(value)):
                 text = "{ .reg .b64 a, v; mad.wide.u32 a, $1, 8, $0; mov.b64 v, {$2, 1}; st.relaxed.gpu.global.b64 [a], v; }"
                 at_half = self._narrow(self.ints.add(at, half * self.words.columns))
                 llvm.InlineAsmOp(None, [self.base, at_half, bits], text, "l,r,r,~{memory}", has_side_effects=True)
-            scf.yield_([])
 
     def wait(self, place: Integer, count: int, wanted: Integer) -> list[ir.Value]:
         """The values of ``count`` tiles behind each other, as soon as the first ``wanted`` are there; the others may be anything."""

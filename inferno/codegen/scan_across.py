@@ -5,8 +5,9 @@ from functools import cached_property
 
 from inferno.codegen.elements import join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.integers import Integer
+from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_tiles import Tiles
-from inferno.mlir import arith, gpu, ir, memref, scf
+from inferno.mlir import arith, gpu, ir, memref
 
 _WARP = 32
 
@@ -107,39 +108,34 @@ class Across(Tiles):
 
     def of_parts(self, behind: list[ir.Value]) -> None:
         """Fill the shared arrays: threads scan the parts of a column, one each."""
-        ints, c, s = self.ints, self.combiner, self.s
-        last = scf.IfOp(ints.equal(self.inside, self.within - 1))
-        with ir.InsertionPoint(last.then_block):
+        ints, s = self.ints, self.s
+        with only_if(ints.equal(self.inside, self.within - 1)):
             first = ints.add(ints.mul(self.part, self.columns + 1), ints.mul(self.lane, s.vector))
             for i, value in enumerate(behind):
                 memref.store(value, self.arrays[0], [ints.index(ints.add(first, i))])
-            scf.yield_([])
         gpu.barrier()
         count = self.columns * self.parts
         for begin in range(0, count, s.threads):
-            number = ints.add(self.thread, begin)
-            column, part = ints.div(number, self.parts), ints.rem(number, self.parts)
-            more = begin + s.threads > count
-            at = ints.add(ints.mul(part, self.columns + 1), ints.min(column, self.columns - 1) if more else column)
-            value = memref.load(self.arrays[0], [ints.index(at)])
-            (value,) = self.scan_lanes([value], part, self.parts)
-            (front,) = self.before([value], part) if self.parts > 1 else [c.identity(c.total)]
-
-            def put() -> None:
-                memref.store(front, self.arrays[1], [ints.index(at)])
-                end = scf.IfOp(ints.equal(part, self.parts - 1))
-                with ir.InsertionPoint(end.then_block):
-                    memref.store(value, self.arrays[2], [ints.index(column)])
-                    scf.yield_([])
-
-            if more:
-                some = scf.IfOp(ints.less(column, self.columns))
-                with ir.InsertionPoint(some.then_block):
-                    put()
-                    scf.yield_([])
-            else:
-                put()
+            self.of_part(ints.add(self.thread, begin), begin + s.threads > count)
         gpu.barrier()
+
+    def of_part(self, number: Integer, more: bool) -> None:
+        """A thread's part of a column; with ``more`` some have none."""
+        ints, (sums, fronts, totals) = self.ints, self.arrays[:3]
+        column, part = ints.div(number, self.parts), ints.rem(number, self.parts)
+        at = ints.add(ints.mul(part, self.columns + 1), ints.min(column, self.columns - 1) if more else column)
+        (value,) = self.scan_lanes([memref.load(sums, [ints.index(at)])], part, self.parts)
+        (front,) = self.before([value], part) if self.parts > 1 else [self.combiner.identity(value.type)]
+        last = ints.equal(part, self.parts - 1)
+        if more:
+            inside = ints.less(column, self.columns)
+            last = arith.andi(last, inside)
+            with only_if(inside):
+                memref.store(front, fronts, [ints.index(at)])
+        else:
+            memref.store(front, fronts, [ints.index(at)])
+        with only_if(last):
+            memref.store(value, totals, [ints.index(column)])
 
     def put(self, values: list[ir.Value], tile: Integer, item: int) -> None:
         ints, s = self.ints, self.s
@@ -157,7 +153,5 @@ class Across(Tiles):
         if not conditions:
             write()
             return
-        where = scf.IfOp(conditions[0] if len(conditions) == 1 else arith.andi(*conditions))
-        with ir.InsertionPoint(where.then_block):
+        with only_if(conditions[0] if len(conditions) == 1 else arith.andi(*conditions)):
             write()
-            scf.yield_([])

@@ -5,9 +5,10 @@ from functools import cached_property
 
 from inferno.codegen.elements import join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.integers import Integer
+from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_tiles import Tiles
 from inferno.codegen.shuffles import from_lane
-from inferno.mlir import arith, gpu, ir, memref, scf
+from inferno.mlir import arith, gpu, ir, memref
 
 _WARP = 32
 
@@ -112,10 +113,8 @@ class Along(Tiles):
         """What is in front of this warp in the tile, and what the tile comes to."""
         ints, c, array = self.ints, self.combiner, self.arrays[0]
         begin = ints.add(ints.mul(ints.rem(tile, 2), self.warps * self.rows), ints.mul(self.group, self.warps))
-        first = scf.IfOp(ints.equal(self.lane, 0))
-        with ir.InsertionPoint(first.then_block):
+        with only_if(ints.equal(self.lane, 0)):
             memref.store(value, array, [ints.index(ints.add(begin, self.warp))])
-            scf.yield_([])
         gpu.barrier()
         place = ints.rem(self.lane, self.warps)
         (found,) = self.scan_lanes([memref.load(array, [ints.index(ints.add(begin, place))])], place, self.warps)
@@ -140,7 +139,5 @@ class Along(Tiles):
         if not conditions:
             write()
             return
-        where = scf.IfOp(conditions[0] if len(conditions) == 1 else arith.andi(*conditions))
-        with ir.InsertionPoint(where.then_block):
+        with only_if(conditions[0] if len(conditions) == 1 else arith.andi(*conditions)):
             write()
-            scf.yield_([])

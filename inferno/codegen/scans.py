@@ -23,8 +23,8 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     c, s, name = read(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} is no scan of a tensor")
-    extent = c.length if c.along else c.inner
-    if s.threads % _WARP or s.lanes & (s.lanes - 1) or s.threads % s.lanes or extent % s.vector or ((s.group or s.tiles(c) > 1) and c.along and s.lanes != s.threads):
+    extent, alone = (c.length if c.along else c.inner), c.along and (s.group > 0 or s.tiles(c) > 1)
+    if s.threads % _WARP or s.lanes & (s.lanes - 1) or s.threads % s.lanes or extent % s.vector or (alone and s.lanes != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.outer} x {c.length} x {c.inner}")
     emitter = (Along if c.along else Across)(c, s)
     buffers = parameters_of(kernel, {c.destination})

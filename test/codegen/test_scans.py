@@ -1,0 +1,122 @@
+"""Scans that read each element once: their numbers on a simulated GPU with every kind of schedule, and what they are made of."""
+
+import pytest
+import torch
+from checks import check
+from kernels import choose as chosen
+from universal_program import SimulatedModel, assert_assembles
+
+from inferno.errors import CompileError
+from inferno.schedule import scans
+from inferno.schedule.scans import Scans
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+randn, bf16 = torch.randn, torch.bfloat16
+
+
+def cumsum(dim):
+    return lambda x: x.cumsum(dim)
+
+
+def simulated(model, args, schedule=None):
+    """The model with a schedule for its scans, or with the chosen ones."""
+    used = []
+
+    def choose(kernel):
+        own = scans.choose(kernel, TARGET)
+        if own is None:
+            return None
+        used.append(schedule or own)
+        return used[-1]
+
+    made = SimulatedModel(model, args, choose=choose)
+    assert used
+    return made
+
+
+CASES = {
+    "one element": (cumsum(1), lambda: randn(1, 1)),
+    "short rows": (cumsum(-1), lambda: randn(7, 64)),
+    "an odd length": (cumsum(-1), lambda: randn(3, 999)),
+    "a row a block": (cumsum(-1), lambda: randn(3, 5000)),
+    "integers": (cumsum(-1), lambda: torch.randint(-9, 9, (5, 1000))),
+    "products": (lambda x: x.cumprod(-1), lambda: 1 + randn(3, 700) / 50),
+    "the first dimension": (cumsum(0), lambda: randn(70, 64)),
+    "the first, odd sizes": (cumsum(0), lambda: randn(300, 51)),
+    "the middle, few columns": (cumsum(1), lambda: randn(3, 300, 3)),
+    "the middle, f16": (cumsum(1), lambda: randn(3, 70, 64).half()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name):
+    torch.manual_seed(0)
+    model, make = CASES[name]
+    args = (make(),)
+    found = check(simulated(model, args), model, args)
+    assert found.right, str(found)
+
+
+SCHEDULES = [
+    ((3, 5000), 1, torch.float32, Scans(64, 64, 4, 2, 1)),
+    ((3, 5000), 1, bf16, Scans(64, 64, 8, 2, 4)),
+    ((1, 30000), 1, torch.float32, Scans(64, 64, 2, 2, 64)),
+    ((2, 3000), 1, torch.int64, Scans(128, 128, 2, 2, 4)),
+    ((3, 500, 64), 1, torch.float32, Scans(128, 8, 4, 2)),
+    ((3, 500, 64), 1, torch.float32, Scans(128, 8, 2, 2, 1)),
+    ((3, 500, 64), 1, torch.float32, Scans(128, 8, 4, 2, 4)),
+    ((2, 500, 300), 1, bf16, Scans(128, 64, 2, 4)),
+    ((2000, 3), 0, torch.float32, Scans(64, 4, 1, 2, 16)),
+]
+
+
+@pytest.mark.parametrize("shape, dim, dtype, schedule", SCHEDULES, ids=lambda v: str(v).replace("torch.", ""))
+def test_schedules(shape, dim, dtype, schedule):
+    torch.manual_seed(0)
+    args = (torch.randint(-9, 9, shape) if dtype == torch.int64 else randn(shape).to(dtype),)
+    found = check(simulated(cumsum(dim), args, schedule), cumsum(dim), args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("shape, dim, schedule", [
+    ((3, 5000), 1, None), ((1, 30000), 1, Scans(256, 256, 4, 8, 128)), ((500, 64), 0, None), ((500, 64), 0, Scans(256, 16, 4, 8, 16)),
+])
+def test_assembles(shape, dim, schedule):
+    assert_assembles(simulated(cumsum(dim), (randn(shape),), schedule).program.gpu, TARGET)
+
+
+def test_not_a_number_and_infinity():
+    x = randn(4, 900)
+    x[0, 5], x[1, 700], x[2, 3], x[2, 9] = torch.nan, torch.inf, torch.inf, -torch.inf
+    torch.testing.assert_close(simulated(cumsum(1), (x,))(x), x.cumsum(1), equal_nan=True)
+
+
+def test_zeros_keep_their_sign():
+    x = torch.tensor([[-0.0, -0.0, 0.0, -0.0]] * 3)
+    assert simulated(cumsum(1), (x,))(x).signbit().tolist() == [[True, True, False, False]] * 3
+
+
+def scan(shape: str, length: str, dim: int) -> str:
+    return f"""func.func private @scan(%a: tensor<{shape}xf32>, %o: tensor<{shape}xf32>) -> tensor<{shape}xf32> {{
+      %e = tensor.empty() : tensor<{length}xf32>
+      %r:2 = tm_tensor.scan dimension({dim}) inclusive(true) ins(%a : tensor<{shape}xf32>) outs(%o, %e : tensor<{shape}xf32>, tensor<{length}xf32>) {{
+      ^bb0(%x: f32, %y: f32):
+        %s = arith.addf %x, %y : f32
+        tm_tensor.yield %s : f32 }} -> tensor<{shape}xf32>, tensor<{length}xf32>
+      return %r#0 : tensor<{shape}xf32> }}"""
+
+
+@pytest.mark.parametrize("shape, length, dim, group", [
+    ("8192x8192", "8192", 1, False), ("64x1048576", "64", 1, True), ("1024x65536", "1024", 1, False), ("256x512x512", "256x512", 1, False),
+    ("1048576x64", "64", 0, True), ("8192x8192", "8192", 0, False),
+])
+def test_few_rows_are_many_blocks(shape, length, dim, group):
+    assert (chosen(scan(shape, length, dim), "scans").group > 0) == group
+
+
+def test_schedules_that_do_not_fit():
+    with pytest.raises(CompileError, match="does not fit"):
+        simulated(cumsum(1), (randn(3, 50),), Scans(64, 64, 4, 1))
+    with pytest.raises(CompileError, match="cannot look back"):
+        simulated(cumsum(0), (randn(300, 256),), Scans(64, 64, 4, 1, 1))

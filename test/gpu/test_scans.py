@@ -1,0 +1,57 @@
+"""Scans on a GPU: of all lengths, dimensions and types, with every kind of schedule, and the same bits each time."""
+
+import pytest
+import torch
+from checks import check, poison_memory
+from universal_program import compile_universal
+
+from inferno.schedule import scans
+from inferno.schedule.scans import Scans
+from inferno.target import find_target
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+TARGET = find_target("sm_90a")
+
+
+def right(shape, dim, dtype=torch.float32, schedule=None, function=torch.cumsum):
+    torch.manual_seed(0)
+    x = torch.randint(-9, 9, shape, device="cuda") if dtype == torch.int64 else torch.randn(shape, device="cuda").to(dtype)
+    x = x if function is torch.cumsum else 1 + x / 100
+    used = []
+
+    def choose(kernel):
+        own = scans.choose(kernel, TARGET)
+        used.append(own)
+        return own and (schedule or own)
+
+    def model(x):
+        return function(x, dim)
+
+    compiled = compile_universal(model, (x,), x.device, TARGET.name, choose)
+    poison_memory()
+    found = check(compiled, model, (x,))
+    assert any(used) and found.right, str(found)
+    assert all(torch.equal(compiled(x), compiled(x)) for _ in range(3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int64])
+@pytest.mark.parametrize("shape, dim", [
+    ((1, 1), 1), ((7, 64), 1), ((3, 999), 1), ((33, 4097), 1), ((100000, 8), 1), ((300, 50257), 1), ((3, 300001), 1), ((1 << 24,), 0), ((2, 1 << 22), 1),
+    ((64, 64), 0), ((500, 51), 0), ((3, 700, 50), 1), ((100000, 3), 0), ((5000, 5000), 0), ((1 << 18, 64), 0), ((9, 3, 1 << 16), 0), ((70, 512, 256), 1),
+])
+def test_chosen(shape, dim, dtype):
+    right(shape, dim, dtype)
+
+
+@pytest.mark.parametrize("shape, dim, schedule", [
+    *(((3, 1000000), 1, Scans(256, 256, 4, 4, group)) for group in (0, 1, 2, 32, 128)), ((1, 1 << 24), 1, Scans(512, 512, 4, 8, 64)),
+    *(((3, 50000, 64), 1, Scans(256, 8, 4, 4, group)) for group in (0, 1, 4, 32)), ((40000, 1000), 0, Scans(512, 32, 4, 2, 2)),
+])
+def test_schedules(shape, dim, schedule):
+    right(shape, dim, torch.float32, schedule)
+
+
+@pytest.mark.parametrize("shape, dim", [((100, 3000), 1), ((3000, 100), 0), ((3, 100000), 1)])
+def test_products(shape, dim):
+    right(shape, dim, function=torch.cumprod)
