@@ -61,7 +61,7 @@ def integers_for(kernel: func.FuncOp, width: int, values: Sequence[ir.Value]) ->
 @contextmanager
 def gpu_function(
     kernel: func.FuncOp, buffers: Sequence[Buffer | None], threads: int, shared: Sequence[tuple[int, ir.Type]] = (),
-    minimum_blocks: int = 0, cluster: int = 1,
+    minimum_blocks: int = 0, cluster: int = 1, suffix: str = "",
 ) -> Iterator[Function]:
     """Add ``gpu.module @<name>_gpu`` in front of the kernel function ``name``, with one GPU kernel of that name in it, and
     yield its values; the insertion point is its body.  (The launcher keeps the symbol ``@<name>`` of the outer module.)
@@ -69,7 +69,7 @@ def gpu_function(
     A buffer that is None is a size, which the kernel gets as an index.
 
     ``shared``: (count, element type) of arrays in shared memory, 16-byte aligned.  ``minimum_blocks`` a multiprocessor
-    bounds the registers.  ``cluster``: how many blocks are one.
+    bounds the registers.  ``cluster``: how many blocks are one.  A kernel with a ``suffix`` to its name joins the module that is there.
     """
     parameters = ", ".join(
         f"%b{i}: index" if b is None else
@@ -84,7 +84,7 @@ def gpu_function(
     clusters = f", known_cluster_size = array<i32: {cluster}, 1, 1>" if cluster > 1 else ""
     name = kernel.name.value
     text = f"""gpu.module @"{name}_gpu" {{
-      gpu.func @"{name}"({parameters}) {f"workgroup({arrays})" if shared else ""} kernel
+      gpu.func @"{name}{suffix}"({parameters}) {f"workgroup({arrays})" if shared else ""} kernel
           attributes {{known_block_size = array<i32: {threads}, 1, 1>{bounds}{clusters}}} {{ gpu.return }}
     }}"""
     shell = ir.Module.parse(text, kernel.context)
@@ -93,4 +93,9 @@ def gpu_function(
     block = function.regions[0].blocks[0]
     with ir.InsertionPoint.at_block_terminator(block), kernel.location:
         yield Function(list(block.arguments)[:len(buffers)], list(block.arguments)[len(buffers):])
-    ir.InsertionPoint(kernel.operation).insert(module.detach_from_parent())
+    if suffix:
+        others = next(o for o in kernel.operation.block.operations if o.operation.name == "gpu.module" and o.sym_name.value == f"{name}_gpu")
+        function.detach_from_parent()
+        others.operation.regions[0].blocks[0].append(function)
+    else:
+        ir.InsertionPoint(kernel.operation).insert(module.detach_from_parent())

@@ -37,6 +37,7 @@ _PASSES = {
     "fuse-duals": "inferno.schedule.fuse_duals:fuse_duals",
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",
+    "fuse-sorts": "inferno.schedule.fuse_sorts:fuse_sorts",
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
     "prepare-operands": "inferno.schedule.prepare_operands:prepare_operands",
     "merge-siblings": "inferno.schedule.merge_siblings:merge_siblings",

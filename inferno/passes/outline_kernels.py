@@ -119,6 +119,8 @@ def _is_read_in_place(op: ir.Operation | None) -> bool:
     """Whether an operation takes a part of a tensor, at places that are numbers, for operations that can read it where it is."""
     if op is None or op.name != "tensor.extract_slice" or len(op.operands) != 1 or not op.operands[0].type.has_static_shape:
         return False
+    if (made := owner(op.operands[0])) is not None and made.name == "tm_tensor.sort":
+        return False  # whoever sorts can leave out what is not read
     return all(_reads_parts(user) or _is_read_in_place(user) for user in users(op.results[0]))
 
 

@@ -18,6 +18,7 @@ _CLASSES = {
     "elementwise": "inferno.schedule.elementwise:Elementwise",
     "rows": "inferno.schedule.rows:Rows",
     "scans": "inferno.schedule.scans:Scans",
+    "sorts": "inferno.schedule.sorts:Sorts",
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",
     "wgmma": "inferno.schedule.wgmma:Wgmma",

@@ -477,9 +477,15 @@ def _divide(a, b):
     return np.where((a < 0) != (b < 0), -quotient, quotient)
 
 
+def _bitcast(source: ir.Type, result: ir.Type, x: np.ndarray, dtype: type) -> np.ndarray:
+    bf16 = [isinstance(t.element_type if isinstance(t, ir.VectorType) else t, ir.BF16Type) for t in (source, result)]
+    x = (x.view(np.uint32) >> 16).astype(np.uint16) if bf16[0] else x  # NaN keeps its bits
+    return _from_bf16(x.view(np.uint16)) if bf16[1] else x.view(dtype)
+
+
 _SPECIAL = {
     "select": lambda op, x, dtype: np.where(*x),
-    "bitcast": lambda op, x, dtype: np.ascontiguousarray(x[0]).view(dtype),
+    "bitcast": lambda op, x, dtype: _bitcast(op.operands[0].type, op.results[0].type, np.ascontiguousarray(x[0]), dtype),
     "extui": lambda op, x, dtype: _unsigned(x[0]).astype(dtype),
     "index_castui": lambda op, x, dtype: _unsigned(x[0]).astype(dtype),
     "extsi": lambda op, x, dtype: -x[0].astype(dtype) if x[0].dtype == np.bool_ else x[0].astype(dtype),

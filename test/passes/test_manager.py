@@ -23,8 +23,8 @@ def test_parse():
     assert [s.name for s in steps] == ["cse", "remove-asserts", "assign-schedules", "canonicalize"]
     assert [s.options for s in steps] == [{}, {}, {"target": "sm_90a"}, {}]
     assert [s.text for s in parse("inferno-schedule{target=cpu}")] == [
-        "fuse-rows{target=cpu}", "fuse-duals{target=cpu}", "fuse-row-epilogues{target=cpu}", "fuse-reductions{target=cpu}", "assign-schedules{target=cpu}",
-        "prepare-operands{target=cpu}", "merge-siblings{target=cpu}", "mark-overwrites", "explain-boundaries",
+        "fuse-rows{target=cpu}", "fuse-duals{target=cpu}", "fuse-row-epilogues{target=cpu}", "fuse-reductions{target=cpu}", "fuse-sorts{target=cpu}",
+        "assign-schedules{target=cpu}", "prepare-operands{target=cpu}", "merge-siblings{target=cpu}", "mark-overwrites", "explain-boundaries",
     ]
 
 

@@ -1,0 +1,67 @@
+"""On a GPU, a sort makes the places that go with its elements itself, and writes only those sorted elements that are read.
+
+The import makes a tensor of places (0, 1, ... along the row) for the sort to move, and takes the first of all sorted elements for a ``topk``.
+"""
+
+from inferno.mlir import func, ir, owner, walk
+from inferno.passes.deduplicate_kernels import deduplicate_kernels
+from inferno.passes.programs import callee, main_and_kernels, readers, root_of
+from inferno.schedule import sorts
+from inferno.schedule.merge_calls import defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
+from inferno.schedule.sort_kernel import parse_sort_kernel
+from inferno.target import find_target
+
+
+def fuse_sorts(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for doing so where nothing chooses these sorts."""
+    if find_target(target).kind != "nvptx" or not (sorts.ENABLED or always == "1"):
+        return
+    main, kernels = main_and_kernels(module)
+    if main is None:
+        return
+    changed = False
+    with module.context, ir.Location.unknown():
+        for call in walk(main, "func.call"):
+            kernel = kernels.get(callee(call))
+            if kernel is not None and len(walk(kernel, "tm_tensor.sort")) == 1 and parse_sort_kernel(kernel) is None:
+                changed |= _fuse(module, main, kernels, call)
+    if changed:
+        erase_unused(module, main)
+        deduplicate_kernels(module)
+
+
+def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], call: ir.Operation) -> bool:
+    """Make a sort, its places and the parts of its results that are read one kernel; whether they were."""
+    makers = [owner(root_of(v)) for v in inputs_of(call)]
+    places = [m for m in makers if m is not None and m.name == "func.call" and not inputs_of(m) and m.block == call.block]
+    parts = list(dict.fromkeys(u for r in call.results for u in readers(r) if u.name == "func.call" and _is_part(kernels.get(callee(u)))))
+    for wanted in (parts, []) if parts else ([],):
+        own = [_own(m, call) for m in places]
+        ordered = [*own, call, *[o.operation for o in main.regions[0].blocks[0].operations if o.operation in wanted]]
+        edges = edges_of(ordered, views=True)
+        merged = merged_kernel(kernels, edges, free_name(module, callee(call)))
+        if parse_sort_kernel(merged) is not None:
+            defer(edges)
+            replace_calls(edges, merged)
+            return True
+        merged.operation.erase()
+    return False
+
+
+def _own(maker: ir.Operation, call: ir.Operation) -> ir.Operation:
+    """A call of a kernel of which nobody but ``call`` reads the results."""
+    if all(u == call for r in maker.results for u in readers(r)):
+        return maker
+    with ir.InsertionPoint(call):
+        own = maker.clone()
+    for old, new in zip(maker.results, own.results):
+        for place, value in enumerate(call.operands):
+            if value == old:
+                call.operands[place] = new
+    return own
+
+
+def _is_part(kernel: func.FuncOp | None) -> bool:
+    """Whether a kernel copies a part of a tensor."""
+    names = [o.operation.name for o in kernel.entry_block.operations] if kernel is not None else []
+    return names == ["tensor.extract_slice", "linalg.copy", "func.return"]

@@ -1,0 +1,132 @@
+"""What a kernel that sorts computes: whose rows, in which order, and which of the sorted places it keeps."""
+
+from dataclasses import dataclass
+from math import prod
+
+from inferno.mlir import arith, func, ir, owner, walk
+
+_FLOATS, _INTEGERS = ("f16", "bf16", "f32", "f64"), ("i8", "i16", "i32", "i64")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A destination, by its number among the kernel's arguments: the values or the places of ``SortKernel.count`` sorted elements."""
+
+    argument: int
+    indices: bool
+
+
+@dataclass(frozen=True)
+class SortKernel:
+    """Each row along ``dim`` of argument ``source`` is sorted, equal elements staying in their order; of the sorted row ``count`` elements from
+    ``begin`` on are kept."""
+
+    source: int
+    shape: tuple[int, ...]
+    dim: int
+    element: ir.Type
+    descending: bool
+    begin: int
+    count: int
+    kept: tuple[Kept, ...]
+
+    @property
+    def length(self) -> int:
+        return self.shape[self.dim]
+
+    @property
+    def inner(self) -> int:
+        """Elements between neighbours of a row."""
+        return prod(self.shape[self.dim + 1:])
+
+    @property
+    def rows(self) -> int:
+        return prod(self.shape) // max(1, self.length)
+
+    @property
+    def bits(self) -> int:
+        return self.element.width
+
+
+def parse_sort_kernel(kernel: func.FuncOp) -> SortKernel | None:
+    """What ``kernel`` sorts; None for anything but one sort of known sizes by an order of its only data, whose places go with it."""
+    sorts = walk(kernel, "tm_tensor.sort")
+    if len(sorts) != 1 or len(sorts[0].operands) != 2:
+        return None
+    sort = sorts[0]
+    data, places = sort.operands
+    dim, shape_ = ir.IntegerAttr(sort.attributes["dimension"]).value, ir.RankedTensorType(data.type)
+    source = _copied(data)
+    if not shape_.has_static_shape or not isinstance(source, ir.BlockArgument) or not _is_iota(places, dim) or 0 in shape_.shape:
+        return None
+    descending = _order(sort)
+    if descending is None or str(shape_.element_type) not in (*_FLOATS, *_INTEGERS):
+        return None
+    arguments = list(kernel.entry_block.arguments)
+    returned = list(walk(kernel, "func.return")[0].operands)
+    kept, windows = [], set()
+    for destination, value in zip(arguments[len(arguments) - len(returned):], returned):
+        found = _window(value, sort, dim)
+        if found is None or str(destination.type.element_type) not in (str(shape_.element_type), "i64"):
+            return None
+        result, begin, count = found
+        windows.add((begin, count))
+        kept.append(Kept(destination.arg_number, result == 1))
+    if len(windows) != 1:
+        return None
+    begin, count = windows.pop()
+    return SortKernel(source.arg_number, tuple(shape_.shape), dim, shape_.element_type, descending, begin, count, tuple(kept))
+
+
+def _copied(value: ir.Value) -> ir.Value:
+    """What a copy copies."""
+    op = owner(value)
+    return op.operands[0] if op is not None and op.name == "linalg.copy" else value
+
+
+def _is_iota(value: ir.Value, dim: int) -> bool:
+    """Whether each element is its own place along ``dim``."""
+    op = owner(_copied(value))
+    if op is None or op.name != "linalg.generic" or len(op.operands) != 1:
+        return False
+    map_ = ir.AffineMapAttr(op.attributes["indexing_maps"][0]).value
+    body = [o.operation for o in op.regions[0].blocks[0].operations]
+    if map_ != ir.AffineMap.get_identity(map_.n_dims) or [o.name for o in body] != ["linalg.index", "arith.index_cast", "linalg.yield"]:
+        return False
+    chained = body[1].operands[0] == body[0].results[0] and body[2].operands[0] == body[1].results[0]
+    return chained and ir.IntegerAttr(body[0].attributes["dim"]).value == dim and str(value.type.element_type) == "i64"
+
+
+def _order(sort: ir.Operation) -> bool | None:
+    """Whether the sort descends; None for an order that is not by its data's size."""
+    block = sort.regions[0].blocks[0]
+    body = [o.operation for o in block.operations]
+    if len(body) != 2 or body[0].name not in ("arith.cmpf", "arith.cmpi") or body[1].operands[0] != body[0].results[0]:
+        return None
+    if list(body[0].operands) != list(block.arguments)[:2]:
+        return None
+    predicate = ir.IntegerAttr(body[0].attributes["predicate"]).value
+    if body[0].name == "arith.cmpf":
+        up, down = (arith.CmpFPredicate.OLE, arith.CmpFPredicate.OLT), (arith.CmpFPredicate.OGE, arith.CmpFPredicate.OGT)
+        found = arith.CmpFPredicate(predicate)
+    else:
+        up, down = (arith.CmpIPredicate.sle, arith.CmpIPredicate.slt), (arith.CmpIPredicate.sge, arith.CmpIPredicate.sgt)
+        found = arith.CmpIPredicate(predicate)
+    return False if found in up else True if found in down else None
+
+
+def _window(value: ir.Value, sort: ir.Operation, dim: int) -> tuple[int, int, int] | None:
+    """(which of the sort's results, first place, number of places) that a returned value is."""
+    op = owner(value)
+    if op == sort:
+        number = list(sort.results).index(value)
+        return number, 0, value.type.shape[dim]
+    part = owner(_copied(value))
+    if part is None or part.name != "tensor.extract_slice" or len(part.operands) != 1 or owner(part.operands[0]) != sort:
+        return None
+    offsets, sizes, strides = (list(ir.DenseI64ArrayAttr(part.attributes[f"static_{a}"])) for a in ("offsets", "sizes", "strides"))
+    whole = list(sort.results[0].type.shape)
+    others = [(o, n) for d, (o, n) in enumerate(zip(offsets, sizes)) if d != dim]
+    if any(s != 1 for s in strides) or others != [(0, n) for d, n in enumerate(whole) if d != dim] or not isinstance(part.results[0].type, ir.RankedTensorType):
+        return None
+    return list(sort.results).index(part.operands[0]), offsets[dim], sizes[dim]
