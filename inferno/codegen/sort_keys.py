@@ -43,6 +43,11 @@ class Keys:
         return sum(self.widths) // 8
 
     @property
+    def shift(self) -> int:
+        """Where the key begins in the first integer of an item, whose highest bits it is."""
+        return self.widths[0] - self.bits
+
+    @property
     def _mask(self) -> int:
         return (1 << self.bits) - 1
 
@@ -98,7 +103,7 @@ class Keys:
         if self.widths == (64, 32):
             return key, _resize(place, 32)
         type_ = self.types[0]
-        return (arith.ori(arith.shli(_resize(key, type_.width), _constant(type_, self.places)), _resize(place, type_.width)),)
+        return (arith.ori(arith.shli(_resize(key, type_.width), _constant(type_, self.shift)), _resize(place, type_.width)),)
 
     def last(self, place: Integer, ints: Integers) -> Item:
         """An item behind all elements, at a place of its own."""
@@ -109,8 +114,8 @@ class Keys:
         if len(item) == 2:
             return item[0], _resize(item[1], ints.width)
         (whole,) = item
-        place = arith.andi(whole, _constant(whole.type, (1 << self.places) - 1))
-        return _resize(arith.shrui(whole, _constant(whole.type, self.places)), max(32, self.bits)), _resize(place, ints.width)
+        place = arith.andi(whole, _constant(whole.type, (1 << self.shift) - 1))
+        return _resize(arith.shrui(whole, _constant(whole.type, self.shift)), max(32, self.bits)), _resize(place, ints.width)
 
 
 def less(a: Item, b: Item) -> ir.Value:

@@ -25,6 +25,8 @@ from inferno.symbolic import Int, Size, Symbol, bounds, divisor, hint, size_of
 _KEPT = VIEWS | {"tensor.empty", "func.call", "func.return"}
 _STARTS = {"tensor.empty", "linalg.fill", "arith.constant"}
 _SCALAR_DIALECTS = ("arith.", "math.", "complex.", "index.")
+# On a part of what is sorted: it is a kernel, for a sort can leave out what is not read.
+_APART = "inferno.apart"
 # Operations without ``outs`` that change a part of a tensor: the number of the operand that they change.
 _UPDATES = {"tensor.insert_slice": 1, "tensor.insert": 1, "tensor.scatter": 1}
 
@@ -62,6 +64,9 @@ def outline_program(main: func.FuncOp, names: Names) -> None:
     block = main.regions[0].blocks[0]
     _erase_dead(block)
     values = SizeValues(main.operation)
+    for part in walk(main, "tensor.extract_slice"):
+        if (made := owner(part.operands[0])) is not None and made.name == "tm_tensor.sort":
+            part.attributes[_APART] = ir.UnitAttr.get(main.context)
     # Clones keep their locations, which would make equal kernels differ.
     strip = PassManager.parse("func.func(strip-debuginfo)")
     strip.enable_verifier(False)  # of a module that is verified when all are outlined
@@ -119,8 +124,8 @@ def _is_read_in_place(op: ir.Operation | None) -> bool:
     """Whether an operation takes a part of a tensor, at places that are numbers, for operations that can read it where it is."""
     if op is None or op.name != "tensor.extract_slice" or len(op.operands) != 1 or not op.operands[0].type.has_static_shape:
         return False
-    if (made := owner(op.operands[0])) is not None and made.name == "tm_tensor.sort":
-        return False  # whoever sorts can leave out what is not read
+    if _APART in op.attributes:
+        return False
     return all(_reads_parts(user) or _is_read_in_place(user) for user in users(op.results[0]))
 
 
@@ -251,6 +256,8 @@ def _build(main: func.FuncOp, name: str, group: _Group) -> func.FuncOp:
         with ir.InsertionPoint(block):
             for op in group.operations:
                 clone = op.clone()
+                if _APART in clone.attributes:
+                    del clone.attributes[_APART]
                 for o in walk(clone):
                     for i, value in enumerate(o.operands):
                         if value in known:

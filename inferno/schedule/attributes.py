@@ -19,6 +19,7 @@ _CLASSES = {
     "rows": "inferno.schedule.rows:Rows",
     "scans": "inferno.schedule.scans:Scans",
     "sorts": "inferno.schedule.sorts:Sorts",
+    "select": "inferno.schedule.select:Select",
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",
     "wgmma": "inferno.schedule.wgmma:Wgmma",

@@ -276,6 +276,26 @@ class Simulation:
         partner = me ^ place if "xor" in mode else np.where(lane >= place, me - place, me) if "up" in mode else warp + place % 32
         return [np.broadcast_to(operands[0], mask.shape)[partner], np.ones(self.count, bool)]
 
+    def nvvm_redux_sync(self, op, operands, mask):
+        assert self.is_whole(mask, 32)
+        combine = {"add": np.add, "umin": np.minimum, "umax": np.maximum}[str(op.attributes["kind"]).rstrip(">").rpartition(" ")[2]]
+        warps = np.ascontiguousarray(np.broadcast_to(operands[0], mask.shape)).reshape(-1, 32).view(np.uint32)
+        return [np.repeat(combine.reduce(warps, 1, dtype=np.uint32), 32).view(np.int32)]
+
+    def nvvm_barrier_reduction(self, op, operands, mask):
+        assert self.is_whole(mask, self.threads)
+        return [np.repeat(np.count_nonzero(np.broadcast_to(operands[0], mask.shape).reshape(self.blocks, -1), 1), self.threads).astype(np.int32)]
+
+    def memref_atomic_rmw(self, op, operands, mask):
+        """Additions, each of which finds those of the threads before it."""
+        value, view = np.broadcast_to(operands[0], mask.shape), operands[1]
+        places, old = self.places(view, operands[2:], mask), np.zeros(self.count, value.dtype)
+        assert view.memory.shared and ir.IntegerAttr(op.attributes["kind"]).value == 1
+        for thread in np.flatnonzero(mask):
+            old[thread] = view.memory.data[self.block_of[thread], places[thread]]
+            view.memory.data[self.block_of[thread], places[thread]] += value[thread]
+        return [old]
+
     # Memory.
 
     def memref_reinterpret_cast(self, op, operands, mask):

@@ -32,15 +32,24 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     return values.to(x.dtype), indices
 
 
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The k-th of the sorted row."""
+    if not x.dim() or not isinstance(k, int):
+        return NotImplemented
+    values, indices = sort_by_number(x, dim, False)
+    value, index = values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
+    return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
+
+
 def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The lower of the two middle values; a NaN anywhere is the median."""
     if not x.dim():
         return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
-    nan = torch.isnan(x) if x.is_floating_point() else None
-    values, indices = sort_by_number(x if nan is None else torch.where(nan, math.inf, x), dim, False)
+    values, indices = sort_by_number(x, dim, False)
     middle = (x.shape[dim] - 1) // 2
     value, index = values.narrow(dim, middle, 1), indices.narrow(dim, middle, 1)
-    if nan is not None:
+    if x.is_floating_point():
+        nan = torch.isnan(x)
         some, first = nan.any(dim, keepdim=True), nan.to(torch.int32).argmax(dim, keepdim=True)
         value, index = torch.where(some, math.nan, value), torch.where(some, first, index)
     return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
@@ -54,14 +63,9 @@ def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tens
     """The median of what is not NaN; NaN where nothing else is."""
     if not x.dim() or not x.is_floating_point():
         return median_dim(x, dim, keepdim)
-    nan = torch.isnan(x)
-    values, indices = aten.sort.default(torch.where(nan, math.inf, x), dim, False)
-    # NaN went among the infinities; a second, stable sort moves it behind them.
-    flags, order = aten.sort.default(nan.gather(dim, indices).to(torch.int32), dim, False)
-    indices = indices.gather(dim, order)
-    middle = (flags == 0).sum(dim, keepdim=True).sub(1).clamp(min=0).div(2, rounding_mode="floor")
+    values, indices = aten.sort.default(x, dim, False)  # NaN comes behind all numbers
+    middle = (~torch.isnan(x)).sum(dim, keepdim=True).sub(1).clamp(min=0).div(2, rounding_mode="floor")
     value, index = values.gather(dim, middle), indices.gather(dim, middle)
-    value = torch.where(nan.all(dim, keepdim=True), math.nan, value)
     return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
 
 
@@ -150,6 +154,7 @@ TABLE = {
     aten.sort.default: sort,
     aten.topk.default: topk,
     aten.mode.default: mode,
+    aten.kthvalue.default: kthvalue,
     aten.median.dim: median_dim,
     aten.median.default: median,
     aten.nanmedian.dim: nanmedian_dim,
