@@ -13,7 +13,7 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.sort_keys import Keys
 from inferno.codegen.sort_tiles import Tiles, not_
-from inferno.codegen.sorts import Rows, rows_there
+from inferno.codegen.sort_rows import Rows, rows_there
 from inferno.codegen.team import Team
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf

@@ -1,19 +1,20 @@
-"""Sorts of rows by merging, for ``tm_tensor.sort`` with places: blocks sort tiles, and tiles of one row are merged by ``sort_merges``.
+"""Sorts of rows by merging, for ``tm_tensor.sort`` with places: blocks sort tiles, and tiles of longer rows are merged.
 
 An item of a tile (see ``sort_keys``) has an element's key and its place in the row, so that nothing else moves; at the end keys become
-elements again.
+elements again.  Merging two runs, every block finds by a search what of them its part of the merged run is made of.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.codegen.elements import load, store
-from inferno.codegen.gpu_function import gpu_function, parameters_of
+from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of
 from inferno.codegen.integers import Integer, Integers
-from inferno.codegen.launcher import launch, launcher, parameter
-from inferno.codegen.sort_keys import Item, Keys, choose
-from inferno.codegen.sort_tiles import Tiles
+from inferno.codegen.launcher import launch, launcher, parameter, pointer, scalar, size, temporary
+from inferno.codegen.sort_keys import Item, Keys
+from inferno.codegen.sort_rows import Rows, rows_there
+from inferno.codegen.sort_tiles import Tiles, merge_part, split
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf
+from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.sort_kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts import Sorts, places, power
 from inferno.target import Target
@@ -24,114 +25,120 @@ def generate(kernel: func.FuncOp, schedule: Sorts, target: Target) -> None:
     c, s, name = parse_sort_kernel(kernel), schedule, kernel.name.value
     if c is None or s.threads % 32 or s.threads & (s.threads - 1) or s.items & (s.items - 1) or s.items > power(c.length):
         raise CompileError(f"@{name} is no sort of rows for {s}")
-    if c.length > s.tile:
-        raise CompileError(f"@{name}: rows of {c.length} do not fit {s}")
-    buffers = parameters_of(kernel, {k.argument for k in c.kept})
-    keys = Keys(c.element, c.descending, places(c.length, s.tile))
-    padded = power(c.length)
-    blocks = -(-c.rows * padded // s.tile)
-    width = 32 if max(blocks * s.tile, *(b.count for b in buffers)) < 2**31 else 64
-    size = Tiles.size(s.threads, s.items)
-    with gpu_function(kernel, buffers, s.threads, [(size, t) for t in keys.types]) as function:
-        ints = Integers(width)
-        index = ir.IndexType.get()
-        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-        tiles = Tiles(ints, function.shared, thread, s.threads, s.items)
-        rows = Rows(c, keys, ints, function.buffers)
-        team = padded // s.items  # threads of a row
-        row = ints.add(ints.mul(block, s.tile // padded), ints.div(thread, team))
-        lane, first = ints.rem(thread, team), ints.mul(ints.div(thread, team), padded)
+    _Generator(kernel, c, s, Keys(c.element, c.descending, places(c.length, s.tile)), parameters_of(kernel, {k.argument for k in c.kept})).generate()
+
+
+@dataclass
+class _Generator:
+    kernel: func.FuncOp
+    c: SortKernel
+    s: Sorts
+    keys: Keys
+    own: list[Buffer]
+
+    def generate(self) -> None:
+        c, s, name = self.c, self.s, self.kernel.name.value
+        tiles = -(-c.length // s.tile)  # of a row
+        self.padded = tiles * s.tile if tiles > 1 else power(c.length)
+        self.blocks = -(-c.rows * self.padded // s.tile)
+        self.width = 32 if max(self.blocks * s.tile, *(b.count for b in self.own)) < 2**31 else 64
+        shared = [(Tiles.size(s.threads, s.items), t) for t in self.keys.types]
+        runs = [s.tile << i for i in range((tiles - 1).bit_length())]
+        left, found = ([Buffer(t, self.blocks * s.tile, readonly) for t in self.keys.types] for readonly in (False, True))
+        words = len(left)
+        with gpu_function(self.kernel, [*self.own, *(left if runs else [])], s.threads, shared) as function:
+            self.sort_tiles(self.start(function), function.buffers[len(self.own):])
+        if len(runs) > 1:
+            shared += [(2, ir.IntegerType.get_signless(self.width))]
+            with gpu_function(self.kernel, [*self.own, *found, *left, None], s.threads, shared, suffix="_merge") as function:
+                buffers = function.buffers[len(self.own):]
+                self.merge(self.start(function), function, buffers[:words], buffers[words:-1])
+        if runs:
+            shared = shared[:words] + [(2, ir.IntegerType.get_signless(self.width))]
+            with gpu_function(self.kernel, [*self.own, *found, None], s.threads, shared, suffix="_last") as function:
+                self.merge(self.start(function), function, function.buffers[len(self.own):-1], [])
+        with launcher(self.kernel) as arguments:
+            own = [parameter(a) for a in arguments]
+            items = [[pointer(temporary([self.blocks * s.tile], t)) for t in self.keys.types] for _ in range(min(2, len(runs)))]
+            start = [(self.blocks, 1, 1), (s.threads, 1, 1)]
+            launch(f"{name}_gpu", name, [*own, *(items[0] if runs else [])], *start)
+            for i, run in enumerate(runs):
+                last = i + 1 == len(runs)
+                given = [*items[i % 2], *([] if last else items[(i + 1) % 2]), scalar(size(run))]
+                launch(f"{name}_gpu", name + ("_last" if last else "_merge"), [*own, *given], *start)
+
+    def start(self, function) -> Tiles:
+        index, s, words = ir.IndexType.get(), self.s, len(self.keys.types)
+        self.ints = Integers(self.width)
+        thread = self.ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
+        self.block = self.ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        self.rows = Rows(self.c, self.keys, self.ints, function.buffers)
+        return Tiles(self.ints, function.shared[:words], thread, s.threads, s.items)
+
+    def sort_tiles(self, tiles: Tiles, left: Sequence[ir.Value]) -> None:
+        """The kernel that sorts tiles of rows, and stores what is sorted, or the items to ``left``."""
+        c, s, ints, thread = self.c, self.s, self.ints, tiles.thread
+        length = min(self.padded, s.tile)
+        team = length // s.items  # threads of a row
+        row, begin = ints.add(ints.mul(self.block, s.tile // length), ints.div(thread, team)), 0
+        if left:
+            row, begin = ints.div(self.block, self.padded // s.tile), ints.mul(ints.rem(self.block, self.padded // s.tile), s.tile)
+        lane, first = ints.rem(thread, team), ints.mul(ints.div(thread, team), length)
         own = [ints.add(ints.mul(i, team), lane) for i in range(s.items)]
-        items = tiles.sort(rows.read(row, own), padded)
+        items = tiles.sort(self.rows.read(row, [ints.add(begin, p) for p in own]), length)
         tiles.put_all(items)
+        if left:
+            for place in own:
+                self.leave(left, place, tiles.get(place))
+            return
         with rows_there(ints, row, c.rows):
             for place in own:
-                rows.write(row, place, tiles.get(ints.add(first, place)))
-    with launcher(kernel) as arguments:
-        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (s.threads, 1, 1))
+                self.rows.write(row, place, tiles.get(ints.add(first, place)))
 
+    def merge(self, tiles: Tiles, function, found: Sequence[ir.Value], left: Sequence[ir.Value]) -> None:
+        """The kernel that merges neighbouring runs, whose length is its last parameter, a tile of the result by each block."""
+        s, ints, thread = self.s, self.ints, tiles.thread
+        run = ints.narrow(function.buffers[-1])
+        each = self.padded // s.tile
+        row, place = ints.div(self.block, each), ints.mul(ints.rem(self.block, each), s.tile)
+        pair = ints.mul(run, 2)
+        before = arith.remui(ints.value(place), ints.value(pair))
+        base = ints.sub(place, before)
+        middle = ints.min(ints.add(base, run), self.padded)
+        end = ints.min(ints.add(base, pair), self.padded)
+        origin = ints.mul(row, self.padded)
 
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a sort in memory."""
+        def get(at: Integer) -> Item:
+            where = [ints.index(ints.add(origin, ints.min(at, self.padded - 1)))]
+            return tuple(memref.load(array, where) for array in found)
 
-    c: SortKernel
-    keys: Keys
-    ints: Integers
-    buffers: list[ir.Value]
-
-    def offset(self, row: Integer, place: Integer, length: int) -> Integer:
-        """Where a place of a row is in a tensor whose rows have ``length`` elements."""
-        ints, inner = self.ints, self.c.inner
-        if inner == 1:
-            return ints.add(ints.mul(row, length), place)
-        return ints.add(ints.add(ints.mul(ints.div(row, inner), length * inner), ints.rem(row, inner)), ints.mul(place, inner))
-
-    def read(self, row: Integer, own: list[Integer]) -> list[Item]:
-        """Items of the elements at these places; behind the row's end, ones that are behind all.  A row that is not there is read as the last."""
-        c, ints = self.c, self.ints
-        row = ints.min(row, c.rows - 1)
-        at = [ints.min(p, c.length - 1) for p in own]
-        values = [load(ints, self.buffers[c.source], self.offset(row, p, c.length), c.element) for p in at]
-        items = []
-        for value, place in zip(values, own):
-            item = self.keys.item(self.keys.key(value), place, ints)
-            if c.length & (c.length - 1):
-                item = choose(ints.less(place, c.length), item, self.keys.last(place, ints))
-            items.append(item)
-        return items
-
-    def write(self, row: Integer, place: Integer, item: Item) -> None:
-        """Store an item that has come to ``place`` of its row, if it is kept."""
-        c, ints = self.c, self.ints
-        conditions = [] if c.begin == 0 else [arith.cmpi(arith.CmpIPredicate.uge, ints.value(place), ints.value(c.begin))]
-        if c.begin + c.count < power(c.length) or c.begin:
-            conditions.append(ints.less(place, c.begin + c.count))
-        if not conditions:
-            self._store(row, place, item)
-            return
-        condition = conditions[0]
-        for more in conditions[1:]:
-            condition = arith.andi(condition, more)
-        inside = scf.IfOp(condition)
-        with ir.InsertionPoint(inside.then_block):
-            self._store(row, place, item)
+        # Neighbouring threads find where the block's part begins and where it ends.
+        wanted = ints.add(before, ints.mul(ints.rem(thread, 2), s.tile))
+        taken = split(ints, get, (base, middle), (middle, end), wanted, self.padded)
+        first = scf.IfOp(ints.less(thread, 2))
+        with ir.InsertionPoint(first.then_block):
+            memref.store(taken, function.shared[-1], [ints.index(thread)])
             scf.yield_([])
-
-    def _store(self, row: Integer, place: Integer, item: Item) -> None:
-        c, ints = self.c, self.ints
-        key, origin = self.keys.split(item, ints)
-        target = self.offset(row, ints.sub(place, c.begin), c.count)
-        for kept in c.kept:
-            if kept.indices:
-                i64 = ir.IntegerType.get_signless(64)
-                store(ints, origin if ints.width == 64 else arith.extui(i64, origin), self.buffers[kept.argument], target)
+        gpu.barrier()
+        begin_a, end_a = (memref.load(function.shared[-1], [ints.index(i)]) for i in range(2))
+        from_a = ints.sub(end_a, begin_a)
+        at_a, at_b = ints.add(base, begin_a), ints.sub(ints.add(middle, ints.sub(before, begin_a)), from_a)
+        own = [ints.add(ints.mul(i, s.threads), thread) for i in range(s.items)]
+        loaded = [get(ints.add(arith.select(ints.less(p, from_a), at_a, at_b), p)) for p in own]
+        for p, item in zip(own, loaded):
+            tiles.put(p, item)
+        gpu.barrier()
+        items = merge_part(tiles, (0, from_a), (from_a, s.tile), ints.mul(thread, s.items), s.tile, s.items)
+        gpu.barrier()
+        tiles.put_all(items)
+        for p in own:
+            if left:
+                self.leave(left, p, tiles.get(p))
             else:
-                store(ints, self._element(row, key, origin), self.buffers[kept.argument], target)
+                self.rows.write(row, ints.add(place, p), tiles.get(p))
 
-    def _element(self, row: Integer, key: ir.Value, origin: Integer) -> ir.Value:
-        value, again = self.keys.value(key)
-        if again is None:
-            return value
-        op = scf.IfOp(again, [value.type], has_else=True)
-        with ir.InsertionPoint(op.then_block):
-            scf.yield_([load(self.ints, self.buffers[self.c.source], self.offset(row, origin, self.c.length), self.c.element)])
-        with ir.InsertionPoint(op.else_block):
-            scf.yield_([value])
-        return op.results[0]
-
-
-class rows_there:
-    """A context in which only threads whose row is there go on."""
-
-    def __init__(self, ints: Integers, row: Integer, rows: int) -> None:
-        self._op = scf.IfOp(ints.less(row, rows))
-        self._point = ir.InsertionPoint(self._op.then_block)
-
-    def __enter__(self) -> None:
-        self._point.__enter__()
-
-    def __exit__(self, *error) -> None:
-        scf.yield_([])
-        self._point.__exit__(*error)
+    def leave(self, left: Sequence[ir.Value], place: Integer, item: Item) -> None:
+        """Store an item of the block's tile for the next kernel."""
+        at = [self.ints.index(self.ints.add(self.ints.mul(self.block, self.s.tile), place))]
+        for array, word in zip(left, item):
+            memref.store(word, array, at)
