@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from inferno.codegen.elements import lanes_of, load, load_vector
 from inferno.codegen.gpu_function import Buffer, element_bytes, gpu_function, parameters_of
-from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.integers import Integers
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
+from inferno.codegen.narrowing import Held, at_most
 from inferno.codegen.sort_keys import Keys
-from inferno.codegen.sort_tiles import Tiles, not_
 from inferno.codegen.sort_rows import Rows, rows_there
+from inferno.codegen.sort_tiles import Tiles
 from inferno.codegen.team import Team
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
@@ -53,9 +54,9 @@ def stages(c: SortKernel, schedule: Select) -> list[Stage]:
 def generate(kernel: func.FuncOp, schedule: Select, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that selects, and make ``kernel`` its launcher."""
     c, name = parse_sort_kernel(kernel), kernel.name.value
-    if c is None or c.bits > 32 or (c.begin and (c.count > 1 or c.length > schedule.tile)) or c.begin * 0 + c.count > schedule.slots // 2:
+    if c is None or c.bits > 32 or (c.begin and (c.count > 1 or c.length > schedule.tile)) or 2 * c.count > schedule.slots:
         raise CompileError(f"@{name} is no selection for {schedule}")
-    if schedule.team != 32 and schedule.team != schedule.threads or (c.length > schedule.tile and schedule.tile < 2 * schedule.slots):
+    if schedule.team not in (32, schedule.threads) or (c.length > schedule.tile and schedule.tile < 2 * schedule.slots):
         raise CompileError(f"@{name}: {schedule} does not divide rows of {c.length}")
     keys = Keys(c.element, c.descending, c.length.bit_length())
     (word,) = keys.types
@@ -106,18 +107,19 @@ class _Emitter:
         self.row, self.part, self.number = ints.div(number, stage.parts), ints.rem(number, stage.parts), number
         self.slots, self.counter = ints.mul(own, s.slots) if teams > 1 else 0, own
         (self.word,) = self.keys.types
-        self.full = (1 << self.word.width) - 1  # what is no element
         begin = scf.IfOp(ints.equal(self.lane, 0))
         with ir.InsertionPoint(begin.then_block):
-            memref.store(self._number(0), self.shared[1], [ints.index(self.counter)])
+            memref.store(_number(0), self.shared[1], [ints.index(self.counter)])
             scf.yield_([])
         gpu.barrier()
-        self.items = self.read()
-        self.mine = self.items[0]
-        for item in self.items[1:]:
-            self.mine = arith.minui(self.mine, item)
-        low, high, before = self.bounds()
-        self.gather(low, high)
+        self.none = arith.constant(self.word, -1)
+        items = self.read()
+        mine = items[0]
+        for item in items[1:]:
+            mine = arith.minui(mine, item)
+        held = Held(items, mine, self.team)
+        low, high, before = held.bounds(c.begin, c.count, s.slots)
+        self.gather(held, low, high)
         if not self.last:
             self.leave()
         elif s.slots <= _RANKED:
@@ -146,60 +148,27 @@ class _Emitter:
             offset = rows.offset(self.row, at, stage.length) if stage.first else ints.add(ints.mul(self.row, stage.length), at)
             buffer = self.buffers[c.source] if stage.first else self.buffers[self.arguments]
             loaded.append(lanes_of(load_vector(ints, buffer, offset, element, lanes, lanes)) if lanes > 1 else [load(ints, buffer, offset, element)])
-        items, none = [], self._word(self.full)
-        for i, (place, values) in enumerate(zip(places, loaded)):
+        items = []
+        for place, values in zip(places, loaded):
             inside = ints.less(place, stage.length) if (stage.parts * s.tile != stage.length or vectors * lanes != s.items) else None
             for lane, value in enumerate(values):
                 item = self.keys.item(self.keys.key(value), ints.add(place, lane), ints)[0] if stage.first else value
-                items.append(item if inside is None else arith.select(inside, item, none))
+                items.append(item if inside is None else arith.select(inside, item, self.none))
         return items
 
-    def bounds(self) -> tuple[ir.Value, ir.Value, ir.Value]:
-        """The least and the greatest item that is gathered, and how many are before."""
-        c, s, team = self.c, self.stage.schedule, self.team
-        wanted = c.begin + c.count
-        zero, end = self._word(0), self._word(self.full - 1)
-        shift = self.word.width - 32
-        top = self._top(self.mine)
-        low = self._from_top(team.least(top), 0)
-        high = end
-        if wanted <= team.size:
-            high = self._from_top(team.greatest(top), (1 << shift) - 1 if shift else 0)
-            loop, (low_, high_, count) = self._while([low, high, self._number(team.size)], lambda low, high, count: arith.andi(
-                arith.cmpi(arith.CmpIPredicate.ugt, count, self._number(wanted + max(8, wanted // 4))), arith.cmpi(arith.CmpIPredicate.ult, low, high)))
-            with ir.InsertionPoint(loop.after.blocks[0]):
-                middle = self._middle(low_, high_)
-                here = team.count(self._at_most(self.mine, middle))
-                enough = arith.cmpi(arith.CmpIPredicate.uge, here, self._number(wanted))
-                scf.yield_([arith.select(enough, low_, self._next(middle)), arith.select(enough, middle, high_), arith.select(enough, here, count)])
-            high = arith.minui(loop.results[1], end)
-        total = team.total(self._count_if(high))
-        single = c.begin > 0
-        loop, (low_, high_, before, count) = self._while([low, high, self._number(0), total], lambda low, high, before, count: arith.cmpi(
-            arith.CmpIPredicate.ugt, arith.subi(count, before) if single else count, self._number(s.slots)))
-        with ir.InsertionPoint(loop.after.blocks[0]):
-            middle = self._middle(low_, high_)
-            here = team.total(self._count(middle))
-            enough = arith.cmpi(arith.CmpIPredicate.uge, here, self._number(wanted))
-            scf.yield_([
-                arith.select(enough, low_, self._next(middle)), arith.select(enough, middle, high_),
-                arith.select(enough, before, here), arith.select(enough, here, count),
-            ])
-        return (loop.results[0] if single else zero), loop.results[1], (loop.results[2] if single else self._number(0))
-
-    def gather(self, low: ir.Value, high: ir.Value) -> None:
+    def gather(self, held: Held, low: ir.Value, high: ir.Value) -> None:
         """Bring the items between the bounds to the row's slots, in any order."""
         ints = self.ints
         kind = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1)  # addition
-        some = scf.IfOp(self._at_most(self.mine, high))
+        some = scf.IfOp(at_most(held.mine, high))
         with ir.InsertionPoint(some.then_block):
-            for item in self.items:
-                inside = self._at_most(item, high)
+            for item in held.items:
+                inside = at_most(item, high)
                 if self.c.begin:
-                    inside = arith.andi(inside, self._at_most(low, item))
+                    inside = arith.andi(inside, at_most(low, item))
                 op = scf.IfOp(inside)
                 with ir.InsertionPoint(op.then_block):
-                    slot = memref.AtomicRMWOp(kind, self._number(1), self.shared[1], [ints.index(self.counter)]).result
+                    slot = memref.AtomicRMWOp(kind, _number(1), self.shared[1], [ints.index(self.counter)]).result
                     slot = arith.extui(ints.type, slot) if ints.width == 64 else slot
                     memref.store(item, self.shared[0], [ints.index(ints.add(self.slots, slot))])
                     scf.yield_([])
@@ -219,7 +188,7 @@ class _Emitter:
             inside = scf.IfOp(ints.less(slot, s.slots))
             with ir.InsertionPoint(inside.then_block):
                 item = memref.load(self.shared[0], [ints.index(slot)])
-                item = arith.select(ints.less(slot, self.gathered), item, self._word(self.full))
+                item = arith.select(ints.less(slot, self.gathered), item, self.none)
                 memref.store(item, target, [ints.index(ints.add(ints.mul(self.number, s.slots), slot))])
                 scf.yield_([])
 
@@ -251,7 +220,7 @@ class _Emitter:
         for i in range(each):
             slot = ints.add(first, i)
             item = memref.load(self.shared[0], [ints.index(slot)])
-            items.append((arith.select(ints.less(slot, self.gathered), item, self._word(self.full)),))
+            items.append((arith.select(ints.less(slot, self.gathered), item, self.none),))
         gpu.barrier()
         rows = Rows(self.c, self.keys, ints, self.buffers)
         items = tiles.sort(items, s.slots)
@@ -259,58 +228,6 @@ class _Emitter:
             for i, item in enumerate(items):
                 rows.write(self.row, ints.add(first, i), item)
 
-    # Numbers.
 
-    def _word(self, bits: int) -> ir.Value:
-        return arith.constant(self.word, bits - (1 << self.word.width) if bits >> (self.word.width - 1) else bits)
-
-    def _number(self, number: int) -> ir.Value:
-        return arith.constant(ir.IntegerType.get_signless(32), number)
-
-    def _top(self, item: ir.Value) -> ir.Value:
-        """The highest 32 bits of an item."""
-        if self.word.width == 32:
-            return item
-        return arith.trunci(ir.IntegerType.get_signless(32), arith.shrui(item, self._word(32)))
-
-    def _from_top(self, top: ir.Value, rest: int) -> ir.Value:
-        if self.word.width == 32:
-            return top
-        return arith.ori(arith.shli(arith.extui(self.word, top), self._word(32)), self._word(rest))
-
-    def _middle(self, low: ir.Value, high: ir.Value) -> ir.Value:
-        return arith.addi(low, arith.shrui(arith.subi(high, low), self._word(1)))
-
-    def _next(self, item: ir.Value) -> ir.Value:
-        return arith.addi(item, self._word(1))
-
-    def _at_most(self, item: ir.Value, bound: ir.Value) -> ir.Value:
-        return arith.cmpi(arith.CmpIPredicate.ule, item, bound)
-
-    def _count(self, bound: ir.Value) -> ir.Value:
-        """How many of the thread's items are at most ``bound``."""
-        i32 = ir.IntegerType.get_signless(32)
-        total = self._number(0)
-        for item in self.items:
-            total = arith.addi(total, arith.extui(i32, self._at_most(item, bound)))
-        return total
-
-    def _count_if(self, bound: ir.Value) -> ir.Value:
-        """The same, by threads that have any."""
-        op = scf.IfOp(self._at_most(self.mine, bound), [ir.IntegerType.get_signless(32)], has_else=True)
-        with ir.InsertionPoint(op.then_block):
-            scf.yield_([self._count(bound)])
-        with ir.InsertionPoint(op.else_block):
-            scf.yield_([self._number(0)])
-        return op.results[0]
-
-    def _while(self, starts: list[ir.Value], goes_on) -> tuple[scf.WhileOp, list[ir.Value]]:
-        """A loop that carries these values; its body, the block ``after``, is to be filled."""
-        types = [v.type for v in starts]
-        loop = scf.WhileOp(types, starts)
-        locations = [ir.Location.current] * len(types)
-        before = loop.before.blocks.append(*types, arg_locs=locations)
-        after = loop.after.blocks.append(*types, arg_locs=locations)
-        with ir.InsertionPoint(before):
-            scf.condition(goes_on(*before.arguments), list(before.arguments))
-        return loop, list(after.arguments)
+def _number(number: int) -> ir.Value:
+    return arith.constant(ir.IntegerType.get_signless(32), number)

@@ -54,7 +54,7 @@ class _Generator:
                 buffers = function.buffers[len(self.own):]
                 self.merge(self.start(function), function, buffers[:words], buffers[words:-1])
         if runs:
-            shared = shared[:words] + [(2, ir.IntegerType.get_signless(self.width))]
+            shared = [*shared[:words], (2, ir.IntegerType.get_signless(self.width))]
             with gpu_function(self.kernel, [*self.own, *found, None], s.threads, shared, suffix="_last") as function:
                 self.merge(self.start(function), function, function.buffers[len(self.own):-1], [])
         with launcher(self.kernel) as arguments:

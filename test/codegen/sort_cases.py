@@ -2,22 +2,74 @@
 
 import torch
 
+from inferno.schedule import select, sorts
+from inferno.schedule.select import Select
+from inferno.schedule.sort_kernel import parse_sort_kernel
+from inferno.schedule.sorts import Sorts
+
 nan, inf = float("nan"), float("inf")
 PASSES = "fuse-sorts{target=sm_90a always=1}"
 
 
 def numbers(*shape, dtype=torch.float32):
-    """Numbers of which some are equal, zeros of both signs, infinities and NaN."""
+    """Numbers of which many are equal, zeros of both signs, infinities and NaN."""
     x = torch.randn(shape).mul(4).round().div(4)
     special = torch.tensor([nan, -0.0, 0.0, inf, -inf, -nan, 1.5])
-    where = torch.rand(shape) < 0.3
-    return torch.where(where, special[torch.randint(0, len(special), shape)], x).to(dtype)
+    return torch.where(torch.rand(shape) < 0.3, special[torch.randint(0, len(special), shape)], x).to(dtype)
 
 
 def whole(*shape, dtype=torch.int64):
-    low, high = (-100, 100) if dtype == torch.int8 else (-1000, 1000)
-    return torch.randint(low, high, shape).to(dtype)
+    return torch.randint(-100, 100, shape).to(dtype)
 
 
-def sort(x, dim=-1, descending=False):
-    return torch.sort(x, dim=dim, descending=descending, stable=True)
+def sort(dim=-1, descending=False):
+    return lambda x: torch.sort(x, dim=dim, descending=descending, stable=True)
+
+
+def first(count, dim=-1, descending=True):
+    """The first of a stable sort, which tells the places of equal elements too."""
+    return lambda x: [y.narrow(dim, 0, count) for y in torch.sort(x, dim=dim, descending=descending, stable=True)]
+
+
+def choose(schedule=None):
+    """A way to choose schedules: what the generators would pick for selections and sorts, or ``schedule``."""
+    def chosen(kernel):
+        c = parse_sort_kernel(kernel)
+        return None if c is None else schedule or select.pick(c) or sorts.pick(c)
+
+    return chosen
+
+
+# The model, its input, the schedule (None: as picked), and the number of launches.
+CASES = {
+    "sort": (sort(), lambda: numbers(5, 64), None, 1),
+    "sort, descending": (sort(-1, True), lambda: numbers(5, 100), None, 1),
+    "sort f16": (sort(), lambda: numbers(4, 300, dtype=torch.float16), None, 1),
+    "sort bf16 along the first": (sort(0, True), lambda: numbers(37, 3, dtype=torch.bfloat16), None, 1),
+    "sort f64 along the middle": (sort(1), lambda: numbers(4, 50, 3, dtype=torch.float64), None, 1),
+    "sort i64": (sort(1, True), lambda: whole(4, 50), None, 1),
+    "sort i32": (sort(1), lambda: whole(4, 50, dtype=torch.int32), None, 1),
+    "sort i8": (sort(1), lambda: whole(4, 50, dtype=torch.int8), None, 1),
+    "sort bool": (sort(1), lambda: numbers(4, 50) > 0, None, 3),
+    "values": (lambda x: sort(1)(x)[0], lambda: numbers(4, 300), None, 1),
+    "argsort": (lambda x: torch.argsort(x, dim=-1, stable=True), lambda: numbers(4, 300), None, 1),
+    "two columns": (sort(), lambda: numbers(600, 2), None, 1),
+    "a whole tile": (sort(), lambda: numbers(2, 4096), None, 1),
+    "merged": (sort(), lambda: numbers(2, 900), Sorts(32, 8), 3),
+    "merged, descending bf16": (sort(-1, True), lambda: numbers(3, 511, dtype=torch.bfloat16), Sorts(32, 4), 3),
+    "merged, f64 along the middle": (sort(1), lambda: numbers(3, 700, 2, dtype=torch.float64), Sorts(32, 4), 4),
+    "first of a sort that is merged": (first(100), lambda: numbers(3, 1200), Sorts(32, 4), 5),
+    "select by warps": (first(7), lambda: numbers(9, 300), None, 1),
+    "select along the first": (first(3, 0, False), lambda: numbers(50, 6), None, 1),
+    "select by blocks": (first(8), lambda: numbers(3, 2000), None, 1),
+    "select bf16": (first(64), lambda: numbers(3, 2048, dtype=torch.bfloat16), None, 1),
+    "select integers": (first(5, -1, False), lambda: whole(3, 700, dtype=torch.int32), None, 1),
+    "select many": (first(200), lambda: numbers(2, 4096), None, 1),
+    "select of equal ones": (first(70), lambda: torch.zeros(2, 4096), None, 1),
+    "select of parts": (first(50), lambda: numbers(2, 20001), None, 2),
+    "select of small parts": (first(8), lambda: torch.randn(2, 20000), Select(128, 128, 4, 64), 2),
+    "topk": (lambda x: x.topk(8, -1), lambda: torch.randn(4, 1000), None, 1),
+    "values of topk": (lambda x: x.topk(8, -1)[0] * 2, lambda: torch.randn(4, 1000), None, 2),
+    "kthvalue": (lambda x: x.kthvalue(30, -1), lambda: torch.randn(9, 500), None, 1),
+    "kthvalue in the middle": (lambda x: x.kthvalue(300, -1, keepdim=True), lambda: torch.randn(3, 500), None, 1),
+}
