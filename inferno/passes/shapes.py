@@ -229,7 +229,8 @@ def number(value: ir.Value) -> Int | None:
         return _select(op)
     if len(operands) != 2 or not name.startswith("arith."):
         return None
-    a, b = number(operands[0]), number(operands[1])
+    a = number(operands[0])
+    b = number(operands[1]) if a is not None else None  # one look is enough: there may be many ways to the same value
     if a is None or b is None:
         return None
     if name == "arith.addi":
@@ -292,7 +293,8 @@ _ORDERS = {"slt": -1, "ult": -1, "sle": -1, "ule": -1, "sgt": 1, "ugt": 1, "sge"
 
 def _select(op: ir.Operation) -> Int | None:
     """A choice that the ranges decide, or one that is the smaller or the larger of the two."""
-    condition, a, b = owner(op.operands[0]), number(op.operands[1]), number(op.operands[2])
+    condition, a = owner(op.operands[0]), number(op.operands[1])
+    b = number(op.operands[2]) if a is not None else None
     if a is None or b is None:
         return None
     if a == b:

@@ -268,6 +268,29 @@ def test_means_of_integers(include_self):
     same(aten.scatter_reduce.two, x, -2, index, src, "mean", include_self=include_self)
 
 
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("count", [1, 2, 7, 64])
+def test_searches(count, right):
+    x = torch.cat([normal(3, 9), torch.full((3, 1), nan)], 1)
+    for edges in (normal(count).sort()[0], normal(3, count).sort()[0], torch.cat([normal(3, count).sort()[0], torch.full((3, 2), nan)], 1)):
+        same(aten.searchsorted.Tensor, edges, x, right=right, out_int32=count == 7)
+        same(aten.searchsorted.Tensor, edges.flip(-1), edges, right=right)
+    edges = normal(count)
+    same(aten.searchsorted.Tensor, edges, x, right=right, sorter=edges.argsort())
+    same(aten.bucketize.Tensor, whole(4, 5), whole(count).sort()[0], right=right)
+
+
+@pytest.mark.parametrize("keepdim", [True, False])
+def test_values_at_places(keepdim):
+    x = torch.where(normal(6, 31) > 1, nan, normal(6, 31).round(decimals=1))
+    x[2], x[3] = nan, 1.0
+    for op, *arguments in ((aten.median.dim, 1), (aten.nanmedian.dim, 1), (aten.kthvalue.default, 7, 1), (aten.kthvalue.default, 3, 0)):
+        mine, theirs = own()[op](x, *arguments, keepdim), op(x, *arguments, keepdim)
+        assert torch.equal(mine[0].nan_to_num(7), theirs[0].nan_to_num(7)) and mine[1].shape == theirs[1].shape
+        place = mine[1] if keepdim else mine[1].unsqueeze(arguments[-1])
+        assert torch.equal(x.gather(arguments[-1], place).nan_to_num(7), (mine[0] if keepdim else mine[0].unsqueeze(arguments[-1])).nan_to_num(7))
+
+
 @pytest.mark.parametrize("keepdim", [True, False])
 def test_mode(keepdim):
     for x in (whole(4, 9, high=3), whole(4, 9).float(), whole(3, 1)):

@@ -1,6 +1,7 @@
 """Sorting and what is made of it: medians, running extrema, searches."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -79,7 +80,11 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
         return NotImplemented
     values, indices = sort_by_number(x, dim, False)
     values, indices = values.movedim(dim, -1), indices.movedim(dim, -1)
-    count = (values.unsqueeze(-1) == values.unsqueeze(-2)).sum(-1).clamp(min=1)
+    if isinstance(values.shape[-1], int):
+        count = _search(values, values, torch.le) - _search(values, values, torch.lt)
+    else:
+        count = (values.unsqueeze(-1) == values.unsqueeze(-2)).sum(-1)
+    count = count.clamp(min=1)
     first = count.argmax(-1, keepdim=True)
     value = values.gather(-1, first).movedim(-1, dim)
     index = indices.gather(-1, first + count.gather(-1, first) - 1).movedim(-1, dim)
@@ -127,15 +132,33 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
 def searchsorted(
     edges: Tensor, x: Tensor, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None,
 ) -> Tensor:
-    """The number of edges before each value: a count, for a compiler that has no search.  NaN is behind all edges."""
+    """The number of edges before each value, by halving; where the number of edges varies, by counting.  NaN is behind all edges."""
     right = right if side is None else side == "right"
     edges = edges if sorter is None else edges.gather(-1, sorter)
+    if isinstance(edges.shape[-1], int) and edges.shape[-1] and x.dim():
+        # With torch's own comparisons, which matter where edges are NaN.
+        found = _search(edges, x, lambda edge, x: ~(edge > x if right else edge >= x))
+        return found.to(torch.int32 if out_int32 else torch.int64)
     edges = edges.unsqueeze(-2) if edges.dim() > 1 else edges
     value = x.unsqueeze(-1)
     before = edges <= value if right else edges < value
     if x.is_floating_point():
         before = before | torch.isnan(value)
     return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+def _search(edges: Tensor, x: Tensor, is_before: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """How many edges are before each value, with the middles that torch's own search takes, which matter where the edges are not in order."""
+    count, shape = edges.shape[-1], x.shape
+    x = x.flatten() if edges.dim() == 1 else x
+    narrow = torch.int32 if count < 2**30 else torch.int64
+    begin, end = torch.zeros(x.shape, dtype=narrow, device=x.device), torch.full(x.shape, count, dtype=narrow, device=x.device)
+    for _ in range(count.bit_length()):
+        middle = (begin + end) >> 1
+        edge = edges.gather(-1, middle.clamp(max=count - 1).to(torch.int64))
+        before = is_before(edge, x)
+        begin, end = torch.where((begin < end) & before, middle + 1, begin), torch.where((begin < end) & ~before, middle, end)
+    return begin.view(shape)
 
 
 def searchsorted_scalar(
