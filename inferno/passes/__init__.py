@@ -9,6 +9,8 @@ from importlib import import_module
 
 _PASSES = {
     # torch -> linalg
+    "import-bitcasts": "inferno.passes.import_bitcasts:import_bitcasts",
+    "import-scans": "inferno.passes.import_scans:import_scans",
     "name-symbols": "inferno.passes.name_symbols:name_symbols",
     "trim-windows": "inferno.passes.trim_windows:trim_windows",
     "check-import": "inferno.passes.check_import:check_import",

@@ -6,6 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from inferno.capture.running import running
+
 aten = torch.ops.aten
 
 _UNSIGNED = (torch.bool, torch.uint8)
@@ -92,41 +94,66 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
 
 
 def cummax(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    return _running(x, dim, torch.ge)
+    return _extremum(x, dim, "max")
 
 
 def cummin(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    return _running(x, dim, torch.le)
+    return _extremum(x, dim, "min")
 
 
-def _running(x: Tensor, dim: int, wins) -> tuple[Tensor, Tensor]:
-    """Running extremum and its last place, by doubling: after step s, each place has seen the 2s values up to it."""
+def _extremum(x: Tensor, dim: int, kind: str) -> tuple[Tensor, Tensor]:
+    """Running extremum and the last place where it is; a NaN is one, whatever comes before and after.
+
+    Where an element and its place fit 64 bits, the place below the element, it is one running maximum of whole numbers.
+    """
     if not x.dim():
         return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
-    value, size = x.movedim(dim, -1), x.shape[dim]
-    index = torch.arange(size, device=x.device).expand_as(value)
-    step = 1
-    while step < size:
-        old, new = value[..., :-step], value[..., step:]
-        better = wins(new, old)
-        if x.is_floating_point():
-            better = torch.isnan(new) | (better & ~torch.isnan(old))
-        index = torch.cat([index[..., :step], torch.where(better, index[..., step:], index[..., :-step])], -1)
-        value = torch.cat([value[..., :step], torch.where(better, new, old)], -1)
-        step *= 2
-    return value.movedim(-1, dim).clone(), index.movedim(-1, dim).clone()
+    places = _places(x, dim)
+    if x.dtype in (torch.float64, torch.int64):
+        extremes = running(x, dim, kind)
+        index = running(torch.where((x == extremes) | (x != x), places, 0), dim, "max")
+        return x.gather(dim, index) if x.is_floating_point() else extremes, index  # of zeros that are equal the last one's sign
+    if not x.is_floating_point():
+        found = running(_of_number(x.to(torch.int64), kind) * _HIGH + places, dim, "max")
+        return _of_number(_shifted(found, 32), kind).to(x.dtype), torch.bitwise_and(found, _LOW)
+    wide = x.to(torch.float32)
+    bits = wide.view(torch.int32)
+    ordered = torch.where(bits < 0, torch.bitwise_xor(bits, _MOST), bits)
+    ordered = torch.where(wide == 0, 0, ordered).to(torch.int64)  # zeros are equal, and the sign of one comes below its place
+    ordered = torch.where(wide != wide, _MOST, _of_number(ordered, kind))
+    found = running(ordered * _HIGH + places * 2 + ((wide == 0) & (bits < 0)).to(torch.int64), dim, "max")
+    low = torch.bitwise_and(found, _LOW)
+    ordered = _of_number(_shifted(found, 32), kind).to(torch.int32)
+    bits = torch.where(ordered < 0, torch.bitwise_xor(ordered, _MOST), ordered)
+    bits = torch.where((ordered == 0) & (torch.bitwise_and(low, 1) == 1), -_MOST - 1, bits)
+    return bits.view(torch.float32).to(x.dtype), _shifted(low, 1)
+
+
+_HIGH, _LOW, _MOST = 1 << 32, (1 << 32) - 1, (1 << 31) - 1
+
+
+def _places(x: Tensor, dim: int) -> Tensor:
+    """The place of each element along a dimension."""
+    shape = [1] * x.dim()
+    shape[dim] = x.shape[dim]
+    return torch.arange(x.shape[dim], device=x.device).view(shape)
+
+
+def _of_number(x: Tensor, kind: str) -> Tensor:
+    """Numbers in the order in which the extremum is the greatest, and back."""
+    return x if kind == "max" else -1 - x
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    return torch.bitwise_right_shift(x, torch.full((), bits, dtype=x.dtype, device=x.device))
 
 
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
-    """Running log of the sum of exponentials, by doubling: no exponential is taken of what is not a difference."""
+    """Running log of the sum of exponentials, of which none is taken of what is not a difference."""
     if not x.dim() or x.is_complex():
         return x.clone() if not x.dim() else NotImplemented
     wide = x if x.dtype == torch.float64 else x.to(torch.float32)
-    value, size, step = wide.movedim(dim, -1), x.shape[dim], 1
-    while step < size:
-        value = torch.cat([value[..., :step], torch.logaddexp(value[..., :-step], value[..., step:])], -1)
-        step *= 2
-    return value.movedim(-1, dim).to(x.dtype).clone()
+    return running(wide, dim, "logaddexp").to(x.dtype)
 
 
 def searchsorted(
