@@ -20,7 +20,7 @@ class Scan:
     partial_sizes: Sequence = ()
     results: Sequence = ()
 
-    def __init__(self, op: ir.Operation, combiner: str, running: ir.Type) -> None:
+    def __init__(self, op: ir.Operation, combiner: str | None, running: ir.Type) -> None:
         self.op, self._combiner, self._running = op, combiner, running
         self.block = op.regions[0].blocks[0]
         self._shape = shape(op.operands[0])
@@ -59,32 +59,44 @@ class Scan:
                         total = arith.addi(total, arith.muli(iv, constant(stride)))
                 return total
 
-            start = identity(self._combiner, self._running)
-            if self._combiner == "arith.addf":
-                start = arith.constant(self._running, ir.FloatAttr.get(self._running, -0.0))  # so that a row may begin with -0
-            loop = scf.ForOp(constant(0), constant(self._shape[self._dim]), constant(1), [start])
+            length = self._shape[self._dim]
+            if self._combiner is None:  # whatever the body computes of the running value and an element
+                start = memref.load(flat(self._source.root), [place(self._source, constant(0))])
+                memref.store(start, flat(self._target.root), [place(self._target, constant(0))])
+                loop = scf.ForOp(constant(1), constant(length), constant(1), [start])
+            else:
+                start = identity(self._combiner, self._running)
+                if self._combiner == "arith.addf":
+                    start = arith.constant(self._running, ir.FloatAttr.get(self._running, -0.0))  # so that a row may begin with -0
+                loop = scf.ForOp(constant(0), constant(length), constant(1), [start])
             with ir.InsertionPoint(loop.body):
                 element = memref.load(flat(self._source.root), [place(self._source, loop.induction_variable)])
-                term = scalar(inline_body(self.block, [None, element])[0])
-                value = combine(self._combiner, loop.inner_iter_args[0], widen(term, self._running))
+                value = self._step(loop.inner_iter_args[0], element, scalar)
                 memref.store(narrow(value, element.type), flat(self._target.root), [place(self._target, loop.induction_variable)])
                 scf.YieldOp([value])
             last = narrow(loop.results_[0], self._last.value.type.element_type)
             memref.store(last, flat(self._last.root), [place(self._last, None)])
             scf.YieldOp([])
 
+    def _step(self, running: ir.Value, element: ir.Value, scalar: Callable) -> ir.Value:
+        """The running value with one more element."""
+        if self._combiner is None:
+            return scalar(inline_body(self.block, [running, element])[0])
+        term = scalar(inline_body(self.block, [None, element])[0])
+        return combine(self._combiner, running, widen(term, self._running))
+
 
 def read_scan(op: ir.Operation) -> Scan | None:
-    """Understand a ``tm_tensor.scan`` on buffers; None for an exclusive one, or one whose body is no known combination."""
+    """Understand a ``tm_tensor.scan`` on buffers; None for an exclusive one, or one of rows that may be empty whose body is no known combination."""
     inclusive = "inclusive" in op.attributes and ir.BoolAttr(op.attributes["inclusive"]).value
     block = op.regions[0].blocks[0]
     end = block.operations[len(block.operations) - 1]
     if not inclusive or len(op.operands) != 3 or root_of(op.operands[0]) in [root_of(v) for v in list(op.operands)[1:]]:
         return None
     combiner = take_combiner(block, end, 0, 0)
-    if combiner is None:
+    element, length = ir.MemRefType(op.operands[1].type).element_type, shape(op.operands[0])[ir.IntegerAttr(op.attributes["dimension"]).value]
+    if combiner is None and (not isinstance(length, int) or end.operands[0].type != element):
         return None
     erase_dead(block)
-    element = ir.MemRefType(op.operands[1].type).element_type
-    scan = Scan(op, combiner, running_type(combiner, end.operands[0].type, element))
+    scan = Scan(op, combiner, running_type(combiner, end.operands[0].type, element) if combiner is not None else element)
     return None if None in (scan._source, scan._target, scan._last) else scan

@@ -6,7 +6,7 @@ and goes over its elements again.
 
 from dataclasses import dataclass, replace
 
-from inferno.schedule.combiners import Combiner, read_combiner
+from inferno.schedule.combiners import Combiner, scan_combiner
 from inferno.codegen.device_function import DeviceFunction
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
@@ -53,8 +53,7 @@ class Scan:
 def read_scan(op: ir.Operation) -> Scan:
     dim = ir.IntegerAttr(op.attributes["dimension"]).value
     inclusive = "inclusive" in op.attributes and ir.BoolAttr(op.attributes["inclusive"]).value
-    body = op.regions[0].blocks[0]
-    combiner = read_combiner(body, body.arguments[0])
+    combiner = scan_combiner(op)
     if combiner is not None:  # every element is a sum of its own: running values are added up as totals
         combiner = replace(combiner, type=combiner.total)
     return Scan(op, dim, inclusive, known_shape(op.operands[0]), combiner)

@@ -4,6 +4,7 @@ Threads scan what they hold in registers; what lies in front comes by shuffles f
 from other tiles of the row because a block walks all of them, or by a look back at what other blocks have left.
 """
 
+from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of, stored_type
 from inferno.codegen.integers import Integers
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
@@ -20,6 +21,7 @@ _WARP = 32
 
 def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     """Add the ``gpu.module`` of a scan, and make ``kernel`` its launcher."""
+    expand_math(kernel)
     c, s, name = read(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} is no scan of a tensor")

@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from inferno.mlir import arith, ir, owner
+from inferno.mlir import arith, clone_onto, ir, owner
+from inferno.passes.import_scans import RUNNING
 
 # Combiners that may be applied in any order, and the value that changes nothing.
 _IDENTITY: dict[str, float | int | str] = {
@@ -11,6 +12,8 @@ _IDENTITY: dict[str, float | int | str] = {
     "arith.minnumf": math.nan, "arith.addi": 0, "arith.muli": 1, "arith.andi": -1, "arith.ori": 0, "arith.xori": 0,
     "arith.maxsi": "least", "arith.minsi": "most", "arith.maxui": 0, "arith.minui": -1,
 }
+# Of bodies that are more than an operation, by what ``import_scans.RUNNING`` says.
+_BODIES = {"logaddexp": -math.inf}
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,27 @@ class Combiner:
         return _convert(value, self.narrow)
 
 
+@dataclass(frozen=True)
+class BodyCombiner(Combiner):
+    """A combination that is the ``body`` of an operation."""
+
+    body: ir.Block
+
+    def identity(self, type_: ir.Type | None = None) -> ir.Value:
+        return arith.constant(self.type, ir.FloatAttr.get(self.type, _BODIES[self.name]))
+
+    def combine(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        known = dict(zip(self.body.arguments, (a, b)))
+        for op in [o.operation for o in self.body.operations]:
+            if op.name == "tm_tensor.yield":
+                return known[op.operands[0]]
+            for value in op.operands:
+                if value not in known and owner(value) is not None and owner(value).block != self.body:
+                    known[value] = owner(value).clone().results[0]  # a constant
+            clone_onto(op, known)
+        raise ValueError("the body does not end in a yield")
+
+
 def _convert(value: ir.Value, type_: ir.Type) -> ir.Value:
     """A float in another precision; anything else as it is."""
     if value.type == type_:
@@ -102,6 +126,18 @@ def _combination(body: ir.Block, running: ir.Value, value: ir.Value) -> tuple[ir
 
 def _single(value: ir.Value) -> bool:
     return len(list(value.uses)) == 1
+
+
+def scan_combiner(scan: ir.Operation) -> Combiner | None:
+    """How a ``tm_tensor.scan`` combines elements with the running value, if in any order."""
+    body = scan.regions[0].blocks[0]
+    if RUNNING in scan.attributes:
+        type_, taken = body.arguments[0].type, {v for o in body.operations for v in o.operation.operands}
+        constants = [owner(v) for v in taken if owner(v) is not None and owner(v).block != body]
+        kind = ir.StringAttr(scan.attributes[RUNNING]).value
+        known = kind in _BODIES and all(o.name == "arith.constant" for o in constants)
+        return BodyCombiner(kind, type_, type_, type_, body) if known else None
+    return read_combiner(body, body.arguments[0])
 
 
 def term_of(body: ir.Block, running: ir.Value) -> ir.Value | None:

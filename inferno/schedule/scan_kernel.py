@@ -5,7 +5,7 @@ from math import prod
 
 from inferno.mlir import func, ir, owner
 from inferno.schedule.accesses import argument_index, destination_index
-from inferno.schedule.combiners import Combiner, read_combiner, term_of
+from inferno.schedule.combiners import BodyCombiner, Combiner, scan_combiner, term_of
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,10 @@ def parse_scan_kernel(kernel: func.FuncOp) -> ScanKernel | None:
         return None
     if "inclusive" not in scan.attributes or not ir.BoolAttr(scan.attributes["inclusive"]).value:
         return None
-    body = scan.regions[0].blocks[0]
-    combiner = read_combiner(body, body.arguments[0])
-    if combiner is None or str(combiner.narrow) == "i1" or combiner.narrow != types[0].element_type or not _takes_elements(body):
+    combiner = scan_combiner(scan)
+    if combiner is None or str(combiner.narrow) == "i1" or combiner.narrow != types[0].element_type:
+        return None
+    if not isinstance(combiner, BodyCombiner) and not _takes_elements(scan.regions[0].blocks[0]):
         return None
     shape, dim = list(types[0].shape), ir.IntegerAttr(scan.attributes["dimension"]).value
     return ScanKernel(prod(shape[:dim]), shape[dim], prod(shape[dim + 1:]), combiner, source, destination)

@@ -26,6 +26,7 @@ CASES = {
     "nothing": (lambda a: (a.repeat(3, 2), F.unfold(a.reshape(0, 1, 5, 5), 2), a.roll(1, 0)), (torch.zeros(0, 25),)),
     "stable sort": (lambda a: torch.sort(a, stable=True), (x,)),
     "bins": (lambda a: torch.histc(a, 4, -1, 1), (x,)),
+    "the bits of floats": (lambda a: (a.view(torch.int32) >> 1).view(torch.float32), (x,)),
     "running maximum": (lambda a: torch.cummax(a, 0), (x,)),
     "running log-sum-exp": (lambda a: torch.logcumsumexp(a, 1), (x,)),
     "median": (lambda a: (torch.median(a, 1), torch.nanmedian(a, 0), torch.median(a)), (x,)),
@@ -93,16 +94,16 @@ def test_the_operation_that_fails_is_named():
 def test_the_operation_that_fails_alone_is_named():
     """MLIR complains of a constant here; only trying each operation finds the right one."""
     text = """
-      func.func @main(%a: !torch.vtensor<[2,3],f32>) -> !torch.vtensor<[2,3],si32> {
-        %r = torch.aten.relu %a : !torch.vtensor<[2,3],f32> -> !torch.vtensor<[2,3],f32> loc("relu"("model.py":1:0))
-        %i = torch.constant.int 3
-        %v = torch.aten.view.dtype %r, %i : !torch.vtensor<[2,3],f32>, !torch.int -> !torch.vtensor<[2,3],si32> loc("view"("model.py":2:0))
-        return %v : !torch.vtensor<[2,3],si32>
+      func.func @main(%a: !torch.vtensor<[2,4],f32>) -> !torch.vtensor<[2,2],si64> {
+        %r = torch.aten.relu %a : !torch.vtensor<[2,4],f32> -> !torch.vtensor<[2,4],f32> loc("relu"("model.py":1:0))
+        %i = torch.constant.int 4
+        %v = torch.aten.view.dtype %r, %i : !torch.vtensor<[2,4],f32>, !torch.int -> !torch.vtensor<[2,2],si64> loc("view"("model.py":2:0))
+        return %v : !torch.vtensor<[2,2],si64>
       }"""
     with pytest.raises(PassError) as failed:
         linalg(text)
     said = explain_failure(text, "error: failed to legalize operation 'torch.constant.int'", lowers)
-    assert "aten.view.dtype at model.py:2 on (f32[2, 3]) is not supported" in str(said)
+    assert "aten.view.dtype at model.py:2 on (f32[2, 4]) is not supported" in str(said)
     assert "view" in str(failed.value) or "constant" in str(failed.value)
 
 

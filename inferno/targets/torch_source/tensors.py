@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 from inferno.mlir import ir, owner
+from inferno.passes.import_scans import RUNNING
 from inferno.targets.torch_source.scalars import Scalars
 from inferno.targets.torch_source.values import Expr, Inexpressible, Lines, constant_value, literal, predicate, shape_of
 
@@ -119,6 +120,8 @@ class Tensors:
             "arith.addf": "cumsum({})", "arith.addi": "cumsum({})", "arith.mulf": "cumprod({})", "arith.muli": "cumprod({})",
             "arith.maximumf": "cummax({})[0]", "arith.minimumf": "cummin({})[0]", "arith.maxsi": "cummax({})[0]", "arith.minsi": "cummin({})[0]",
         }.get(combiner.name if whole else "")
+        if RUNNING in op.attributes:
+            text = {"logaddexp": "logcumsumexp({})"}.get(ir.StringAttr(op.attributes[RUNNING]).value)
         if text is None or not inclusive:
             raise Inexpressible("tm_tensor.scan that is not an inclusive sum, product or extreme")
         dim, type_ = ir.IntegerAttr(op.attributes["dimension"]).value, op.results[0].type
