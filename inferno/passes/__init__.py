@@ -43,6 +43,7 @@ _PASSES = {
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
     "prepare-operands": "inferno.schedule.prepare_operands:prepare_operands",
     "merge-siblings": "inferno.schedule.merge_siblings:merge_siblings",
+    "bundle-kernels": "inferno.schedule.bundle_kernels:bundle_kernels",
     "mark-overwrites": "inferno.schedule.mark_overwrites:mark_overwrites",
     "explain-boundaries": "inferno.schedule.explain_boundaries:explain_boundaries",
     # scheduled -> gpu

@@ -17,8 +17,8 @@ PIPELINES = {
     ),
     "inferno-schedule": (
         "fuse-rows{target=$target},fuse-duals{target=$target},fuse-row-epilogues{target=$target},fuse-reductions{target=$target},"
-        "fuse-sorts{target=$target},assign-schedules{target=$target},prepare-operands{target=$target},merge-siblings{target=$target},mark-overwrites,"
-        "explain-boundaries"
+        "fuse-sorts{target=$target},assign-schedules{target=$target},prepare-operands{target=$target},merge-siblings{target=$target},"
+        "bundle-kernels{target=$target},mark-overwrites,explain-boundaries"
     ),
     "inferno-generate": "generate-kernels{target=$target},plan-launches,plan-memory",
     # Loops, vectors and memory accesses of every gpu.module to the LLVM dialect; what is left is llvm, nvvm and the module.

@@ -57,6 +57,8 @@ def text_key(text: str, target: Target, tf32: bool, matmul: str = "auto", tune: 
     options = {"tf32": tf32, **({"matmul": matmul} if matmul != "auto" else {}), **({"tune": True} if tune else {})}
     if not settings().siblings:
         options["siblings"] = False
+    if settings().bundles:
+        options["bundles"] = True
     return program_key(text, target, options)
 
 
@@ -118,7 +120,7 @@ def _fuse(
     known = dict(known_schedules(target))
     fused = pool().run(
         "fusing the program", "fuse", text=text, target=target.name, tf32=tf32, record=record, stage=stage, matmul=matmul, known=known,
-        siblings=settings().siblings,
+        siblings=settings().siblings, bundles=settings().bundles,
     )
     for name in fused.ignored:
         log.warning("kernel @%s: the schedule that was measured is ignored, because this version does not have it: tune again", name)

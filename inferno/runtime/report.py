@@ -296,13 +296,16 @@ def _calls(scheduled: str) -> dict[str, int]:
 
 def _schedule(text: str) -> tuple[str, str]:
     """(generator, the other knobs) of a schedule attribute's text; of one that has others for ranges of sizes, all their generators
-    and what tells the others apart; of one for several kernels together why they are."""
+    and what tells the others apart; of one for several kernels together why they are, or their generators."""
     knobs = _entries(text)
     generator = knobs.pop("generator", "").strip('"')
     if generator == "siblings":
         together, apart = (int(knobs[name]) / 1000 for name in ("together", "apart"))
         blocks = knobs["blocks"].strip('"').replace(" ", " + ")
         return generator, f"{_tile(*_schedule(knobs['each']))} in {blocks} blocks: {together:.1f} us, not {apart:.1f}, are estimated"
+    if generator == "bundle":
+        parts = re.findall(r'generator = "(\w+)"', knobs["parts"])
+        return generator, f"{' + '.join(parts)}, {re.search(r'threads = ([0-9]+)', knobs['parts'])[1]} threads"
     if generator != "by_size":
         return generator, ", ".join(f"{name}={value}" for name, value in knobs.items())
     (few, small), (many, large) = _schedule(knobs["small"]), _schedule(knobs["large"])

@@ -1,6 +1,6 @@
 """Schedules as attributes: ``inferno.schedule = {generator = "simt", tile_m = 64 : i64, ...}`` on a kernel function.
 
-A schedule is a frozen dataclass whose fields are integers, booleans, strings or schedules; its class attribute ``generator``
+A schedule is a frozen dataclass whose fields are integers, booleans, strings, schedules or tuples of schedules; its class attribute ``generator``
 names the generator that takes it.
 """
 
@@ -33,6 +33,7 @@ _CLASSES = {
     "cublaslt": "inferno.schedule.cublaslt:CublasLt",
     "by_size": "inferno.schedule.by_size:BySize",
     "siblings": "inferno.schedule.siblings:Siblings",
+    "bundle": "inferno.schedule.bundle:Bundle",
 }
 
 
@@ -43,6 +44,8 @@ def to_attribute(schedule: Any) -> ir.DictAttr:
         value = getattr(schedule, field.name)
         if is_dataclass(value):
             entries[field.name] = to_attribute(value)
+        elif isinstance(value, tuple):
+            entries[field.name] = ir.ArrayAttr.get([to_attribute(v) for v in value])
         elif isinstance(value, bool):
             entries[field.name] = ir.BoolAttr.get(value)
         elif isinstance(value, int):
@@ -71,6 +74,8 @@ def from_attribute(attribute: ir.Attribute) -> Any:
 def _value(attribute: ir.Attribute) -> Any:
     if isinstance(attribute, ir.DictAttr):
         return from_attribute(attribute)
+    if isinstance(attribute, ir.ArrayAttr):
+        return tuple(map(_value, attribute))
     if isinstance(attribute, ir.BoolAttr):
         return attribute.value
     if isinstance(attribute, ir.IntegerAttr):

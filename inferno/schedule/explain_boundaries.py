@@ -4,13 +4,17 @@ Changes nothing else: the passes before this one decide, and this one tells what
 estimate against another, leaves a note of both where it keeps kernels apart.
 """
 
-from inferno.mlir import func, ir, owner
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferno.mlir import func, ir, outside_values, owner
 from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import kinds
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
 from inferno.passes.shapes import is_dynamic, shape
 from inferno.schedule.cost import bit_width
+from inferno.schedule.kernel_parts import operations_of, parts_of
 from inferno.schedule.merge_calls import inputs_of
 from inferno.symbolic import hint, product
 
@@ -30,9 +34,9 @@ def explain_boundaries(module: ir.Module) -> None:
     if main is None:
         return
     with module.context:
-        works = {name: _work(kernel) for name, kernel in kernels.items()}
+        known = {name: _parts(kernel) for name, kernel in kernels.items()}
         for call in [o.operation for o in main.entry_block.operations if o.operation.name == "func.call"]:
-            told = _boundaries(call, kernels, works)
+            told = _boundaries(call, known)
             if ESTIMATES in call.attributes:
                 del call.attributes[ESTIMATES]
             if told:
@@ -45,27 +49,50 @@ def note(reader: ir.Operation, made: ir.Operation, reason: str) -> None:
     reader.attributes[ESTIMATES] = ir.DictAttr.get({**found, callee(made): ir.StringAttr.get(reason)})
 
 
-def _boundaries(call: ir.Operation, kernels: dict[str, func.FuncOp], works: dict[str, str]) -> list[str]:
+@dataclass(frozen=True)
+class _Part:
+    """What a kernel computes apart from its other results: the numbers of these and of the arguments that it reads, what it does in a word,
+    whether a reader may compute it again as far as its cost is concerned, and whether sizes vary."""
+
+    results: frozenset[int]
+    arguments: frozenset[int]
+    work: str
+    cheap: bool
+    varies: bool
+
+
+def _parts(kernel: func.FuncOp) -> list[_Part]:
+    found = []
+    for numbers in parts_of(kernel):
+        operations = operations_of(kernel, numbers)
+        read = {v.arg_number for o in operations for v in outside_values(o) if isinstance(v, ir.BlockArgument)}
+        generics = [o for o in operations if o.name == "linalg.generic"]
+        found.append(_Part(
+            frozenset(numbers), frozenset(read), _work(operations, generics), all(map(is_cheap, generics)),
+            any(is_dynamic(kernel.entry_block.arguments[n]) for n in read),
+        ))
+    return found
+
+
+def _boundaries(call: ir.Operation, known: dict[str, list[_Part]]) -> list[str]:
     noted = {e.name: ir.StringAttr(e.attr).value for e in ir.DictAttr(call.attributes[ESTIMATES])} if ESTIMATES in call.attributes else {}
     found: dict[str, None] = {}
-    for value in inputs_of(call):
+    for number, value in enumerate(inputs_of(call)):
         root = root_of(value)
         made = owner(root)
-        if made is None or made.name != "func.call" or callee(made) not in kernels or callee(call) not in kernels:
+        if made is None or made.name != "func.call" or callee(made) not in known or callee(call) not in known:
             continue
-        reason = noted.get(callee(made)) or _reason(made, call, value, kernels, works)
         size = hint(product(shape(root))) * bit_width(root.type.element_type) // 8
-        found[f"@{callee(made)}, {size} bytes: {reason}"] = None
+        first = next(p for p in known[callee(made)] if list(made.results).index(root) in p.results)
+        for second in (p for p in known[callee(call)] if number in p.arguments):
+            found[f"@{callee(made)}, {size} bytes: {noted.get(callee(made)) or _reason(first, second, root, value)}"] = None
     return list(found)
 
 
-def _work(kernel: func.FuncOp) -> str:
-    """What a kernel does, for sentences."""
-    operations = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _PLAIN]
-    generics = [o for o in operations if o.name == "linalg.generic"]
+def _work(operations: Sequence[ir.Operation], generics: Sequence[ir.Operation]) -> str:
     if any(map(_multiplies, generics)):
         return _PRODUCT
-    if others := [o for o in operations if o.name != "linalg.generic" and not o.name.startswith("arith.")]:
+    if others := [o for o in operations if o.name not in _PLAIN and o.name != "linalg.generic" and not o.name.startswith("arith.")]:
         return others[0].name.rpartition(".")[2]
     if not generics:
         return "copy"
@@ -78,33 +105,27 @@ def _multiplies(generic: ir.Operation) -> bool:
     return is_sum_of_products(generic) or (found is not None and found.lhs != found.rhs)
 
 
-def _reason(made: ir.Operation, call: ir.Operation, value: ir.Value, kernels: dict[str, func.FuncOp], works: dict[str, str]) -> str:
-    first, second = works[callee(made)], works[callee(call)]
-    root = root_of(value)
+def _reason(first: _Part, second: _Part, root: ir.Value, value: ir.Value) -> str:
+    """Why what makes ``root`` and what reads it as ``value`` are two kernels."""
     count = len({*readers(root)})
-    if first == second == _PRODUCT:
+    if first.work == second.work == _PRODUCT:
         return "a tile of the second contraction needs whole rows of the first"
-    for work, reads in ((first, False), (second, True)):
-        if work not in _OVER_ROWS and work != _PRODUCT:
-            return f"a {work} {'reads its operands from' if reads else 'leaves its result in'} memory"
-    if second == _PRODUCT:
-        if first != "map":
+    for part, reads in ((first, False), (second, True)):
+        if part.work not in _OVER_ROWS and part.work != _PRODUCT:
+            return f"a {part.work} {'reads its operands from' if reads else 'leaves its result in'} memory"
+    if second.work == _PRODUCT:
+        if first.work != "map":
             return "its rows have to be complete before a tile is multiplied"
-        return _between(root, value) if _is_cheap(kernels[callee(made)]) else "it would be computed for every tile again, which costs more than reading it"
-    if count > 1 and (first == _PRODUCT or (first == "map" and not _is_cheap(kernels[callee(made)]))):
+        return _between(root, value) if first.cheap else "it would be computed for every tile again, which costs more than reading it"
+    if count > 1 and (first.work == _PRODUCT or (first.work == "map" and not first.cheap)):
         return f"{count} readers, and computing it in each of them costs more than reading it"
-    if first == _PRODUCT and second != "map":
+    if first.work == _PRODUCT and second.work != "map":
         return "a row of it is in several tiles"
-    if second == "map" and first in ("map", _PRODUCT):
+    if second.work == "map" and first.work in ("map", _PRODUCT):
         return _between(root, value)
-    if any(is_dynamic(a) for k in (made, call) for a in kernels[callee(k)].entry_block.arguments):
+    if first.varies or second.varies:
         return "kernels of several operations on rows are made where sizes are known"
     return "no rows that a block could keep are those of both"
-
-
-def _is_cheap(kernel: func.FuncOp) -> bool:
-    """Whether what a map makes may be computed again, as far as its cost is concerned."""
-    return all(is_cheap(o.operation) for o in kernel.entry_block.operations if o.operation.name == "linalg.generic")
 
 
 def _between(root: ir.Value, value: ir.Value) -> str:

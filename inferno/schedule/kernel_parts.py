@@ -28,7 +28,7 @@ def extract(kernel: func.FuncOp, results: Sequence[int], name: str) -> tuple[fun
     """A function at the insertion point that computes these results alone, and which of the kernel's arguments its arguments are."""
     block, returned = kernel.entry_block, [_returned(kernel)[r] for r in results]
     first = len(kernel.type.inputs) - len(kernel.type.results)
-    operations = _slice(kernel, returned)
+    operations = operations_of(kernel, results)
     used = {v.arg_number for o in operations for v in outside_values(o) if isinstance(v, ir.BlockArgument)}
     used |= {split for weight, split in kept(kernel, PARTS).items() if weight in used}
     used |= {a.arg_number for a in block.arguments if isinstance(a.type, ir.IndexType)}  # sizes, which tensors' sizes are told by
@@ -48,6 +48,16 @@ def extract(kernel: func.FuncOp, results: Sequence[int], name: str) -> tuple[fun
             clone_onto(op, known)
         func.ReturnOp([known[v] for v in returned])
     return part, numbers
+
+
+def anonymous(part: func.FuncOp) -> str:
+    """The text of a function without its name: equal for parts that compute the same."""
+    return part.operation.get_asm(use_local_scope=True).replace(f"@{part.name.value}(", "@(", 1)
+
+
+def operations_of(kernel: func.FuncOp, results: Sequence[int]) -> list[ir.Operation]:
+    """The operations that compute these results, in order."""
+    return _slice(kernel, [_returned(kernel)[r] for r in results])
 
 
 def _returned(kernel: func.FuncOp) -> list[ir.Value]:

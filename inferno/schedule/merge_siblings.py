@@ -1,29 +1,22 @@
 """Make one kernel of independent contractions of one tensor: attention's queries, keys and values, a weight's gradients.
 
-Calls of ``@main`` that read one tensor, and of which none waits for another, become one call of a function that holds what all of them compute.
-It takes the place of the first one, or of the last one's operands; what is between waits for none of them, or else they stay apart.  So do
-those that the cost model thinks faster one by one (see ``siblings``).
+Calls that read one tensor become one call (see ``merge_independent``); those that the cost model thinks faster one by one stay apart (see
+``siblings``).
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from inferno.mlir import clone_onto, func, ir, tensor, users, walk
-from inferno.passes.kernel_names import Names
-from inferno.passes.programs import MAIN, VIEWS, callee, readers, root_of
+from inferno.mlir import func, ir
+from inferno.passes.programs import MAIN, root_of
 from inferno.schedule import by_size, siblings
-from inferno.schedule.assign import kernels
-from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.kernel_parts import OWN
-from inferno.schedule.kept_operands import PARTS, keep, kept
-from inferno.schedule.merge_calls import empty_like, inputs_of, size_attributes, tell_sources
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.schedule.merge_calls import inputs_of
+from inferno.schedule.merge_independent import Group, Merge
 from inferno.target import find_target
 
 MERGE = "inferno.siblings"
 """On a module whose contractions are to be merged."""
-# Operations of @main between the first and the last one: what is computed earlier than it would be takes memory until then.
-_FAR = 64
 
 
 def merge_siblings(module: ir.Module, target: str) -> None:
@@ -35,212 +28,41 @@ def merge_siblings(module: ir.Module, target: str) -> None:
     if MAIN not in functions or find_target(target).kind != "nvptx":
         return
     with module.context, ir.Location.unknown():
-        _Merge(module, functions, target).run()
+        _Siblings(module, functions, find_target(target)).run()
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Calls that can be one, which is to stand in front of operation ``place`` of ``@main``."""
+class _Siblings(Merge):
+    suffix = "siblings"
 
-    calls: tuple[ir.Operation, ...]
-    place: int
+    def is_mergeable(self, kernel: func.FuncOp) -> bool:
+        return ATTRIBUTE in kernel.attributes and _generators(from_attribute(kernel.attributes[ATTRIBUTE])) <= set(siblings.GENERATORS)
 
-
-class _Merge:
-    def __init__(self, module: ir.Module, functions: dict[str, func.FuncOp], target: str) -> None:
-        self.module, self.main, self.target = module, functions[MAIN], find_target(target)
-        self.kernels = {k.name.value: k for k in kernels(module)}
-        self.merged: dict[tuple, func.FuncOp | None] = {}  # by callees and which operands are one: equal layers have one
-        self.names = Names(module)
-        self.mergeable = {name for name, kernel in self.kernels.items() if _is_mergeable(kernel)}
-
-    def run(self) -> None:
-        block = self.main.entry_block
-        if any(not _is_fresh(v) for op in block.operations if op.operation.name == "func.call" for v in _destinations(op.operation)):
-            return  # what is written in place may be read before that only
-        while found := self._find():
-            # Looked up before anything changes: an operation whose operands have changed is not found by its hash.
-            for replace in [self._replacement(*each) for each in found]:
-                replace()
-        called = {callee(c) for c in walk(self.module.operation, "func.call")}
-        for name, kernel in self.kernels.items():
-            if name not in called:
-                kernel.operation.erase()
-
-    def _find(self) -> list[tuple[_Group, func.FuncOp]]:
-        """Calls that should be one, and the function of all; no two groups have a place between the others' calls."""
-        self.order = {o.operation: i for i, o in enumerate(self.main.entry_block.operations)}
+    def choices(self) -> Iterator[Iterator[Group]]:
         reading: dict[ir.Value, list[ir.Operation]] = {}
-        for op in self.order:
-            if op.name == "func.call" and callee(op) in self.mergeable:
-                for root in dict.fromkeys(root_of(v) for v in inputs_of(op)):
-                    reading.setdefault(root, []).append(op)
-        found, taken = [], []
-        for calls in reading.values():
-            for group in self._groups(calls):
-                at = [self.order[c] for c in group.calls]
-                if any(begin <= max(at) and min(at) <= end for begin, end in taken):
-                    break  # the next time, and not fewer of them now
-                if (kernel := self._kernel(group.calls)) is not None:
-                    found.append((group, kernel))
-                    taken.append((min(at), max(at)))
-        return found
+        for op in self.calls():
+            for root in dict.fromkeys(root_of(v) for v in inputs_of(op)):
+                reading.setdefault(root, []).append(op)
+        yield from map(self._groups, reading.values())
 
-    def _groups(self, calls: list[ir.Operation]) -> Iterator[_Group]:
+    def _groups(self, calls: list[ir.Operation]) -> Iterator[Group]:
         """Those of ``calls`` that can be one, for each that is the first: as many as there are, and then the first ones alone."""
         for i, first in enumerate(calls):
             group = None
             for call in calls[i + 1:]:
-                joined = self._together((*(group.calls if group else (first,)), call))
+                joined = self.together((*(group.calls if group else (first,)), call))
                 group = joined or group
                 if group is not None and len(group.calls) == siblings.MOST:
                     break
             while group is not None:
                 yield group
-                group = self._together(group.calls[:-1]) if len(group.calls) > 2 else None
+                group = self.together(group.calls[:-1]) if len(group.calls) > 2 else None
 
-    def _together(self, calls: tuple[ir.Operation, ...]) -> _Group | None:
-        """The place where these calls can be one: behind all operands, in front of whoever reads a result."""
-        at = [self.order[c] for c in calls]
-        behind = max(self._made(v) for c in calls for v in inputs_of(c)) + 1
-        place = max(behind, min(at))
-        uses = [self.order[u] for c in calls for r in c.results for u in readers(r)]
-        apart = not set(uses) & set(at) and place <= min(uses, default=place)
-        return _Group(calls, place) if apart and max(at) - min(at) <= _FAR else None
-
-    def _made(self, value: ir.Value) -> int:
-        """Which operation of ``@main`` makes what a value is a view of; -1 for an argument."""
-        root = root_of(value)
-        return -1 if isinstance(root, ir.BlockArgument) else self.order[root.owner.operation]
-
-    # The function.
-
-    def _kernel(self, calls: tuple[ir.Operation, ...]) -> func.FuncOp | None:
-        """The function that computes what all of these calls do, with its schedule; None where there is none, or it does not pay."""
-        arguments, places = _arguments(calls)
-        key = (tuple(callee(c) for c in calls), places)
-        if key not in self.merged:
-            self.merged[key] = self._make(calls, [a.type for a in arguments], places)
-        return self.merged[key]
-
-    def _make(self, calls: tuple[ir.Operation, ...], inputs: list[ir.Type], places: tuple[tuple[int, ...], ...]) -> func.FuncOp | None:
-        parts = [self.kernels[callee(c)] for c in calls]
-        marks = [{n: str(k.attributes[n]) for n in k.attributes if n not in OWN} for k in parts]
-        if any(m != marks[0] for m in marks):
-            return None
-        results = [t for k in parts for t in k.type.results]
-        with ir.InsertionPoint(parts[0].operation):
-            new = func.FuncOp(self.names.unique(f"{_base(parts[0])}_siblings"), ([*inputs, *results], results), visibility="private")
-        for name in marks[0]:
-            new.attributes[name] = parts[0].attributes[name]
-        given = range(len(inputs), len(inputs) + len(results))
-        ends = [sum(len(k.type.results) for k in parts[:i]) for i in range(len(parts) + 1)]
-        said, _ = size_attributes([(k, [*own, *given[a:b]]) for k, own, a, b in zip(parts, places, ends, ends[1:])], len(new.type.inputs))
-        if any(said):
-            new.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in said])
-        keep(new, PARTS, {own[weight]: own[split] for k, own in zip(parts, places) for weight, split in kept(k, PARTS).items()})
-        block = new.add_entry_block()
-        destinations = iter(list(block.arguments)[len(inputs):])
-        returned: list[ir.Value] = []
-        with ir.InsertionPoint(block):
-            for part, numbers in zip(parts, places):
-                own = [*(block.arguments[n] for n in numbers), *(next(destinations) for _ in part.type.results)]
-                known = dict(zip(part.entry_block.arguments, own))
-                *operations, end = part.entry_block.operations
-                for op in operations:
-                    clone_onto(op.operation, known)
-                returned += [known[v] for v in end.operands]
-            func.ReturnOp(returned)
-        schedule = by_size.choose(new, self.target) if any(said) else siblings.choose(new, self.target)
-        if schedule is None or not (any(said) or schedule.pays):
-            new.operation.erase()
-            return None
-        new.attributes[ATTRIBUTE] = to_attribute(schedule)
-        return new
-
-    # The call.
-
-    def _replacement(self, group: _Group, kernel: func.FuncOp) -> Callable[[], None]:
-        """What puts the one call in the place of all."""
-        arguments, _ = _arguments(group.calls)
-        results = [r for c in group.calls for r in c.results]
-        sooner = [op for v in arguments for op in _made_by_views(v) if self.order[op] >= group.place]
-        later = [op for r in results for op in _views(r) if self.order[op] < group.place]
-        with ir.InsertionPoint(list(self.order)[group.place]):
-            here = tensor.EmptyOp([0], ir.IntegerType.get_signless(1)).operation
-
-        def replace() -> None:
-            for view in dict.fromkeys(sooner):
-                view.move_before(here)
-            with ir.InsertionPoint(here):
-                empties = empty_like(results)
-                new = func.CallOp(kernel, [*arguments, *empties]).operation
-            tell_sources(new, group.calls)
-            for view in later:
-                view.move_before(here)
-            for old, made in zip(results, new.results):
-                old.replace_all_uses_with(made)
-            for call in group.calls:
-                left = [v.owner.operation for v in _destinations(call)]
-                call.erase()
-                for empty in left:
-                    if not any(True for _ in empty.results[0].uses):
-                        empty.erase()
-            here.erase()
-
-        return replace
-
-
-def _is_mergeable(kernel: func.FuncOp) -> bool:
-    return ATTRIBUTE in kernel.attributes and _generators(from_attribute(kernel.attributes[ATTRIBUTE])) <= set(siblings.GENERATORS)
+    def schedule(self, kernel: func.FuncOp, parts: Sequence[func.FuncOp]) -> Any | None:
+        if any(isinstance(t, ir.IndexType) for t in kernel.type.inputs):
+            return by_size.choose(kernel, self.target)
+        found = siblings.choose(kernel, self.target)
+        return found if found is not None and found.pays else None
 
 
 def _generators(schedule: Any) -> set[str]:
     return _generators(schedule.small) | _generators(schedule.large) if isinstance(schedule, by_size.BySize) else {schedule.generator}
-
-
-def _destinations(call: ir.Operation) -> list[ir.Value]:
-    return list(call.operands)[len(call.operands) - len(call.results):]
-
-
-def _is_fresh(value: ir.Value) -> bool:
-    return not isinstance(value, ir.BlockArgument) and value.owner.operation.name == "tensor.empty"
-
-
-def _views(value: ir.Value) -> Iterator[ir.Operation]:
-    """The operations that make views of a value, in order."""
-    for user in users(value):
-        if user.name in VIEWS:
-            yield user
-            yield from _views(user.results[0])
-
-
-def _made_by_views(value: ir.Value) -> list[ir.Operation]:
-    """The views that make a value of what it is a view of, in order."""
-    if isinstance(value, ir.BlockArgument) or value.owner.operation.name not in VIEWS:
-        return []
-    return [*_made_by_views(value.owner.operation.operands[0]), value.owner.operation]
-
-
-def _arguments(calls: tuple[ir.Operation, ...]) -> tuple[list[ir.Value], tuple[tuple[int, ...], ...]]:
-    """What goes into any of the calls, each once, and for each call which of these its inputs are."""
-    found: list[ir.Value] = []
-    numbers: dict[tuple[ir.Value, str], int] = {}
-    places = []
-    for call in calls:
-        own = []
-        for value in inputs_of(call):
-            key = (root_of(value), str(value.type))
-            if key not in numbers:
-                numbers[key] = len(found)
-                found.append(value)
-            own.append(numbers[key])
-        places.append(tuple(own))
-    return found, tuple(places)
-
-
-def _base(kernel: func.FuncOp) -> str:
-    """A kernel's name without its number."""
-    name = kernel.name.value
-    head, _, tail = name.rpartition("_")
-    return head if head and tail.isdigit() else name

@@ -57,6 +57,14 @@ class View:
     offset: int = 0
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """One of two buffers, by a condition of each thread's."""
+
+    condition: np.ndarray
+    views: tuple["View | Chosen", "View | Chosen"]
+
+
 class Executable:
     """Runs a plan; ``kernels`` maps their names (``module::function``) to their functions, and ``simulate(function, launch, parameters)``
     runs one."""
@@ -162,17 +170,25 @@ class Simulation:
         return []
 
     def operation(self, op: ir.Operation, mask: np.ndarray) -> None:
+        for result, value in zip(op.results, self.results(op, [self.values.get(v) for v in op.operands], mask) or ()):
+            self.values[result] = value
+
+    def results(self, op: ir.Operation, operands: list, mask: np.ndarray) -> list:
         handler = getattr(self, op.name.replace(".", "_"), None)
-        operands = [self.values.get(v) for v in op.operands]
+        if (place := next((i for i, v in enumerate(operands) if isinstance(v, Chosen)), None)) is not None and op.name != "arith.select":
+            condition = np.broadcast_to(operands[place].condition, mask.shape)
+            both = [
+                self.results(op, [*operands[:place], view, *operands[place + 1:]], mask & wanted)
+                for view, wanted in zip(operands[place].views, (condition, ~condition))
+            ]
+            return [_where(condition, a, b) for a, b in zip(*both)]
+        if op.name == "arith.select" and isinstance(op.results[0].type, ir.MemRefType):
+            return [Chosen(operands[0], tuple(operands[1:]))]
         if handler is not None:
-            results = handler(op, operands, mask)
-        elif op.name in ("arith.mulf", "arith.addf") and "contract" in str(op.attributes["fastmath"]) and isinstance(op.results[0].type, ir.F32Type):
-            results = [self.contracted(op, operands)]
-        else:
-            results = [_compute(op, operands)]
-        if len(op.results):
-            for r, v in zip(op.results, results):
-                self.values[r] = v
+            return handler(op, operands, mask)
+        if op.name in ("arith.mulf", "arith.addf") and "contract" in str(op.attributes["fastmath"]) and isinstance(op.results[0].type, ir.F32Type):
+            return [self.contracted(op, operands)]
+        return [_compute(op, operands)]
 
     def contracted(self, op, operands) -> np.ndarray:
         """A product, or a sum that takes up the exact product of one of its operands: a fused multiply-add."""

@@ -24,7 +24,8 @@ def test_parse():
     assert [s.options for s in steps] == [{}, {}, {"target": "sm_90a"}, {}]
     assert [s.text for s in parse("inferno-schedule{target=cpu}")] == [
         "fuse-rows{target=cpu}", "fuse-duals{target=cpu}", "fuse-row-epilogues{target=cpu}", "fuse-reductions{target=cpu}", "fuse-sorts{target=cpu}",
-        "assign-schedules{target=cpu}", "prepare-operands{target=cpu}", "merge-siblings{target=cpu}", "mark-overwrites", "explain-boundaries",
+        "assign-schedules{target=cpu}", "prepare-operands{target=cpu}", "merge-siblings{target=cpu}", "bundle-kernels{target=cpu}",
+        "mark-overwrites", "explain-boundaries",
     ]
 
 

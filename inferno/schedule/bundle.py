@@ -1,0 +1,48 @@
+"""The schedule of independent small kernels in one launch, whose blocks are dealt out to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from inferno.mlir import func
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.schedule.cost import count_bytes
+
+GENERATORS = ("elementwise", "rows")
+"""Those whose kernels are bundled."""
+MOST = 16
+"""Kernels of one launch: every thread finds out which of them is its block's."""
+# Bytes that a kernel moves: those of about 2 us.  A launch behind others costs about one, whatever it does; large kernels have the GPU to themselves.
+_SMALL = 8 << 20
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """``parts``: the schedule of each kernel, in order, all with blocks of one size."""
+
+    generator: ClassVar[str] = "bundle"
+
+    parts: tuple[Any, ...]
+
+
+def fits(kernel: func.FuncOp) -> bool:
+    """Whether a kernel may be one of a bundle: a small one, of known sizes, in blocks that are no cluster."""
+    if ATTRIBUTE not in kernel.attributes or not all(getattr(t, "has_static_shape", False) for t in kernel.type.inputs):
+        return False
+    s = from_attribute(kernel.attributes[ATTRIBUTE])
+    return s.generator in GENERATORS and getattr(s, "cluster", 1) == 1 and count_bytes(kernel) <= _SMALL
+
+
+def choose(kernels: Sequence[func.FuncOp]) -> Bundle | None:
+    """The schedule of a function that holds what these do, in order; None where their blocks cannot be of one size."""
+    own = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels]
+    rigid = {s.threads for s in own if not _flexible(s)}
+    if len(rigid) > 1:
+        return None
+    threads = rigid.pop() if rigid else max(s.threads for s in own)
+    return Bundle(tuple(replace(s, threads=threads) if _flexible(s) else s for s in own))
+
+
+def _flexible(s: Any) -> bool:
+    """Whether any number of threads is a block."""
+    return s.generator == "elementwise" and not s.tile

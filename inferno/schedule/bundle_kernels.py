@@ -1,0 +1,63 @@
+"""Make one kernel of small ones that do not wait for each other: the rotations of queries and keys, the updates of many weights.
+
+Each alone costs a launch and leaves most of the GPU idle.  Calls that are near each other become one (see ``merge_independent`` and ``bundle``).
+"""
+
+from collections.abc import Iterator, Sequence
+
+from inferno.mlir import func, ir
+from inferno.passes.programs import MAIN, callee, readers, root_of
+from inferno.schedule import bundle
+from inferno.schedule.kernel_parts import parts_of
+from inferno.schedule.merge_independent import FAR, Group, Merge
+from inferno.schedule.mark_overwrites import overwritable
+from inferno.target import find_target
+
+BUNDLE = "inferno.bundles"
+"""On a module whose small kernels are to be bundled."""
+
+
+def bundle_kernels(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels, where the module asks for it; nothing for targets other than GPUs."""
+    if BUNDLE not in module.operation.attributes:
+        return
+    del module.operation.attributes[BUNDLE]
+    functions = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp)}
+    if MAIN not in functions or find_target(target).kind != "nvptx":
+        return
+    with module.context, ir.Location.unknown():
+        _Bundles(module, functions, find_target(target)).run()
+
+
+class _Bundles(Merge):
+    suffix = "bundle"
+
+    def is_mergeable(self, kernel: func.FuncOp) -> bool:
+        return bundle.fits(kernel) and len(parts_of(kernel)) == 1
+
+    def choices(self) -> Iterator[tuple[Group, ...]]:
+        """From each call on that is in no group yet, those that follow and can join it."""
+        calls = [c for c in self.calls() if not self._updates(c)]
+        done = -1
+        for i, first in enumerate(calls):
+            if self.order[first] <= done:
+                continue
+            group = Group((first,), self.order[first])
+            for call in calls[i + 1:]:
+                if self.order[call] - self.order[first] > FAR or len(group.calls) == bundle.MOST:
+                    break
+                joined = (*group.calls, call)
+                if bundle.choose([self.kernels[callee(c)] for c in joined]) is not None:
+                    group = self.together(joined) or group
+            if len(group.calls) > 1:
+                done = self.order[group.calls[-1]]
+                yield (group,)
+
+    def _updates(self, call: ir.Operation) -> bool:
+        """Whether a result of the program may be written in the place of an argument, as a weight's update: a bundle could not do that."""
+        if not any(u.name == "func.return" for r in call.results for u in readers(r)):
+            return False
+        return any(isinstance(root_of(call.operands[n]), ir.BlockArgument) for n in overwritable(self.kernels[callee(call)]))
+
+    def schedule(self, kernel: func.FuncOp, parts: Sequence[func.FuncOp]) -> bundle.Bundle | None:
+        return bundle.choose(parts)

@@ -1,0 +1,46 @@
+"""Models with small kernels that do not wait for each other: the function, its arguments, and the generators of each bundle."""
+
+import torch
+
+F = torch.nn.functional
+
+
+def randn(*shape, dtype=torch.float32):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(dtype)
+
+
+def several(a, b, c, d):
+    """Results of other sizes than the arguments: what could be written in the place of one is left alone."""
+    return torch.sin(a)[:, None] * b, torch.exp(b)[:, None] + a, torch.softmax(c, -1), F.layer_norm(d, d.shape[-1:])
+
+
+def equal(a, b, c, x):
+    return torch.sin(a)[:, None] * x, torch.sin(b)[:, None] * x, torch.sin(c)[:, None] * x
+
+
+def between(a, b, w):
+    """A product that one of them waits for, and that the other one is in front of."""
+    h = torch.softmax(a @ w, -1)
+    return torch.softmax(h.t() @ a, -1), torch.softmax(b, -1), h
+
+
+def bytes_and_halves(a, b):
+    return a.to(torch.bfloat16).t(), b > 0, torch.roll(a, 1, 0)
+
+
+def transposed(a, b, x):
+    return a.t() + x[:, None, None], torch.cos(b)[:, None] * x
+
+
+def several_results(a, b):
+    return *torch.var_mean(a, -1), F.log_softmax(b, -1)
+
+
+CASES = {
+    "several generators": (several, (randn(24), randn(90), randn(4, 512), randn(6, 512)), [["elementwise", "elementwise", "rows", "rows"]]),
+    "equal parts": (equal, (randn(33), randn(33), randn(33), randn(64)), [["elementwise"] * 3]),
+    "around a product": (between, (randn(16, 16), randn(8, 16), randn(16, 16)), [["rows", "rows"]]),
+    "bytes and halves": (bytes_and_halves, (randn(9, 33), randn(7, 40)), [["elementwise"] * 3]),
+    "a transposing one": (transposed, (randn(48, 64), randn(40), randn(3)), [["elementwise"] * 2]),
+    "several results": (several_results, (randn(32, 300), randn(32, 300)), [["rows", "rows"]]),
+}

@@ -1,0 +1,94 @@
+"""Independent small kernels in one launch: right on the simulated GPU, assembled as one kernel without spills, and only where they may be."""
+
+import pytest
+import torch
+from bundle_cases import CASES
+from checks import check
+from universal_program import Simulated, SimulatedModel, _fuse, assert_assembles
+
+from inferno.capture import capture
+from inferno.codegen import bundle as codegen
+from inferno.errors import CompileError
+from inferno.mlir import ir, new_context
+from inferno.passes.manager import run_pipeline
+from inferno.runtime.call.finish import Finish
+from inferno.runtime.module import _tensor
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.schedule.bundle import Bundle
+from inferno.schedule.bundle_kernels import BUNDLE
+from inferno.schedule.elementwise import Elementwise
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+
+
+class SimulatedBundles(SimulatedModel):
+    """A model whose small kernels are bundled, as chosen, on the simulator."""
+
+    def __init__(self, function, args, dynamic_shapes=None) -> None:
+        captured = capture(function, args, {}, dynamic_shapes)
+        fused, constants = _fuse(captured)
+        with new_context(), ir.Location.unknown():
+            module = ir.Module.parse(fused)
+            module.operation.attributes[BUNDLE] = ir.UnitAttr.get()
+            run_pipeline(module, f"inferno-schedule{{target={TARGET.name}}}")
+            self.schedules = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(module)]
+            self.scheduled = str(module)
+        self._signature, self._constants = captured.signature, [_tensor(*c) for c in constants]
+        self.program = Simulated(self.scheduled, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+        self._finish = Finish(self._signature, self.program)
+
+    @property
+    def bundles(self) -> list[list[str]]:
+        return [[p.generator for p in s.parts] for s in self.schedules if isinstance(s, Bundle)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name):
+    torch.manual_seed(0)
+    function, args, bundles = CASES[name]
+    simulated = SimulatedBundles(function, args)
+    assert sorted(map(sorted, simulated.bundles)) == sorted(map(sorted, bundles))
+    assert (found := check(simulated, function, args)).right, str(found)
+
+
+@pytest.mark.parametrize("name", ["several generators", "equal parts"])
+def test_assembles(name):
+    function, args, _ = CASES[name]
+    assert_assembles(SimulatedBundles(function, args).program.gpu, TARGET)
+
+
+def chain(x):
+    y = torch.softmax(x, -1)
+    return torch.softmax(y.t() @ y, -1)
+
+
+def large(x, y):
+    return torch.softmax(x, -1), torch.softmax(y, -1)
+
+
+def update(w, v):
+    return w * 0.9, v * 0.9
+
+
+@pytest.mark.parametrize("function, args", [
+    (chain, (torch.empty(8, 8),)), (large, (torch.empty(2048, 2048), torch.empty(1024, 2048))), (update, (torch.empty(64), torch.empty(64))),
+], ids=["one waits for the other", "large ones", "what may be written in place"])
+def test_left_alone(function, args):
+    assert not SimulatedBundles(function, args).bundles
+
+
+def test_sizes_that_vary_are_left_alone():
+    batch = torch.export.Dim("batch", min=2)
+    function = lambda x, y: (torch.softmax(x, -1), torch.sin(y)[1:])  # noqa: E731
+    assert not SimulatedBundles(function, (torch.empty(4, 8), torch.empty(9)), dynamic_shapes=({0: batch}, None)).bundles
+
+
+def test_a_schedule_for_other_kernels():
+    function, args, _ = CASES["equal parts"]
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(SimulatedBundles(function, args).scheduled)
+        kernel = next(k for k in kernels(module) if "bundle" in k.name.value)
+        with pytest.raises(CompileError, match="3 independent parts, and Bundle"):
+            codegen.generate(kernel, Bundle((Elementwise(),)), TARGET)

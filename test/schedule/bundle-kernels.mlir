@@ -1,0 +1,39 @@
+// RUN: inferno-opt -p 'inferno-fuse,assign-schedules{target=sm_90a},bundle-kernels{target=sm_90a}' %s | FileCheck %s
+
+// Two small kernels that do not wait for each other are one, in blocks of one size; the third one, which reads a result, and the fourth one,
+// whose result may be written in the place of %y, are not.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]]:2 = call @exp_bundle(%arg0, %arg1,
+// CHECK: call @transpose(%[[R]]#0,
+// CHECK: call @cos(%arg1,
+// CHECK: func.func private @exp_bundle
+// CHECK-SAME: generator = "bundle", parts = [{generator = "elementwise", threads = 64 {{.*}}}, {generator = "elementwise", threads = 64
+// CHECK: math.exp
+// CHECK: math.sin
+#row = affine_map<(i, j) -> (i)>
+#all = affine_map<(i, j) -> (i, j)>
+module attributes {inferno.bundles} {
+  func.func @main(%x: tensor<64xf32>, %y: tensor<16xf32>) -> (tensor<64x32xf32>, tensor<32x64xf32>, tensor<16x8xf32>, tensor<16xf32>) {
+    %e = tensor.empty() : tensor<64x32xf32>
+    %a = linalg.generic {indexing_maps = [#row, #all], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64xf32>) outs(%e : tensor<64x32xf32>) {
+    ^bb0(%u: f32, %v: f32):
+      %w = math.exp %u : f32
+      linalg.yield %w : f32
+    } -> tensor<64x32xf32>
+    %f = tensor.empty() : tensor<16x8xf32>
+    %b = linalg.generic {indexing_maps = [#row, #all], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<16xf32>) outs(%f : tensor<16x8xf32>) {
+    ^bb0(%u: f32, %v: f32):
+      %w = math.sin %u : f32
+      linalg.yield %w : f32
+    } -> tensor<16x8xf32>
+    %t = tensor.empty() : tensor<32x64xf32>
+    %c = linalg.transpose ins(%a : tensor<64x32xf32>) outs(%t : tensor<32x64xf32>) permutation = [1, 0]
+    %g = tensor.empty() : tensor<16xf32>
+    %d = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%y : tensor<16xf32>) outs(%g : tensor<16xf32>) {
+    ^bb0(%u: f32, %v: f32):
+      %w = math.cos %u : f32
+      linalg.yield %w : f32
+    } -> tensor<16xf32>
+    return %a, %c, %b, %d : tensor<64x32xf32>, tensor<32x64xf32>, tensor<16x8xf32>, tensor<16xf32>
+  }
+}
