@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import cached_property
 
-from inferno.codegen.elements import join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_tiles import Tiles
@@ -42,7 +41,7 @@ class Across(Tiles):
         if c.inner % self.columns:  # threads of no column help with the last one, for all must reach the barriers, and write nothing
             self.mine = ints.less(column, c.inner)
             column = ints.min(column, c.inner - s.vector)
-        self.start = ints.add(ints.mul(ints.div(block, blocks), c.length * c.inner), column)
+        self.outer, self.column = ints.div(block, blocks), column
 
     def row(self, tile: Integer, item: int) -> Integer:
         first = self.ints.add(self.ints.mul(tile, self.s.tile(self.c)), self.ints.mul(self.depth, self.s.items))
@@ -52,15 +51,11 @@ class Across(Tiles):
     def ragged(self) -> bool:
         return self.c.length % self.s.tile(self.c) != 0
 
-    def load(self, tile: Integer) -> list[ir.Value]:
-        found, s, element = [], self.s, self.combiner.narrow
-        for item in range(s.items):
-            row = self.row(tile, item)
-            if self.ragged:  # what is behind a row's end is in front of nothing
-                row = self.ints.min(row, self.c.length - 1)
-            at = self.ints.add(self.start, self.ints.mul(row, self.c.inner))
-            found.append(load(self.ints, self.source, at, element) if s.vector == 1 else load_vector(self.ints, self.source, at, element, s.vector, s.vector))
-        return found
+    def locate(self, tile: Integer, item: int) -> None:
+        row = self.row(tile, item)
+        if self.ragged:  # what is behind a row's end is in front of nothing
+            row = self.ints.min(row, self.c.length - 1)
+        self.values.place(item, self.outer, row, self.column)
 
     def identities(self) -> list[ir.Value]:
         return [self.combiner.identity(self.combiner.total)] * self.s.vector
@@ -81,7 +76,7 @@ class Across(Tiles):
     def tile(self, loaded: list[ir.Value], number: Integer, carry: list[ir.Value] | Callable | None) -> list[ir.Value]:
         """Scan and store a tile; the running values behind it if ``carry`` are those in front of it."""
         c = self.combiner
-        columns = [self.running([c.widen(x) for x in each]) for each in zip(*(lanes_of(v) for v in loaded))]
+        columns = [self.running(list(each)) for each in zip(*self.terms(loaded, number))]
         behind = self.scan_lanes([c.to_total(found[-1]) for found in columns], self.inside, self.within, self.s.lanes)
         front = self.before(behind, self.inside, self.s.lanes) if self.within > 1 else None
         known = []
@@ -103,7 +98,7 @@ class Across(Tiles):
                 start = c.from_total(start)
                 columns[column] = [c.combine(start, x) for x in found]
         for item, values in enumerate(zip(*columns)):
-            self.put([c.round(v) for v in values], number, item)
+            self.put(list(values), item, self.conditions(number, item))
         return carry
 
     def of_parts(self, behind: list[ir.Value]) -> None:
@@ -137,21 +132,7 @@ class Across(Tiles):
         with only_if(last):
             memref.store(value, totals, [ints.index(column)])
 
-    def put(self, values: list[ir.Value], tile: Integer, item: int) -> None:
-        ints, s = self.ints, self.s
-        row = self.row(tile, item)
-        conditions = [ints.less(row, self.c.length)] if self.ragged else []
-        conditions += [self.mine] if self.mine is not None else []
-
-        def write() -> None:
-            at = ints.add(self.start, ints.mul(row, self.c.inner))
-            if s.vector == 1:
-                store(ints, values[0], self.target, at)
-            else:
-                store_vector(ints, join(values), self.target, at, s.vector)
-
-        if not conditions:
-            write()
-            return
-        with only_if(conditions[0] if len(conditions) == 1 else arith.andi(*conditions)):
-            write()
+    def conditions(self, tile: Integer, item: int) -> list[ir.Value]:
+        """Under which an item is one of the rows'."""
+        found = [self.ints.less(self.row(tile, item), self.c.length)] if self.ragged else []
+        return found + ([self.mine] if self.mine is not None else [])

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import cached_property
 
-from inferno.codegen.elements import join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_tiles import Tiles
@@ -44,7 +43,7 @@ class Along(Tiles):
         if self.c.outer % self.rows:  # threads of no row help with the last one, for all must reach the barriers, and write nothing
             self.mine = ints.less(row, self.c.outer)
             row = ints.min(row, self.c.outer - 1)
-        self.start = ints.mul(row, self.c.length)
+        self.row = row
 
     def vector(self, tile: Integer, item: int) -> Integer:
         """The number of one of a thread's vectors in its row."""
@@ -56,15 +55,11 @@ class Along(Tiles):
     def ragged(self) -> bool:
         return self.c.length % self.s.tile(self.c) != 0
 
-    def load(self, tile: Integer) -> list[ir.Value]:
-        found, s, element = [], self.s, self.combiner.narrow
-        for item in range(s.items):
-            number = self.vector(tile, item)
-            if self.ragged:  # what is behind a row's end is in front of nothing
-                number = self.ints.min(number, self.c.length // s.vector - 1)
-            at = self.ints.add(self.start, self.ints.mul(number, s.vector))
-            found.append(load(self.ints, self.source, at, element) if s.vector == 1 else load_vector(self.ints, self.source, at, element, s.vector, s.vector))
-        return found
+    def locate(self, tile: Integer, item: int) -> None:
+        number = self.vector(tile, item)
+        if self.ragged:  # what is behind a row's end is in front of nothing
+            number = self.ints.min(number, self.c.length // self.s.vector - 1)
+        self.values.place(item, self.row, self.ints.mul(number, self.s.vector), 0)
 
     def identities(self) -> list[ir.Value]:
         return [self.combiner.identity(self.combiner.total)]
@@ -80,7 +75,7 @@ class Along(Tiles):
     def tile(self, loaded: list[ir.Value], number: Integer, carry: list[ir.Value] | Callable | None) -> list[ir.Value]:
         """Scan and store a tile; the running value behind it if ``carry`` is the one in front of it."""
         c, s = self.combiner, self.s
-        inner = [self.running([c.widen(x) for x in lanes_of(v)]) for v in loaded]
+        inner = [self.running(terms) for terms in self.terms(loaded, number)]
         behind = [self.scan_lanes([c.to_total(found[-1])], self.lane, self.lanes)[0] for found in inner]
         starts, front = [], None  # in front of each item, of those of this warp
         for item, value in enumerate(behind):
@@ -97,7 +92,7 @@ class Along(Tiles):
             (start,) = self.before([value], self.lane)
             front = base if starts[item] is None else starts[item] if base is None else c.combine(base, starts[item])
             start = c.from_total(start if front is None else c.combine(front, start))
-            self.put([c.round(c.combine(start, x)) for x in found], number, item)
+            self.put([c.combine(start, x) for x in found], item, self.conditions(number, item))
         return [total]
 
     def last_lane(self) -> int | ir.Value:
@@ -123,21 +118,7 @@ class Along(Tiles):
         front = from_lane(found, self._i32(arith.select(has, ints.sub(self.warp, 1), ints.value(0))))
         return arith.select(has, front, c.identity(c.total)), total
 
-    def put(self, values: list[ir.Value], tile: Integer, item: int) -> None:
-        ints, s = self.ints, self.s
-        number = self.vector(tile, item)
-        conditions = [ints.less(number, self.c.length // s.vector)] if self.ragged else []
-        conditions += [self.mine] if self.mine is not None else []
-
-        def write() -> None:
-            at = ints.add(self.start, ints.mul(number, s.vector))
-            if s.vector == 1:
-                store(ints, values[0], self.target, at)
-            else:
-                store_vector(ints, join(values), self.target, at, s.vector)
-
-        if not conditions:
-            write()
-            return
-        with only_if(conditions[0] if len(conditions) == 1 else arith.andi(*conditions)):
-            write()
+    def conditions(self, tile: Integer, item: int) -> list[ir.Value]:
+        """Under which an item is one of the row's."""
+        found = [self.ints.less(self.vector(tile, item), self.c.length // self.s.vector)] if self.ragged else []
+        return found + ([self.mine] if self.mine is not None else [])

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from inferno.codegen.elements import as_vector, join, lanes_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.look_back import LookBack
+from inferno.codegen.nvvm_builder import only_if
+from inferno.codegen.scan_values import Values
 from inferno.codegen.shuffles import from_before
 from inferno.mlir import arith, gpu, ir, scf
 from inferno.schedule.combiners import Combiner
@@ -16,7 +19,7 @@ _WARP = 32
 
 @dataclass
 class Tiles:
-    """Emits a scan's kernel; a subclass says how a tile is read, scanned and written."""
+    """Emits a scan's kernel; a subclass says where a tile's items are (``locate``) and how they are scanned."""
 
     c: ScanKernel
     s: Scans
@@ -27,9 +30,10 @@ class Tiles:
     def combiner(self) -> Combiner:
         return self.c.combiner
 
-    def emit(self, ints: Integers, source: ir.Value, target: ir.Value, shared: list[ir.Value], back: LookBack | None) -> None:
+    def emit(self, ints: Integers, buffers: list[ir.Value], shared: list[ir.Value], back: LookBack | None) -> None:
         """The whole kernel, at the insertion point."""
-        self.ints, self.source, self.target, self.arrays, self.back = ints, source, target, shared, back
+        self.ints, self.arrays, self.back = ints, shared, back
+        self.values = Values(self.c, ints, buffers, self.s.vector)
         index = ir.IndexType.get()
         self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.s.threads, results=[index]).result)
         tiles = self.s.tiles(self.c)
@@ -49,6 +53,32 @@ class Tiles:
             following = self.load(ints.min(ints.add(number, 1), tiles - 1))  # under way while this one is scanned
             carry = self.tile(carried[len(carry):], number, carried[:len(carry)])
             scf.yield_([*carry, *following])
+
+    def load(self, tile: Integer) -> list[ir.Value]:
+        """What is read of a tile in order to scan it, item by item."""
+        for item in range(self.s.items):
+            self.locate(tile, item)
+        return [self.values.get(at, item) for item in range(self.s.items) for at in self.c.reads]
+
+    def terms(self, loaded: list[ir.Value], tile: Integer) -> list[list[ir.Value]]:
+        """What is scanned: the lanes of each item of the tile that was read."""
+        given = iter(loaded)
+        for item in range(self.s.items):
+            self.locate(tile, item)
+            for at in self.c.reads:
+                self.values.know(at, item, next(given))
+        sources = [self.values.source(item) for item in range(self.s.items)]
+        return [[self.combiner.widen(x) for x in lanes_of(as_vector(v, self.s.vector) if self.s.vector > 1 else v)] for v in sources]
+
+    def put(self, values: list[ir.Value], item: int, conditions: list[ir.Value]) -> None:
+        """Make and store what follows of an item's running values."""
+        rounded = [self.combiner.round(v) for v in values]
+        self.values.know(self.c.result, item, rounded[0] if self.s.vector == 1 else join(rounded))
+        if not conditions:
+            self.values.write(item)
+            return
+        with only_if(conditions[0] if len(conditions) == 1 else arith.andi(*conditions)):
+            self.values.write(item)
 
     def scan_lanes(self, values: list[ir.Value], lane: Integer, lanes: int, step: int = 1) -> list[ir.Value]:
         """Running values of neighbours ``step`` lanes apart, of which this one is number ``lane`` of ``lanes``, a power of 2."""

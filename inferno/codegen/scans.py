@@ -25,11 +25,11 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     c, s, name = read(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} is no scan of a tensor")
-    extent, alone = (c.length if c.along else c.inner), c.along and (s.group > 0 or s.tiles(c) > 1)
+    extent, alone = c.sizes[-1] if c.sizes else 1, c.along and (s.group > 0 or s.tiles(c) > 1)
     if s.threads % _WARP or s.lanes & (s.lanes - 1) or s.threads % s.lanes or extent % s.vector or (alone and s.lanes != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.outer} x {c.length} x {c.inner}")
     emitter = (Along if c.along else Across)(c, s)
-    buffers = parameters_of(kernel, {c.destination})
+    buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     words = words_of(s.chains(c), s.tiles(c), emitter.columns, s.group, c.combiner) if s.group else None
     reach = s.chains(c) * s.tiles(c) * s.tile(c) * (1 if c.along else s.lanes * s.vector) * 2
     width = 32 if max(reach, *(b.count for b in buffers), words.count if words else 0) < 2**31 else 64
@@ -41,7 +41,7 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     with gpu_function(kernel, buffers, s.threads, shared) as function:
         ints = Integers(width)
         back = LookBack(words, c.combiner, s.threads, ints, function.buffers[-1], *function.shared[-2:]) if words else None
-        emitter.emit(ints, function.buffers[c.source], function.buffers[c.destination], function.shared, back)
+        emitter.emit(ints, function.buffers, function.shared, back)
     device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
     if words:
         add_clearing(device, f"{name}_clear", words)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar
 
-from inferno.mlir import func
+from inferno.mlir import func, walk
+from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel
 from inferno.target import Target
 
@@ -53,7 +54,13 @@ class Scans:
 
 def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
-    return parse_scan_kernel(kernel) if target.kind == "nvptx" else None
+    c = parse_scan_kernel(kernel) if target.kind == "nvptx" else None
+    if c is None or any(not supported_body(s.generic) for s in c.steps):
+        return None
+    elements = [v.element for v in c.values] + [a.element for a in c.accesses]
+    if any(walk(s.generic, "tensor.extract") for s in c.steps) or not all(map(supported_element, elements)):
+        return None
+    return c if all(a.strides[-1] in (0, 1) for a in c.accesses if a.strides) else None  # neighbours are read together
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:
@@ -67,16 +74,16 @@ def pick(c: ScanKernel, target: Target) -> Scans:
     return _along(c, target) if c.along else _across(c, target)
 
 
-def _vector(extent: int, bytes_: int) -> int:
-    """Neighbours that are read at once: 16 bytes, if they divide a row."""
-    vector = max(1, 16 // bytes_)
-    while extent % vector:
+def _vector(c: ScanKernel) -> int:
+    """Neighbours that are read at once: 16 bytes of what is scanned, if they divide a row."""
+    vector = max(1, 16 // c.bytes)
+    while (c.sizes[-1] if c.sizes else 1) % vector:
         vector //= 2
     return vector
 
 
 def _along(c: ScanKernel, target: Target) -> Scans:
-    vector = _vector(c.length, c.bytes)
+    vector = _vector(c)
     vectors = c.length // vector
     items = max(1, min(8, _BYTES // (vector * c.bytes)))
     lanes = _power(ceil(vectors / items))
@@ -93,7 +100,7 @@ def _along(c: ScanKernel, target: Target) -> Scans:
 
 
 def _across(c: ScanKernel, target: Target) -> Scans:
-    vector = min(_COLUMNS, _vector(c.inner, c.bytes))
+    vector = min(_COLUMNS, _vector(c))
     lanes = min(_WARP, _power(ceil(c.inner / vector)))
     wanted = max(1, _SECTOR // (vector * c.bytes))
     wide = min(lanes, 2 * wanted)
