@@ -21,13 +21,14 @@ _WARP = 32
 
 def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     """Add the ``gpu.module`` of a scan, and make ``kernel`` its launcher."""
-    expand_math(kernel)
     c, s, name = read(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} is no scan of a tensor")
     extent, alone = c.sizes[-1] if c.sizes else 1, c.along and (s.group > 0 or s.tiles(c) > 1)
     if s.threads % _WARP or s.lanes & (s.lanes - 1) or s.threads % s.lanes or extent % s.vector or (alone and s.lanes != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.outer} x {c.length} x {c.inner}")
+    for op in (*(step.generic for step in c.steps), *walk(c.kernel.operation, "tm_tensor.scan")):
+        expand_math(op)
     emitter = (Along if c.along else Across)(c, s)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     words = words_of(s.chains(c), s.tiles(c), emitter.columns, s.group, c.combiner) if s.group else None

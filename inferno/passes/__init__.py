@@ -39,6 +39,7 @@ _PASSES = {
     "fuse-duals": "inferno.schedule.fuse_duals:fuse_duals",
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",
+    "fuse-scans": "inferno.schedule.fuse_scans:fuse_scans",
     "fuse-sorts": "inferno.schedule.fuse_sorts:fuse_sorts",
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
     "prepare-operands": "inferno.schedule.prepare_operands:prepare_operands",

@@ -3,15 +3,17 @@
 import pytest
 import torch
 from checks import check
-from kernels import choose as chosen
 from universal_program import SimulatedModel, assert_assembles
 
 from inferno.errors import CompileError
+from inferno.mlir import ir, new_context
 from inferno.schedule import scans
+from inferno.schedule.assign import kernels
 from inferno.schedule.scans import Scans
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
+PASSES = "fuse-scans{target=sm_90a always=1}"
 randn, bf16 = torch.randn, torch.bfloat16
 
 
@@ -19,19 +21,19 @@ def cumsum(dim):
     return lambda x: x.cumsum(dim)
 
 
-def simulated(model, args, schedule=None):
+def simulated(model, args, schedule=None, launches=0):
     """The model with a schedule for its scans, or with the chosen ones."""
     used = []
 
     def choose(kernel):
-        own = scans.choose(kernel, TARGET)
-        if own is None:
+        found = scans.read(kernel, TARGET)
+        if found is None:
             return None
-        used.append(schedule or own)
+        used.append(schedule or scans.pick(found, TARGET))
         return used[-1]
 
-    made = SimulatedModel(model, args, choose=choose)
-    assert used
+    made = SimulatedModel(model, args, choose=choose, passes=PASSES)
+    assert used and launches in (0, len(made.program.plan.steps))
     return made
 
 
@@ -89,6 +91,44 @@ def test_assembles(shape, dim, schedule):
     assert_assembles(simulated(cumsum(dim), (randn(shape),), schedule).program.gpu, TARGET)
 
 
+def masked(x, m):
+    y = torch.where(m, x, 0).cumsum(-1)
+    return y, torch.sigmoid(y) * x
+
+
+# The model, its inputs, and a schedule; each is one kernel.
+FUSED = {
+    "maps in front and behind": (lambda x: torch.relu(x * 2).cumsum(-1) + 1, lambda: (randn(5, 300),), None),
+    "two results, a mask": (masked, lambda: (randn(3, 2000), torch.rand(3, 2000) > 0.5), Scans(64, 64, 4, 2)),
+    "broadcasts": (lambda x, w, b: (x * w + b).cumsum(1), lambda: (randn(2, 30, 40), randn(40), randn(2, 1, 1)), None),
+    "broadcasts along": (lambda x, w: (x * w).cumsum(-1) * w, lambda: (randn(2, 30, 40), randn(40)), None),
+    "places": (lambda x: (x + torch.arange(x.shape[0])[:, None]).cumsum(1) * torch.arange(x.shape[1]), lambda: (randn(7, 200),), None),
+    "reshapes": (lambda x: (x.view(6, 5, 40) * 2).cumsum(2).view(30, 40) + 1, lambda: (randn(30, 40),), None),
+    "a walk": (lambda x, y: (x - y).cumsum(1).to(bf16), lambda: (randn(3, 500, 16), randn(16)), Scans(64, 4, 4, 2)),
+    "a look back": (lambda x, y: (x - y).cumsum(1) * y, lambda: (randn(3, 500, 16), randn(16)), Scans(64, 4, 4, 2, 4)),
+    "maxima, and where they are": (lambda x: x.cummax(-1), lambda: (randn(5, 300),), None),
+    "minima, and where they are": (lambda x: x.cummin(0), lambda: (randn(300, 5).to(bf16),), None),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_one_kernel(name):
+    torch.manual_seed(0)
+    model, make, schedule = FUSED[name]
+    args = make()
+    launches = 2 if schedule is not None and schedule.group else 1
+    found = check(simulated(model, args, schedule, launches), model, args)
+    assert found.right, str(found)
+
+
+def test_what_stays_apart():
+    """A transposed operand would be read element by element, and what something else reads is written anyway."""
+    args = (randn(40, 40),)
+    for model in (lambda x: (x.t() * 2).cumsum(-1), lambda x: ((y := x * 2).cumsum(-1), y.sum(0))):
+        found = check(simulated(model, args, launches=2), model, args)
+        assert found.right, str(found)
+
+
 def test_not_a_number_and_infinity():
     x = randn(4, 900)
     x[0, 5], x[1, 700], x[2, 3], x[2, 9] = torch.nan, torch.inf, torch.inf, -torch.inf
@@ -115,7 +155,9 @@ def scan(shape: str, length: str, dim: int) -> str:
     ("1048576x64", "64", 0, True), ("8192x8192", "8192", 0, False),
 ])
 def test_few_rows_are_many_blocks(shape, length, dim, group):
-    assert (chosen(scan(shape, length, dim), "scans").group > 0) == group
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(scan(shape, length, dim))
+        assert (scans.pick(scans.read(kernels(module)[0], TARGET), TARGET).group > 0) == group
 
 
 def test_schedules_that_do_not_fit():

@@ -21,9 +21,9 @@ def right(shape, dim, dtype=torch.float32, schedule=None, function=torch.cumsum)
     used = []
 
     def choose(kernel):
-        own = scans.choose(kernel, TARGET)
+        own = scans.read(kernel, TARGET)
         used.append(own)
-        return own and (schedule or own)
+        return own and (schedule or scans.pick(own, TARGET))
 
     def model(x):
         return function(x, dim)

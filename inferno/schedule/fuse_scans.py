@@ -1,0 +1,94 @@
+"""On a GPU, make a scan one kernel with the maps of its points in front of it and behind: what it takes and gives need not go through memory.
+
+A map in front joins if nothing else reads its results, one behind if it needs nothing that waits for the group.  That always pays: each saves
+a pass over memory, and a scan has arithmetic to spare.
+"""
+
+from inferno.mlir import func, ir, owner, walk
+from inferno.passes.deduplicate_kernels import deduplicate_kernels
+from inferno.passes.programs import callee, main_and_kernels, readers, root_of
+from inferno.schedule import scans
+from inferno.schedule.accesses import filled, iterators
+from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
+from inferno.target import Target, find_target
+
+_MOST = 8  # kernels that become one
+
+
+def fuse_scans(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for doing so where nothing chooses these scans."""
+    machine = find_target(target)
+    if machine.kind != "nvptx" or not (scans.ENABLED or always == "1"):
+        return
+    main, kernels = main_and_kernels(module)
+    if main is None:
+        return
+    changed = False
+    with module.context, ir.Location.unknown():
+        for call in walk(main, "func.call"):
+            kernel = kernels.get(callee(call))
+            if kernel is not None and len(walk(kernel, "tm_tensor.scan")) == 1 and scans.read(kernel, machine) is not None:
+                changed |= _fuse(module, main, kernels, call, machine)
+    if changed:
+        erase_unused(module, main)
+        deduplicate_kernels(module)
+
+
+def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target) -> bool:
+    """Make a scan and what joins it one kernel; whether anything did."""
+    places = {o.operation: i for i, o in enumerate(main.regions[0].blocks[0].operations)}
+    calls, refused = [call], set()
+    found: tuple[Edges, func.FuncOp] | None = None
+    while len(calls) < _MOST and (candidate := _next(kernels, calls, refused, places)) is not None:
+        trial = sorted([*calls, candidate], key=places.__getitem__)
+        edges = edges_of(trial, views=True)
+        merged = merged_kernel(kernels, edges, free_name(module, "_".join(callee(c).rstrip("_0123456789") for c in trial)))
+        if scans.read(merged, target) is None:
+            merged.operation.erase()
+            refused.add(candidate)
+            continue
+        if found is not None:
+            found[1].operation.erase()
+        calls, found = trial, (edges, merged)
+    if found is None:
+        return False
+    defer(found[0])
+    replace_calls(*found)
+    return True
+
+
+def _next(kernels: dict[str, func.FuncOp], calls: list[ir.Operation], refused: set[ir.Operation], places: dict[ir.Operation, int]) -> ir.Operation | None:
+    """A map that may join the group."""
+    makers = [owner(root_of(v)) for c in calls for v in inputs_of(c)]
+    for maker in makers:
+        if maker in places and maker not in calls and maker not in refused and _is_map(kernels, maker):
+            if all(u in calls for r in maker.results for u in readers(r)):
+                return maker
+    for reader in sorted({u for c in calls for r in c.results for u in readers(r)} & set(places), key=places.__getitem__):
+        if reader not in calls and reader not in refused and _is_map(kernels, reader) and not _waits(reader, set(calls), places):
+            return reader
+    return None
+
+
+def _is_map(kernels: dict[str, func.FuncOp], call: ir.Operation) -> bool:
+    kernel = kernels.get(callee(call)) if call.name == "func.call" else None
+    if kernel is None or ATTRIBUTE in kernel.attributes:
+        return False
+    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
+    return len(generics) == 1 and "reduction" not in iterators(generics[0])
+
+
+def _waits(call: ir.Operation, group: set[ir.Operation], places: dict[ir.Operation, int]) -> bool:
+    """Whether a call needs the result of something outside of the group that needs the group's."""
+    first, seen = min(places[c] for c in group), set()
+    pending = [made for v in inputs_of(call) if (made := owner(root_of(v))) is not None and made not in group]
+    while pending:
+        op = pending.pop()
+        if op in group:
+            return True
+        if op in seen or places.get(op, -1) < first:
+            continue
+        seen.add(op)
+        pending += [made for v in op.operands if (made := owner(root_of(v))) is not None]
+    return False

@@ -1,0 +1,82 @@
+// RUN: inferno-opt -p 'fuse-scans{target=sm_90a always=1}' %s --split-input-file | FileCheck %s
+// RUN: inferno-opt -p 'fuse-scans{target=cpu always=1}' %s --split-input-file | FileCheck %s --check-prefix=CPU
+
+#points = affine_map<(r, c) -> (r, c)>
+#turned = affine_map<(r, c) -> (c, r)>
+
+// A double before, and the same behind, of which the scan itself is read too: one kernel of two results.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]]:2 = call @[[K:double_scan_double]](%arg0, %{{.*}}, %{{.*}}) {inferno.source = ["mul", "cumsum"]}
+// CHECK-NOT: call
+// CHECK: return %[[R]]#0, %[[R]]#1
+// CHECK: func.func private @[[K]](
+// CHECK: linalg.generic
+// CHECK: tm_tensor.scan
+// CHECK: linalg.generic
+// CPU-LABEL: func.func @main
+// CPU-COUNT-3: call
+func.func @main(%x: tensor<64x100xf32>) -> (tensor<64x100xf32>, tensor<64x100xf32>) {
+  %e = tensor.empty() : tensor<64x100xf32>
+  %a = call @double(%x, %e) {inferno.source = ["mul"]} : (tensor<64x100xf32>, tensor<64x100xf32>) -> tensor<64x100xf32>
+  %s = call @scan(%a, %e) {inferno.source = ["cumsum"]} : (tensor<64x100xf32>, tensor<64x100xf32>) -> tensor<64x100xf32>
+  %b = call @double(%s, %e) {inferno.source = ["mul"]} : (tensor<64x100xf32>, tensor<64x100xf32>) -> tensor<64x100xf32>
+  return %s, %b : tensor<64x100xf32>, tensor<64x100xf32>
+}
+func.func private @double(%x: tensor<64x100xf32>, %o: tensor<64x100xf32>) -> tensor<64x100xf32> {
+  %r = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x100xf32>) outs(%o : tensor<64x100xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %y = arith.addf %a, %a : f32
+    linalg.yield %y : f32
+  } -> tensor<64x100xf32>
+  return %r : tensor<64x100xf32>
+}
+func.func private @scan(%x: tensor<64x100xf32>, %o: tensor<64x100xf32>) -> tensor<64x100xf32> {
+  %e = tensor.empty() : tensor<64xf32>
+  %r:2 = tm_tensor.scan dimension(1) inclusive(true) ins(%x : tensor<64x100xf32>) outs(%o, %e : tensor<64x100xf32>, tensor<64xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    tm_tensor.yield %s : f32
+  } -> tensor<64x100xf32>, tensor<64xf32>
+  return %r#0 : tensor<64x100xf32>
+}
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#turned = affine_map<(r, c) -> (c, r)>
+
+// A reader that turns the scan waits for what the scan gives: it stays, as does a map of which something else reads the result.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-3: call
+func.func @main(%x: tensor<64x100xf32>) -> (tensor<64x100xf32>, tensor<100x64xf32>) {
+  %e = tensor.empty() : tensor<64x100xf32>
+  %f = tensor.empty() : tensor<100x64xf32>
+  %a = call @double(%x, %e) : (tensor<64x100xf32>, tensor<64x100xf32>) -> tensor<64x100xf32>
+  %s = call @scan(%a, %e) : (tensor<64x100xf32>, tensor<64x100xf32>) -> tensor<64x100xf32>
+  %b = call @turn(%s, %f) : (tensor<64x100xf32>, tensor<100x64xf32>) -> tensor<100x64xf32>
+  return %a, %b : tensor<64x100xf32>, tensor<100x64xf32>
+}
+func.func private @double(%x: tensor<64x100xf32>, %o: tensor<64x100xf32>) -> tensor<64x100xf32> {
+  %r = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x100xf32>) outs(%o : tensor<64x100xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %y = arith.addf %a, %a : f32
+    linalg.yield %y : f32
+  } -> tensor<64x100xf32>
+  return %r : tensor<64x100xf32>
+}
+func.func private @turn(%x: tensor<64x100xf32>, %o: tensor<100x64xf32>) -> tensor<100x64xf32> {
+  %r = linalg.generic {indexing_maps = [#turned, #points], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<64x100xf32>) outs(%o : tensor<100x64xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    linalg.yield %a : f32
+  } -> tensor<100x64xf32>
+  return %r : tensor<100x64xf32>
+}
+func.func private @scan(%x: tensor<64x100xf32>, %o: tensor<64x100xf32>) -> tensor<64x100xf32> {
+  %e = tensor.empty() : tensor<64xf32>
+  %r:2 = tm_tensor.scan dimension(1) inclusive(true) ins(%x : tensor<64x100xf32>) outs(%o, %e : tensor<64x100xf32>, tensor<64xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    tm_tensor.yield %s : f32
+  } -> tensor<64x100xf32>, tensor<64xf32>
+  return %r#0 : tensor<64x100xf32>
+}
