@@ -16,10 +16,10 @@ from inferno.target import Target, find_target
 _MOST = 8  # kernels that become one
 
 
-def fuse_scans(module: ir.Module, target: str, always: str = "") -> None:
-    """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for doing so where nothing chooses these scans."""
+def fuse_scans(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not (scans.ENABLED or always == "1"):
+    if machine.kind != "nvptx":
         return
     main, kernels = main_and_kernels(module)
     if main is None:

@@ -1,6 +1,6 @@
 """The schedule of running sums, products and extrema: who has which elements, and how what lies in front of them gets there."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
 
@@ -9,14 +9,13 @@ from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel
 from inferno.target import Target
 
-ENABLED = False  # whether anything chooses these schedules
 _WARP = 32
-_BYTES = 64  # that a thread holds of a tile
+_BYTES = 64  # that a thread holds of a tile, and where tiles are few twice as many
 _COLUMNS = 4  # running values of a thread across rows
-_SECTOR = 128  # bytes of neighbours that the threads across a row read at once, so that lines of the cache are read whole
+# Bytes of neighbours that the threads across a row read at once: whole lines of the cache, or two where there are many rows.
+_LINE = 128
 _BLOCKS = 2  # a multiprocessor, below which there are too few for blocks that walk whole rows
-# Bytes that are read and written while one tile learns from the one in front of it what the running value is.
-_HOP = 8 << 20
+_HOP = 8 << 20  # bytes that are read and written while one group of tiles learns from the one in front of it what the running value is
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
 
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:
     """A schedule for every scan whose running values combine in any order."""
-    c = read(kernel, target) if ENABLED else None
+    c = read(kernel, target)
     return pick(c, target) if c is not None else None
 
 
@@ -84,36 +83,36 @@ def _vector(c: ScanKernel) -> int:
 
 def _along(c: ScanKernel, target: Target) -> Scans:
     vector = _vector(c)
-    vectors = c.length // vector
-    items = max(1, min(8, _BYTES // (vector * c.bytes)))
-    lanes = _power(ceil(vectors / items))
-    if lanes <= _WARP * 8:  # a row fits a few warps
+    vectors, items = max(1, c.length // vector), max(1, min(8, _BYTES // (vector * c.bytes)))
+    lanes = min(_WARP, _power(vectors))
+    lanes = max(lanes, _power(ceil(vectors / items)))
+    if lanes <= 512:  # a row is one tile
         items = ceil(vectors / lanes)
-        threads = max(lanes, min(256, _power(c.outer) * lanes))
-        return Scans(max(_WARP, threads), lanes, vector, items)
-    lanes = min(lanes, 512)
-    s = Scans(lanes, lanes, vector, items)
-    if s.tiles(c) == 1 or c.outer >= _BLOCKS * target.multiprocessors:
-        return s
-    s = Scans(256, 256, vector, items)
-    return Scans(256, 256, vector, items, _group(s, c))
+        return Scans(max(_WARP, lanes, min(256, _power(c.outer) * lanes)), lanes, vector, items)
+    if c.outer >= _BLOCKS * target.multiprocessors:
+        return Scans(512, 512, vector, items)
+    s = Scans(256, 256, vector, min(8, 2 * items))
+    return replace(s, group=_group(s, c))
 
 
 def _across(c: ScanKernel, target: Target) -> Scans:
     vector = min(_COLUMNS, _vector(c))
-    lanes = min(_WARP, _power(ceil(c.inner / vector)))
-    wanted = max(1, _SECTOR // (vector * c.bytes))
-    wide = min(lanes, 2 * wanted)
-    while lanes > wanted and c.outer * ceil(c.inner / (lanes * vector)) < 8 * target.multiprocessors:
+    lanes = min(_WARP, _power(ceil(c.inner / vector)), max(1, 2 * _LINE // (vector * c.bytes)))
+    items = max(1, min(8, _BYTES // (vector * c.bytes)))
+
+    def columns() -> int:
+        return c.outer * ceil(c.inner / (lanes * vector))
+
+    while lanes * vector * c.bytes > _LINE // 2 and columns() < (8 if lanes * vector * c.bytes > _LINE else _BLOCKS - 0.5) * target.multiprocessors:
         lanes //= 2
-    items = max(1, _BYTES // (vector * c.bytes))
-    behind = min(512 // lanes, _power(ceil(c.length / items)))
-    threads = max(_WARP, lanes * behind)
+    if columns() < (_BLOCKS - 0.5) * target.multiprocessors:
+        lanes = min(_WARP, _power(ceil(c.inner / vector)), max(1, _LINE // (vector * c.bytes)))
+    threads = max(_WARP, min(512, lanes * _power(ceil(c.length / items))))
     s = Scans(threads, lanes, vector, items)
-    if s.tiles(c) == 1 or s.blocks(c) >= 3 * target.multiprocessors // 2:
+    if s.tiles(c) == 1 or s.blocks(c) >= (_BLOCKS - 0.5) * target.multiprocessors:
         return s
-    s = Scans(256, wide, vector, items)
-    return Scans(256, wide, vector, items, _group(s, c))
+    s = Scans(256, lanes, vector, 8)
+    return replace(s, group=_group(s, c))
 
 
 def _group(s: Scans, c: ScanKernel) -> int:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from checks import check
+from scan_cases import FUSED, PASSES
 from universal_program import SimulatedModel, assert_assembles
 
 from inferno.errors import CompileError
@@ -13,7 +14,6 @@ from inferno.schedule.scans import Scans
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
-PASSES = "fuse-scans{target=sm_90a always=1}"
 randn, bf16 = torch.randn, torch.bfloat16
 
 
@@ -89,26 +89,6 @@ def test_schedules(shape, dim, dtype, schedule):
 ])
 def test_assembles(shape, dim, schedule):
     assert_assembles(simulated(cumsum(dim), (randn(shape),), schedule).program.gpu, TARGET)
-
-
-def masked(x, m):
-    y = torch.where(m, x, 0).cumsum(-1)
-    return y, torch.sigmoid(y) * x
-
-
-# The model, its inputs, and a schedule; each is one kernel.
-FUSED = {
-    "maps in front and behind": (lambda x: torch.relu(x * 2).cumsum(-1) + 1, lambda: (randn(5, 300),), None),
-    "two results, a mask": (masked, lambda: (randn(3, 2000), torch.rand(3, 2000) > 0.5), Scans(64, 64, 4, 2)),
-    "broadcasts": (lambda x, w, b: (x * w + b).cumsum(1), lambda: (randn(2, 30, 40), randn(40), randn(2, 1, 1)), None),
-    "broadcasts along": (lambda x, w: (x * w).cumsum(-1) * w, lambda: (randn(2, 30, 40), randn(40)), None),
-    "places": (lambda x: (x + torch.arange(x.shape[0])[:, None]).cumsum(1) * torch.arange(x.shape[1]), lambda: (randn(7, 200),), None),
-    "reshapes": (lambda x: (x.view(6, 5, 40) * 2).cumsum(2).view(30, 40) + 1, lambda: (randn(30, 40),), None),
-    "a walk": (lambda x, y: (x - y).cumsum(1).to(bf16), lambda: (randn(3, 500, 16), randn(16)), Scans(64, 4, 4, 2)),
-    "a look back": (lambda x, y: (x - y).cumsum(1) * y, lambda: (randn(3, 500, 16), randn(16)), Scans(64, 4, 4, 2, 4)),
-    "maxima, and where they are": (lambda x: x.cummax(-1), lambda: (randn(5, 300),), None),
-    "minima, and where they are": (lambda x: x.cummin(0), lambda: (randn(300, 5).to(bf16),), None),
-}
 
 
 @pytest.mark.parametrize("name", FUSED)

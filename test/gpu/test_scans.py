@@ -3,6 +3,8 @@
 import pytest
 import torch
 from checks import check, poison_memory
+from scan_cases import FUSED, PASSES
+from torch.utils._pytree import tree_leaves
 from universal_program import compile_universal
 
 from inferno.schedule import scans
@@ -17,7 +19,11 @@ TARGET = find_target("sm_90a")
 def right(shape, dim, dtype=torch.float32, schedule=None, function=torch.cumsum):
     torch.manual_seed(0)
     x = torch.randint(-9, 9, shape, device="cuda") if dtype == torch.int64 else torch.randn(shape, device="cuda").to(dtype)
-    x = x if function is torch.cumsum else 1 + x / 100
+    same(lambda x: function(x, dim), (1 + x / 100 if function is torch.cumprod else x,), schedule)
+
+
+def same(model, args, schedule=None):
+    """Right, and the same each time; how many kernels were launched."""
     used = []
 
     def choose(kernel):
@@ -25,14 +31,13 @@ def right(shape, dim, dtype=torch.float32, schedule=None, function=torch.cumsum)
         used.append(own)
         return own and (schedule or scans.pick(own, TARGET))
 
-    def model(x):
-        return function(x, dim)
-
-    compiled = compile_universal(model, (x,), x.device, TARGET.name, choose)
+    compiled = compile_universal(model, args, args[0].device, TARGET.name, choose, passes=PASSES)
     poison_memory()
-    found = check(compiled, model, (x,))
+    found = check(compiled, model, args)
     assert any(used) and found.right, str(found)
-    assert all(torch.equal(compiled(x), compiled(x)) for _ in range(3))
+    first = tree_leaves(compiled(*args))
+    assert all(torch.equal(a, b) for _ in range(3) for a, b in zip(first, tree_leaves(compiled(*args)), strict=True))
+    return compiled.explain().launches
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int64])
@@ -55,3 +60,17 @@ def test_schedules(shape, dim, schedule):
 @pytest.mark.parametrize("shape, dim", [((100, 3000), 1), ((3000, 100), 0), ((3, 100000), 1)])
 def test_products(shape, dim):
     right(shape, dim, function=torch.cumprod)
+
+
+@pytest.mark.parametrize("shape, dim", [((100, 3000), 1), ((3000, 100), 0), ((3, 100000), 1), ((5000000,), 0)])
+def test_extrema_and_exponentials(shape, dim):
+    for function in (torch.cummax, torch.cummin, torch.logcumsumexp):
+        right(shape, dim, function=function)
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_one_kernel(name):
+    torch.manual_seed(0)
+    model, make, schedule = FUSED[name]
+    launches = same(model, tuple(a.cuda() for a in make()), schedule)
+    assert launches == (2 if schedule is not None and schedule.group else 1)

@@ -1,5 +1,5 @@
-// RUN: inferno-opt -p 'fuse-scans{target=sm_90a always=1}' %s --split-input-file | FileCheck %s
-// RUN: inferno-opt -p 'fuse-scans{target=cpu always=1}' %s --split-input-file | FileCheck %s --check-prefix=CPU
+// RUN: inferno-opt -p 'fuse-scans{target=sm_90a}' %s --split-input-file | FileCheck %s
+// RUN: inferno-opt -p 'fuse-scans{target=cpu}' %s --split-input-file | FileCheck %s --check-prefix=CPU
 
 #points = affine_map<(r, c) -> (r, c)>
 #turned = affine_map<(r, c) -> (c, r)>

@@ -1,0 +1,33 @@
+"""Scans with maps in front of them and behind: for the simulator and for a GPU."""
+
+import torch
+
+from inferno.schedule.scans import Scans
+
+randn, bf16 = torch.randn, torch.bfloat16
+PASSES = "fuse-scans{target=sm_90a}"
+
+
+def masked(x, m):
+    y = torch.where(m, x, 0).cumsum(-1)
+    return y, torch.sigmoid(y) * x
+
+
+def numbered(x):
+    rows, columns = (torch.arange(n, device=x.device) for n in x.shape)
+    return (x + rows[:, None]).cumsum(1) * columns
+
+
+# The model, its inputs, and a schedule; each is one kernel.
+FUSED = {
+    "maps in front and behind": (lambda x: torch.relu(x * 2).cumsum(-1) + 1, lambda: (randn(5, 300),), None),
+    "two results, a mask": (masked, lambda: (randn(3, 2000), torch.rand(3, 2000) > 0.5), Scans(64, 64, 4, 2)),
+    "broadcasts": (lambda x, w, b: (x * w + b).cumsum(1), lambda: (randn(2, 30, 40), randn(40), randn(2, 1, 1)), None),
+    "broadcasts along": (lambda x, w: (x * w).cumsum(-1) * w, lambda: (randn(2, 30, 40), randn(40)), None),
+    "places": (numbered, lambda: (randn(7, 200),), None),
+    "reshapes": (lambda x: (x.view(6, 5, 40) * 2).cumsum(2).view(30, 40) + 1, lambda: (randn(30, 40),), None),
+    "a walk": (lambda x, y: (x - y).cumsum(1).to(bf16), lambda: (randn(3, 500, 16), randn(16)), Scans(64, 4, 4, 2)),
+    "a look back": (lambda x, y: (x - y).cumsum(1) * y, lambda: (randn(3, 500, 16), randn(16)), Scans(64, 4, 4, 2, 4)),
+    "maxima, and where they are": (lambda x: x.cummax(-1), lambda: (randn(5, 300),), None),
+    "minima, and where they are": (lambda x: x.cummin(0), lambda: (randn(300, 5).to(bf16),), None),
+}
