@@ -107,6 +107,31 @@ def _weighted(x: Tensor, along: Sequence, chosen: tuple, wide: torch.dtype) -> T
     return functools.reduce(operator.add, terms)
 
 
+def _repeated(dims: int) -> Callable:
+    """Each element so many times: where the factors are powers of 2, no rounding of a place can tell it from the nearest one."""
+
+    def decomposition(x: Tensor, output_size: list[int] | None, *scales: Any, scale_factors: Any = None) -> Tensor:
+        scales = scales if scale_factors is None else (scale_factors,)
+        given = scales[0] if scales and isinstance(scales[0], (list, tuple)) else scales
+        given = [*given, *[None] * dims][:dims]
+        if output_size is None:
+            output_size = [math.floor(n * s) if s is not None else n for n, s in zip(x.shape[2:], given)]
+        if x.dim() != dims + 2 or not x.numel() or any(not isinstance(n, int) for n in (*x.shape, *output_size)):
+            return NotImplemented
+        factors = [count // size for size, count in zip(x.shape[2:], output_size)]
+        for size, count, factor, scale in zip(x.shape[2:], output_size, factors, given):
+            if factor < 1 or count != size * factor or factor & (factor - 1) or scale not in (None, factor):
+                return NotImplemented
+        apart = x
+        for d in reversed(range(dims)):
+            apart = apart.unsqueeze(d + 3)
+        sizes = [n for pair in zip(x.shape[2:], factors) for n in pair]
+        found = apart.expand(*x.shape[:2], *sizes).reshape(*x.shape[:2], *output_size)
+        return found.contiguous(memory_format=suggest_memory_format(x))
+
+    return decomposition
+
+
 def _two(rest: Tensor) -> tuple[range, list[Tensor]]:
     return range(2), [1 - rest, rest]
 
@@ -140,3 +165,7 @@ for _packet, _function in (
     (aten.upsample_linear1d, linearly), (aten.upsample_bilinear2d, linearly), (aten.upsample_trilinear3d, linearly), (aten.upsample_bicubic2d, bicubic),
 ):
     TABLE.update({_packet.default: _function, _packet.vec: _function})
+for _number in (1, 2, 3):
+    for _kind in ("nearest", "nearest_exact"):
+        _packet = getattr(aten, f"{'_' if _kind == 'nearest_exact' else ''}upsample_{_kind}{_number}d")
+        TABLE.update({_packet.default: _repeated(_number), _packet.vec: _repeated(_number)})
