@@ -1,5 +1,6 @@
 """Scatters of booleans and means of integers: what the import would add up as bits, or round another way."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -43,9 +44,37 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
     return torch.div(total, count + 1 if include_self else count.clamp(min=1), rounding_mode="floor")
 
 
+def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    return _by_places(x, dim, index, src, False)
+
+
+def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+    return _by_places(x, dim, index, torch.full((), value, dtype=x.dtype, device=x.device).expand(index.shape), False)
+
+
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    return _of_numbers(aten.scatter_add.default)(x, dim, index, src) if x.dtype == torch.bool else _by_places(x, dim, index, src, True)
+
+
+def _by_places(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool) -> Tensor:
+    """One number for each place, that counts through the elements, instead of a table with as many columns as there are dimensions."""
+    if not x.dim() or not index.numel() or any(not isinstance(n, int) for t in (x, index, src) for n in t.shape):
+        return NotImplemented
+    dim, strides = dim % x.dim(), [math.prod(x.shape[d + 1:]) for d in range(x.dim())]
+    place = index * strides[dim]
+    for d, n in enumerate(index.shape):
+        if d != dim and n != 1:
+            place = place + (torch.arange(n, device=x.device) * strides[d]).reshape([-1 if e == d else 1 for e in range(x.dim())])
+    place = torch.where((index >= 0) & (index < x.shape[dim]), place, x.numel())  # (of what is outside nothing is written)
+    part = src[tuple(slice(0, n) for n in index.shape)]
+    return aten.index_put.default(x.reshape(-1), [place.reshape(-1)], part.reshape(-1), accumulate).reshape(x.shape)
+
+
 TABLE = {
     aten.index_add.default: _of_numbers(aten.index_add.default),
-    aten.scatter_add.default: _of_numbers(aten.scatter_add.default),
+    aten.scatter_add.default: scatter_add,
+    aten.scatter.src: scatter,
+    aten.scatter.value: scatter_value,
     aten.index_put.default: index_put,
     aten._unsafe_index_put.default: index_put,
     aten.scatter_reduce.two: scatter_reduce,
