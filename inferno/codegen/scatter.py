@@ -5,20 +5,28 @@ smallest stays, so it has, and the memory combines them; of floats the order the
 element must be made in order: either one thread goes over all updates for each element of a window, or one for each
 element of the destination that looks for updates of it, whichever is estimated to be faster.
 
+Where updates are whole runs of neighbours, a thread moves 16 bytes of one; sums of float32 by one instruction, from sm_90 on.
+
 An update whose place is outside of the destination is left out: nothing is written beyond it.
 """
 
 from dataclasses import dataclass
+from math import gcd
 
 from inferno.schedule.combiners import Combiner, read_combiner
 from inferno.codegen.device_function import DeviceFunction
+from inferno.codegen.elements import lanes_of, load_vector, store_vector
+from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
-from inferno.mlir import arith, gpu, ir, memref, scf
+from inferno.mlir import arith, gpu, ir, llvm, memref, owner, scf
 from inferno.passes.shapes import known_shape
+from inferno.schedule.accesses import row_major
 from inferno.symbolic import Int, ceildiv, hint, product
 
 _THREADS = 256
+# Whether updates and copies go by vectors: not until such kernels have run on a GPU.
+VECTORS = False
 # A step of a lone chain of dependent updates waits for memory; one of a search hits the cache, but is taken by each element
 # of the destination, of which the machine handles this many at a time.
 _UPDATE_NS, _SEARCH_NS, _RESIDENT = 500, 20, 132 * 2048
@@ -45,6 +53,7 @@ class Scatter:
     shape: tuple[Int, ...]
     unique: bool
     combiner: Combiner | None
+    adds_vectors: bool = False  # whether the machine adds several floats to memory by one instruction
 
     @property
     def atomic(self) -> int | None:
@@ -59,11 +68,28 @@ class Scatter:
         return not self.unique and self.atomic is None and _SEARCH_NS * max(1, hint(product(self.shape)) / _RESIDENT) < _UPDATE_NS
 
     @property
+    def lanes(self) -> int:
+        """Neighbours that one thread updates."""
+        if not VECTORS:
+            return 1
+        last, element = len(self.shape) - 1, ir.MemRefType(self.operation.operands[0].type).element_type
+        sizes = (self.window[last], self.shape[last]) if self.shape else ()
+        if not sizes or self.update_dims[last] is None or last in self.dims or not all(isinstance(n, int) for n in sizes):
+            return 1
+        if any(flat_parameter(self.operation.operands[i]) is None for i in (0, 2)):
+            return 1
+        body = self.operation.regions[0].blocks[0]
+        if not (_moves(body) if self.unique else self.adds_vectors and self.atomic == 0 and str(element) in ("f32", "f16", "bf16") and _adds(body)):
+            return 1
+        widest = max(element_bytes(ir.MemRefType(self.operation.operands[i].type).element_type) for i in (0, 2))
+        return gcd(16 // widest, *sizes)
+
+    @property
     def points(self) -> Int:
         """Threads that have something to do."""
         if self.searching:
             return product(self.shape)
-        return product(self.window) * (self.count if self.unique or self.atomic is not None else 1)
+        return product(self.window) // self.lanes * (self.count if self.unique or self.atomic is not None else 1)
 
     @property
     def launch(self) -> tuple[Int, int]:
@@ -96,8 +122,9 @@ def emit_scatter(scatter: Scatter, function: DeviceFunction) -> None:
         if scatter.searching:
             emitter.search(point)
         elif scatter.unique or scatter.atomic is not None:
-            number, *where = ints.split(point, [scatter.count, *scatter.window])
-            emitter.update(number, where)
+            lanes = scatter.lanes
+            number, *where = ints.split(point, [scatter.count, *scatter.window[:-1], *(w // lanes for w in scatter.window[-1:])])
+            emitter.update(number, [*where[:-1], *(ints.mul(w, lanes) for w in where[-1:])])
         else:
             where = ints.split(point, list(scatter.window))
             loop = scf.ForOp(ints.value(0), ints.value(scatter.count), ints.value(1), [])
@@ -155,6 +182,9 @@ class _Emitter:
         at = list(where)
         for column, dim in enumerate(self.scatter.dims):
             at[dim] = self.ints.add(at[dim], self.row(number, column))
+        if (lanes := self.scatter.lanes) > 1:
+            self.make_vector(number, where, at, lanes)
+            return
         place = [self.ints.index(x) for x in at]
         update = self.load_update(number, where)
         if self.scatter.atomic is not None:
@@ -163,6 +193,27 @@ class _Emitter:
             memref.AtomicRMWOp(kind, term, self.target, place)
             return
         memref.store(self.combine(update, memref.load(self.target, place)), self.target, place)
+
+    def make_vector(self, number: Integer, where: list[Integer], at: list[Integer], lanes: int) -> None:
+        ints, element = self.ints, ir.MemRefType(self.updates.type).element_type
+        source, target = flat_parameter(self.updates), flat_parameter(self.target)
+        kept = [number, *(w for w, u in zip(where, self.scatter.update_dims) if u is not None)]
+        begin = ints.dot(kept, row_major(list(ir.MemRefType(self.updates.type).shape)))
+        update = load_vector(ints, source, begin, element, lanes, lanes)
+        place = ints.dot(at, row_major(self.scatter.shape))
+        if self.scatter.atomic is None:
+            store_vector(ints, update, target, place, lanes)
+            return
+        if not isinstance(element, ir.F32Type):
+            update = arith.extf(ir.VectorType.get([lanes], ir.F32Type.get()), update)
+        base = arith.index_cast(ir.IntegerType.get_signless(64), memref.ExtractAlignedPointerAsIndexOp(target).result)
+        offset = arith.extui(base.type, ints.value(place)) if ints.width < 64 else ints.value(place)
+        address = arith.addi(base, arith.muli(offset, arith.constant(base.type, 4)))
+        values = ", ".join(f"${i + 1}" for i in range(lanes))
+        llvm.InlineAsmOp(
+            None, [address, *lanes_of(update)], f"red.relaxed.gpu.global.add.v{lanes}.f32 [$0], {{{values}}};", ",".join(["l", *["f"] * lanes, "~{memory}"]),
+            has_side_effects=True,
+        )
 
     def search(self, point: Integer) -> None:
         """Make all updates of one element of the destination, in order."""
@@ -190,6 +241,36 @@ class _Emitter:
             scf.YieldOp([found.results[0]])
         total = loop.results[0]
         memref.store(wide.round(total) if wide is not None else total, self.target, place)
+
+
+def adds_narrow(scatter: Scatter) -> bool:
+    """Whether it only adds many 16-bit floats, which no order has been promised for."""
+    element = ir.MemRefType(scatter.operation.operands[2].type).element_type
+    return VECTORS and not scatter.unique and hint(scatter.count) > _FEW and str(element) in ("f16", "bf16") and _adds(scatter.operation.regions[0].blocks[0])
+
+
+def flat_parameter(value: ir.Value) -> ir.Value | None:
+    """The kernel's parameter that a contiguous buffer is, all of it and in order."""
+    while (op := owner(value)) is not None and op.name in ("memref.cast", "memref.expand_shape", "memref.collapse_shape", "memref.reinterpret_cast"):
+        value = op.operands[0]
+    return value if op is None or op.name == "memref.alloc" else None
+
+
+def _moves(body: ir.Block) -> bool:
+    """Whether an update is what it puts in place."""
+    return body.operations[len(body.operations) - 1].operands[0] == body.arguments[0]
+
+
+def _adds(body: ir.Block) -> bool:
+    """Whether an update is what it adds."""
+    update, old = body.arguments
+    operations = [o.operation for o in body.operations]
+    if operations[0].name == "arith.extf" and len(operations) == 3 and operations[0].operands[0] == update:
+        update, operations = operations[0].results[0], operations[1:]
+    first = operations[0]
+    if len(operations) != 2 or first.name != "arith.addf" or operations[1].operands[0] != first.results[0]:
+        return False
+    return {update, old} == set(first.operands)
 
 
 def _of_width(value: ir.Value, type_: ir.Type) -> ir.Value:

@@ -4,19 +4,23 @@ A fill whose buffer the next operation starts from is no kernel: that operation 
 (loops and branches around tensors, single stores) becomes kernels of one thread.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 
 from inferno.codegen.block_reductions import choose_shape, reduce_by_block
-from inferno.codegen.device_function import DeviceFunction, buffers_of, device_function, roots_of
+from inferno.codegen.device_function import DeviceFunction, buffers_of, device_function, is_root, roots_of
+from inferno.codegen.flat_copy import THREADS as COPY_THREADS
+from inferno.codegen.flat_copy import copy_blocks, copy_lanes, emit_copy
 from inferno.codegen.flatten_accesses import flatten_accesses
 from inferno.codegen.points import Emitter, point_blocks
 from inferno.codegen.scan import emit_scan, read_scan
-from inferno.codegen.scatter import emit_scatter, read_scatter
+from inferno.codegen import scatter as scatters
+from inferno.codegen.scatter import Scatter, adds_narrow, emit_scatter, read_scatter
 from inferno.codegen.serial import is_scalar, make_serial
 from inferno.codegen.sort import emit_sort, read_sort
 from inferno.codegen.structured import Structured, read_structured, with_scalars
 from inferno.errors import CompileError
-from inferno.mlir import ir, linalg, memref, outside_values, owner, walk
+from inferno.mlir import arith, ir, linalg, memref, outside_values, owner, walk
 from inferno.passes.shapes import materialise, static, symbol_arguments
 from inferno.schedule.accesses import iterators, maps
 from inferno.schedule.universal import Universal
@@ -27,6 +31,9 @@ _FREE = {
     "memref.alloc", "memref.dealloc", "memref.subview", "memref.cast", "memref.reinterpret_cast", "memref.expand_shape",
     "memref.collapse_shape", "memref.dim", "memref.get_global", "func.return",
 }
+
+
+_TOTALS = 1 << 28  # bytes of float32 that sums of 16-bit floats are made in, at most
 
 
 @dataclass(frozen=True)
@@ -160,6 +167,11 @@ class Launches:
             self._copied[target] = source
             self._fills = [f for f in self._fills if f.target != target]
             return
+        if scatters.VECTORS and _is_copy(op) and all(is_root(v) and v.type.has_static_shape for v in op.operands) and 0 not in op.operands[1].type.shape:
+            self._write_fills_under(op)
+            if not self._is_dead(op.operands[1], number):
+                self._copy(*op.operands)
+            return
         structured = read_structured(op)
         starts = self._absorb(structured)
         structured = with_scalars(structured)
@@ -236,6 +248,15 @@ class Launches:
                 memref.AllocOp(ir.MemRefType.get([chunks, *(s.sizes[d] for d in s.parallel)], c.total), [], []).memref for c in s.combiners
             ]
 
+    def _copy(self, source: ir.Value, target: ir.Value) -> None:
+        """A whole buffer to another, whose type may be another float."""
+        blocks, lanes, count = copy_blocks(source, target), copy_lanes(source, target), math.prod(ir.MemRefType(target.type).shape)
+        function = self._open([], [source, target], COPY_THREADS, blocks * COPY_THREADS * lanes, written=[target])
+        with ir.InsertionPoint.at_block_terminator(function.block):
+            parameters = [function.block.arguments[function.buffers.index(v)] for v in (source, target)]
+            emit_copy(function, *parameters, lanes, count)
+        self._close(function, None, blocks, COPY_THREADS)
+
     def _point_kernel(self, s: Structured, starts: list[ir.Value | None], dead: list[bool]) -> None:
         if s.points == 0:
             return
@@ -263,16 +284,42 @@ class Launches:
         self._close(function, clone, blocks, threads)
 
     def _scatter(self, op: ir.Operation, number: int) -> None:
-        scatter = read_scatter(op)
+        scatter = replace(read_scatter(op), adds_vectors=self.target.capability >= 90)
         if scatter.points == 0 or scatter.count == 0:
+            return
+        if (wide := self._widened(scatter)) is not None:
+            narrow, total = op.operands[2], wide.operands[2]
+            self._copy(narrow, total)
+            self._scatter(wide, number)
+            self._copy(total, narrow)
             return
         blocks, threads = scatter.launch
         function = self._open([op], [], threads, blocks * threads + scatter.count, written=[op.operands[2]])
         with ir.InsertionPoint.at_block_terminator(function.block):
             clone = function.clone(op)
             same = read_scatter(clone)
-            emit_scatter(replace(same, count=scatter.count, window=scatter.window, shape=scatter.shape), function)
+            emit_scatter(replace(scatter, operation=same.operation, combiner=same.combiner), function)
         self._close(function, clone, blocks, threads)
+
+    def _widened(self, scatter: Scatter) -> ir.Operation | None:
+        """Many sums of 16-bit floats are made in float32, which the memory adds to: the scatter of the updates to another buffer."""
+        op, target = scatter.operation, scatter.operation.operands[2]
+        if not adds_narrow(scatter) or not is_root(target) or not target.type.has_static_shape or 4 * math.prod(target.type.shape) > _TOTALS:
+            return None
+        single = ir.F32Type.get()
+        with ir.InsertionPoint(op):
+            wide = op.clone()
+            wide.operands[2] = memref.AllocOp(ir.MemRefType.get(target.type.shape, single), [], []).memref
+            body = wide.regions[0].blocks[0]
+            with ir.InsertionPoint.at_block_begin(body):
+                terms = arith.extf(single, body.arguments[0])
+                total = arith.addf(body.add_argument(single, op.location), terms)
+            end = body.operations[len(body.operations) - 1].operation
+            end.operands[0] = total
+            for inner in reversed([o.operation for o in body.operations][2:-1]):
+                inner.erase()
+            body.erase_argument(1)
+        return wide
 
     def _is_read_by_sort(self, op: ir.Operation, number: int) -> bool:
         """Whether a copy only brings elements to where a sort, which comes next to touch either place, could read them anyway."""

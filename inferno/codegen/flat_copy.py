@@ -1,0 +1,44 @@
+"""One buffer copied to another, element by element in memory order, by 16 bytes a thread; floats may be converted on the way."""
+
+import math
+
+from inferno.codegen.device_function import DeviceFunction
+from inferno.codegen.elements import as_vector, load, load_vector, store, store_vector
+from inferno.codegen.gpu_function import element_bytes
+from inferno.mlir import arith, gpu, ir, scf
+
+THREADS = 256
+
+
+def copy_lanes(source: ir.Value, target: ir.Value) -> int:
+    """Elements that a thread copies; both buffers have the same static number of them."""
+    width = max(element_bytes(v.type.element_type) for v in (source, target))
+    return math.gcd(16 // width, math.prod(ir.MemRefType(target.type).shape))
+
+
+def copy_blocks(source: ir.Value, target: ir.Value) -> int:
+    return -(-math.prod(ir.MemRefType(target.type).shape) // (THREADS * copy_lanes(source, target)))
+
+
+def emit_copy(function: DeviceFunction, source: ir.Value, target: ir.Value, lanes: int, count: int) -> None:
+    """The whole kernel: ``source`` and ``target`` are its parameters, of ``count`` elements."""
+    ints, index = function.ints, ir.IndexType.get()
+    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=THREADS, results=[index]).result)
+    number = ints.add(ints.mul(block, THREADS), thread)
+    place, element, wanted = ints.mul(number, lanes), source.type.element_type, target.type.element_type
+    inside = scf.IfOp(ints.less(number, count // lanes))
+    with ir.InsertionPoint(inside.then_block):
+        if lanes == 1:
+            store(ints, _converted(load(ints, source, place, element), wanted), target, place)
+        else:
+            store_vector(ints, _converted(as_vector(load_vector(ints, source, place, element, lanes, lanes), lanes), wanted), target, place, lanes)
+        scf.yield_([])
+
+
+def _converted(value: ir.Value, element: ir.Type) -> ir.Value:
+    own = value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
+    if own == element:
+        return value
+    type_ = ir.VectorType.get(value.type.shape, element) if isinstance(value.type, ir.VectorType) else element
+    return arith.extf(type_, value) if element.width > own.width else arith.truncf(type_, value)
