@@ -7,6 +7,7 @@ from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.signature import Argument, Frozen
 from inferno.errors import UnsupportedOperation
 from inferno.mlir import ir, new_context
+from inferno.dialect.float8 import OVERFLOWS
 from inferno.dialect.random import RANDOM, random_attribute
 from inferno.dialect.sizes import SIZES, SYMBOLS, sizes_attribute, symbols_attribute
 from inferno.symbolic import symbols_of
@@ -44,10 +45,17 @@ def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen:
             function.attributes["inferno.freeze"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), frozen.bytes)
             for i in frozen.arguments:
                 attributes[i]["inferno.frozen"] = ir.UnitAttr.get()
+        if any(getattr(n.meta.get("val"), "dtype", None) == torch.float8_e4m3fn for n in graph.nodes) and _overflows():
+            function.attributes[OVERFLOWS] = ir.UnitAttr.get()
         if symbols:
             function.attributes[SYMBOLS] = symbols_attribute(symbols)
         function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(a) for a in attributes])
     return importer.module.operation.get_asm(enable_debug_info=True)
+
+
+def _overflows() -> bool:
+    """Whether a number that is too large for float8_e4m3fn is none there: so it was in torch before it became the largest one."""
+    return bool(torch.tensor(1000.0).to(torch.float8_e4m3fn).float().isnan())
 
 
 def _unsupported(graph: torch.fx.Graph, error: Exception) -> UnsupportedOperation:

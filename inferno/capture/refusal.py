@@ -27,6 +27,9 @@ _IN_ANY_ORDER = {
     aten.scatter.value_reduce, aten.embedding_dense_backward.default, aten.max_pool2d_with_indices_backward.default,
 }
 
+# Of several values for a place the last one stays where torch is asked for it.
+_LAST_ONE = {aten.index_put.default, aten._unsafe_index_put.default, aten.scatter.src}
+
 _NAMESPACES = ("aten", "prims", "quantized_decomposed")
 _PUTS = {aten.index_put.default, aten._unsafe_index_put.default}
 _SPACES = (aten.linspace, aten.logspace)
@@ -67,6 +70,8 @@ def refusal(node: Node) -> str | None:
         return "the import takes bytes for signed numbers there"
     if torch.are_deterministic_algorithms_enabled() and (target in _IN_ANY_ORDER or (target in _PUTS and node.args[3:4] == (True,))):
         return "its sums are made in any order, and torch is asked for deterministic algorithms"
+    if torch.are_deterministic_algorithms_enabled() and target in _LAST_ONE and node.meta["val"].device.type == "cuda":
+        return "of several values for one place any may stay, and torch is asked for deterministic algorithms"
     if getattr(target, "overloadpacket", None) in _SPACES and not node.meta["val"].dtype.is_floating_point:
         return "where evenly spaced integers are cut off depends on the processor"
     if target in _RESIZES:

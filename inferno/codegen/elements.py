@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from inferno.codegen.gpu_function import element_bytes, stored_type
 from inferno.codegen.integers import Integer, Integers
-from inferno.mlir import arith, ir, memref, owner, vector
+from inferno.codegen.lane_patterns import Pattern
+from inferno.mlir import arith, ir, memref, vector
+from inferno.symbolic import Int, is_multiple
 
 
 def load(ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type, plus: int = 0) -> ir.Value:
@@ -33,6 +35,62 @@ def load_vector(
     ]
     whole = parts[0] if len(parts) == 1 else join([x for p in parts for x in lanes_of(p)])
     return from_memory(whole, element)
+
+
+def load_lanes(
+    ints: Integers, buffer: ir.Value, offset: Integer, pattern: Pattern, element: ir.Type, count: Int, active: Sequence[bool] | None = None,
+    clamped: bool = False,
+) -> ir.Value:
+    """The elements at ``pattern``, of which ``offset`` is lane 0, in as few aligned accesses as they lie in; one scalar where all lanes are it.
+
+    ``count`` is the buffer's length.  Only ``active`` lanes are read, the others are anything.  ``clamped``: lanes that are outside of the buffer
+    are anything, too.
+    """
+    lanes = len(pattern.residues)
+    wanted = [i for i in range(lanes) if active is None or active[i]]
+    residues = [pattern.residues[i] for i in wanted]
+
+    def chunks(width: int) -> list[int]:
+        return sorted({r // width for r in residues})
+
+    width, most = 1, 16 // element_bytes(element)
+    while 2 * width <= most and pattern.modulus % (2 * width) == 0 and is_multiple(count, 2 * width):
+        width *= 2
+    while width > 1 and len(chunks(width // 2)) == len(chunks(width)):
+        width //= 2
+    type_ = ir.VectorType.get([width], stored_type(element))
+    needed, loaded = chunks(width), []
+    for chunk in needed:
+        plus = chunk * width - pattern.residues[0]
+        if clamped or plus < 0 or len(wanted) < lanes:
+            start, plus = ints.add(offset, plus), 0
+            start = ints.min(start, ints.value(count - width)) if clamped else start
+        else:
+            start = offset
+        if width == 1:
+            loaded.append(load(ints, buffer, start, element, plus))
+        else:
+            whole = vector.LoadOp(type_, buffer, [ints.index(start, plus)], alignment=width * element_bytes(element)).result
+            loaded.append(from_memory(whole, element))
+    read = dict(zip(wanted, residues))
+    if len(set(residues)) == 1:
+        return lanes_of(loaded[0])[residues[0] % width]
+    place = [read.get(i, residues[0]) for i in range(lanes)]
+    if width == 1:
+        return join([loaded[needed.index(r)] for r in place])
+    return shuffled(loaded, [needed.index(r // width) * width + r % width for r in place])
+
+
+def shuffled(parts: list[ir.Value], places: list[int]) -> ir.Value:
+    """The elements at ``places`` of vectors of one length, one behind the other.  Picked one by one, LLVM might read them so, too."""
+    width = parts[0].type.shape[0]
+    while len(parts) > 2:
+        parts = [*parts, parts[-1]] if len(parts) % 2 else parts
+        parts = [vector.shuffle(a, b, list(range(2 * width))) for a, b in zip(parts[::2], parts[1::2])]
+        width *= 2
+    if len(parts) == 1 and places == list(range(width)):
+        return parts[0]
+    return vector.shuffle(parts[0], parts[-1], places)
 
 
 def store_vector(ints: Integers, value: ir.Value, buffer: ir.Value, offset: Integer, aligned: int, plus: int = 0) -> None:
@@ -79,18 +137,6 @@ def splat(type_: ir.Type, number: int | float) -> ir.Value:
     if isinstance(type_, ir.VectorType):
         attribute = ir.DenseElementsAttr.get_splat(type_, attribute)
     return arith.ConstantOp(type_, attribute).result
-
-
-def splat_number(value: ir.Value) -> int | None:
-    """The whole number that all lanes of a vector are, if it is a constant."""
-    op = owner(value)
-    if op is not None and op.name == "vector.broadcast":
-        op = owner(op.operands[0])
-    if op is None or op.name != "arith.constant":
-        return None
-    number = op.attributes["value"]
-    number = number.get_splat_value() if isinstance(number, ir.DenseElementsAttr) and number.is_splat else number
-    return ir.IntegerAttr(number).value if isinstance(number, ir.IntegerAttr) else None
 
 
 def lanes_of(value: ir.Value) -> list[ir.Value]:

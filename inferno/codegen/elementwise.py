@@ -1,21 +1,24 @@
 """Elementwise kernels on the gpu, vector, memref and arith dialects: a flat grid over the points of the destination."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import gcd
 
-from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, splat, splat_number, store, store_vector
+from inferno.codegen.elements import as_vector, join, lanes_of, load, load_lanes, splat, store, store_vector
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.lane_patterns import Condition, Pattern, Patterns, uniform
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.transposing import Transposing, shared_arrays
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, owner, scf, walk
+from inferno.mlir import arith, func, gpu, ir, scf, vector, walk
 from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, row_major
-from inferno.schedule.elementwise import Elementwise, transposed
+from inferno.schedule.elementwise import Elementwise, reused, transposed
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
-from inferno.symbolic import ceildiv, reach
+from inferno.symbolic import Int, ceildiv, divisor, is_multiple, product, reach
 from inferno.target import Target
 
 
@@ -29,7 +32,9 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
     if schedule.tile:
         _generate_transposing(kernel, schedule, point, buffers)
         return
-    block_points = schedule.threads * schedule.vector * schedule.unroll
+    if schedule.across > 1 and (reused(point, schedule.across, schedule.vector) is None or schedule.unroll > 1):
+        raise CompileError(f"@{kernel.name.value} has no loop of which a thread can do {schedule.across} iterations; its schedule must have across = 1")
+    block_points = schedule.threads * schedule.vector * schedule.unroll * schedule.across
     blocks = ceildiv(point.points, block_points)
     width = 32 if max(reach(blocks * block_points), *(b.count for b in buffers if b is not None)) < 2**31 else 64
     name = kernel.name.value
@@ -59,7 +64,15 @@ class _Emitter:
     schedule: Elementwise
     ints: Integers
     buffers: list[ir.Value]
-    consecutive: list[ir.Value] = field(default_factory=list)  # vectors of indices that count up by one
+    patterns: Patterns = field(default_factory=lambda: Patterns({}))
+    active: tuple[bool, ...] | None = None  # lanes that take the branch that is inlined
+    clamped: bool = False  # what is inlined is computed in lanes that do not take its branch
+
+    def __post_init__(self) -> None:
+        # The box of first points: of a run of which a thread does several, far apart, it has as many less.
+        self.run = reused(self.point, self.schedule.across, self.schedule.vector) if self.schedule.across > 1 else None
+        sizes = self.point.run_sizes
+        self.sizes = tuple(s // self.schedule.across if r == self.run else s for r, s in enumerate(sizes))
 
     def emit(self) -> None:
         """``unroll`` vectors a thread, then the points that are left over when vectors do not divide them, one a thread."""
@@ -67,7 +80,8 @@ class _Emitter:
         index = ir.IndexType.get()
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-        vectors, left = self.point.points // s.vector, self.point.points % s.vector
+        firsts = self.point.points // s.across
+        vectors, left = firsts // s.vector, firsts % s.vector
         first = ints.add(ints.mul(block, s.threads * s.unroll), thread)
         if vectors % (s.threads * s.unroll) == 0 and left == 0:  # (what is left over may take a block of its own)
             self.vectors(first, range(s.unroll))
@@ -100,7 +114,7 @@ class _Emitter:
     def vectors(self, vector: Integer, steps: range) -> None:
         """The vectors with numbers ``vector + u * threads``: all loads, then all bodies, then all stores."""
         s = self.schedule
-        lanes = s.vector if s.vector > 1 else 0
+        lanes = s.vector * s.across if s.vector * s.across > 1 else 0
         starts = [self.ints.mul(self.ints.add(vector, u * s.threads), s.vector) for u in steps]
         loaded = [self.load(start, lanes) for start in starts]
         results = [self.body(start, lanes, values) for start, values in zip(starts, loaded)]
@@ -112,35 +126,52 @@ class _Emitter:
 
     # Where a point lies.
 
-    def together(self, lanes: int) -> bool:
-        """Whether the lanes of a vector lie in one row, so that they differ in the innermost coordinate only."""
-        sizes = self.point.run_sizes
-        return lanes <= 1 or len(sizes) <= 1 or sizes[-1] % lanes == 0
+    def flat(self, at: Access) -> bool:
+        """Whether the first points are in memory in the order in which they are counted."""
+        return all(s == product(self.sizes[i + 1:]) for i, s in enumerate(self.point.run_strides(at)))
 
     def offset(self, at: Access, start: Integer) -> Integer:
-        if self.point.flat(at):
+        if self.flat(at):
             return self.ints.add(start, at.offset)
-        return self.ints.dot(self.ints.split(start, self.point.run_sizes), self.point.run_strides(at), at.offset)
+        return self.ints.dot(self.ints.split(start, self.sizes), self.point.run_strides(at), at.offset)
 
-    def alignment(self, at: Access, lanes: int) -> int:
-        """Neighbouring elements that are aligned together: the largest power of 2 that divides where vectors begin."""
-        aligned = 1
-        strides = () if self.point.flat(at) else self.point.run_strides(at)[:-1]
-        while aligned < lanes and all(x % (2 * aligned) == 0 for x in (at.offset, *strides)):
-            aligned *= 2
-        return aligned
+    def run_patterns(self, lanes: int) -> list[Pattern] | None:
+        """The coordinates of a vector's lanes in each run; None where lanes begin anew at places that differ from vector to vector."""
+        width = lanes // self.schedule.across
+        found, inner, left = [], 1, width
+        for number, size in reversed(list(enumerate(self.sizes))):
+            residues = tuple(i % width // inner for i in range(lanes))
+            if left == 1:
+                found.append(uniform(lanes, size - 1 if isinstance(size, int) else None))
+            elif number == 0 or is_multiple(size, left):
+                found.append(Pattern(left, residues, True, size // left - 1 if isinstance(size, int) and size % left == 0 else None))
+                left = 1
+            elif isinstance(size, int) and left % size == 0:
+                found.append(Pattern(0, tuple(r % size for r in residues)))
+                inner, left = inner * size, left // size
+            else:
+                return None
+        return [self.apart(p, self.sizes[r], lanes) if r == self.run else p for r, p in enumerate(found[::-1])]
 
-    def contiguous(self, at: Access, lanes: int) -> bool:
-        """Whether the lanes of a vector are neighbours in memory."""
-        if self.point.flat(at):
-            return True
-        return self.together(lanes) and bool(self.point.runs) and self.point.run_strides(at)[-1] == 1
+    def apart(self, pattern: Pattern, size: Int, lanes: int) -> Pattern:
+        """The same with the iterations that a thread does: ``size`` from one to the next."""
+        width = lanes // self.schedule.across
+        return replace(pattern, residues=tuple(r + i // width * size for i, r in enumerate(pattern.residues)))
 
-    def lane_offsets(self, at: Access, start: Integer, lanes: int) -> list[Integer]:
-        if self.together(lanes):
-            first, step = self.offset(at, start), self.point.run_strides(at)[-1] if self.point.runs else 0
-            return [self.ints.add(first, i * step) for i in range(lanes)]
-        return [self.offset(at, self.ints.add(start, i)) for i in range(lanes)]
+    def pattern(self, at: Access, lanes: int) -> Pattern | None:
+        """What is known of where the lanes of a vector are in memory."""
+        if self.run is None and self.flat(at):
+            found = Pattern(lanes, tuple(range(lanes)))
+        else:
+            runs, found = self.run_patterns(lanes), Pattern(0, (0,) * lanes)
+            for run, stride in zip(runs or [], self.point.run_strides(at)):
+                if not isinstance(stride, int) and not run.same:
+                    return None
+                found = found.plus(run.times(stride) if isinstance(stride, int) else uniform(lanes).times(divisor(stride)))
+            if runs is None:
+                return None
+        offset = at.offset
+        return found.plus(Pattern(0, (offset,) * lanes) if isinstance(offset, int) else uniform(lanes).times(divisor(offset)))
 
     # What is done there.
 
@@ -151,11 +182,9 @@ class _Emitter:
         buffer = self.buffers[at.argument]
         if not lanes:
             return load(self.ints, buffer, self.offset(at, start), at.element)
-        if self.contiguous(at, lanes):
-            return load_vector(self.ints, buffer, self.offset(at, start), at.element, lanes, self.alignment(at, lanes))
-        if self.together(lanes) and (not self.point.runs or self.point.run_strides(at)[-1] == 0):
-            return load(self.ints, buffer, self.offset(at, start), at.element)
-        return join([load(self.ints, buffer, x, at.element) for x in self.lane_offsets(at, start, lanes)])
+        if (pattern := self.pattern(at, lanes)) is not None:
+            return load_lanes(self.ints, buffer, self.offset(at, start), pattern, at.element, product(at.shape))
+        return join([load(self.ints, buffer, self.offset(at, self.ints.add(start, i)), at.element) for i in range(lanes)])
 
     def store(self, start: Integer, lanes: int, values: list[ir.Value]) -> None:
         for at, value in zip(self.point.destinations, values):
@@ -163,83 +192,129 @@ class _Emitter:
             if not lanes:
                 store(self.ints, value, buffer, self.offset(at, start))
                 continue
-            value = as_vector(value, lanes)
-            if self.contiguous(at, lanes):
-                store_vector(self.ints, value, buffer, self.offset(at, start), self.alignment(at, lanes))
-            else:
-                for x, where in zip(lanes_of(value), self.lane_offsets(at, start, lanes)):
-                    store(self.ints, x, buffer, where)
+            value, pattern, width = as_vector(value, lanes), self.pattern(at, lanes), self.schedule.vector
+            first = self.offset(at, start)
+            if pattern is not None and all(r == pattern.residues[i - i % width] + i % width for i, r in enumerate(pattern.residues)):
+                begin = pattern.residues[0]
+                for i in range(0, lanes, width):
+                    part = value if width == lanes else join(lanes_of(value)[i:i + width])
+                    aligned = gcd(pattern.modulus, pattern.residues[i], width)
+                    store_vector(self.ints, part, buffer, first, aligned, pattern.residues[i] - begin)
+                continue
+            for i, x in enumerate(lanes_of(value)):
+                where = self.ints.add(first, pattern.residues[i] - pattern.residues[0]) if pattern else self.offset(at, self.ints.add(start, i))
+                store(self.ints, x, buffer, where)
 
     def body(self, start: Integer, lanes: int, values: list[ir.Value | None]) -> list[ir.Value]:
         return inline_body(
             self.point.block, [v if v is not None else _unused() for v in values], self.indices(start, lanes), lanes,
-            {"tensor.extract": self.extract}, self.point.outside(self.buffers), self.one_condition if self.point.pieces else None,
+            {"tensor.extract": self.extract}, self.point.outside(self.buffers), lambda *a: self.branch(lanes, *a),
         )
 
-    def one_condition(self, condition: ir.Value) -> ir.Value | None:
-        """The condition of one lane where it is that of all: whether a coordinate is below where a piece ends."""
-        if not isinstance(condition.type, ir.VectorType):
-            return condition
-        compare = owner(condition)
-        counts = compare is not None and compare.name == "arith.cmpi" and self.counts(compare.operands[0]) and splat_number(compare.operands[1])
-        return lanes_of(condition)[0] if counts and counts % condition.type.shape[0] == 0 else None
-
-    def counts(self, value: ir.Value) -> bool:
-        """Whether a vector counts up by one, from a multiple of its length."""
-        op = owner(value)
-        while value not in self.consecutive and op is not None and op.name in ("arith.addi", "arith.subi"):
-            step = splat_number(op.operands[1])
-            if step is None or step % value.type.shape[0]:
-                return False
-            value, op = op.operands[0], owner(op.operands[0])
-        return value in self.consecutive
+    def branch(self, lanes: int, op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region], list[ir.Value]]) -> Sequence[ir.Value]:
+        """A branch where all lanes take the same; both of them, of which each lane has one, where they do not."""
+        known = self.patterns.condition(condition) if isinstance(condition.type, ir.VectorType) else Condition((), True)
+        if known.same and not (lanes and any(_is_constant(region) for region in op.regions)):
+            types = [ir.VectorType.get([lanes], r.type) if lanes else r.type for r in op.results]
+            choice = scf.IfOp(lanes_of(condition)[0], types, has_else=True)
+            for region, place in zip(op.regions, (choice.then_block, choice.else_block)):
+                with ir.InsertionPoint(place):
+                    scf.yield_([as_vector(v, lanes) if lanes else v for v in inline(region)])
+            return list(choice.results)
+        before, found = (self.active, self.clamped), []
+        whole = known.lanes or (None,) * lanes
+        for region, wanted in zip(op.regions, (True, False)):
+            self.active = tuple((before[0] is None or before[0][i]) and whole[i] in (wanted, None) for i in range(lanes))
+            self.clamped = before[1] or None in whole
+            found.append([as_vector(v, lanes) for v in inline(region)] if any(self.active) else None)
+        self.active, self.clamped = before
+        then, other = found
+        if then is None or other is None:
+            return then or other
+        if None in whole:
+            asked, truth = lanes_of(as_vector(condition, lanes)), {w: splat(ir.IntegerType.get_signless(1), w) for w in (True, False)}
+            condition = join([asked[i] if w is None else truth[w] for i, w in enumerate(whole)]) if set(whole) != {None} else as_vector(condition, lanes)
+            return [arith.select(condition, a, b) for a, b in zip(then, other)]
+        return [vector.shuffle(a, b, [i if w else lanes + i for i, w in enumerate(whole)]) for a, b in zip(then, other)]
 
     def indices(self, start: Integer, lanes: int) -> list[ir.Value]:
         """For ``linalg.index``: each loop's coordinate, a vector where the lanes differ in it."""
         if not walk(self.point.generic, "linalg.index"):
             return []
+        first, patterns = self.coordinates(start), self.dim_patterns(lanes) if lanes else None
         if not lanes:
-            return [self.ints.index(c) for c in self.coordinates(start)]
-        lane = [self.coordinates(self.ints.add(start, i)) for i in range(lanes)]
-        same = [c for c in range(len(self.point.sizes)) if self.uniform(c, lanes)]
-        found = [self.ints.index(lane[0][d]) if d in same else join([self.ints.index(c[d]) for c in lane])
-                 for d in range(len(self.point.sizes))]
-        self.consecutive = [found[d] for d in range(len(found)) if d not in same and self.innermost(d, lanes)]
+            return [self.ints.index(c) for c in first]
+        if patterns is None:
+            lane = [first, *(self.coordinates(self.ints.add(start, i)) for i in range(1, lanes))]
+            return [join([self.ints.index(c[d]) for c in lane]) if size != 1 else self.ints.index(0) for d, size in enumerate(self.point.sizes)]
+        found = []
+        for x, pattern in zip(first, patterns):
+            begin = pattern.residues[0]
+            found.append(self.ints.index(x) if pattern.same else join([self.ints.index(self.ints.add(x, r - begin)) for r in pattern.residues]))
+        self.patterns = Patterns(dict(zip(found, patterns)))
         return found
 
-    def innermost(self, dim: int, lanes: int) -> bool:
-        """Whether the lanes of a vector differ in this loop alone."""
-        return bool(self.point.runs) and dim == self.point.runs[-1][-1] and self.point.sizes[dim] % lanes == 0
-
-    def uniform(self, dim: int, lanes: int) -> bool:
-        """Whether all lanes of a vector have the same coordinate in this loop."""
-        last = self.point.runs[-1][-1] if self.point.runs else None
-        return self.point.sizes[dim] == 1 or (dim != last and self.innermost(last, lanes))
+    def dim_patterns(self, lanes: int) -> list[Pattern] | None:
+        """The coordinates of a vector's lanes in each loop."""
+        runs, found = self.run_patterns(lanes), [Pattern(0, (0,) * lanes)] * len(self.point.sizes)
+        for r, (dims, pattern) in enumerate(zip(self.point.runs, runs or [])):
+            if r == self.run:  # whole inner loops apart
+                pattern = uniform(lanes)
+            for d in reversed(dims[1:]):
+                size = self.point.sizes[d]
+                if not isinstance(size, int):
+                    found[d], pattern = (uniform(lanes), uniform(lanes)) if pattern.same else (None, None)
+                else:
+                    found[d], pattern = pattern.modulo(size), pattern.over(size)
+                if found[d] is None or pattern is None:
+                    return None
+            found[dims[0]] = pattern if r != self.run else self.apart(pattern, self.point.sizes[dims[0]] // self.schedule.across, lanes)
+        return found if runs is not None else None
 
     def coordinates(self, point: Integer) -> list[Integer]:
         found: list[Integer] = [0] * len(self.point.sizes)
-        for run, c in zip(self.point.runs, self.ints.split(point, self.point.run_sizes)):
+        for run, c in zip(self.point.runs, self.ints.split(point, self.sizes)):
             for d, x in zip(run, self.ints.split(c, [self.point.sizes[d] for d in run])):
                 found[d] = x
         return found
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-        """``tensor.extract`` from a table, which is a kernel argument; a whole vector of a row where the lanes are neighbours."""
+        """``tensor.extract`` from a table, which is a kernel argument."""
         argument = dict((v, a) for v, a in self.point.tables)[op.operands[0]]
         table, buffer, where = ir.RankedTensorType(op.operands[0].type), self.buffers[argument], operands[1:]
         sizes = shape(op.operands[0])
-        strides, element = row_major(sizes), table.element_type
+        strides, element, count = row_major(sizes), table.element_type, product(sizes)
         vectors = [v for v in where if isinstance(v.type, ir.VectorType)]
         if not vectors:
-            return load(self.ints, buffer, self.ints.dot([self.ints.narrow(v) for v in where], strides), element)
+            offset = self.ints.dot([self.ints.narrow(v) for v in where], strides)
+            return load(self.ints, buffer, self.inside(offset, count), element)
         lanes = ir.VectorType(vectors[0].type).shape[0]
-        if vectors == where[-1:] and self.counts(vectors[0]) and sizes[-1] % lanes == 0:
-            first = [self.ints.narrow(lanes_of(v)[0]) for v in where]
-            return load_vector(self.ints, buffer, self.ints.dot(first, strides), element, lanes, lanes)
+        if (pattern := self.table_pattern(where, strides, lanes)) is not None:
+            first = self.ints.dot([self.ints.narrow(lanes_of(v)[0]) for v in where], strides)
+            return load_lanes(self.ints, buffer, first, pattern, element, count, self.active, self.clamped)
         each = [[lanes_of(v)[i] if v in vectors else v for v in where] for i in range(lanes)]
-        return join([
-            load(self.ints, buffer, self.ints.dot([self.ints.narrow(v) for v in at], strides), element) for at in each
-        ])
+        offsets = [self.ints.dot([self.ints.narrow(v) for v in at], strides) for at in each]
+        live = [i for i in range(lanes) if self.active is None or self.active[i]]
+        read = {i: load(self.ints, buffer, self.inside(offsets[i], count), element) for i in live}
+        return join([read.get(i, read[live[0]]) for i in range(lanes)])
+
+    def inside(self, offset: Integer, count: Int) -> Integer:
+        """An offset that is inside of a buffer where the lane may be one that does not take the branch."""
+        return self.ints.min(offset, self.ints.value(count - 1)) if self.clamped else offset
+
+    def table_pattern(self, where: list[ir.Value], strides: Sequence[Int], lanes: int) -> Pattern | None:
+        found = Pattern(0, (0,) * lanes)
+        for value, stride in zip(where, strides):
+            pattern = self.patterns.of(value, lanes)
+            if pattern is None or (not isinstance(stride, int) and not pattern.same):
+                return None
+            found = found.plus(pattern.times(stride) if isinstance(stride, int) else uniform(lanes).times(divisor(stride)))
+        return found
+
+
+def _is_constant(region: ir.Region) -> bool:
+    """Whether a branch yields nothing but constants, and values from around it."""
+    return all(o.operation.name in ("arith.constant", "scf.yield") for o in region.blocks[0].operations)
 
 
 def _unused() -> ir.Value:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from inferno.mlir import arith, ir, scf, vector
+from inferno.mlir import arith, ir, vector
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Map
 
 Custom = Callable[[ir.Operation, list[ir.Value]], ir.Value]
 """Builds what stands for an operation of the body, from the operation and its new operands, some of which may be vectors."""
+Branch = Callable[[ir.Operation, ir.Value, Callable[[ir.Region], list[ir.Value]]], Sequence[ir.Value]]
+"""Builds what stands for the results of an ``scf.if``, from it, its new condition, and what inlines one of its regions at the insertion point."""
 
 
 def epilogue_arguments(
@@ -31,7 +33,7 @@ def epilogue_arguments(
 def inline_body(
     block: ir.Block, arguments: Sequence[ir.Value], indices: Sequence[ir.Value] = (), lanes: int = 0,
     custom: Mapping[str, Custom] | None = None, outside: Mapping[ir.Value, ir.Value] | None = None,
-    uniform: Callable[[ir.Value], ir.Value | None] | None = None,
+    branch: Branch | None = None,
 ) -> list[ir.Value]:
     """Clone the operations of ``block`` at the insertion point and return what it yields.
 
@@ -39,8 +41,7 @@ def inline_body(
     vectors of that many lanes, mixed with scalars, which are broadcast where they meet vectors.  Operations in arith become
     operations on vectors; all others (libdevice functions, intrinsics, regions) are repeated for each lane.
     ``custom`` maps names of operations to builders, for what cannot be cloned, such as ``tensor.extract``; ``outside`` has what
-    stands for values from around the operation.  ``uniform`` gives the one condition of all lanes, if there is one: the branches of such an
-    ``scf.if`` are inlined like the block.
+    stands for values from around the operation.  ``branch`` builds what stands for an ``scf.if`` with results.
     """
     known: dict[ir.Value, ir.Value] = {**(outside or {}), **dict(zip(block.arguments, arguments))}
     custom = custom or {}
@@ -54,19 +55,14 @@ def inline_body(
     for op in block.operations:
         op = op.operation
         operands = [known.get(v, v) for v in op.operands]
-        if op.name in ("linalg.yield", "tm_tensor.yield") or (op.name == "scf.yield" and uniform is not None):
+        if op.name in ("linalg.yield", "tm_tensor.yield") or (op.name == "scf.yield" and branch is not None):
             return operands
         if op.name == "linalg.index":
             known[op.results[0]] = indices[ir.IntegerAttr(op.attributes["dim"]).value]
             continue
         outside = known if len(op.regions) else {}
-        if op.name == "scf.if" and uniform is not None and len(op.results) and (condition := uniform(operands[0])) is not None:
-            choice = scf.IfOp(condition, [widen(r.type) if lanes else r.type for r in op.results], has_else=True)
-            for region, place in zip(op.regions, (choice.then_block, choice.else_block)):
-                with ir.InsertionPoint(place):
-                    found = inline_body(region.blocks[0], [], indices, lanes, custom, known, uniform)
-                    scf.yield_([as_vector(v) if lanes else v for v in found])
-            results = choice.results
+        if op.name == "scf.if" and branch is not None and len(op.results):
+            results = branch(op, operands[0], lambda region, known=known: inline_body(region.blocks[0], [], indices, lanes, custom, known, branch))
         elif op.name in custom:
             results = [custom[op.name](op, operands)]
         elif not lanes or not any(isinstance(v.type, ir.VectorType) for v in [*operands, *outside.values()]):

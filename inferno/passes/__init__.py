@@ -15,6 +15,7 @@ _PASSES = {
     "trim-windows": "inferno.passes.trim_windows:trim_windows",
     "check-import": "inferno.passes.check_import:check_import",
     # linalg -> fused
+    "store-float8": "inferno.passes.store_float8:store_float8",
     "remove-asserts": "inferno.passes.remove_asserts:remove_asserts",
     "fold-empty": "inferno.passes.fold_empty:fold_empty",
     "fold-casts": "inferno.passes.fold_casts:fold_casts",
@@ -24,6 +25,8 @@ _PASSES = {
     "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",
     "split-frozen": "inferno.passes.split_frozen:split_frozen",
     "hoist-frozen": "inferno.passes.hoist_frozen:hoist_frozen",
+    "expand-pieces": "inferno.passes.expand_pieces:expand_pieces",
+    "expand-windows": "inferno.passes.expand_windows:expand_windows",
     "fuse-elementwise": "inferno.passes.fuse_elementwise:fuse_elementwise",
     "fuse-gathers": "inferno.passes.fuse_gathers:fuse_gathers",
     "drop-results": "inferno.passes.drop_results:drop_results",

@@ -7,7 +7,7 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 from inferno.mlir import ir, owner, rewrite
 from inferno.passes.contraction import is_factor, is_sum_of_products, parse_fused
 from inferno.passes.generics import (
-    Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_elementwise, knows_sizes, kinds, maps, only_user,
+    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_elementwise, knows_sizes, kinds, maps, only_user,
     outputs, substitute,
 )
 from inferno.passes.greedy import rewrite_greedily
@@ -15,7 +15,7 @@ from inferno.passes.locations import merge
 from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
 
-_CHEAP = {
+CHEAP = {
     "arith.extf", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.extsi", "arith.extui", "arith.trunci", "arith.addf",
     "arith.subf", "arith.mulf", "arith.negf", "arith.addi", "arith.subi", "arith.muli", "arith.cmpf", "arith.cmpi", "arith.select",
     "arith.constant", "arith.index_cast", "linalg.index", "linalg.yield", "arith.andi", "arith.ori", "arith.xori", "arith.maximumf", "arith.minimumf",
@@ -39,7 +39,7 @@ def _fuse(op, rewriter) -> bool:
     if not producers or not knows_sizes(consumer) or is_sum_of_products(consumer) or _multiplies_two(consumer) or _extends_factor(consumer):
         return True
     for number, value, producer in producers:
-        if not knows_sizes(producer) or not _pays(producer, value):
+        if not knows_sizes(producer) or not _pays(producer, value) or (_chooses(producer) and REDUCTION in kinds(consumer)):
             continue
         new = fuse(producer, consumer, number, rewriter)
         if new is None:
@@ -61,6 +61,11 @@ def _extends_factor(consumer: ir.Operation) -> bool:
     return names == ["arith.extf", "linalg.yield"] and is_factor(consumer)
 
 
+def _chooses(producer: ir.Operation) -> bool:
+    """Whether what it makes is of one piece or another: read by whole vectors where it stands alone, element by element in a reduction."""
+    return any(op.operation.name == "scf.if" for op in body(producer).operations)
+
+
 def _pays(producer: ir.Operation, value: ir.Value) -> bool:
     if len(producer.results) == 1 and only_user(value) is not None:
         return True
@@ -79,7 +84,7 @@ def is_cheap_body(generic: ir.Operation) -> bool:
     """Whether a generic's body is few cheap operations."""
     names = [o.operation.name for o in body(generic).operations]
     few = sum(n not in ("arith.constant", "linalg.yield", "linalg.index") for n in names) <= _MOST_REPEATED
-    return few and all(n in _CHEAP for n in names)
+    return few and all(n in CHEAP for n in names)
 
 
 def _bytes(value: ir.Value) -> int:

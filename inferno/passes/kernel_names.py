@@ -7,6 +7,8 @@ from inferno.mlir import ir, owner, walk
 _LONGEST = 40
 # What only converts, compares or moves; named where there is nothing else.
 _MINOR = {"extf", "truncf", "extsi", "extui", "trunci", "index_cast", "sitofp", "uitofp", "cmpi", "cmpf", "andi", "ori", "select", "index"}
+# Arithmetic of places, and of bits.
+_WHOLE = {"addi", "subi", "muli", "divui", "remui", "shrui", "shli", "minui"}
 _PHILOX = 20  # exclusive ors: no other body mixes bits so often
 
 
@@ -73,6 +75,9 @@ def _words(ops: list[ir.Operation]) -> list[str]:
         at = names.index("xori")
         names = [*names[:at], "philox", *names[at:]]
         names = [n for n in names if n not in ("xori", "muli", "addi", "subi", "divui", "remui", "shrui", "shrsi", "shli")]
+    for sign, word in (("if", "pieces"), ("bitcast", "float8")):
+        if sign in names:
+            names = [word if n == sign else n for n in names if n not in _WHOLE]
     return list(dict.fromkeys(n for n in names if n not in _MINOR and n not in ("yield", "constant")))
 
 

@@ -7,12 +7,11 @@ and types, broadcast, permuted or strided operands, and tables read by ``tensor.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferno.mlir import arith, func, ir, run_upstream, walk
+from inferno.mlir import arith, func, ir, owner, run_upstream, walk
 from inferno.schedule.accesses import (
     Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
     placed, sink_constants,
 )
-from inferno.schedule.pieces import expand_concat
 from inferno.symbolic import Int, bounds, hint, product
 
 _NAMED = (
@@ -38,7 +37,6 @@ class Pointwise:
     destinations: tuple[Access, ...]
     tables: tuple[tuple[ir.Value, int], ...]  # tensors that the body extracts from: the value, its argument
     module: ir.Module = field(repr=False)
-    pieces: int = 0  # of a concatenation: what divides where pieces begin and end, in elements of the innermost dimension
 
     @property
     def block(self) -> ir.Block:
@@ -78,13 +76,12 @@ def parse_pointwise(kernel: func.FuncOp) -> Pointwise | None:
     with kernel.context, kernel.location:
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
-        pieces = expand_concat(module.body.operations[0].operation) if structured[0].name == "linalg.copy" else 0
-        if structured[0].name != "linalg.generic" and not pieces:
+        if structured[0].name != "linalg.generic":
             run_upstream(module, "func.func(linalg-generalize-named-ops)")
-        return _parse(module, pieces)
+        return _parse(module)
 
 
-def _parse(module: ir.Module, pieces: int) -> Pointwise | None:
+def _parse(module: ir.Module) -> Pointwise | None:
     kernel = module.body.operations[0]
     others = ("tensor.empty", "tensor.extract_slice", "func.return")
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
@@ -132,10 +129,27 @@ def _parse(module: ir.Module, pieces: int) -> Pointwise | None:
             return None
         tables.append((op.operands[0], argument))
     order = sorted((d for d, size in enumerate(sizes) if size != 1), key=lambda d: -hint(destinations[0].strides[d]))
-    runs = merge(order, sizes, [s for s in sources if s is not None] + destinations)
+    computed = [Access(-1, destinations[0].element, _as_if_contiguous(loops, order, sizes)) for loops in _loops_of_operations(generic)]
+    runs = merge(order, sizes, [s for s in sources if s is not None] + destinations + computed)
     return Pointwise(
-        generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module, pieces,
+        generic, sizes, tuple(tuple(r) for r in runs), tuple(sources), tuple(destinations), tuple(tables), module,
     )
+
+
+def _loops_of_operations(generic: ir.Operation) -> set[frozenset[int]]:
+    """For each operation of the body, the loops whose coordinates it is computed of."""
+    known: dict[ir.Value, frozenset[int]] = {}
+    for op in walk(generic):
+        if op.name == "linalg.index":
+            known[op.results[0]] = frozenset((ir.IntegerAttr(op.attributes["dim"]).value,))
+        elif op != generic and not len(op.regions):
+            known.update({r: frozenset().union(*(known.get(v, ()) for v in op.operands)) for r in op.results})
+    return {loops for value, loops in known.items() if loops and owner(value).name != "linalg.index"}
+
+
+def _as_if_contiguous(loops: frozenset[int], order: list[int], sizes: tuple[Int, ...]) -> tuple[Int, ...]:
+    """Strides of a tensor that some loops walk, so that loops which it has are one run, and others are not of it."""
+    return tuple(product(sizes[e] for e in order[order.index(d) + 1:] if e in loops) if d in loops and d in order else 0 for d in range(len(sizes)))
 
 
 def _constant(value: ir.Value) -> ir.Attribute | None:

@@ -381,6 +381,10 @@ class Simulation:
         (place,) = ir.DenseI64ArrayAttr(op.attributes["static_position"])
         return [np.asarray(operands[0])[..., place]]
 
+    def vector_shuffle(self, op, operands, mask):
+        a, b = (np.broadcast_to(v, (self.count, np.asarray(v).shape[-1])) for v in operands)
+        return [np.concatenate([a, b], -1)[:, list(ir.DenseI64ArrayAttr(op.attributes["mask"]))]]
+
     def vector_from_elements(self, op, operands, mask):
         return [np.stack([np.broadcast_to(v, mask.shape) for v in operands], -1)]
 

@@ -1,68 +1,53 @@
-"""Concatenations by the elementwise generator: whole vectors of one piece, where no vector lies across two."""
+"""Concatenations, paddings and what is around them as one elementwise kernel: right for every width, in whole vectors wherever they lie together."""
 
 from dataclasses import replace
 
 import pytest
-import torch
 from checks import check
-from universal_program import SimulatedModel, assert_assembles
+from piece_cases import CASES
+from universal_program import SimulatedModel
 
 from inferno.schedule import elementwise
+from inferno.schedule.pointwise import parse_pointwise
 from inferno.target import find_target
 
-TARGET, randn = find_target("sm_90a"), torch.randn
+TARGET = find_target("sm_90a")
+# All widths of vectors; most cases have one that lanes alternate in, or that lies across two pieces.
+WIDTHS = [(name, vector) for number, name in enumerate(CASES) for vector in ((1, 8), (4, 8), (2, 8))[number % 3]]
 
 
-@pytest.fixture(autouse=True)
-def chosen(monkeypatch):
-    """They are not by default."""
-    monkeypatch.setattr(elementwise, "CONCATS", True)
-
-
-def cat(*pieces, dim=-1):
-    return torch.cat(pieces, dim)
-
-
-# The model, its inputs, and the widest vectors that it can have.
-CASES = {
-    "last": (cat, (randn(6, 8), randn(6, 16)), 4),
-    "last bf16": (cat, (randn(6, 16).bfloat16(), randn(6, 8).bfloat16()), 8),
-    "odd": (cat, (randn(6, 5), randn(6, 3)), 1),
-    "even": (cat, (randn(6, 6), randn(6, 10)), 2),
-    "first": (lambda *p: cat(*p, dim=0), (randn(6, 8), randn(3, 8), randn(1, 8)), 4),
-    "middle": (lambda *p: cat(*p, dim=1), (randn(3, 6, 7), randn(3, 2, 7)), 1),
-    "parts": (lambda x, y: cat(x[:, 4:12], y[:, 8:]), (randn(6, 16), randn(6, 16)), 4),
-    "parts with steps": (lambda x, y: cat(x[:, 4:12], y[:, ::2]), (randn(6, 16), randn(6, 16)), 1),
-    "parts of parts": (lambda x: cat(x[1:, 2:][:, 2:6], x[1:, 8:]), (randn(6, 16),), 4),
-    "booleans": (lambda x: cat(x, ~x), (randn(30, 32) > 0,), 8),
-    "one": (lambda x: torch.cat((x, x), -1), (randn(4, 4),), 4),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("vectors", [True, False])
-def test_right(name, vectors):
-    model, args, widest = CASES[name]
+def simulated(name, vector):
+    model, args = CASES[name]
 
     def choose(kernel):
         own = elementwise.choose(kernel, TARGET)
-        return replace(own, vector=widest if vectors else 1)
+        return own and replace(own, vector=vector, tile=0)
 
-    simulated = SimulatedModel(model, args, choose=choose)
-    found = check(simulated, model, args)
+    return SimulatedModel(model, args, choose=choose, expand=True)
+
+
+@pytest.mark.parametrize("name, vector", WIDTHS)
+def test_right(name, vector):
+    model, args = CASES[name]
+    made = simulated(name, vector)
+    found = check(made, model, args)
     assert found.right, str(found)
-    if name in ("last bf16", "parts with steps"):
-        assert_assembles(simulated.program.gpu, TARGET)
 
 
-@pytest.mark.parametrize("columns, dtype, vector", [((512, 256), torch.bfloat16, 8), ((513, 255), torch.bfloat16, 1), ((514, 510), torch.float32, 2)])
-def test_vectors_do_not_lie_across_pieces(columns, dtype, vector):
-    chosen = []
+@pytest.mark.parametrize("name", [n for n in CASES if n.startswith("rope")] + ["of broadcasts"])
+@pytest.mark.parametrize("vector, across", [(8, 2), (2, 4)])
+def test_reads_what_is_broadcast_once(name, vector, across, monkeypatch):
+    monkeypatch.setattr(elementwise, "_FAR", 1)
+    model, args = CASES[name]
+    did = []
 
     def choose(kernel):
-        chosen.append(elementwise.choose(kernel, TARGET))
-        return chosen[-1]
+        own = elementwise.choose(kernel, TARGET)
+        point = parse_pointwise(kernel)
+        fits = own and elementwise.reused(point, across, vector) is not None
+        did.append(fits)
+        return own and replace(own, vector=vector if fits else 1, across=across if fits else 1, tile=0)
 
-    args = tuple(randn(1500, c).to(dtype) for c in columns)
-    SimulatedModel(cat, args, choose=choose)
-    assert [s.vector for s in chosen] == [vector]
+    found = check(SimulatedModel(model, args, choose=choose, expand=True), model, args)
+    assert found.right, str(found)
+    assert any(did) or across == 4

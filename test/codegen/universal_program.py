@@ -9,6 +9,7 @@ from warp_simulator import WarpSimulation
 from inferno.capture import capture
 from inferno.codegen.generate import generate_kernels
 from inferno.mlir import ir, new_context, walk
+from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
@@ -65,14 +66,15 @@ def _name(op: ir.Operation) -> str:
 
 
 class SimulatedModel:
-    """A model, called like it; ``passes`` are behind the ``fused`` stage."""
+    """A model, called like it; ``passes`` are behind the ``fused`` stage, and with ``expand`` concatenations and paddings are elementwise."""
 
     def __init__(
         self, model: Callable, args: tuple, dynamic_shapes=None, choose: Callable | None = None, early: bool = False, passes: str = "",
+        expand: bool = False,
     ) -> None:
         captured = capture(model, args, {}, dynamic_shapes)
         self._signature = captured.signature
-        text, constants = _fuse(captured, passes)
+        text, constants = _fuse(captured, passes, expand)
         self._constants = [_tensor(*c) for c in constants]
         self.program = Simulated(text, choose, early)
         self._finish = Finish(self._signature, self.program)
@@ -83,10 +85,12 @@ class SimulatedModel:
         return self._finish(tensors, [x.view(r.dtype) for x, r in zip(results, self._signature.results)])
 
 
-def _fuse(captured, passes: str = "") -> tuple[str, list]:
+def _fuse(captured, passes: str = "", expand: bool = False) -> tuple[str, list]:
     linalg, _ = jobs.lower_to_linalg(captured.text)
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
+        if expand:
+            module.operation.attributes[EXPAND] = ir.UnitAttr.get()
         run_pipeline(module, f"inferno-fuse,{passes}" if passes else "inferno-fuse")
         return str(module), lifted_values(module)
 

@@ -3,18 +3,12 @@
 import pytest
 import torch
 from checks import check, poison_memory
-from universal_program import compile_universal
+from piece_cases import CASES as SMALL
+from piece_cases import neighbours, rope
 
 import inferno
-from inferno.runtime.device import target_of
-from inferno.schedule import elementwise
 
 F = torch.nn.functional
-
-
-def rope(x, cos, sin):
-    low, high = x.chunk(2, -1)
-    return x * cos + torch.cat((-high, low), -1) * sin
 
 
 def swiglu(x):
@@ -31,6 +25,13 @@ CASES = {
 }
 
 
+LARGE = {
+    "rope": (rope, ((4, 32, 1024, 128), (1024, 128), (1024, 128))), "bias": (lambda x, b: F.gelu(x + b), ((4096, 4096), (4096,))),
+    "neighbours": (neighbours, ((4, 32, 1024, 64), (1024, 32), (1024, 32))),
+    "bilinear": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), ((16, 64, 56, 56),)),
+}
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", CASES)
 def test_right(name, dtype):
@@ -42,17 +43,21 @@ def test_right(name, dtype):
     assert found.right, str(found)
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_small(name):
+    function, args = SMALL[name]
+    args = tuple(a.cuda() for a in args)
+    found = check(inferno.compile(function, args, fallback=False), function, args)
+    assert found.right, str(found)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", ["rope", "last", "odd", "first", "stack", "parts"])
-def test_concatenations_by_branches(monkeypatch, name, dtype):
-    """They are not chosen by default."""
-    monkeypatch.setattr(elementwise, "CONCATS", True)
-    function, shapes = CASES[name]
+@pytest.mark.parametrize("name", ["rope", "neighbours", "bilinear", "bias"])
+def test_reads_what_is_broadcast_once(name, dtype):
+    """Large enough for threads that do several iterations."""
+    function, shapes = LARGE[name]
     args = tuple(torch.randn(s, device="cuda").to(dtype) for s in shapes)
-    target = target_of(args[0].device)
-    compiled = compile_universal(function, args, args[0].device, target.name, lambda kernel: elementwise.choose(kernel, target))
-    poison_memory()
-    found = check(compiled, function, args)
+    found = check(inferno.compile(function, args, fallback=False), function, args)
     assert found.right, str(found)
 
 

@@ -7,7 +7,7 @@
 // CHECK: call @transpose(%[[R]]#0,
 // CHECK: call @cos(%arg1,
 // CHECK: func.func private @exp_bundle
-// CHECK-SAME: generator = "bundle", parts = [{generator = "elementwise", threads = 64 {{.*}}}, {generator = "elementwise", threads = 64
+// CHECK-SAME: generator = "bundle", parts = [{{{.*}}generator = "elementwise", threads = 64 {{.*}}}, {{{.*}}generator = "elementwise", threads = 64
 // CHECK: math.exp
 // CHECK: math.sin
 #row = affine_map<(i, j) -> (i)>

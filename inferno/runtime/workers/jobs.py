@@ -11,6 +11,7 @@ from inferno.mlir import func, ir, new_context, walk
 from inferno.options import MATMUL
 from inferno.passes import modules
 from inferno.passes.draw_numbers import draw_numbers
+from inferno.passes.expand_pieces import EXPAND, WANTED
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.check.calls import Calls, read_calls, without_schedules
@@ -87,6 +88,8 @@ def fuse(
     if matmul == "generated" or (matmul == "library" and machine.kind == "nvptx"):  # the CPU has its library in any case
         module.operation.attributes[MATMUL] = ir.StringAttr.get(matmul, module.context)
     if stage == "linalg":
+        if machine.kind == "nvptx" and WANTED:
+            module.operation.attributes[EXPAND] = ir.UnitAttr.get(module.context)
         run_pipeline(module, "inferno-fuse", recorder)
         stages["fused"] = print_module(module)
     if stage != "scheduled":

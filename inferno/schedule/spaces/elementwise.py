@@ -7,7 +7,7 @@ from math import log2
 
 from inferno.mlir import func
 from inferno.schedule.cost import bit_width, count_bytes
-from inferno.schedule.elementwise import Elementwise, choose, transposed
+from inferno.schedule.elementwise import Elementwise, choose, reused, transposed
 from inferno.schedule.pointwise import parse_pointwise
 from inferno.target import Target
 
@@ -15,6 +15,7 @@ _START = 1.5  # microseconds of a kernel that does next to nothing
 _RATE = 4.3e6  # bytes a microsecond that an H200's memory moves
 _STEP = 0.01  # how much worse a schedule is taken to be for each doubling that it is away from the model's choice: it only sorts them
 _SHARED = 48 * 1024
+_REPEATS = ((1, 1), (2, 1), (4, 1), (1, 2), (1, 4))  # vectors a block apart, or iterations of another loop
 
 
 def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementwise]]:
@@ -26,24 +27,27 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementw
     if not isinstance(point.points, int):
         return
     least = _START + count_bytes(kernel) / _RATE
-    for threads, vector, unroll, tile in itertools.product((64, 128, 256, 512), (1, 2, 4, 8), (1, 2, 4), (32, 64) if own.tile else (0,)):
-        s = Elementwise(threads, vector, unroll, tile)
-        if (not tile or (vector, unroll) == (1, 1)) and valid(kernel, s, target):
-            away = sum(abs(log2(a / b)) for a, b in ((threads, own.threads), (vector, own.vector), (unroll, own.unroll), (tile or 1, own.tile or 1)))
+    for threads, vector, (unroll, across), tile in itertools.product((64, 128, 256, 512), (1, 2, 4, 8), _REPEATS, (32, 64) if own.tile else (0,)):
+        s = Elementwise(threads, vector, unroll, tile, across)
+        if (not tile or (vector, unroll, across) == (1, 1, 1)) and valid(kernel, s, target):
+            knobs = ((threads, own.threads), (vector, own.vector), (unroll, own.unroll), (tile or 1, own.tile or 1), (across, own.across))
+            away = sum(abs(log2(a / b)) for a, b in knobs)
             yield least * (1 + _STEP * away), s
 
 
 def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     own, s = choose(kernel, target), schedule
-    if own is None or bool(own.tile) != bool(s.tile) or s.threads not in (64, 128, 256, 512) or s.vector not in (1, 2, 4, 8) or s.unroll not in (1, 2, 4):
+    if own is None or bool(own.tile) != bool(s.tile) or s.threads not in (64, 128, 256, 512) or s.vector not in (1, 2, 4, 8):
+        return False
+    if (s.unroll, s.across) not in _REPEATS:
         return False
     point = parse_pointwise(kernel)
-    if not isinstance(point.points, int) or point.pieces % s.vector:
+    if not isinstance(point.points, int) or (s.across > 1 and reused(point, s.across, s.vector) is None):
         return False
     if not s.tile:
         widest = max(bit_width(d.element) // 8 for d in point.destinations)
-        return s == replace(own, threads=s.threads, unroll=s.unroll) or s.vector * widest <= 16
+        return s == replace(own, threads=s.threads, unroll=s.unroll, across=s.across) or s.vector * widest <= 16
     if s.tile not in (32, 64):
         return False
     held = sum((s.tile + 4) * s.tile * bit_width(point.sources[n].element) // 8 for n in transposed(point)[1])

@@ -1,0 +1,245 @@
+"""Concatenations and paddings become elementwise operations: each point is read from the piece that it lies in.
+
+A rotary embedding concatenates two halves of a row, one of them negated, and multiplies the result.  As an operation on points, whose body chooses
+between the pieces by a coordinate (``scf.if``) and reads them by ``tensor.extract``, the concatenation takes in what makes its pieces, and goes into
+what reads it, like any other elementwise operation: what lay between is never in memory.
+"""
+
+from collections.abc import Callable, Sequence
+
+from inferno.mlir import arith, clone_onto, ir, linalg, owner, scf, tensor, walk
+from inferno.passes.fuse_elementwise import is_cheap
+from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, knows_sizes, maps, only_user, yielded
+from inferno.passes.shapes import function_of, reassociation, sizes
+
+EXPAND = "inferno.expand_pieces"
+# Whether GPU programs ask for it.
+WANTED = True
+# Pieces of one concatenation: more of them are copied, each by its own launch.
+_MOST = 16
+
+
+def expand_pieces(module: ir.Module) -> None:
+    """Rewrite every ``tensor.concat`` and ``tensor.pad`` whose pieces begin and end at places that are numbers.  Only modules that ask for it
+    (``inferno.expand_pieces``) are changed."""
+    if EXPAND not in module.operation.attributes:
+        return
+    for op in walk(module.operation, "tensor.concat", "tensor.pad"):
+        if op.parent is not None and op.parent.name == "func.func":
+            _rewrite(op)
+
+
+def _rewrite(op: ir.Operation) -> None:
+    choose = _concatenation(op) if op.name == "tensor.concat" else _padding(op)
+    if choose is None:
+        return
+    result, split = op.results[0], None
+    view = only_user(result)
+    if view is not None and view.name == "tensor.collapse_shape" and (split := _collapsed(view)) is not None:
+        result = view.results[0]
+    rank = result.type.rank
+    before = view if split is not None else op
+    with ir.InsertionPoint(before), op.location:
+        out = tensor.EmptyOp(sizes(result, function_of(op)), result.type.element_type).result
+
+        def fill(_: list[ir.Value]) -> list[ir.Value]:
+            place = [linalg.IndexOp(d).result for d in range(rank)]
+            return [choose(split(place) if split is not None else place)]
+
+        made = build([], [out], [ir.AffineMap.get_identity(rank)], [PARALLEL] * rank, fill, op.location)
+    result.replace_all_uses_with(made.results[0])
+    if split is not None:
+        view.erase()
+    op.erase()
+
+
+def _collapsed(view: ir.Operation):
+    """From places in what a ``collapse_shape`` makes to places in what it takes; None where that needs sizes that vary."""
+    groups, source = reassociation(view), view.operands[0].type
+    if any(source.is_dynamic_dim(d) for group in groups for d in group[1:]):
+        return None
+
+    def split(place: Sequence[ir.Value]) -> list[ir.Value]:
+        found: list[ir.Value] = []
+        for x, group in zip(place, groups):
+            inner = []
+            for d in reversed(group[1:]):
+                size = source.shape[d]
+                inner.append(_number(0) if size == 1 else arith.remui(x, _number(size)))
+                x = x if size == 1 else arith.divui(x, _number(size))
+            found += [x, *reversed(inner)]
+        return found
+
+    return split
+
+
+# What is chosen between.
+
+
+def _concatenation(op: ir.Operation):
+    """What makes an element of a concatenation of its place."""
+    dim = ir.IntegerAttr(op.attributes["dim"]).value
+    pieces = [v for v in op.operands if 0 not in v.type.shape]
+    ends, end = [], 0
+    for piece in pieces[:-1]:
+        if piece.type.is_dynamic_dim(dim):
+            return None
+        end += piece.type.shape[dim]
+        ends.append(end)
+    if not pieces or len(pieces) > _MOST or not all(_is_known(v) for v in pieces):
+        return None
+    begins = [0, *ends]
+
+    def choose(place: Sequence[ir.Value], low: int = 0, high: int = len(pieces)) -> ir.Value:
+        if high - low == 1:
+            inside = list(place)
+            inside[dim] = _minus(place[dim], begins[low])
+            return element_of(pieces[low], inside, op)
+        middle = (low + high) // 2
+        before = arith.cmpi(arith.CmpIPredicate.ult, place[dim], _number(begins[middle]))
+        return _either(before, lambda: choose(place, low, middle), lambda: choose(place, middle, high), op.results[0].type.element_type)
+
+    return choose
+
+
+def _padding(op: ir.Operation):
+    """What makes an element of a padded tensor of its place."""
+    low, high = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_low", "static_high"))
+    source, block = op.operands[0], op.regions[0].blocks[0]
+    value = block.operations[len(block.operations) - 1].operands[0]
+    constant = owner(value)
+    if len(op.operands) != 1 or constant is None or constant.name != "arith.constant" or not source.type.has_static_shape or 0 in source.type.shape:
+        return None
+    if ir.ShapedType.get_dynamic_size() in (*low, *high) or not _is_known(source):
+        return None
+
+    def choose(place: Sequence[ir.Value]) -> ir.Value:
+        inside, at = None, []
+        for x, before, after, size in zip(place, low, high, source.type.shape):
+            x = _minus(x, before)
+            at.append(x)
+            if before > 0 or after > 0:  # (what is before the first element is a huge number without a sign)
+                one = arith.cmpi(arith.CmpIPredicate.ult, x, _number(size))
+                inside = one if inside is None else arith.andi(inside, one)
+        element = op.results[0].type.element_type
+        fill = arith.ConstantOp(element, constant.attributes["value"]).result
+        return element_of(source, at, op) if inside is None else _either(inside, lambda: element_of(source, at, op), lambda: fill, element)
+
+    return choose
+
+
+def _either(condition: ir.Value, then, other, element: ir.Type) -> ir.Value:
+    choice = scf.IfOp(condition, [element], has_else=True)
+    for block, make in ((choice.then_block, then), (choice.else_block, other)):
+        with ir.InsertionPoint(block):
+            scf.yield_([make()])
+    return choice.results[0]
+
+
+def _number(value: int) -> ir.Value:
+    return arith.constant(ir.IndexType.get(), value)
+
+
+def _minus(place: ir.Value, number: int) -> ir.Value:
+    if number == 0:
+        return place
+    return arith.subi(place, _number(number)) if number > 0 else arith.addi(place, _number(-number))
+
+
+def _is_known(value: ir.Value) -> bool:
+    made = owner(value)
+    return isinstance(value, ir.BlockArgument) or (made is not None and knows_sizes(made))
+
+
+# An element of a piece.
+
+
+def element_of(
+    value: ir.Value, place: list[ir.Value], reader: ir.Operation, wanted: Callable[[ir.Operation, ir.Operation], bool] | None = None,
+) -> ir.Value:
+    """The element at ``place``, computed of what ``value`` is made of where ``reader`` alone wants it, or that is cheap; ``wanted`` says otherwise
+    which operations' elements are computed."""
+    op = owner(value)
+    if op is None:
+        return tensor.extract(value, place)
+    if op.name == "linalg.fill":
+        return op.operands[0]
+    if op.name == "tensor.extract_slice" and _begins_at_numbers(op):
+        return element_of(op.operands[0], _of_slice(op, place), op, wanted)
+    if op.name in ("tensor.expand_shape", "tensor.collapse_shape") and (found := _of_units(op, place)) is not None:
+        return element_of(op.operands[0], found, op, wanted)
+    if _is_computable(op) and (wanted or _is_wanted)(op, reader):
+        return _computed(op, place, wanted)
+    return tensor.extract(value, place)
+
+
+def _begins_at_numbers(op: ir.Operation) -> bool:
+    unknown = ir.ShapedType.get_dynamic_size()
+    return all(unknown not in list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_strides"))
+
+
+def _of_slice(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value]:
+    """Where a place of a slice is in what it is a slice of."""
+    offsets, extents, steps = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_sizes", "static_strides"))
+    wanted, found, rest = list(op.results[0].type.shape), [], list(place)
+    dropped = len(extents) - len(wanted)
+    for d, (offset, size, step) in enumerate(zip(offsets, extents, steps)):
+        if dropped and size == 1 and (not wanted or wanted[0] != 1 or len(wanted) < len(extents) - d):
+            dropped -= 1
+            found.append(_number(offset))
+            continue
+        wanted.pop(0)
+        x = rest.pop(0)
+        x = arith.muli(x, _number(step)) if step != 1 else x
+        found.append(_minus(x, -offset))
+    return found
+
+
+def _of_units(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value] | None:
+    """Where a place is before a reshape that only makes or drops dimensions of one element; None for any other."""
+    groups, (large, small) = reassociation(op), (op.results[0], op.operands[0])
+    expands = op.name == "tensor.expand_shape"
+    many = (large if expands else small).type
+    found: list[ir.Value] = []
+    for number, group in enumerate(groups):
+        wide = [d for d in group if many.shape[d] != 1]
+        if len(wide) > 1:
+            return None
+        if expands:
+            found.append(place[wide[0]] if wide else _number(0))
+        else:
+            found += [place[number] if d in wide else _number(0) for d in group]
+    return found
+
+
+def _is_computable(op: ir.Operation) -> bool:
+    """Whether what an elementwise operation makes can be computed at any place."""
+    if not is_elementwise(op) or len(op.results) != 1 or not knows_sizes(op) or dims(maps(op)[-1]) is None:
+        return False
+    return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(op)[:-1] for e in m.results)
+
+
+def _is_wanted(op: ir.Operation, reader: ir.Operation) -> bool:
+    user = only_user(op.results[0])
+    return (user is not None and user == reader) or is_cheap(op)
+
+
+def _computed(op: ir.Operation, place: list[ir.Value], wanted: Callable[[ir.Operation, ir.Operation], bool] | None) -> ir.Value:
+    at = dict(zip(dims(maps(op)[-1]), place))
+
+    def index(expr: ir.AffineExpr) -> ir.Value:
+        return at[ir.AffineDimExpr(expr).position] if isinstance(expr, ir.AffineDimExpr) else _number(ir.AffineConstantExpr(expr).value)
+
+    known: dict[ir.Value, ir.Value] = {}
+    for argument, value, map_ in zip(body(op).arguments, inputs(op), maps(op)):
+        if any(True for _ in argument.uses):
+            tensors = isinstance(value.type, ir.RankedTensorType)
+            known[argument] = element_of(value, [index(e) for e in map_.results], op, wanted) if tensors else value
+    for inner in body(op).operations:
+        inner = inner.operation
+        if inner.name == "linalg.index":
+            known[inner.results[0]] = at[ir.IntegerAttr(inner.attributes["dim"]).value]
+        elif inner.name != "linalg.yield":
+            clone_onto(inner, known)
+    result = yielded(op)[0]
+    return known.get(result, result)

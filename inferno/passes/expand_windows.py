@@ -1,0 +1,90 @@
+"""A reduction over small windows becomes elementwise: each point reads its window and combines it, one element after the other.
+
+Neighbouring windows read neighbouring elements, so that a thread that computes several points reads them by whole vectors; and the padding in
+front of a pooling, and what is done with its result, are in the same kernel.
+"""
+
+from itertools import product
+
+from inferno.mlir import arith, ir, linalg, owner, walk
+from inferno.passes.contraction import is_sum_of_products, parse_fused
+from inferno.passes.expand_pieces import EXPAND, element_of
+from inferno.passes.fuse_elementwise import CHEAP
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, loop_sizes, maps, outputs
+from inferno.passes.shapes import function_of, shape
+from inferno.symbolic import product as size_of_all
+
+_MOST = 32  # elements of a window
+
+
+def expand_windows(module: ir.Module) -> None:
+    """Rewrite every reduction whose input moves by sums of two loops' steps, if its windows are small.  Convolutions stay, which are contractions.
+    Only modules that ask for it (``inferno.expand_pieces``) are changed."""
+    if EXPAND not in module.operation.attributes:
+        return
+    del module.operation.attributes[EXPAND]
+    for op in walk(module.operation, "linalg.generic"):
+        if function_of(op) == op.parent and (sizes := _window(op)) is not None:
+            _rewrite(op, sizes)
+
+
+def _window(op: ir.Operation) -> list[int | None] | None:
+    """The sizes of the loops that are the window's, None for others; None if there is no window."""
+    if not is_generic(op) or REDUCTION not in kinds(op) or is_sum_of_products(op) or parse_fused(op) is not None:
+        return None
+    simple = (ir.AffineDimExpr, ir.AffineConstantExpr)
+    if all(isinstance(e, simple) for m in maps(op) for e in m.results) or any(not m.is_projected_permutation for m in maps(op)[len(inputs(op)):]):
+        return None
+    sizes = [n if k == REDUCTION else None for n, k in zip(loop_sizes(op), kinds(op))]
+    window = [n for n, k in zip(sizes, kinds(op)) if k == REDUCTION]
+    if not all(isinstance(n, int) for n in window) or not 0 < size_of_all(window) <= _MOST or None in loop_sizes(op):
+        return None
+    starts = [owner(v) for v in outputs(op)]
+    return sizes if all(s is not None and s.name == "linalg.fill" and shape(v) for s, v in zip(starts, outputs(op))) else None
+
+
+def _rewrite(op: ir.Operation, sizes: list[int | None]) -> None:
+    loops = [d for d, n in enumerate(sizes) if n is None]
+    indexing = maps(op)[len(inputs(op)):]
+    order = [ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(ir.AffineDimExpr(e).position)) for e in m.results]) for m in indexing]
+
+    def fill(_: list[ir.Value]) -> list[ir.Value]:
+        place = [linalg.IndexOp(i).result for i in range(len(loops))]
+        running = [owner(v).operands[0] for v in outputs(op)]
+        for step in product(*(range(n or 1) for n in sizes)):
+            at = [place[loops.index(d)] if d in loops else _number(step[d]) for d in range(len(sizes))]
+            elements = [
+                element_of(v, [_apply(e, at) for e in m.results], op, _is_repeated) if any(True for _ in a.uses) else None
+                for v, m, a in zip(inputs(op), maps(op), body(op).arguments)
+            ]
+            exprs = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(step[d]) for d in range(len(sizes))]
+            running = clone_body(body(op), [*elements, *running], exprs)
+        return running
+
+    with ir.InsertionPoint(op), op.location:
+        outs = [owner(v).operands[1] for v in outputs(op)]
+        made = build([], outs, order, [PARALLEL] * len(loops), fill, op.location)
+    for old, new in zip(op.results, made.results):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+def _is_repeated(op: ir.Operation, reader: ir.Operation) -> bool:
+    """Whether an element is computed anew in every window that it is in: it takes little more than to read it."""
+    names = {o.name for o in walk(op) if o != op}
+    return all(n in CHEAP or n in ("scf.if", "scf.yield", "tensor.extract") for n in names)
+
+
+def _number(value: int) -> ir.Value:
+    return arith.constant(ir.IndexType.get(), value)
+
+
+def _apply(expr: ir.AffineExpr, at: list[ir.Value]) -> ir.Value:
+    """An affine expression of the loops' coordinates ``at``."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return at[ir.AffineDimExpr(expr).position]
+    if isinstance(expr, ir.AffineConstantExpr):
+        return _number(ir.AffineConstantExpr(expr).value)
+    binary = ir.AffineBinaryExpr(expr)
+    a, b = _apply(binary.lhs, at), _apply(binary.rhs, at)
+    return arith.addi(a, b) if isinstance(expr, ir.AffineAddExpr) else arith.muli(a, b)

@@ -1,0 +1,93 @@
+// RUN: inferno-opt -p expand-pieces %s --split-input-file | FileCheck %s
+
+// A row's halves, one of them negated, is one operation on points: nothing of half the size is made.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tensor.concat
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<4x8xf32>)
+// CHECK: %[[ROW:.*]] = linalg.index 0
+// CHECK: %[[C:.*]] = linalg.index 1
+// CHECK: %[[LOW:.*]] = arith.cmpi ult, %[[C]], %{{.*}} : index
+// CHECK: scf.if %[[LOW]]
+// CHECK: %[[H:.*]] = arith.addi %[[C]]
+// CHECK: %[[X:.*]] = tensor.extract %{{.*}}[%[[ROW]], %[[H]]] : tensor<4x8xf32>
+// CHECK: arith.negf %[[X]]
+// CHECK: else
+// CHECK: arith.subi %[[C]]
+// CHECK: tensor.extract
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+    %low = tensor.extract_slice %x[0, 0] [4, 4] [1, 1] : tensor<4x8xf32> to tensor<4x4xf32>
+    %high = tensor.extract_slice %x[0, 4] [4, 4] [1, 1] : tensor<4x8xf32> to tensor<4x4xf32>
+    %e = tensor.empty() : tensor<4x4xf32>
+    %n = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (a,b)>], iterator_types = ["parallel", "parallel"]}
+        ins(%high : tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) {
+    ^bb0(%p: f32, %old: f32):
+      %y = arith.negf %p : f32
+      linalg.yield %y : f32
+    } -> tensor<4x4xf32>
+    %r = tensor.concat dim(1) %n, %low : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+    return %r : tensor<4x8xf32>
+  }
+}
+
+// -----
+
+// Neighbours that are stacked and then in one row: the places come from a division of the row's.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tensor.collapse_shape
+// CHECK: outs(%{{.*}} : tensor<4x16xf32>)
+// CHECK: %[[P:.*]] = arith.remui
+// CHECK: %[[J:.*]] = arith.divui
+// CHECK: arith.cmpi ult, %[[P]]
+// CHECK: tensor.extract %{{.*}}[%{{.*}}, %[[J]]] : tensor<4x8xf32>
+// CHECK: tensor.extract %{{.*}}[%{{.*}}, %[[J]]] : tensor<4x8xf32>
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x16xf32> {
+    %a = tensor.expand_shape %x [[0], [1, 2]] output_shape [4, 8, 1] : tensor<4x8xf32> into tensor<4x8x1xf32>
+    %b = tensor.expand_shape %y [[0], [1, 2]] output_shape [4, 8, 1] : tensor<4x8xf32> into tensor<4x8x1xf32>
+    %s = tensor.concat dim(2) %a, %b : (tensor<4x8x1xf32>, tensor<4x8x1xf32>) -> tensor<4x8x2xf32>
+    %r = tensor.collapse_shape %s [[0], [1, 2]] : tensor<4x8x2xf32> into tensor<4x16xf32>
+    return %r : tensor<4x16xf32>
+  }
+}
+
+// -----
+
+// A padding is a choice between an element and the number around it.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tensor.pad
+// CHECK: arith.subi
+// CHECK: arith.cmpi ult
+// CHECK: scf.if
+// CHECK: tensor.extract %{{.*}} : tensor<4x8xf32>
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<4x8xf32>) -> tensor<4x11xf32> {
+    %c = arith.constant 1.0 : f32
+    %r = tensor.pad %x low[0, 2] high[0, 1] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %c : f32
+    } : tensor<4x8xf32> to tensor<4x11xf32>
+    return %r : tensor<4x11xf32>
+  }
+}
+
+// -----
+
+// Nobody asked; and pieces whose lengths vary.
+// CHECK-LABEL: func.func @main
+// CHECK: tensor.concat
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4x16xf32> {
+  %r = tensor.concat dim(1) %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
+  return %r : tensor<4x16xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @main
+// CHECK: tensor.concat
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<4x?xf32>, %y: tensor<4x8xf32>) -> tensor<4x?xf32> {
+    %r = tensor.concat dim(1) %x, %y : (tensor<4x?xf32>, tensor<4x8xf32>) -> tensor<4x?xf32>
+    return %r : tensor<4x?xf32>
+  }
+}

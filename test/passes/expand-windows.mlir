@@ -1,0 +1,55 @@
+// RUN: inferno-opt -p expand-windows %s --split-input-file | FileCheck %s
+
+// The maximum of windows of three, two apart: three elements a point, one after the other.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: inferno.expand_pieces
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel"]} outs(%{{.*}} : tensor<4xf32>)
+// CHECK: %[[I:.*]] = linalg.index 0
+// CHECK: %[[A:.*]] = tensor.extract
+// CHECK: %[[M:.*]] = arith.maximumf %[[A]], %{{.*}} : f32
+// CHECK: %[[B:.*]] = tensor.extract
+// CHECK: %[[N:.*]] = arith.maximumf %[[B]], %[[M]]
+// CHECK: %[[C:.*]] = tensor.extract
+// CHECK: %[[R:.*]] = arith.maximumf %[[C]], %[[N]]
+// CHECK: linalg.yield %[[R]]
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<9xf32>, %w: tensor<3xf32>) -> tensor<4xf32> {
+    %least = arith.constant 0xFF800000 : f32
+    %e = tensor.empty() : tensor<4xf32>
+    %f = linalg.fill ins(%least : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(i,k) -> (i * 2 + k)>, affine_map<(i,k) -> (k)>, affine_map<(i,k) -> (i)>],
+        iterator_types = ["parallel", "reduction"]} ins(%x, %w : tensor<9xf32>, tensor<3xf32>) outs(%f : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32, %old: f32):
+      %m = arith.maximumf %a, %old : f32
+      linalg.yield %m : f32
+    } -> tensor<4xf32>
+    return %r : tensor<4xf32>
+  }
+}
+
+// -----
+
+// A convolution is a contraction, and a sum along a dimension has no windows.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: iterator_types = ["parallel", "reduction"]
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<6xf32>, %w: tensor<3xf32>, %y: tensor<4x3xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(i,k) -> (i + k)>, affine_map<(i,k) -> (k)>, affine_map<(i,k) -> (i)>],
+        iterator_types = ["parallel", "reduction"]} ins(%x, %w : tensor<6xf32>, tensor<3xf32>) outs(%f : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32, %old: f32):
+      %p = arith.mulf %a, %b : f32
+      %m = arith.addf %old, %p : f32
+      linalg.yield %m : f32
+    } -> tensor<4xf32>
+    %s = linalg.generic {indexing_maps = [affine_map<(i,k) -> (i,k)>, affine_map<(i,k) -> (i)>], iterator_types = ["parallel", "reduction"]}
+        ins(%y : tensor<4x3xf32>) outs(%f : tensor<4xf32>) {
+    ^bb0(%a: f32, %old: f32):
+      %m = arith.addf %a, %old : f32
+      linalg.yield %m : f32
+    } -> tensor<4xf32>
+    return %r, %s : tensor<4xf32>, tensor<4xf32>
+  }
+}
