@@ -28,6 +28,7 @@ _PASSES = {
     "expand-pieces": "inferno.passes.expand_pieces:expand_pieces",
     "expand-windows": "inferno.passes.expand_windows:expand_windows",
     "fuse-elementwise": "inferno.passes.fuse_elementwise:fuse_elementwise",
+    "hoist-slices": "inferno.passes.hoist_slices:hoist_slices",
     "fuse-gathers": "inferno.passes.fuse_gathers:fuse_gathers",
     "drop-results": "inferno.passes.drop_results:drop_results",
     "fuse-contractions": "inferno.passes.fuse_contractions:fuse_contractions",

@@ -148,21 +148,28 @@ def indices_are_simple(op: ir.Operation, loops: Sequence[ir.AffineExpr]) -> bool
 
 
 def clone_body(block: ir.Block, arguments: Sequence[ir.Value], loops: Sequence[ir.AffineExpr] | None = None) -> list[ir.Value]:
-    """Clone a body at the insertion point on other values and return what it yields; ``loops`` rename ``linalg.index``."""
+    """Clone a body at the insertion point on other values and return what it yields; ``loops`` are what each
+    ``linalg.index`` becomes: sums of products of loops and constants."""
     known: dict[ir.Value, ir.Value] = dict(zip(block.arguments, arguments))
     for op in block.operations:
         op = op.operation
         if op.name == "linalg.yield":
             return [known.get(v, v) for v in op.operands]
         if op.name == "linalg.index" and loops is not None:
-            expr = loops[ir.IntegerAttr(op.attributes["dim"]).value]
-            if isinstance(expr, ir.AffineDimExpr):
-                known[op.results[0]] = linalg.IndexOp(ir.AffineDimExpr(expr).position).result
-            else:
-                known[op.results[0]] = arith.constant(ir.IndexType.get(), ir.AffineConstantExpr(expr).value)
+            known[op.results[0]] = _index(loops[ir.IntegerAttr(op.attributes["dim"]).value])
             continue
         clone_onto(op, known)
     raise ValueError("a body without linalg.yield")
+
+
+def _index(expr: ir.AffineExpr) -> ir.Value:
+    """A sum of products of loops and constants, at the insertion point."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return linalg.IndexOp(ir.AffineDimExpr(expr).position).result
+    if isinstance(expr, ir.AffineConstantExpr):
+        return arith.constant(ir.IndexType.get(), ir.AffineConstantExpr(expr).value)
+    parts = ir.AffineBinaryExpr(expr)
+    return (arith.addi if isinstance(expr, ir.AffineAddExpr) else arith.muli)(_index(parts.lhs), _index(parts.rhs))
 
 
 def build(

@@ -11,7 +11,8 @@ PIPELINES = {
         "store-float8,remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"
         "fold-transposes,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),"
         "propagate-reshapes,func.func(canonicalize,cse),fold-transposes,expand-loops,func.func(canonicalize,cse),fold-transposes,"
-        "split-frozen,hoist-frozen,expand-pieces,expand-windows,fuse-elementwise,fuse-gathers,drop-results,widen-arithmetic,func.func(canonicalize,cse),fuse-contractions,"
+        "split-frozen,hoist-frozen,expand-pieces,expand-windows,fuse-elementwise,hoist-slices,fuse-gathers,drop-results,widen-arithmetic,"
+        "func.func(canonicalize,cse),fuse-contractions,"
         "draw-numbers,func.func(canonicalize,cse),"
         "outline-kernels,deduplicate-kernels"
     ),

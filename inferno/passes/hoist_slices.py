@@ -1,0 +1,94 @@
+"""An elementwise operation of which only parts are read is computed for those alone: ``torch.exp(x)[:, :n]``, ``x.float().chunk(3)``.
+
+The parts are taken of what it reads, which costs nothing where they are read in place, and what reads them can take it in.
+"""
+
+from math import prod
+
+from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.passes.fuse_elementwise import fuse_elementwise
+from inferno.passes.generics import (
+    REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, maps, reads_outputs,
+)
+from inferno.passes.programs import root_of
+
+_Part = tuple[int, int, int]  # where it begins, how many there are, and how far apart
+
+
+def hoist_slices(module: ir.Module) -> None:
+    """Rewrite every operation that only slices read, which together have no more elements than it makes.  What ends a contraction stays: there it
+    is computed before its result is in memory."""
+    changed = False
+    pending = walk(module.operation, "linalg.generic")
+    while pending:  # the last one first: what it reads is sliced by then
+        producer = pending.pop()
+        if is_elementwise(producer) and len(producer.results) == 1 and (cuts := _cuts(producer)):
+            for cut, parts in cuts:
+                with ir.InsertionPoint(cut), cut.location:
+                    made = _compute(producer, parts)
+                cut.results[0].replace_all_uses_with(made.results[0])
+                cut.erase()
+                pending.append(made)  # of which a part may be a slice again
+            producer.erase()
+            changed = True
+    if changed:
+        fuse_elementwise(module)
+
+
+def _cuts(producer: ir.Operation) -> list[tuple[ir.Operation, list[_Part]]]:
+    """The slices that read it with what they take of each loop; none where something else does, or it cannot be computed in parts."""
+    type_ = producer.results[0].type
+    simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer) for e in m.results)
+    if not simple or reads_outputs(producer) or not all(t.has_static_shape for t in map(_type, producer.operands) if t is not None):
+        return []
+    if any(_ends_sum(v) for v in inputs(producer)):
+        return []
+    found = []
+    order = dims(maps(producer)[-1])
+    for user in users(producer.results[0]):
+        taken = _taken(user)
+        if taken is None:
+            return []
+        found.append((user, [taken[order.index(d)] for d in range(len(order))]))
+    return found if sum(prod(n for _, n, _ in parts) for _, parts in found) <= prod(type_.shape) else []
+
+
+def _type(value: ir.Value) -> ir.RankedTensorType | None:
+    return value.type if isinstance(value.type, ir.RankedTensorType) else None
+
+
+def _ends_sum(value: ir.Value) -> bool:
+    made = owner(root_of(value))
+    return is_generic(made) and REDUCTION in kinds(made)
+
+
+def _taken(op: ir.Operation) -> list[_Part] | None:
+    """What a slice takes of each dimension, if that are numbers and it keeps all dimensions."""
+    if op.name != "tensor.extract_slice" or len(op.operands) != 1 or op.results[0].type.rank != op.operands[0].type.rank:
+        return None
+    return list(zip(*(list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))))
+
+
+def _compute(producer: ir.Operation, parts: list[_Part]) -> ir.Operation:
+    """What computes the part of the result, at the insertion point."""
+    result, order = producer.results[0].type, dims(maps(producer)[-1])
+    values = [_slice(v, m, parts) for v, m in zip(inputs(producer), maps(producer))]
+    empty = tensor.EmptyOp([parts[d][1] for d in order], result.element_type).result
+    # Through a map, which knows what kind of expression each is.
+    loops = ir.AffineMap.get(len(parts), 0, [ir.AffineDimExpr.get(d) * step + begin for d, (begin, _, step) in enumerate(parts)]).results
+    return build(
+        values, [empty], maps(producer), kinds(producer),
+        lambda arguments: clone_body(body(producer), arguments, loops), producer.location,
+    )
+
+
+def _slice(value: ir.Value, map_: ir.AffineMap, parts: list[_Part]) -> ir.Value:
+    """What is read of an operand."""
+    if _type(value) is None:
+        return value
+    sizes = value.type.shape
+    taken = [parts[ir.AffineDimExpr(e).position] if isinstance(e, ir.AffineDimExpr) else (0, n, 1) for e, n in zip(map_.results, sizes)]
+    if all(part == (0, n, 1) for part, n in zip(taken, sizes)):
+        return value
+    type_ = ir.RankedTensorType.get([n for _, n, _ in taken], value.type.element_type)
+    return tensor.extract_slice(type_, value, [], [], [], *([part[i] for part in taken] for i in range(3)))

@@ -1,0 +1,117 @@
+// RUN: inferno-opt -p hoist-slices %s --split-input-file | FileCheck %s
+
+// Half of the rows, every second column: only these are computed; a vector of the columns is read in part, too.
+// CHECK-LABEL: func.func @part
+// CHECK: %[[X:.*]] = tensor.extract_slice %arg0[4, 0] [4, 8] [1, 2] : tensor<8x16xf32> to tensor<4x8xf32>
+// CHECK: %[[B:.*]] = tensor.extract_slice %arg1[0] [8] [2]
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[B]] : tensor<4x8xf32>, tensor<8xf32>)
+// CHECK: math.exp
+// CHECK-NOT: tensor.extract_slice
+func.func @part(%x: tensor<8x16xf32>, %b: tensor<16xf32>) -> tensor<4x8xf32> {
+  %e = tensor.empty() : tensor<8x16xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %b : tensor<8x16xf32>, tensor<16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%u: f32, %c: f32, %o: f32):
+    %v = math.exp %u : f32
+    %w = arith.addf %v, %c : f32
+    linalg.yield %w : f32
+  } -> tensor<8x16xf32>
+  %s = tensor.extract_slice %y[4, 0] [4, 8] [1, 2] : tensor<8x16xf32> to tensor<4x8xf32>
+  return %s : tensor<4x8xf32>
+}
+
+// -----
+
+// Halves that together are the whole: each is computed where it is read, through a transpose.
+// CHECK-LABEL: func.func @halves
+// CHECK: tensor.extract_slice %arg0[0, 0] [8, 8] [1, 1]
+// CHECK: math.exp
+// CHECK: tensor.extract_slice %arg0[8, 0] [8, 8] [1, 1]
+// CHECK: math.exp
+func.func @halves(%x: tensor<16x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  %e = tensor.empty() : tensor<8x16xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<16x8xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %v = math.exp %u : f32
+    linalg.yield %v : f32
+  } -> tensor<8x16xf32>
+  %s = tensor.extract_slice %y[0, 0] [8, 8] [1, 1] : tensor<8x16xf32> to tensor<8x8xf32>
+  %t = tensor.extract_slice %y[0, 8] [8, 8] [1, 1] : tensor<8x16xf32> to tensor<8x8xf32>
+  return %s, %t : tensor<8x8xf32>, tensor<8x8xf32>
+}
+
+// -----
+
+// Left alone: parts that overlap, what is read as a whole, and what ends a sum.
+// CHECK-LABEL: func.func @overlap
+// CHECK: linalg.generic
+// CHECK: tensor.extract_slice
+// CHECK: tensor.extract_slice
+func.func @overlap(%x: tensor<8xf32>) -> (tensor<6xf32>, tensor<6xf32>) {
+  %e = tensor.empty() : tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %v = math.exp %u : f32
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  %s = tensor.extract_slice %y[0] [6] [1] : tensor<8xf32> to tensor<6xf32>
+  %t = tensor.extract_slice %y[2] [6] [1] : tensor<8xf32> to tensor<6xf32>
+  return %s, %t : tensor<6xf32>, tensor<6xf32>
+}
+
+// CHECK-LABEL: func.func @whole
+// CHECK: linalg.generic
+// CHECK: tensor.extract_slice
+func.func @whole(%x: tensor<8xf32>) -> (tensor<6xf32>, tensor<8xf32>) {
+  %e = tensor.empty() : tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %v = math.exp %u : f32
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  %s = tensor.extract_slice %y[0] [6] [1] : tensor<8xf32> to tensor<6xf32>
+  return %s, %y : tensor<6xf32>, tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func @sum
+// CHECK: linalg.generic
+// CHECK: linalg.generic
+// CHECK: tensor.extract_slice
+func.func @sum(%x: tensor<8x4xf32>, %z: tensor<8xf32>) -> tensor<6xf32> {
+  %r = linalg.generic {indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<8x4xf32>) outs(%z : tensor<8xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %v = arith.addf %u, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  %e = tensor.empty() : tensor<8xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%r : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %v = math.exp %u : f32
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  %s = tensor.extract_slice %y[0] [6] [1] : tensor<8xf32> to tensor<6xf32>
+  return %s : tensor<6xf32>
+}
+
+// -----
+
+// What counts begins where the part does.
+// CHECK-LABEL: func.func @counts
+// CHECK: %[[I:.*]] = linalg.index 0
+// CHECK: arith.addi %[[I]], %{{.*}} : index
+// CHECK-NOT: tensor.extract_slice
+func.func @counts() -> tensor<6xindex> {
+  %e = tensor.empty() : tensor<8xindex>
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%e : tensor<8xindex>) {
+  ^bb0(%o: index):
+    %v = linalg.index 0 : index
+    linalg.yield %v : index
+  } -> tensor<8xindex>
+  %s = tensor.extract_slice %y[2] [6] [1] : tensor<8xindex> to tensor<6xindex>
+  return %s : tensor<6xindex>
+}
