@@ -19,6 +19,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, gpu, ir, llvm, memref
 from inferno.schedule.combiners import Combiner
 
+SLOTS = 4
 _CLEARED = 256  # words that a block of the second kernel clears
 _WARP = 32
 
@@ -83,7 +84,7 @@ def add_clearing(module: ir.Operation, name: str, words: Words) -> None:
 
 @dataclass
 class LookBack:
-    """In the kernel: ``memory`` are the words, ``carries`` a shared array of a running value for each column, ``slot`` one of an i32."""
+    """In the kernel: ``memory`` are the words, ``carries`` a shared array of a running value for each column, ``slots`` one of ``SLOTS`` numbers."""
 
     words: Words
     combiner: Combiner
@@ -91,7 +92,7 @@ class LookBack:
     ints: Integers
     memory: ir.Value
     carries: ir.Value
-    slot: ir.Value
+    slots: ir.Value
 
     def __post_init__(self) -> None:
         w = self.words
@@ -103,18 +104,21 @@ class LookBack:
             segment //= 2
         self.segment, self.each = segment, w.group // segment
 
-    def take(self, thread: Integer) -> tuple[Integer, Integer]:
-        """The number of this block's tile: (chain, place in it)."""
-        ints = self.ints
-        zero = arith.constant(ir.IndexType.get(), 0)
+    def take(self, thread: Integer, slot: Integer) -> None:
+        """Let the number of this block's next tile come to a slot; it is there behind the next barrier."""
         i32 = ir.IntegerType.get_signless(32)
-        with only_if(ints.equal(thread, 0)):
+        with only_if(self.ints.equal(thread, 0)):
             ticket = llvm.InlineAsmOp(i32, [self.base], "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}", has_side_effects=True).res
-            memref.store(ticket, self.slot, [zero])
-        gpu.barrier()
-        number = memref.load(self.slot, [zero])
-        number = number if ints.width == 32 else arith.extui(ints.type, number)
-        return ints.rem(number, self.words.chains), ints.div(number, self.words.chains)
+            memref.store(ticket, self.slots, [self.ints.index(slot)])
+
+    def number(self, slot: Integer) -> ir.Value:
+        """What came to a slot."""
+        number = memref.load(self.slots, [self.ints.index(slot)])
+        return number if self.ints.width == 32 else arith.extui(self.ints.type, number)
+
+    def split(self, number: Integer) -> tuple[Integer, Integer]:
+        """(chain, place in it) of a tile."""
+        return self.ints.rem(number, self.words.chains), self.ints.div(number, self.words.chains)
 
     def find(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> None:
         """Fill ``carries``, behind a barrier; ``own`` gives what a tile comes to in a column."""

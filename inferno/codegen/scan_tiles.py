@@ -7,6 +7,7 @@ from inferno.codegen.elements import as_vector, join, lanes_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.look_back import LookBack
 from inferno.codegen.nvvm_builder import only_if
+from inferno.codegen.scan_stages import Stages, staged
 from inferno.codegen.scan_values import Values
 from inferno.codegen.shuffles import from_before
 from inferno.mlir import arith, gpu, ir, scf
@@ -25,6 +26,7 @@ class Tiles:
     s: Scans
     columns: ClassVar[int]  # running values of a tile
     shared: ClassVar[list[int]]  # sizes of arrays of running values
+    turn = None  # of a block's tiles, if they do not follow each other
 
     @property
     def combiner(self) -> Combiner:
@@ -37,14 +39,16 @@ class Tiles:
         index = ir.IndexType.get()
         self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.s.threads, results=[index]).result)
         tiles = self.s.tiles(self.c)
+        self.stages = Stages(self.s, staged(self.c, self.s), self.values, shared[len(shared) - len(staged(self.c, self.s)):], self.thread)
         if back is not None:
-            chain, tile = back.take(self.thread)
-            self.place(chain)
-            self.tile(self.load(tile), tile, self.look(chain, tile))
+            self.take_turns() if self.s.workers else self.take_one()
             return
         self.place(ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result))
         if tiles == 1:
             self.tile(self.load(0), 0, None)
+            return
+        if self.s.stages:
+            self.walk(tiles)
             return
         first, carry = self.load(0), self.identities()
         loop = scf.ForOp(ints.value(0), ints.value(tiles), ints.value(1), [*carry, *first])
@@ -53,6 +57,78 @@ class Tiles:
             following = self.load(ints.min(ints.add(number, 1), tiles - 1))  # under way while this one is scanned
             carry = self.tile(carried[len(carry):], number, carried[:len(carry)])
             scf.yield_([*carry, *following])
+
+    def walk(self, tiles: int) -> None:
+        """All of a block's tiles, of which the next ones wait in shared memory."""
+        ints, s = self.ints, self.s
+        for stage in range(s.stages):
+            self.start(min(stage, tiles - 1), stage)
+        loop = scf.ForOp(ints.value(0), ints.value(tiles), ints.value(1), self.identities())
+        with ir.InsertionPoint(loop.body):
+            number = loop.induction_variable
+            stage = ints.rem(number, s.stages)
+            loaded = self.fetch(number, stage)
+            self.start(ints.min(ints.add(number, s.stages), tiles - 1), stage)
+            scf.yield_(self.tile(loaded, number, list(loop.inner_iter_args)))
+        self.stages.wait(0)
+
+    def take_one(self) -> None:
+        self.back.take(self.thread, 0)
+        gpu.barrier()
+        chain, tile = self.back.split(self.back.number(0))
+        self.place(chain)
+        self.tile(self.load(tile), tile, self.look(chain, tile))
+
+    def take_turns(self) -> None:
+        """Tiles as the counter gives them, of which the next ones wait in shared memory; of one more the number is known already."""
+        ints, s, back = self.ints, self.s, self.back
+        for turn in range(s.stages + 1):
+            back.take(self.thread, turn)
+        gpu.barrier()
+        numbers = [back.number(turn) for turn in range(s.stages + 1)]
+        gpu.barrier()
+        for stage, number in enumerate(numbers[:-1]):
+            self.start_taken(number, stage)
+        types = [ints.type] * (len(numbers) + 1)
+        loop = scf.WhileOp(types, [ints.value(0), *numbers])
+        before, after = (r.blocks.append(*types) for r in (loop.regions[0], loop.regions[1]))
+        with ir.InsertionPoint(before):
+            scf.ConditionOp(ints.less(before.arguments[1], back.words.chains * back.words.tiles), list(before.arguments))
+        with ir.InsertionPoint(after):
+            turn, number, *following = after.arguments
+            stage = ints.rem(turn, s.stages)
+            chain, tile = back.split(number)
+            self.place(chain)
+            loaded = self.fetch(tile, stage)
+            self.start_taken(following[-1], stage)
+            self.place(chain)
+            slot = ints.rem(turn, 2)
+            back.take(self.thread, slot)
+            self.turn = turn
+            self.tile(loaded, tile, self.look(chain, tile))
+            scf.yield_([ints.add(turn, 1), *following, back.number(slot)])
+        self.stages.wait(0)
+
+    def start_taken(self, number: Integer, stage: Integer) -> None:
+        """Of tiles behind the last one the last one again, which nobody looks at."""
+        chain, tile = self.back.split(self.ints.min(number, self.back.words.chains * self.back.words.tiles - 1))
+        self.place(chain)
+        self.start(tile, stage)
+
+    def start(self, tile: Integer, stage: Integer) -> None:
+        for item in range(self.s.items):
+            self.locate(tile, item)
+            self.stages.start(stage, item)
+        self.stages.commit()
+
+    def fetch(self, tile: Integer, stage: Integer) -> list[ir.Value]:
+        """As ``load``, of a tile that waits or comes."""
+        self.stages.wait(self.s.stages - 1)
+        for item in range(self.s.items):
+            self.locate(tile, item)
+            for at in self.stages.staged:
+                self.values.know(at, item, self.stages.read(at, stage, item))
+        return [self.values.get(at, item) for item in range(self.s.items) for at in self.c.reads]
 
     def load(self, tile: Integer) -> list[ir.Value]:
         """What is read of a tile in order to scan it, item by item."""

@@ -52,13 +52,13 @@ class Values:
         """Store all destinations."""
         found = [(d.access, self.get(d.source, item)) for d in self.c.destinations]
         for at, value in found:
-            buffer, offset = self.buffers[at.argument], self._offset(at, item)
+            buffer, offset = self.buffers[at.argument], self.offset(at, item)
             if self.vector == 1:
                 store(self.ints, value, buffer, offset)
             else:
                 store_vector(self.ints, as_vector(value, self.vector), buffer, offset, self._alignment(at))
 
-    def _offset(self, at: Access, item: int) -> Integer:
+    def offset(self, at: Access, item: int) -> Integer:
         return self.ints.dot(self._places[item], at.strides, at.offset)
 
     def _alignment(self, at: Access) -> int:
@@ -69,7 +69,7 @@ class Values:
         return aligned
 
     def _read(self, at: Access, item: int) -> ir.Value:
-        buffer, offset = self.buffers[at.argument], self._offset(at, item)
+        buffer, offset = self.buffers[at.argument], self.offset(at, item)
         inner = at.strides[-1] if at.strides else 0
         if self.vector == 1 or inner == 0:
             return load(self.ints, buffer, offset, at.element)

@@ -5,18 +5,20 @@ from other tiles of the row because a block walks all of them, or by a look back
 """
 
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of, stored_type
+from inferno.codegen.gpu_function import Buffer, element_bytes, gpu_function, parameters_of, stored_type
 from inferno.codegen.integers import Integers
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
-from inferno.codegen.look_back import LookBack, add_clearing, words_of
+from inferno.codegen.look_back import SLOTS, LookBack, add_clearing, words_of
 from inferno.codegen.scan_across import Across
 from inferno.codegen.scan_along import Along
+from inferno.codegen.scan_stages import Stages
 from inferno.errors import CompileError
 from inferno.mlir import func, ir, walk
 from inferno.schedule.scans import Scans, read
 from inferno.target import Target
 
 _WARP = 32
+_SHARED = 48 << 10  # bytes of a block whose arrays have sizes that the code says
 
 
 def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
@@ -38,10 +40,14 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     shared = [(n, total) for n in emitter.shared]
     if words:
         buffers = [*buffers, Buffer(ir.IntegerType.get_signless(64), words.count, False)]
-        shared += [(emitter.columns, total), (1, ir.IntegerType.get_signless(32))]
+        shared += [(emitter.columns, total), (SLOTS, ir.IntegerType.get_signless(32))]
+    place = len(shared)
+    shared += Stages.sizes(c, s)
+    if s.stages >= SLOTS or sum(n * element_bytes(t) for n, t in shared) > _SHARED:
+        raise CompileError(f"@{name}: {s} has no room for {s.stages} tiles")
     with gpu_function(kernel, buffers, s.threads, shared) as function:
         ints = Integers(width)
-        back = LookBack(words, c.combiner, s.threads, ints, function.buffers[-1], *function.shared[-2:]) if words else None
+        back = LookBack(words, c.combiner, s.threads, ints, function.buffers[-1], *function.shared[place - 2:place]) if words else None
         emitter.emit(ints, function.buffers, function.shared, back)
     device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
     if words:

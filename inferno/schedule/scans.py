@@ -24,7 +24,9 @@ class Scans:
 
     Along memory ``lanes`` threads have a row, next to each other; across memory a row's neighbours are ``lanes`` threads', and those behind each
     other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles.  With it each tile is a block's,
-    which looks for what is in front of it: parts of the tiles of its group of so many, and the sum of all groups before.
+    which looks for what is in front of it: parts of the tiles of its group of so many, and the sum of all groups before; ``workers`` blocks
+    take one tile after the other, or if it is 0 there is a block for each.  ``stages``: so many tiles that a block has next wait in
+    shared memory.
     """
 
     generator: ClassVar[str] = "scans"
@@ -34,6 +36,8 @@ class Scans:
     vector: int
     items: int
     group: int = 0
+    workers: int = 0
+    stages: int = 0
 
     def tile(self, c: ScanKernel) -> int:
         """Places of a row that a block has at once."""
@@ -48,7 +52,8 @@ class Scans:
         return ceil(c.outer / (self.threads // self.lanes)) if c.along else c.outer * ceil(c.inner / (self.lanes * self.vector))
 
     def blocks(self, c: ScanKernel) -> int:
-        return self.chains(c) * (self.tiles(c) if self.group else 1)
+        tiles = self.chains(c) * (self.tiles(c) if self.group else 1)
+        return min(tiles, self.workers) if self.workers and self.group else tiles
 
 
 def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:

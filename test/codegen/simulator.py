@@ -395,6 +395,10 @@ class Simulation:
     def llvm_inline_asm(self, op, operands, mask):
         """A reciprocal, a permutation: each byte of the result is one of the eight of two words, or what a look back does."""
         text = ir.StringAttr(op.attributes["asm_string"]).value
+        if text.startswith("cp.async"):
+            return []  # of what has been copied at once
+        if "cp.async" in text:
+            return self.copy_now(int(re.search(r"\], (\d+);", text)[1]), operands, mask)
         if "gpu.global" in text:
             return self.look_back(text, operands, mask)
         if "rcp.approx.f32" in str(op.attributes["asm_string"]):
@@ -404,6 +408,16 @@ class Simulation:
         both = [(np.asarray(v).astype(np.uint32) >> np.uint32(8 * i)) & np.uint32(255) for v in operands for i in range(4)]
         found = sum(both[int(chosen[1]) >> 4 * i & 15].astype(np.int64) << 8 * i for i in range(4))
         return [found.astype(np.uint32).view(np.int32)]
+
+    def copy_now(self, width: int, operands, mask):
+        """From global to shared memory, in bytes from the beginnings of both."""
+        target, place, source, offset = operands
+        place, offset = (np.broadcast_to(v, mask.shape)[mask].astype(np.int64) for v in (place, offset))
+        assert (place % width == 0).all() and (offset % width == 0).all(), "a copy that is not aligned"
+        given, taken = source.memory.data.view(np.uint8), target.memory.data.view(np.uint8)
+        for i in range(width):
+            taken[self.block_of[mask], place + i] = given[offset + i]
+        return []
 
     def look_back(self, text: str, operands, mask):
         """A counter, a word of a value and that it is there, or several that are waited for: blocks run one after the other."""

@@ -1,0 +1,86 @@
+"""What tiles ahead of the one that is scanned wait in: places in shared memory, of each thread its own, which copies go to on their own.
+
+Only the thread itself reads what it had copied, so that nobody waits for anybody; and unlike registers these places cost no multiprocessor
+the threads that would be at work on other tiles.
+"""
+
+from dataclasses import dataclass
+
+from inferno.codegen.elements import from_memory
+from inferno.codegen.gpu_function import element_bytes, stored_type
+from inferno.codegen.integers import Integer
+from inferno.codegen.scan_values import Values
+from inferno.mlir import arith, ir, llvm, memref, vector
+from inferno.schedule.accesses import Access
+from inferno.schedule.scan_kernel import ScanKernel
+from inferno.schedule.scans import Scans
+
+
+def staged(c: ScanKernel, s: Scans) -> tuple[Access, ...]:
+    """What of a tile can be copied: vectors of 4, 8 or 16 bytes that are aligned."""
+    def fits(at: Access) -> bool:
+        steps = (at.offset, *at.strides[:-1])
+        neighbours = bool(at.strides) and (at.strides[-1] == 1 or s.vector == 1)
+        return neighbours and s.vector * element_bytes(at.element) in (4, 8, 16) and all(x % s.vector == 0 for x in steps)
+
+    return tuple(at for at in c.reads if fits(at)) if s.stages else ()
+
+
+@dataclass
+class Stages:
+    """``arrays`` are shared memory, one for each of ``staged``."""
+
+    s: Scans
+    staged: tuple[Access, ...]
+    values: Values
+    arrays: list[ir.Value]
+    thread: Integer
+
+    @staticmethod
+    def sizes(c: ScanKernel, s: Scans) -> list[tuple[int, ir.Type]]:
+        return [(s.stages * s.items * s.threads * s.vector, stored_type(at.element)) for at in staged(c, s)]
+
+    def __post_init__(self) -> None:
+        self.ints = self.values.ints
+
+    def start(self, stage: Integer, item: int) -> None:
+        """Copy an item that has its place to one of a stage."""
+        i32, i64 = (ir.IntegerType.get_signless(w) for w in (32, 64))
+        for at, array in zip(self.staged, self.arrays):
+            each, buffer = element_bytes(at.element), self.values.buffers[at.argument]
+            source = arith.index_cast(i64, memref.ExtractAlignedPointerAsIndexOp(buffer).result)
+            target = arith.index_cast(i32, memref.ExtractAlignedPointerAsIndexOp(array).result)
+            offset = arith.muli(self._wide(self.values.offset(at, item)), arith.constant(i64, each))
+            place = arith.muli(self._narrow(self._place(stage, item)), arith.constant(i32, each))
+            width = each * self.s.vector
+            text = (
+                "{ .reg .b64 a; .reg .b32 d; add.s64 a, $2, $3; add.s32 d, $0, $1; "
+                f"cp.async.{'cg' if width == 16 else 'ca'}.shared.global [d], [a], {width}; }}"
+            )
+            llvm.InlineAsmOp(None, [target, place, source, offset], text, "r,r,l,l,~{memory}", has_side_effects=True)
+
+    def commit(self) -> None:
+        llvm.InlineAsmOp(None, [], "cp.async.commit_group;", "~{memory}", has_side_effects=True)
+
+    def wait(self, pending: int) -> None:
+        """Until all but the last ``pending`` groups have come."""
+        llvm.InlineAsmOp(None, [], f"cp.async.wait_group {pending};", "~{memory}", has_side_effects=True)
+
+    def read(self, at: Access, stage: Integer, item: int) -> ir.Value:
+        array, place = self.arrays[self.staged.index(at)], [self.ints.index(self._place(stage, item))]
+        if self.s.vector == 1:
+            return from_memory(memref.load(array, place), at.element)
+        type_ = ir.VectorType.get([self.s.vector], stored_type(at.element))
+        return from_memory(vector.LoadOp(type_, array, place, alignment=self.s.vector * element_bytes(at.element)).result, at.element)
+
+    def _place(self, stage: Integer, item: int) -> Integer:
+        number = self.ints.add(self.ints.mul(stage, self.s.items), item)
+        return self.ints.mul(self.ints.add(self.ints.mul(number, self.s.threads), self.thread), self.s.vector)
+
+    def _wide(self, x: Integer) -> ir.Value:
+        value, i64 = self.ints.value(x), ir.IntegerType.get_signless(64)
+        return value if value.type == i64 else arith.extui(i64, value)
+
+    def _narrow(self, x: Integer) -> ir.Value:
+        value, i32 = self.ints.value(x), ir.IntegerType.get_signless(32)
+        return value if value.type == i32 else arith.trunci(i32, value)
