@@ -1,7 +1,6 @@
 """Scans across memory: a thread walks several places of neighbouring rows, the threads of a block lie next to and behind each other."""
 
 from collections.abc import Callable
-from functools import cached_property
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import only_if
@@ -16,7 +15,7 @@ class Across(Tiles):
 
     @property
     def columns(self) -> int:
-        return self.s.lanes * self.s.vector
+        return self.s.columns(self.c)
 
     @property
     def within(self) -> int:
@@ -25,11 +24,6 @@ class Across(Tiles):
     @property
     def parts(self) -> int:
         return self.s.threads // (self.s.lanes * self.within)
-
-    @cached_property
-    def shared(self) -> list[int]:
-        """What the parts come to, what is in front of each, and what the tile comes to.  Odd rows: threads read columns of them."""
-        return [self.parts * (self.columns + 1)] * 2 + [self.columns]
 
     def place(self, block: Integer) -> None:
         ints, s, c = self.ints, self.s, self.c

@@ -1,7 +1,6 @@
 """Scans along memory: a warp has neighbouring vectors of a row at once, several times one behind the other; the warps of a row lie next to each other."""
 
 from collections.abc import Callable
-from functools import cached_property
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import only_if
@@ -13,8 +12,6 @@ _WARP = 32
 
 
 class Along(Tiles):
-    columns = 1
-
     @property
     def lanes(self) -> int:
         """Threads of a warp that have one row."""
@@ -29,11 +26,6 @@ class Along(Tiles):
     def rows(self) -> int:
         """Of a block."""
         return self.s.threads // self.s.lanes
-
-    @cached_property
-    def shared(self) -> list[int]:
-        """What the warps come to, twice where tiles follow each other: while some still read one, others write the next one's."""
-        return [2 * self.warps * self.rows] if self.warps > 1 else []
 
     def place(self, block: Integer) -> None:
         ints, s = self.ints, self.s

@@ -12,33 +12,18 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.scan_values import Values
 from inferno.mlir import arith, ir, llvm, memref, vector
 from inferno.schedule.accesses import Access
-from inferno.schedule.scan_kernel import ScanKernel
 from inferno.schedule.scans import Scans
-
-
-def staged(c: ScanKernel, s: Scans) -> tuple[Access, ...]:
-    """What of a tile can be copied: vectors of 4, 8 or 16 bytes that are aligned."""
-    def fits(at: Access) -> bool:
-        steps = (at.offset, *at.strides[:-1])
-        neighbours = bool(at.strides) and (at.strides[-1] == 1 or s.vector == 1)
-        return neighbours and s.vector * element_bytes(at.element) in (4, 8, 16) and all(x % s.vector == 0 for x in steps)
-
-    return tuple(at for at in c.reads if fits(at)) if s.stages else ()
 
 
 @dataclass
 class Stages:
-    """``arrays`` are shared memory, one for each of ``staged``."""
+    """``arrays`` are shared memory, one for each of what can be ``staged``."""
 
     s: Scans
     staged: tuple[Access, ...]
     values: Values
     arrays: list[ir.Value]
     thread: Integer
-
-    @staticmethod
-    def sizes(c: ScanKernel, s: Scans) -> list[tuple[int, ir.Type]]:
-        return [(s.stages * s.items * s.threads * s.vector, stored_type(at.element)) for at in staged(c, s)]
 
     def __post_init__(self) -> None:
         self.ints = self.values.ints

@@ -7,7 +7,7 @@ from inferno.codegen.elements import as_vector, join, lanes_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.look_back import LookBack
 from inferno.codegen.nvvm_builder import only_if
-from inferno.codegen.scan_stages import Stages, staged
+from inferno.codegen.scan_stages import Stages
 from inferno.codegen.scan_values import Values
 from inferno.codegen.shuffles import from_before
 from inferno.mlir import arith, gpu, ir, scf
@@ -24,9 +24,7 @@ class Tiles:
 
     c: ScanKernel
     s: Scans
-    columns: ClassVar[int]  # running values of a tile
-    shared: ClassVar[list[int]]  # sizes of arrays of running values
-    turn = None  # of a block's tiles, if they do not follow each other
+    turn: ClassVar = None  # of a block's tiles, if they do not follow each other
 
     @property
     def combiner(self) -> Combiner:
@@ -39,7 +37,8 @@ class Tiles:
         index = ir.IndexType.get()
         self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.s.threads, results=[index]).result)
         tiles = self.s.tiles(self.c)
-        self.stages = Stages(self.s, staged(self.c, self.s), self.values, shared[len(shared) - len(staged(self.c, self.s)):], self.thread)
+        staged = self.s.staged(self.c)
+        self.stages = Stages(self.s, staged, self.values, shared[len(shared) - len(staged):], self.thread)
         if back is not None:
             self.take_turns() if self.s.workers else self.take_one()
             return

@@ -5,20 +5,17 @@ from other tiles of the row because a block walks all of them, or by a look back
 """
 
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.gpu_function import Buffer, element_bytes, gpu_function, parameters_of, stored_type
+from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of, stored_type
 from inferno.codegen.integers import Integers
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.codegen.look_back import SLOTS, LookBack, add_clearing, words_of
 from inferno.codegen.scan_across import Across
 from inferno.codegen.scan_along import Along
-from inferno.codegen.scan_stages import Stages
 from inferno.errors import CompileError
 from inferno.mlir import func, ir, walk
 from inferno.schedule.scans import Scans, read
 from inferno.target import Target
 
-_WARP = 32
-_SHARED = 48 << 10  # bytes of a block whose arrays have sizes that the code says
 
 
 def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
@@ -26,25 +23,22 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     c, s, name = read(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} is no scan of a tensor")
-    extent, alone = c.sizes[-1] if c.sizes else 1, c.along and (s.group > 0 or s.tiles(c) > 1)
-    if s.threads % _WARP or s.lanes & (s.lanes - 1) or s.threads % s.lanes or extent % s.vector or (alone and s.lanes != s.threads):
+    if not s.fits(c):
         raise CompileError(f"@{name}: {s} does not fit {c.outer} x {c.length} x {c.inner}")
     for op in (*(step.generic for step in c.steps), *walk(c.kernel.operation, "tm_tensor.scan")):
         expand_math(op)
     emitter = (Along if c.along else Across)(c, s)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
-    words = words_of(s.chains(c), s.tiles(c), emitter.columns, s.group, c.combiner) if s.group else None
+    words = words_of(s.chains(c), s.tiles(c), s.columns(c), s.group, c.combiner) if s.group else None
     reach = s.chains(c) * s.tiles(c) * s.tile(c) * (1 if c.along else s.lanes * s.vector) * 2
     width = 32 if max(reach, *(b.count for b in buffers), words.count if words else 0) < 2**31 else 64
     total = stored_type(c.combiner.total)
-    shared = [(n, total) for n in emitter.shared]
+    shared = [(n, total) for n in s.arrays(c)]
     if words:
         buffers = [*buffers, Buffer(ir.IntegerType.get_signless(64), words.count, False)]
-        shared += [(emitter.columns, total), (SLOTS, ir.IntegerType.get_signless(32))]
+        shared += [(s.columns(c), total), (SLOTS, ir.IntegerType.get_signless(32))]
     place = len(shared)
-    shared += Stages.sizes(c, s)
-    if s.stages >= SLOTS or sum(n * element_bytes(t) for n, t in shared) > _SHARED:
-        raise CompileError(f"@{name}: {s} has no room for {s.stages} tiles")
+    shared += [(s.stages * s.items * s.threads * s.vector, stored_type(at.element)) for at in s.staged(c)]
     with gpu_function(kernel, buffers, s.threads, shared) as function:
         ints = Integers(width)
         back = LookBack(words, c.combiner, s.threads, ints, function.buffers[-1], *function.shared[place - 2:place]) if words else None

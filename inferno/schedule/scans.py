@@ -4,12 +4,14 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
 
-from inferno.mlir import func, walk
+from inferno.mlir import func, ir, walk
+from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel
 from inferno.target import Target
 
 _WARP = 32
+_SHARED = 48 << 10  # bytes of a block whose arrays have sizes that the code says
 _BYTES = 64  # that a thread holds of a tile, and where tiles are few twice as many
 _COLUMNS = 4  # running values of a thread across rows
 # Bytes of neighbours that the threads across a row read at once: whole lines of the cache, or two where there are many rows.
@@ -39,6 +41,10 @@ class Scans:
     workers: int = 0
     stages: int = 0
 
+    def columns(self, c: ScanKernel) -> int:
+        """Running values of a tile."""
+        return 1 if c.along else self.lanes * self.vector
+
     def tile(self, c: ScanKernel) -> int:
         """Places of a row that a block has at once."""
         return self.lanes * self.vector * self.items if c.along else self.threads // self.lanes * self.items
@@ -54,6 +60,42 @@ class Scans:
     def blocks(self, c: ScanKernel) -> int:
         tiles = self.chains(c) * (self.tiles(c) if self.group else 1)
         return min(tiles, self.workers) if self.workers and self.group else tiles
+
+
+    def arrays(self, c: ScanKernel) -> list[int]:
+        """Running values in shared memory.  Along memory what the warps come to, twice: while some still read one tile's, others write the next
+        one's.  Across it what the parts of a tile come to, what is in front of each, and what the tile comes to; parts have odd lengths, for
+        threads go over columns of them."""
+        if c.along:
+            return [2 * (self.threads // _WARP)] if self.lanes > _WARP else []
+        parts = self.threads // max(_WARP, self.lanes)
+        return [parts * (self.columns(c) + 1)] * 2 + [self.columns(c)]
+
+    def staged(self, c: ScanKernel) -> tuple[Access, ...]:
+        """What of a tile can wait in shared memory: vectors of 4, 8 or 16 bytes that are aligned."""
+        def fits(at: Access) -> bool:
+            neighbours = bool(at.strides) and (at.strides[-1] == 1 or self.vector == 1)
+            return neighbours and self.vector * _bytes(at.element) in (4, 8, 16) and all(x % self.vector == 0 for x in (at.offset, *at.strides[:-1]))
+
+        return tuple(at for at in c.reads if fits(at)) if self.stages else ()
+
+    def fits(self, c: ScanKernel) -> bool:
+        """Whether the generator takes the kernel with this schedule."""
+        if self.threads % _WARP or not _WARP <= self.threads <= 1024 or self.lanes & (self.lanes - 1) or self.threads % self.lanes or self.items < 1:
+            return False
+        if (c.sizes[-1] if c.sizes else 1) % self.vector or self.group & (self.group - 1) or self.stages not in range(4):
+            return False
+        if (self.group or self.tiles(c) > 1) and c.along and self.lanes != self.threads:
+            return False
+        if self.workers and (not self.group or not self.stages or (c.along and self.lanes <= _WARP)):
+            return False
+        shared = sum(self.arrays(c), self.columns(c)) * _bytes(c.combiner.total) + 16
+        shared += sum(self.stages * self.items * self.threads * self.vector * _bytes(at.element) for at in self.staged(c))
+        return shared <= _SHARED and (not self.group or self.columns(c) <= self.threads)
+
+
+def _bytes(element: ir.Type) -> int:
+    return max(8, element.width) // 8
 
 
 def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:

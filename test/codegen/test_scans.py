@@ -73,6 +73,9 @@ SCHEDULES = [
     ((3, 500, 64), 1, torch.float32, Scans(128, 8, 4, 2, 4)),
     ((2, 500, 300), 1, bf16, Scans(128, 64, 2, 4)),
     ((2000, 3), 0, torch.float32, Scans(64, 4, 1, 2, 16)),
+    ((3, 5000), 1, torch.float32, Scans(64, 64, 4, 2, 0, 0, 2)),
+    ((1, 20000), 1, bf16, Scans(64, 64, 8, 2, 16, 2, 2)),
+    ((3, 500, 64), 1, torch.float32, Scans(128, 8, 4, 2, 4, 3, 3)),
 ]
 
 
@@ -143,5 +146,7 @@ def test_few_rows_are_many_blocks(shape, length, dim, group):
 def test_schedules_that_do_not_fit():
     with pytest.raises(CompileError, match="does not fit"):
         simulated(cumsum(1), (randn(3, 50),), Scans(64, 64, 4, 1))
-    with pytest.raises(CompileError, match="cannot look back"):
-        simulated(cumsum(0), (randn(300, 256),), Scans(64, 64, 4, 1, 1))
+    with pytest.raises(CompileError, match="does not fit"):
+        simulated(cumsum(0), (randn(300, 256),), Scans(64, 64, 4, 1, 1))  # a thread for each column asks for what is in front of it
+    with pytest.raises(CompileError, match="does not fit"):
+        simulated(cumsum(1), (randn(3, 50000),), Scans(512, 512, 4, 4, 0, 0, 2))  # more than 48 KB

@@ -31,6 +31,14 @@ NORM = """func.func private @norm(%x: tensor<64x4096xf32>, %o: tensor<64xf32>) -
       linalg.yield %u : f32 } -> tensor<64xf32>
   return %r : tensor<64xf32>
 }"""
+SCAN = """func.func private @scan(%x: tensor<64x4096xf32>, %o: tensor<64x4096xf32>) -> tensor<64x4096xf32> {
+  %e = tensor.empty() : tensor<64xf32>
+  %r:2 = tm_tensor.scan dimension(1) inclusive(true) ins(%x : tensor<64x4096xf32>) outs(%o, %e : tensor<64x4096xf32>, tensor<64xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %s = arith.addf %a, %b : f32
+      tm_tensor.yield %s : f32 } -> tensor<64x4096xf32>, tensor<64xf32>
+  return %r#0 : tensor<64x4096xf32>
+}"""
 KERNELS = {
     "bf16": (matmul(640, 512, 512, "bf16", rhs="n,k"), {"wgmma", "mma", "simt"}),
     "rounds": (matmul(4096, 4096, 256, "bf16"), {"wgmma", "mma", "simt"}),
@@ -47,6 +55,9 @@ KERNELS = {
     "dual, columns together": (dual(512, 512, 640, "kn"), {"dual"}),
     "elementwise": (unary("%y = math.exp %x0 : f32", (1000, 1000)), {"elementwise"}),
     "sum": (NORM, {"universal"}),
+    "scan": (SCAN, {"scans"}),
+    "scan of few rows": (SCAN.replace("4096", "4194304"), {"scans"}),
+    "scan across": (SCAN.replace("dimension(1)", "dimension(0)").replace("tensor<64xf32>", "tensor<4096xf32>"), {"scans"}),
 }
 
 
