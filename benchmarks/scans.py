@@ -14,9 +14,13 @@ def _scans() -> list[Case]:
             case("scans", "cumsum, first", lambda x: x.cumsum(0), t, square),
             case("scans", "cumsum, last", lambda x: x.cumsum(-1), t, (1 << 20, 64), core=False),
             case("scans", "cumsum, last", lambda x: x.cumsum(-1), t, (64, 1 << 20), core=False),
+            case("scans", "cumsum, middle", lambda x: x.cumsum(1), t, (256, 512, 512), core=False),
+            case("scans", "cumsum, first", lambda x: x.cumsum(0), t, (65536, 1024), core=False),
+            case("scans", "relu, cumsum, add", lambda x: torch.relu(x).cumsum(-1) + 1, t, square, core=False),
             case("scans", "cumsum of one", lambda x: x.cumsum(-1), t, (1 << 26,), core=False),
             case("scans", "cumprod, last", lambda x: x.cumprod(-1), t, square, core=False),
             case("scans", "cummax, last", lambda x: x.cummax(-1), t, square, core=False),
+            case("scans", "cummax, first", lambda x: x.cummax(0), t, square, core=False),
             case("scans", "logcumsumexp, last", lambda x: x.logcumsumexp(-1), t, square, core=False),
         ]
     return cases
