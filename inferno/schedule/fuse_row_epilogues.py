@@ -5,6 +5,7 @@ never goes to memory (on an H200 softmax(x @ w.T) of 4096x1024x64 took 4.9 us in
 It costs blocks, of which there is one for 64 rows at least, or a cluster where they share the terms: both are estimated.
 """
 
+from collections.abc import Hashable
 from math import inf
 
 from inferno.mlir import func, ir
@@ -15,7 +16,7 @@ from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import count_bytes
-from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, merged_kernel, replace_calls
+from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, merged_kernel, pattern, replace_calls
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
 
@@ -34,11 +35,12 @@ def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None
     if main is None:
         return
     changed, place, block = False, 0, main.regions[0].blocks[0]
+    pays, one = {}, {}  # what is known of groups by their patterns: equal layers are asked about once
     with module.context, ir.Location.unknown():
         while place < len(block.operations):
             call = block.operations[place].operation
             begins = call.name == "func.call" and callee(call) in kernels and _begins(call, kernels[callee(call)])
-            if begins and _fuse(module, kernels, call, machine, always == "1", FREEZE in main.attributes):
+            if begins and _fuse(module, kernels, call, machine, always == "1", FREEZE in main.attributes, pays, one):
                 changed = True
             else:
                 place += 1
@@ -57,27 +59,38 @@ def _begins(call: ir.Operation, kernel: func.FuncOp) -> bool:
     return any(o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation) for o in kernel.entry_block.operations)
 
 
-def _fuse(module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation, target: Target, always: bool, frozen: bool) -> bool:
+def _fuse(
+    module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation, target: Target, always: bool, frozen: bool,
+    pays: dict[Hashable, bool], one: dict[Hashable, bool],
+) -> bool:
     """Fuse what follows one contraction, if that pays; whether it was."""
-    own = kernels[callee(head)]
+    edges = _grow(module, kernels, head, target, one)
+    if edges is None:
+        return False
+    key = pattern(edges)
+    if pays.get(key, True):
+        merged = _merge(module, kernels, edges)
+        if key not in pays:
+            pays[key] = _pays(kernels, edges, merged, target, always, frozen)
+        if pays[key]:
+            defer(edges)
+            replace_calls(edges, merged)
+            return True
+        merged.operation.erase()
+    return False
+
+
+def _pays(kernels: dict[str, func.FuncOp], edges: Edges, merged: func.FuncOp, target: Target, always: bool, frozen: bool) -> bool:
+    """Whether the estimate of the one kernel is below those of all that it stands for."""
+    own = kernels[callee(edges.calls[0])]
     c = parse_contraction(own)
     if c is None or c.varies or (frozen and _is_copied(c)):
         return False  # what its kernel copies @prepare may do once
     times = [time for time, _ in (*wgmma.candidates(own, c, target), *vectors.candidates(c, target))]
-    if not times:
-        return False
-    edges, merged = _grow(module, kernels, head, target)
-    if merged is None:
-        return False
     rows = wgmma_rows.read(merged, target)
     joined = [time for time, _ in wgmma_rows.candidates(rows, target)] if rows.reduces else []
-    apart = inf if always else min(times) + sum(_time(kernels[callee(o)]) for o in edges.calls[1:])
-    if not joined or _SURE * min(joined) >= apart:
-        merged.operation.erase()
-        return False
-    defer(edges)
-    replace_calls(edges, merged)
-    return True
+    apart = inf if always else min(times, default=0.0) + sum(_time(kernels[callee(o)]) for o in edges.calls[1:])
+    return bool(times and joined) and _SURE * min(joined) < apart
 
 
 def _is_copied(c: Contraction) -> bool:
@@ -90,11 +103,15 @@ def _time(kernel: func.FuncOp) -> float:
     return _KERNEL + count_bytes(kernel) / _RATE
 
 
+def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges) -> func.FuncOp:
+    return merged_kernel(kernels, edges, free_name(module, "_".join(callee(c).rstrip("_0123456789") for c in edges.calls)))
+
+
 def _grow(
-    module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation, target: Target,
-) -> tuple[Edges | None, func.FuncOp | None]:
-    """A kernel of the contraction and of all that reads its rows and can be part of it, and what it stands for; None if nothing can."""
-    edges, found = None, None
+    module: ir.Module, kernels: dict[str, func.FuncOp], head: ir.Operation, target: Target, one: dict[Hashable, bool],
+) -> Edges | None:
+    """The contraction and all that reads its rows and can be part of its kernel; None if nothing can.  ``one``: whether calls can be one."""
+    edges = None
     calls, made, others = [head], set(head.results), set()  # by the group, and by what reads its results and is not part of it
     operations = [o.operation for o in head.block.operations]
     for op in operations[operations.index(head) + 1:]:
@@ -105,14 +122,15 @@ def _grow(
             others.update(op.results)
             continue
         more = edges_of([*calls, op], views=False)
-        trial = merged_kernel(kernels, more, free_name(module, "_".join(callee(c).rstrip("_0123456789") for c in more.calls)))
-        if wgmma_rows.read(trial, target) is None:
+        key = pattern(more)
+        if key not in one:
+            trial = _merge(module, kernels, more)
+            one[key] = wgmma_rows.read(trial, target) is not None
             trial.operation.erase()
+        if not one[key]:
             others.update(op.results)
             continue
-        if found is not None:
-            found.operation.erase()
-        edges, found = more, trial
+        edges = more
         calls.append(op)
         made.update(op.results)
-    return edges, found
+    return edges

@@ -1,6 +1,6 @@
 """Several calls of kernels become one call of a kernel that holds the operations of all."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
@@ -42,6 +42,14 @@ def edges_of(calls: Sequence[ir.Operation], views: bool) -> Edges:
     made, inside = {r: None for c in calls for r in c.results}, set(calls)
     captured = (v if not views else root_of(v) for c in calls for v in inputs_of(c) if root_of(v) not in made)
     return Edges(tuple(calls), tuple(dict.fromkeys(captured)), tuple(r for r in made if any(u not in inside for u in readers(r))))
+
+
+def pattern(edges: Edges) -> Hashable:
+    """What is equal for calls that make equal kernels: which kernels they are of, and what goes from one to another."""
+    numbers = {v: i for i, v in enumerate((*edges.captured, *(r for c in edges.calls for r in c.results)))}
+    exported = set(edges.exported)
+    place = lambda v: (numbers[v] if v in numbers else numbers[root_of(v)], str(v.type))  # noqa: E731
+    return tuple((callee(c), tuple(map(place, inputs_of(c))), tuple(r in exported for r in c.results)) for c in edges.calls)
 
 
 def size_attributes(parts: Sequence[tuple[func.FuncOp, Sequence[int | None]]], count: int) -> tuple[list[dict[str, ir.Attribute]], list[Renamed]]:
