@@ -3,11 +3,12 @@
 Every thread finds by a search how many items of either run go before its own part of the merged run, and merges its part alone.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.sort_keys import Item, choose, in_order, less, network
-from inferno.mlir import arith, gpu, ir, memref, scf
+from inferno.mlir import arith, gpu, ir, memref
 
 
 @dataclass(frozen=True)
@@ -69,39 +70,39 @@ def merge_part(tiles: Tiles, a: tuple[Integer, Integer], b: tuple[Integer, Integ
     """The ``count`` items behind the first ``before`` of two runs (begin, end) merged; neither is longer than ``longest``."""
     ints = tiles.ints
     taken = split(ints, tiles.get, a, b, before, longest)
-    at_a, at_b = ints.add(a[0], taken), ints.sub(ints.add(b[0], before), taken)
-    next_a, next_b = tiles.get(at_a), tiles.get(at_b)
+    at = ints.value(ints.add(a[0], taken))
+    both = ints.add(ints.add(a[0], b[0]), before)  # the places in both runs, added
+
+    def load(place: Integer, end: Integer) -> Item:
+        """The item; behind a run's end one that is behind all.  Items that are the same as that one may be taken for it, and places go on."""
+        item = tiles.get(ints.min(place, end))
+        return choose(ints.less(place, end), item, tuple(arith.constant(x.type, -1) for x in item))
+
+    next_a, next_b = load(at, a[1]), load(ints.sub(both, at), b[1])
     found = []
     for i in range(count):
-        takes = arith.andi(ints.less(at_a, a[1]), arith.ori(less(next_a, next_b), not_(ints.less(at_b, b[1]))))
+        takes = less(next_a, next_b)
         found.append(choose(takes, next_a, next_b))
         if i + 1 < count:
-            at_a, at_b = (arith.addi(ints.value(x), arith.extui(ints.type, c)) for x, c in ((at_a, takes), (at_b, not_(takes))))
-            loaded = tiles.get(arith.select(takes, at_a, at_b))
-            next_a, next_b = choose(takes, loaded, next_a), choose(takes, next_b, loaded)
+            onwards = ints.value(ints.add(at, 1))
+            other = ints.value(ints.sub(ints.add(both, i + 1), at))
+            item = load(arith.select(takes, onwards, other), arith.select(takes, ints.value(a[1]), ints.value(b[1])))
+            next_a, next_b = choose(takes, item, next_a), choose(takes, next_b, item)
+            at = arith.select(takes, onwards, at)
     return found
 
 
-def split(ints: Integers, get, a: tuple[Integer, Integer], b: tuple[Integer, Integer], before: Integer, longest: int) -> ir.Value:
-    """How many items of run ``a`` are among the first ``before`` of it and ``b`` merged."""
-    size_a, size_b = ints.sub(a[1], a[0]), ints.sub(b[1], b[0])
-    low = ints.sub(before, ints.min(before, size_b))
-    high = ints.min(before, size_a)
-    op = scf.ForOp(ints.value(0), ints.value(longest.bit_length()), ints.value(1), [ints.value(low), ints.value(high)])
-    with ir.InsertionPoint(op.body):
-        low, high = op.inner_iter_args
-        middle = ints.div(ints.add(low, high), 2)
-        open_ = ints.less(low, high)
-        # Of a closed interval the items are not used, and may be the neighbours of a run.
-        yes = less(get(ints.add(a[0], middle)), get(ints.sub(ints.add(b[0], before), ints.add(middle, 1))))
-        scf.yield_([
-            arith.select(arith.andi(open_, yes), ints.value(ints.add(middle, 1)), low), arith.select(arith.andi(open_, not_(yes)), ints.value(middle), high),
-        ])
-    return op.results[0]
-
-
-def not_(condition: ir.Value) -> ir.Value:
-    return arith.xori(condition, arith.constant(ir.IntegerType.get_signless(1), 1))
+def split(ints: Integers, get: Callable[[Integer], Item], a: tuple[Integer, Integer], b: tuple[Integer, Integer], before: Integer, longest: int) -> Integer:
+    """How many items of run ``a`` are among the first ``before`` of it and ``b`` merged.  ``get`` may be asked for the item behind a run's end."""
+    least = ints.sub(before, ints.min(before, ints.sub(b[1], b[0])))
+    most = ints.min(before, ints.sub(a[1], a[0]))
+    taken, both = least, ints.add(b[0], before)
+    one = ints.value(1)
+    for step in (1 << i for i in reversed(range(longest.bit_length()))):
+        more = ints.min(ints.add(taken, step), most)
+        last = ints.sub(arith.maxui(ints.value(more), one), 1)
+        taken = arith.select(less(get(ints.add(a[0], last)), get(ints.sub(both, more))), ints.value(more), ints.value(taken))
+    return taken
 
 
 def _gap(items: int) -> int:

@@ -6,11 +6,11 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule.sort_kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts import power
+from inferno.selection import can_select
 from inferno.target import Target
 
 # Whether selections of this generator are chosen: not until its kernels have run on a GPU.
 ENABLED = False
-_MOST = 2048  # elements that are selected of a row
 _HELD = 32  # items in the registers of a thread
 _CHUNK = 256, 32  # threads, and items of each, that have a part of a longer row
 
@@ -42,14 +42,10 @@ def choose(kernel: func.FuncOp, target: Target) -> Select | None:
 
 def pick(c: SortKernel) -> Select | None:
     """The schedule that the rows' length asks for; None where selecting is no less than sorting."""
-    if c.bits > 32 or (c.begin and c.count > 1) or c.count > _MOST or 4 * c.count > 3 * c.length:
+    if not can_select(c.length, c.begin, c.count, c.bits):
         return None
     slots = max(64, 2 * power(c.count))
     if c.length <= 512 and c.count <= 32:
         return Select(128, 32, -(-c.length // 32), 64)
     threads = next((t for t in (128, 256, 512) if c.length <= t * (16 if t == 128 else _HELD)), None)
-    if threads is not None:
-        return Select(threads, threads, -(-c.length // threads), slots)
-    if c.begin or _CHUNK[0] * _CHUNK[1] < 2 * slots:
-        return None
-    return Select(_CHUNK[0], *_CHUNK, slots)
+    return Select(_CHUNK[0], *_CHUNK, slots) if threads is None else Select(threads, threads, -(-c.length // threads), slots)
