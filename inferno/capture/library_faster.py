@@ -1,7 +1,6 @@
 """Which operations torch's library does faster than our generators, by their sizes in the example.
 
-Long sorts: ours compare every pair of a row, which costs the square of its length; medians, quantiles and modes have been decomposed into
-sorts.  On a GPU also sums of many elements that meet in memory, and long running sums along a size that varies.
+Long sorts (see ``library_sorts``).  On a GPU also sums of many elements that meet in memory, and long running sums along a size that varies.
 """
 
 from math import prod
@@ -9,24 +8,18 @@ from math import prod
 import torch
 from torch.fx import Node
 
+from inferno.capture import library_sorts
 from inferno.capture.orders import example
 
 aten = torch.ops.aten
 
-SORTS = "torch's library does not compare every pair of a long row, and is faster"
 MEETINGS = "torch's library is faster where so many elements are added to others"
 SCANS = "torch's library is faster along rows of so many elements"
-_SORTS = {aten.sort.default: 1, aten.topk.default: 2}  # the place of the dimension among the arguments
 # The place of what is added.
 _MEETINGS = {aten.index_add.default: 3, aten.scatter_add.default: 3, aten.embedding_dense_backward.default: 0}
 _PUTS = {aten.index_put.default, aten._unsafe_index_put.default}
 
-# Microseconds on a GPU: of a comparison of one thread, of one of all threads of an H200, and of torch's sort, at least and of an element.
-# 16x1024 took 52 us and torch's 21, 128x768 23 and 16, 256x4096 1437 and 27.
-_STEP, _PAIR, _LEAST, _ELEMENT = 0.04, 3.3e-7, 18.0, 1e-5
-# On the CPU, of one core: 128 rows of 512 took 70 ms and torch's 4, 8 of 8192 took 706 and 5.
-_CPU_PAIR, _CPU_LEAST, _CPU_ELEMENT = 3e-3, 20.0, 6e-2
-# Of an element that is added: 33.5M of float32 took 2.2 ms and torch's 0.5, 67M of bf16 30 and 0.55; a call of torch's takes 20 at least.
+# Microseconds on a GPU: of an element that is added: 33.5M of float32 took 2.2 ms and torch's 0.5, 67M of bf16 30 and 0.55; torch's takes 20 at least.
 _MEETING, _NARROW_MEETING, _MEETING_LEAST, _MEETING_ELEMENT = 6.5e-5, 4.4e-4, 20.0, 1.5e-5
 # Of an element of a running sum along a size that varies: 8192x8192 in float32 took 2.46 ms and torch's 0.4, in bf16 0.77 and 0.37; 256x4096 in
 # bf16 14 us and 34.
@@ -37,8 +30,8 @@ def preference(node: Node, device: torch.device) -> str | None:
     """Why torch's library is to run an operation that would compile, on this kind of device; None if it is not to."""
     if node.op != "call_function":
         return None
-    if node.target in _SORTS:
-        return SORTS if _is_long_sort(node, device) else None
+    if node.target in library_sorts.TARGETS:
+        return library_sorts.REASON if library_sorts.is_long_sort(node, device) else None
     if device.type == "cpu":
         return None
     if node.target in _MEETINGS or (node.target in _PUTS and node.args[3:4] == (True,)):
@@ -59,16 +52,6 @@ def _value(node: Node) -> torch.Tensor:
 
 def _sizes(value: torch.Tensor) -> list[int]:
     return [example(s) for s in value.shape]
-
-
-def _is_long_sort(node: Node, device: torch.device) -> bool:
-    sizes, place = _sizes(_value(node.args[0])), _SORTS[node.target]
-    if not sizes:
-        return False
-    elements, length = prod(sizes), sizes[node.args[place] if len(node.args) > place else -1]
-    if device.type == "cpu":
-        return elements * length * _CPU_PAIR > _CPU_LEAST + elements * _CPU_ELEMENT
-    return max(length * _STEP, elements * length * _PAIR) > _LEAST + elements * _ELEMENT
 
 
 def _many_meet(node: Node) -> bool:

@@ -14,9 +14,9 @@ from inferno.codegen.loop_operands import root_of
 from inferno.codegen.running_values import combine, narrow, widen
 from inferno.codegen.loop_rows import Rows, read_rows
 from inferno.codegen.loop_scan import Scan, read_scan
+from inferno.codegen.loop_sorts import merge_sorts
 from inferno.codegen.native_checks import add_checks
 from inferno.codegen.register_accumulators import register_accumulators
-from inferno.codegen.sort import order_nan
 from inferno.codegen.to_buffers import to_buffers
 from inferno.codegen.vector_math import expand_vector_math
 from inferno.mlir import arith, func, ir, memref, owner, run_upstream, scf, walk
@@ -121,6 +121,7 @@ class _Builder:
             self._function = next(o for o in self._module.body.operations if isinstance(o, func.FuncOp))
             self._block = self._function.regions[0].blocks[0]
             self._symbols = symbol_arguments(self._function.operation)
+            merge_sorts(self._function)
             self._find_temporaries()
             self._steps = [self._serial()]
         else:
@@ -353,8 +354,6 @@ class _Builder:
         if "arg_attrs" in function.attributes:
             del function.attributes["arg_attrs"]
         function.attributes["sym_name"] = ir.StringAttr.get(self._prefix)
-        for op in walk(function, "tm_tensor.sort"):
-            order_nan(op.regions[0].blocks[0])
         run_upstream(
             self._module, "func.func(tm-tensor-to-loops,refback-munge-memref-copy,linalg-generalize-named-ops,convert-linalg-to-loops),canonicalize,cse",
         )

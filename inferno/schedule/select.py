@@ -6,11 +6,9 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.schedule.sort_kernel import SortKernel, parse_sort_kernel
 from inferno.schedule.sorts import power
-from inferno.selection import can_select
+from inferno.selection import ENABLED, can_select
 from inferno.target import Target
 
-# Whether selections of this generator are chosen: not until its kernels have run on a GPU.
-ENABLED = False
 _HELD = 32  # items in the registers of a thread
 _CHUNK = 256, 32  # threads, and items of each, that have a part of a longer row
 

@@ -5,10 +5,9 @@ from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule.sort_kernel import SortKernel, parse_sort_kernel
+from inferno.selection import ENABLED
 from inferno.target import Target
 
-# Whether sorts of this generator are chosen: not until its kernels have run on a GPU.
-ENABLED = False
 _SHARED = 48 << 10
 _THREADS = 256
 

@@ -5,6 +5,7 @@ import torch
 from sort_cases import CASES, PASSES, choose, numbers, sort
 from universal_program import SimulatedModel, assert_assembles
 
+import inferno
 from inferno.codegen.sort_keys import network
 from inferno.errors import CompileError
 from inferno.mlir import ir, new_context
@@ -34,6 +35,15 @@ def test_right(name):
 def test_assembles(name):
     model, make, schedule, _ = CASES[name]
     assert_assembles(SimulatedModel(model, (make(),), choose=choose(schedule), passes=PASSES).program.gpu, find_target("sm_90a"))
+
+
+@pytest.mark.parametrize("name", ["sort", "sort bf16 along the first", "sort f64 along the middle", "sort i64", "select many", "kthvalue in the middle"])
+def test_on_the_cpu(name):
+    """Where all is compiled, sorts are merged as well."""
+    torch.manual_seed(0)
+    model, make, _, _ = CASES[name]
+    x = make()
+    assert same(inferno.compile(model, (x,), fallback=False)(x), model(x))
 
 
 def test_bits_of_numbers_stay():
