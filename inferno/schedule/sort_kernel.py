@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from inferno.mlir import arith, func, ir, owner, walk
+from inferno.passes.programs import root_of
 
 _FLOATS, _INTEGERS = ("f16", "bf16", "f32", "f64"), ("i8", "i16", "i32", "i64")
 
@@ -56,8 +57,8 @@ def parse_sort_kernel(kernel: func.FuncOp) -> SortKernel | None:
     sort = sorts[0]
     data, places = sort.operands
     dim, shape_ = ir.IntegerAttr(sort.attributes["dimension"]).value, ir.RankedTensorType(data.type)
-    source = _copied(data)
-    if not shape_.has_static_shape or not isinstance(source, ir.BlockArgument) or not _is_iota(places, dim) or 0 in shape_.shape:
+    source = root_of(_copied(data))
+    if not shape_.has_static_shape or 0 in shape_.shape or not isinstance(source, ir.BlockArgument) or not _is_iota(places, dim):
         return None
     descending = _order(sort)
     if descending is None or str(shape_.element_type) not in (*_FLOATS, *_INTEGERS):
@@ -85,8 +86,9 @@ def _copied(value: ir.Value) -> ir.Value:
 
 
 def _is_iota(value: ir.Value, dim: int) -> bool:
-    """Whether each element is its own place along ``dim``."""
-    op = owner(_copied(value))
+    """Whether each element is its own place along ``dim``, made in this shape or another."""
+    made, wanted = root_of(_copied(value)), list(value.type.shape)
+    op = owner(made)
     if op is None or op.name != "linalg.generic" or len(op.operands) != 1:
         return False
     map_ = ir.AffineMapAttr(op.attributes["indexing_maps"][0]).value
@@ -94,7 +96,9 @@ def _is_iota(value: ir.Value, dim: int) -> bool:
     if map_ != ir.AffineMap.get_identity(map_.n_dims) or [o.name for o in body] != ["linalg.index", "arith.index_cast", "linalg.yield"]:
         return False
     chained = body[1].operands[0] == body[0].results[0] and body[2].operands[0] == body[1].results[0]
-    return chained and ir.IntegerAttr(body[0].attributes["dim"]).value == dim and str(value.type.element_type) == "i64"
+    along, shape = ir.IntegerAttr(body[0].attributes["dim"]).value, list(made.type.shape)
+    same = (shape[along], prod(shape[along + 1:])) == (wanted[dim], prod(wanted[dim + 1:]))
+    return chained and same and str(value.type.element_type) == "i64"
 
 
 def _order(sort: ir.Operation) -> bool | None:

@@ -53,6 +53,8 @@ CASES = {
     "sort bool": (sort(1), lambda: numbers(4, 50) > 0, None, 3),
     "values": (lambda x: sort(1)(x)[0], lambda: numbers(4, 300), None, 1),
     "argsort": (lambda x: torch.argsort(x, dim=-1, stable=True), lambda: numbers(4, 300), None, 1),
+    "one row": (sort(), lambda: numbers(1, 300), None, 1),
+    "one after the other": (first(5, 1), lambda: numbers(4, 90, 1), None, 1),
     "two columns": (sort(), lambda: numbers(600, 2), None, 1),
     "a whole tile": (sort(), lambda: numbers(2, 4096), None, 1),
     "merged": (sort(), lambda: numbers(2, 900), Sorts(32, 8), 3),
