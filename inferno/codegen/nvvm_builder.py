@@ -191,17 +191,17 @@ def device_module(kernel: func.FuncOp) -> Iterator[ir.Block]:
 
 @contextmanager
 def device_kernel(
-    module: ir.Block, name: str, parameters: Sequence[str], threads: int, cluster: int = 1, shared: bool = False,
+    module: ir.Block, name: str, parameters: Sequence[str], threads: int, cluster: int = 1, shared: bool = False, resident: int = 1,
 ) -> Iterator[Device]:
     """Add the kernel ``@name`` to a block of ``device_module``; the insertion point is its body.
 
-    ``parameters`` are types with their attributes, as text.  The bound of one block a multiprocessor lets a thread have
-    up to 240 registers by setmaxnreg.
+    ``parameters`` are types with their attributes, as text.  The bound of ``resident`` blocks a multiprocessor lets a thread have
+    more registers by setmaxnreg, up to 240 if it is one.
     """
     arguments = ", ".join(f"%a{i}: {p}" for i, p in enumerate(parameters))
     clusters = f", nvvm.cluster_dim = array<i32: {cluster}, 1, 1>" if cluster > 1 else ""
     text = f"""llvm.func @"{name}"({arguments}) attributes {{gpu.kernel, nvvm.kernel, nvvm.reqntid = array<i32: {threads}, 1, 1>,
-        nvvm.minctasm = 1 : i32{clusters}}} {{ llvm.return }}"""
+        nvvm.minctasm = {resident} : i32{clusters}}} {{ llvm.return }}"""
     shell = ir.Module.parse(text, module.owner.context)
     function = shell.body.operations[0].operation.detach_from_parent()
     module.append(function)

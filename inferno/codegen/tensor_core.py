@@ -156,10 +156,11 @@ def _extract(struct: ir.Value, number: int, type_: ir.Type) -> ir.Value:
     return operation("llvm.extractvalue", [type_], [struct], position=ir.DenseI64ArrayAttr.get([number]))
 
 
-def store_matrices(words: Words, address: Integer, registers: Sequence[ir.Value]) -> None:
-    """stmatrix: 8x8 matrices of 16-bit elements, one a register, to shared memory; each lane gives the address of a row."""
+def store_matrices(words: Words, address: Integer, registers: Sequence[ir.Value], turned: bool = False) -> None:
+    """stmatrix: 8x8 matrices of 16-bit elements, one a register, to shared memory; each lane gives the address of a row, or of a column if
+    they are ``turned`` on the way."""
     nvvm.StMatrixOp(
-        shared_pointer(words, address), list(registers), ir.Attribute.parse("#nvvm.mma_layout<row>"),
+        shared_pointer(words, address), list(registers), ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if turned else 'row'}>"),
         ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"), ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
     )
 

@@ -32,7 +32,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access
-from inferno.schedule.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import clusters_at_once
 from inferno.schedule.kept_operands import COPY, kept
 from inferno.schedule.tiling import BEHIND, Axis, Source, Tiling, tile_contraction
@@ -52,6 +52,7 @@ def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
     kind = precision(kernel, c) if c is not None else None
     if kind is None:
         raise CompileError(f"@{kernel.name.value} is not a contraction for tensor cores")
+    c = oriented(c, schedule.swapped)
     width = 4 if kind == "tf32" else 2
     tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite)
     if tiling is None:
@@ -147,7 +148,7 @@ class Emitter(TileCopies, SplitSums):
             raise CompileError(f"@{self.name}: {s} needs to know how many tiles and steps there are")
         self.workers: Int = self.tiles
         if s.persistent and s.split == 1:  # where the number of tiles varies, the blocks find out
-            most = clusters_at_once(s.cluster, self.target.multiprocessors)
+            most = clusters_at_once(s.cluster, self.target.multiprocessors) * s.resident
             self.workers = min(most, self.tiles) if isinstance(self.tiles, int) else most
         self.layout = self.lay_out()
         # What a block finishes: a tile, or a share of the columns of the cluster's.
@@ -191,9 +192,10 @@ class Emitter(TileCopies, SplitSums):
         for i, m in self.stores.items():
             access = c.destinations[i].access
             size = element_bytes(access.element)
+            box = [64, together] if s.swapped else [together, 64]
             maps.append(tensor_map(
                 arguments[access.argument], sizes=[a.size for a in m.axes], strides=[x * size for x in m.strides],
-                box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
+                box=box + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=box[0] * size, l2=0,
             ))
         launch(
             f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *sizes, *self.launch_scratch()],
@@ -243,7 +245,7 @@ class Emitter(TileCopies, SplitSums):
         ]
         count = len(self.factors) + len(self.stores)
         parameters = [*[TENSOR_MAP] * count, *pointers, *["i64"] * len(self.symbols), *self.scratch]
-        with device_kernel(module, self.name, parameters, s.threads, s.blocks, True) as device:
+        with device_kernel(module, self.name, parameters, s.threads, s.blocks, True, s.resident) as device:
             for symbol, value in zip(self.symbols, device.parameters[count + len(pointers):]):
                 words.symbols[symbol] = arith.trunci(words.type, value)
             self.begin(device, count)
@@ -309,7 +311,12 @@ class Emitter(TileCopies, SplitSums):
     @property
     def registers(self) -> tuple[int, int]:
         """Of a helper's thread, and of a consumer's."""
-        return _REGISTERS[self.rewrites]
+        s = self.schedule
+        if s.resident == 1:
+            return _REGISTERS[self.rewrites]
+        # What each thread gets at first, of which helpers give to consumers.
+        few, each = _REGISTERS[self.rewrites][0], 65536 // (s.resident * s.threads) // 8 * 8
+        return few, min(232, ((each - few) * s.helpers // s.consumers + each) // 8 * 8)
 
     def meet_consumers(self) -> None:
         """A barrier of all consumers."""

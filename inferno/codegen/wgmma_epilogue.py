@@ -19,7 +19,7 @@ from inferno.mlir import ir, nvvm
 from inferno.schedule.contraction import Contraction, Destination
 from inferno.schedule.tiling import Axis, Tiling
 from inferno.schedule.wgmma import ROW, Wgmma
-from inferno.symbolic import Int, ceildiv, is_multiple, reach
+from inferno.symbolic import Int, bounds, ceildiv, is_multiple, reach
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,9 @@ class StoreMap:
 
 def store_maps(c: Contraction, tiling: Tiling, schedule: Wgmma) -> dict[int, StoreMap]:
     """The maps of the destinations that are staged, by number: a tile has to consist of lines that a swizzle knows."""
-    found = {i: m for i, m in ((i, _store_map(d, tiling)) for i, d in enumerate(c.destinations)) if m is not None}
+    found = {i: m for i, m in ((i, _store_map(d, tiling, schedule.swapped)) for i, d in enumerate(c.destinations)) if m is not None}
+    if schedule.swapped:
+        return found if columns_together(c, tiling, schedule) % 16 == 0 else {}
     sizes = {i: element_bytes(c.destinations[i].access.element) for i in found}
     widest = max(sizes.values(), default=2)
     together = gcd(schedule.tile_n, ROW // widest)
@@ -40,14 +42,16 @@ def store_maps(c: Contraction, tiling: Tiling, schedule: Wgmma) -> dict[int, Sto
     return {i: m for i, m in found.items() if fits and together * sizes[i] in (32, 64, 128)}
 
 
-def _store_map(destination: Destination, tiling: Tiling) -> StoreMap | None:
-    """How the copy engine writes a destination; None if it cannot."""
-    access = destination.access
+def _store_map(destination: Destination, tiling: Tiling, swapped: bool) -> StoreMap | None:
+    """How the copy engine writes a destination, whose lines are a tile's columns if ``swapped``; None if it cannot."""
+    access, (inner, outer) = destination.access, (tiling.m, tiling.n) if swapped else (tiling.n, tiling.m)
     size = element_bytes(access.element)
-    if str(access.element) not in ("bf16", "f16", "f32") or access.offset != 0 or (tiling.n.stride(access) != 1 and tiling.n.size != 1):
+    if str(access.element) not in (("bf16", "f16") if swapped else ("bf16", "f16", "f32")):
+        return None  # (stmatrix turns 16 bits; threads with neighbouring rows write whole sectors of float32 as they are)
+    if access.offset != 0 or (inner.stride(access) != 1 and inner.size != 1):
         return None
-    found = (tiling.n, tiling.m, *(a for a in tiling.grid if a.size != 1))
-    line = ceildiv(tiling.n.size * size, 16) * 16 // size
+    found = (inner, outer, *(a for a in tiling.grid if a.size != 1))
+    line = ceildiv(inner.size * size, 16) * 16 // size
     strides = (1, *(a.stride(access) if a.stride(access) != 0 else line for a in found[1:]))
     if len(found) > 5 or any(not is_multiple(s * size, 16) or reach(s) * size >= 2**40 for s in strides[1:]):
         return None
@@ -55,7 +59,10 @@ def _store_map(destination: Destination, tiling: Tiling) -> StoreMap | None:
 
 
 def columns_together(c: Contraction, tiling: Tiling, schedule: Wgmma) -> int:
-    """Columns that are computed and staged at a time: as many as a line of shared memory has for the widest result."""
+    """Columns that are computed and staged at a time: as many as a line of shared memory has for the widest result, or if ``swapped`` as many
+    lines as a staging buffer has, where what the last ones have too much lies outside of the tensor."""
+    if schedule.swapped:
+        return min(schedule.tile_n, 64) if bounds(tiling.n.size)[1] <= schedule.tile_n else gcd(schedule.tile_n, 64)
     staged = [element_bytes(c.destinations[i].access.element) for i in store_maps(c, tiling, schedule)]
     return gcd(schedule.tile_n, ROW // max(staged)) if staged else min(schedule.tile_n, ROW // 2)
 
@@ -138,7 +145,9 @@ class Epilogue(PairEpilogue):
         with only_if(words.equal(group.thread, 0)):
             tma.await_stores(pending, read=True)
         self.barrier()
-        if size == 2:
+        if self.schedule.swapped:
+            self.stage_turned(base, pairs)
+        elif size == 2:
             self.stage_matrices(base, span, pairs)
         else:
             self.stage_pairs(base, span, pairs)
@@ -146,6 +155,7 @@ class Epilogue(PairEpilogue):
         self.barrier()
         with only_if(words.equal(group.thread, 0)):
             inner = [words.add(self.n0, begin), words.add(self.m0, 64 * block)]
+            inner = inner[::-1] if self.schedule.swapped else inner
             outer = [at for axis, at in zip(self.tiling.grid, self.grid) if axis.size != 1]
             tma.store_box(words, self.maps[number], [*inner, *outer], base)
 
@@ -158,6 +168,17 @@ class Epilogue(PairEpilogue):
         for j in range(0, len(pairs), 2):
             registers = [operation("llvm.bitcast", [words.type], [pairs[j + q][half]]) for q in range(2) for half in range(2)]
             store_matrices(words, words.add(line, words.shl(words.xor(first, j), 4)), registers)
+
+    def stage_turned(self, base: Integer, pairs: Sequence[Sequence[ir.Value]]) -> None:
+        """The same, to lines of 64 rows for each column: a lane has the address of a column of one of the matrices, in 16 bytes of its line."""
+        words, lane = self.words, self.group.lane
+        inside = words.mask(lane, 7)
+        chunk = words.add(words.shl(self.group.warp, 1), words.mask(words.shr(lane, 3), 1))
+        line = words.add(words.shl(words.shr(lane, 4), 3), inside)
+        first = words.add(words.add(base, words.mul(line, ROW)), words.shl(tma.swizzled(words, inside, chunk, ROW), 4))
+        for j in range(0, len(pairs), 2):
+            registers = [operation("llvm.bitcast", [words.type], [pairs[j + q][half]]) for q in range(2) for half in range(2)]
+            store_matrices(words, words.add(first, 8 * j * ROW), registers, turned=True)
 
     def stage_pairs(self, base: Integer, span: int, pairs: Sequence[Sequence[ir.Value]]) -> None:
         """Pairs of 32-bit elements, 8 bytes each."""

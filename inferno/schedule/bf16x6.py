@@ -48,6 +48,7 @@ class Bf16x6:
     across: ClassVar[bool] = False
     inside: ClassVar[bool] = False
     lhs_rows: ClassVar[int] = 0
+    resident: ClassVar[int] = 1
     sharing: ClassVar[tuple[int, int]] = (1, 1)
 
     tile_m: int = 128

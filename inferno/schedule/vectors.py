@@ -20,7 +20,8 @@ class Vectors:
 
     A thread has ``columns`` columns, next to those of ``across`` - 1 others, and multiplies ``terms`` neighbouring terms at a time,
     ``unroll`` times a step, all of which are loaded first; the threads share the terms.  ``along_k``: it loads neighbouring terms
-    together, otherwise its columns.
+    together, otherwise its columns.  ``late``: the next kernel may begin when this one's products are done, not when all of its blocks have
+    begun: its blocks would take the places of multiprocessors that are done first, and leave others idle.
     """
 
     generator: ClassVar[str] = "vectors"
@@ -33,6 +34,7 @@ class Vectors:
     threads: int = 256
     along_k: bool = True
     swapped: bool = False
+    late: bool = False
 
     @property
     def width(self) -> int:

@@ -44,6 +44,9 @@ class Wgmma:
     come through the workspace.
     ``panel``: columns that a box of the rhs has where n is innermost.  ``inside``: the last tile's rows begin where they all lie in
     the tensor; some are computed twice, and written twice alike.
+    ``swapped``: the sides of the contraction have each other's place: rows of the results are a tile's columns, of which there may be any
+    multiple of 8 (of 64 its rows), and a tile is turned on its way to memory.
+    ``resident``: blocks that a multiprocessor has at a time, each with its share of the shared memory and of the registers.
     ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first ``helpers`` warpgroups, from ``raw`` slots;
     otherwise they are computed to temporaries first.
     """
@@ -70,6 +73,8 @@ class Wgmma:
     helpers: int = 1
     panel: int = 64
     inside: bool = False
+    swapped: bool = False
+    resident: int = 1
 
     @property
     def rows(self) -> int:
@@ -280,9 +285,14 @@ def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | Non
     for stages in range(s.stages, 1, -1):
         made = replace(s, stages=stages, raw=min(s.raw, max(2, stages)))
         shared = made.shared(raw, rhs)
-        if shared.total <= target.shared:
+        if shared.total <= shared_of_block(s, target):
             return made if s.split == 1 or s.tile_m * s.tile_n * 4 <= shared.results else None
     return None
+
+
+def shared_of_block(s: Wgmma, target: Target) -> int:
+    """Bytes of shared memory that a block may have: a multiprocessor has 1 KB more than one may have at most, and each takes 1 KB beside."""
+    return (target.shared + 1024) // s.resident // 128 * 128 - 1024
 
 
 def precision(kernel: func.FuncOp, c: Contraction) -> str | None:
