@@ -19,12 +19,12 @@ class Chunk:
 
 
 def read_chunk(op: ir.Operation) -> Chunk | None:
-    """Which chunk of its operand an operation is; None if it is anything else."""
-    if op.name != "tensor.extract_slice" or op.results[0].type.rank != op.operands[0].type.rank:
+    """Which chunk of its operand an operation is, maybe without dimensions of size 1; None if it is anything else."""
+    if op.name != "tensor.extract_slice" or not op.results[0].type.rank:
         return None
     whole, part = (list(shape(v)) for v in (op.operands[0], op.results[0]))
     offsets, strides = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_strides"))
-    if whole[:-1] != part[:-1] or any(offsets[:-1]) or any(s != 1 for s in strides):
+    if [s for s in whole[:-1] if s != 1] != [s for s in part[:-1] if s != 1] or any(offsets[:-1]) or any(s != 1 for s in strides):
         return None
     n, total, begin = part[-1], whole[-1], offsets[-1]
     if not isinstance(n, int) or not isinstance(total, int) or n < 1 or total % n or begin < 0 or begin % n or total == n:

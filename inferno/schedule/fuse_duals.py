@@ -28,6 +28,8 @@ from inferno.target import Target, find_target
 # Microseconds that have to be gained by the estimates.  Less is none: products with one vector, which others compute as fast, and whose second
 # launch hides behind the first (H200, 1x4096x11008: 46.3 us as two and 46.2 as one kernel; columns together: 52.8 and 53.7).
 _LEAST = 1.5
+# The same where one of the kernels waits for the other's results: nothing hides its launch.
+_LEAST_BEHIND = 0.0
 # Microseconds of an elementwise kernel, and bytes that it moves in one.
 _START, _MEMORY_RATE = 2.0, 4.3e6
 
@@ -140,8 +142,9 @@ class _Fuse:
             return None
         pair = dual.parse_pair(kernel)
         found = dual.candidates(kernel, pair, self.target) if pair is not None else []
+        least = _LEAST if before is None else _LEAST_BEHIND
         before = sum(self.time(c)[1] for c in edges.calls) if before is None else before
-        if found and (self.always or min(time for time, _ in found) + _LEAST < before):
+        if found and (self.always or min(time for time, _ in found) + least < before):
             return kernel
         kernel.operation.erase()
         return None

@@ -35,6 +35,10 @@ class _Meeting:
     number: int = -1
     slices: tuple[ir.Operation, ...] = ()
 
+    def taken(self, kernel: func.FuncOp) -> list[ir.Type]:
+        """The types of the chunks that ``kernel``, which has the name, takes."""
+        return [s.results[0].type for s in self.slices] or list(kernel.type.inputs)[self.number: self.number + 2]
+
     def values(self, last: ir.Operation, made: list[ir.Value]) -> list[ir.Value]:
         """What the kernel takes, where these are the chunks."""
         values = inputs_of(last)
@@ -94,10 +98,10 @@ class Chunks:
             return None
         names = [self.once((callee(whole), c), lambda c=c: chunk_kernel(kernel, expanded, c)) for c in cut.chunks]
         symbol, meets = None, cut.name
-        if flat := result.type.rank != last.results[0].type.rank:
+        if flat := result.type.rank < last.results[0].type.rank:
             symbol = symbol_of_rows(kernel)
             meets = self.once((cut.name, "rows", symbol), lambda: on_rows(self.kernels[cut.name], symbol)) if result.type.rank == 2 else None
-        if None in (*names, meets):
+        if None in (*names, meets) or (not flat and cut.taken(self.kernels[meets]) != [self.kernels[n].type.results[0] for n in names]):
             return None
         return self.write(whole, last, cut, [self.kernels[n] for n in (*names, meets)], expanded, symbol, flat)
 

@@ -71,6 +71,10 @@ CHUNKS = {
     "two of three": (lambda x, w: F.gelu((x @ w)[:, 80:]) * (x @ w)[:, :40], (16, 64), (64, 120)),
     "with what is read beside them": (lambda x, w, r, s: halves(x @ w) * s + r, (2, 8, 64), (64, 80), (2, 8, 40), (40,)),
     "an epilogue of the whole": (lambda x, w, r: halves(torch.relu(x @ w) + r), (16, 64), (64, 80), (16, 80)),
+    "one row": (lambda x, w: halves(F.linear(x, w)), (1, 64), (80, 64)),
+    "one row in another shape": (lambda x, w, b: halves(torch.relu(x @ w + b)), (1, 1, 64), (64, 80), (80,)),
+    "a vector": (lambda x, w: halves(w @ x), (64,), (80, 64)),
+    "one row with what is read beside it": (lambda x, w, r, s: halves(x @ w) * s + r, (1, 1, 64), (64, 80), (1, 1, 40), (40,)),
 }
 
 
@@ -113,6 +117,7 @@ def test_chunks_that_stay():
     assert duals(lambda x, w: (lambda h: halves(h) + h.sum())(x @ w), (16, 64), (64, 80)) == 0  # all of it is read
     assert duals(lambda x, w: (lambda a, b, c: a * b + c)(*(x @ w).chunk(3, -1)), (16, 64), (64, 120)) == 0
     assert duals(lambda x, w: (lambda g, u: torch.softmax(g, 1) * u)(*(x @ w).chunk(2, 0)), (16, 64), (64, 80)) == 0  # rows
+    assert duals(lambda x, w: (x @ w)[:, 1:41] * (x @ w)[:, 40:], (1, 64), (64, 80)) == 0
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -150,3 +155,8 @@ def test_what_stays_apart():
 def test_the_estimates_decide(m, k, n, layout, count):
     product, shape = (F.linear, (n, k)) if layout == "nk" else (torch.matmul, (k, n))
     assert duals(lambda x, g, u: F.silu(product(x, g)) * product(x, u), (m, k), shape, shape, passes="fuse-duals{target=sm_90a}") == count
+
+
+@pytest.mark.parametrize("m, k, n", [(1, 4096, 14336), (1, 896, 4864), (2, 4096, 11008), (16, 4096, 11008)])
+def test_chunks_need_no_second_launch(m, k, n):
+    assert duals(lambda x, w: halves(F.linear(x, w)), (m, k), (2 * n, k), passes="fuse-duals{target=sm_90a}") == 1
