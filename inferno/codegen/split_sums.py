@@ -1,6 +1,7 @@
 """Sums whose terms several blocks of a cluster share, each with a part of them: the blocks read each other's shared memory and add up."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
@@ -51,7 +52,8 @@ class SplitSums:
             self.epilogue.emit([found[i:i + count] for i in range(0, len(found), count)])
 
     def add_up_shares(self, sums: list[list[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
-        """The same, but every block leaves its sums, and adds up and finishes shares of the columns: of all blocks' sums, in their order."""
+        """The same, but every block adds up and finishes shares of the columns: its own sums and the others', which these leave, in the order of
+        the blocks behind it.  Where each has one share, of that nothing is left: it stays in registers."""
         words, threads, share = self.words, 128 * self.readers, self.schedule.share
         member, all_, width = words.sub(self.thread, 128 * self.helpers), len(sums[0]) // 4, share // 8
         own = words.add(self.device.shared, words.shl(member, 4))
@@ -59,27 +61,35 @@ class SplitSums:
         def place(base: Integer, block: int, j: int) -> Integer:
             return words.add(base, 16 * threads * (all_ * block + j))
 
+        shares, split = self.schedule.tile_n // share, self.schedule.split
+        places = [(block, j) for block in range(len(sums)) for j in range(width)]
         if self.readers > 1:  # the other one may still multiply
             self.meet_consumers()
-        for block, values in enumerate(sums):
-            for j in range(all_):
-                store(join(values[4 * j:4 * j + 4]), shared_pointer(words, place(own, block, j)), 16)
+        kept: list[ir.Value] = []
+        for number in range(shares):
+            with nullcontext() if shares != split else only_if(arith.cmpi(arith.CmpIPredicate.ne, words.value(self.rank), words.value(number))):
+                for block, j in places:
+                    at = number * width + j
+                    store(join(sums[block][4 * at:4 * at + 4]), shared_pointer(words, place(own, block, at)), 16)
+            if shares != split:
+                continue
+            mine = [sums[block][4 * (number * width + j) + i] for block, j in places for i in range(4)]
+            kept = [arith.select(words.equal(self.rank, number), x, y) for x, y in zip(mine, kept)] if kept else mine
         self.meet(aligned=False)
 
         def finish(number: Integer) -> Sequence[ir.Value]:
             base, first = words.add(own, words.mul(number, 16 * threads * width)), words.add(n0, words.mul(number, share))
             with only_if(words.less(first, self.tiling.n.size)):  # else the share lies behind the last column
                 self.epilogue.begin(grid, m0, first)
-                places = [(block, j) for block in range(len(sums)) for j in range(width)]
-                totals: list[ir.Value] = []
-                for rank in range(self.schedule.split):
+                totals = kept if shares == split else []
+                for distance in range(len(totals) > 0, split):
+                    rank = words.rem(words.add(self.rank, distance), split)
                     parts = [x for at in places for x in lanes_of(load_remote(words, place(base, *at), rank, 4))]
                     totals = [arith.addf(x, y) for x, y in zip(totals, parts)] if totals else parts
                 self.epilogue.emit([totals[i:i + 4 * width] for i in range(0, len(totals), 4 * width)])
             return []
 
-        shares = self.schedule.tile_n // share
-        if shares == self.schedule.split:
+        if shares == split:
             finish(self.rank)
         else:
-            loop(words, self.rank, shares, self.schedule.split, [], finish)
+            loop(words, self.rank, shares, split, [], finish)
