@@ -54,7 +54,7 @@ def _begins(call: ir.Operation, kernel: func.FuncOp) -> bool:
     if len(call.results) != 1 or ATTRIBUTE in kernel.attributes:
         return False
     type_ = call.results[0].type
-    if not type_.has_static_shape or type_.rank < 2 or type_.shape[-1] > wgmma_rows.WIDEST:
+    if type_.rank < 2 or type_.is_dynamic_dim(type_.rank - 1) or type_.shape[-1] > wgmma_rows.WIDEST:
         return False
     return any(o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation) for o in kernel.entry_block.operations)
 
@@ -84,7 +84,7 @@ def _pays(kernels: dict[str, func.FuncOp], edges: Edges, merged: func.FuncOp, ta
     """Whether the estimate of the one kernel is below those of all that it stands for."""
     own = kernels[callee(edges.calls[0])]
     c = parse_contraction(own)
-    if c is None or c.varies or (frozen and _is_copied(c)):
+    if c is None or not all(isinstance(size, int) for size in (c.B, c.N, c.K)) or (frozen and _is_copied(c)):
         return False  # what its kernel copies @prepare may do once
     times = [time for time, _ in (*wgmma.candidates(own, c, target), *vectors.candidates(c, target))]
     rows = wgmma_rows.read(merged, target)

@@ -9,9 +9,11 @@ from math import prod
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.programs import VIEWS
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access, destination_index, filled, iterators, merge, outputs
 from inferno.schedule.contraction import Contraction, Destination, Group, parse_contraction
 from inferno.schedule.row_steps import RowStep, RowValue, StepParser
+from inferno.schedule.varying_rows import read_varying
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,8 @@ class RowContraction(Contraction):
 
 
 def parse_rows(kernel: func.FuncOp) -> RowContraction | None:
-    """What ``kernel`` computes, or None if it is anything else or has sizes that vary."""
-    return _Parser.read(kernel)
+    """What ``kernel`` computes, or None if it is anything else or has other sizes that vary than one, as often as it is in the rows."""
+    return read_varying(kernel, _Parser.read) if symbol_arguments(kernel.operation) else _Parser.read(kernel)
 
 
 class _Parser(StepParser):

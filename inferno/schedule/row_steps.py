@@ -69,8 +69,9 @@ class StepParser:
     @classmethod
     def read(cls, kernel: func.FuncOp) -> Any:
         """What ``parse`` says of a copy of a kernel, which the result may keep; None where sizes vary."""
-        types = [a.type for a in kernel.entry_block.arguments]
-        if not knows_arguments(kernel) or any(isinstance(t, ir.IndexType) or (isinstance(t, ir.ShapedType) and not t.has_static_shape) for t in types):
+        arguments = kernel.entry_block.arguments
+        varying = [a for a in arguments if isinstance(a.type, ir.ShapedType) and not a.type.has_static_shape]
+        if not knows_arguments(kernel) or varying or any(isinstance(a.type, ir.IndexType) and any(True for _ in a.uses) for a in arguments):
             return None
         with kernel.context, kernel.location:
             module = ir.Module.create()

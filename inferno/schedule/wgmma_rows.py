@@ -16,7 +16,7 @@ from inferno.schedule.row_contraction import RowContraction, parse_rows
 from inferno.schedule.row_steps import RowStep
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, SLOT, STORE_RATE, Wgmma, estimate, fit, height, precision, splits, supported
-from inferno.symbolic import hint
+from inferno.symbolic import bounds, hint
 from inferno.target import Target
 
 WIDEST = 256
@@ -52,6 +52,8 @@ def read(kernel: func.FuncOp, target: Target) -> RowContraction | None:
         return None
     if any(not supported_body(s.generic) or walk(s.generic, "tensor.extract") for s in c.steps):
         return None
+    if not all(isinstance(size, int) for size in (c.B, c.N, c.K)):
+        return None
     return c if c.N <= WIDEST and _columns(c) // 2 * c.held_bits() <= _HELD else None
 
 
@@ -72,9 +74,9 @@ def _columns(c: RowContraction) -> int:
 
 
 def _schedules(c: RowContraction, tiling: Tiling, target: Target) -> Iterator[WgmmaRows]:
-    tile_n, m = _columns(c), tiling.m.size
+    tile_n, m, most = _columns(c), hint(tiling.m.size), bounds(tiling.m.size)[1]
     raw = tiling.lhs.raw is not None or tiling.rhs.raw is not None
-    rows = 8 * ceil(m / 8) % 64 if m < 64 and tiling.lhs.along_k else 0
+    rows = 8 * ceil(most / 8) % 64 if most < 64 and tiling.lhs.along_k else 0
     for tile_m in (64, 128) if m > 64 else (64,):
         for split in (1, 2, 4, 8) if m > 64 else (1,):  # 16x1024x64 took 4.4 us, and 8.2 in 2 or 4 parts
             slot = ((rows or tile_m) + height(tile_n, tiling.rhs.along_k)) * ROW
@@ -82,7 +84,7 @@ def _schedules(c: RowContraction, tiling: Tiling, target: Target) -> Iterator[Wg
             s = WgmmaRows(tile_m, tile_n, 12, tile_m // 64, persistent=split == 1, split=split, lhs_rows=rows, chunks=chunks)
             if split == 1 or splits(s, tiling, bit_width(c.lhs.element) // 8, target, hint):
                 yield s
-    if tiling.tiles(64, tile_n) > target.multiprocessors:
+    if not c.varies and tiling.tiles(64, tile_n) > target.multiprocessors:
         yield WgmmaRows(64, tile_n, 12, 2, pingpong=True)
 
 
@@ -103,7 +105,7 @@ def _share(s: WgmmaRows) -> float:
 def _row_time(s: WgmmaRows, c: RowContraction, tiling: Tiling, target: Target) -> float:
     """Microseconds that the rows' operations take on a multiprocessor: nothing hides the last tile's, and the other consumer's products hide
     the others' with ``pingpong``, and about half of them without.  Results by row are no traffic, which the estimate takes them for."""
-    rounds = ceil(tiling.tiles(s.tile_m, s.tile_n) * s.split / target.multiprocessors)
+    rounds = ceil(hint(tiling.tiles(s.tile_m, s.tile_n)) * s.split / target.multiprocessors)
     work = sum(_work(c, step) for step in c.steps if not step.per_row) / _LANES * (1 + (0.1 if s.pingpong else 0.5) * (rounds - 1))
     stored = sum(bit_width(d.access.element) // 8 for d in c.destinations if c.values[d.source].per_row) / STORE_RATE
     return s.tile_m * s.tile_n * (work - stored) / CLOCK

@@ -1,7 +1,5 @@
 """Operations on rows in the registers of a warpgroup, on the simulator: the sums are read from memory in the place of being multiplied."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -21,6 +19,7 @@ from inferno.mlir import ir, new_context, walk
 from inferno.schedule.assign import kernels
 from inferno.schedule.row_contraction import parse_rows
 from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.wgmma_rows import WgmmaRows
 
 
 def simulate(function, args):
@@ -36,7 +35,7 @@ def simulate(function, args):
             recognise_maximum(step.generic)
             expand_math(step.generic)
         tiling = tile_contraction(c, 2, only_along_k=False)
-        schedule = SimpleNamespace(tile_m=64, tile_n=-(-c.N // 8) * 8, buffers=2)
+        schedule = WgmmaRows(64, -(-c.N // 8) * 8, 2, 1)
         tiles, written = -(-c.M // 64), {d.access.argument: d.access for d in c.destinations}
         plain = {**{a.argument: a.element for a in c.extras}, **{n: a.element for n, a in written.items()}}
         with device_module(kernel) as device_block:

@@ -8,6 +8,7 @@ from checks import assert_close_to_float64, poison_memory
 from contraction_cases import repeats
 from row_cases import CASES, operands, scheduled
 
+import inferno
 from inferno.schedule.wgmma_rows import WgmmaRows
 from inferno.tools.ir_program import IrProgram
 
@@ -90,3 +91,17 @@ def test_many_calls_in_a_row(tmp_path):
     args = operands(randn, 5000, 100, 328)
     program = right(tmp_path, CASES["several"], args)
     repeats(lambda *a: program(*a)[2], args)
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "sum", "several"])
+def test_rows_that_vary(name):
+    n = torch.export.Dim("n", min=1, max=20000)
+    compiled = inferno.compile(
+        CASES[name], operands(randn, 300, 96, 256), fallback=False, dynamic_shapes=({0: n}, None, None, None, {0: n}))
+    assert [row.generator for row in compiled.explain().rows] == ["wgmma_rows"]
+    for m in (300, 1, 64, 65, 4099, 20000):
+        args = operands(randn, m, 96, 256)
+        poison_memory()
+        assert_close_to_float64(compiled(*args), CASES[name], args)
+        if name != "several":
+            repeats(compiled, args)
