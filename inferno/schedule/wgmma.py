@@ -1,12 +1,13 @@
 """The schedule of contractions on Hopper's tensor cores: bf16, f16 and TF32 products, sums in float32."""
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.schedule.contraction import Contraction, Operand, parse_contraction
+from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Tiling, tile_contraction
@@ -167,7 +168,32 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             s = fit(s, c, tiling, target)
             if s is not None:
                 found.append((estimate(s, share, c, tiling, target, at), s))
-    return found
+    return [*found, *_turned(c, target, at)]
+
+
+def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
+    """Schedules with the sides exchanged, and their estimates: where the number of rows is no multiple of 64, and both factors come to shared
+    memory as they are."""
+    width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
+    tiling = tile_contraction(turned, width, only_along_k=width == 4) if at(c.M) in _TURNED and at(c.M) % 64 else None
+    if tiling is None or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
+        return
+    rows = at(tiling.n.size)
+    tiles = dict.fromkeys(unit * ceil(rows / parts / unit) for parts in range(1, 7) for unit in (16, 32))
+    for tile_n, tile_m, split in itertools.product(tiles, (128, 64), range(1, 7)):
+        if not 32 <= tile_n <= 256 or (split > 1 and (tile_n % 32 or tile_m == 64)):
+            continue
+        first = Wgmma(tile_m, tile_n, 8, tile_m // 64, persistent=split == 1, split=split, spread=split > 1, swapped=True)
+        if split > 1 and not splits(first, tiling, width, target, at):
+            continue
+        if (s := fit(first, turned, tiling, target)) is not None:
+            yield estimate(s, _share_of(s), turned, tiling, target, at), s
+
+
+def _share_of(s: Wgmma) -> float:
+    """Of the tensor core's rate, by the candidates that are as wide at least."""
+    known = [(other.tile_n, share) for other, share in CANDIDATES if other.tile_m == s.tile_m and other.tile_n >= s.tile_n]
+    return min(known)[1] if known else 0.9
 
 
 def rows_there_are(s: Wgmma, tiling: Tiling) -> int:
@@ -209,6 +235,8 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
 
 SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts copies needs about 200 clocks a slot (an estimate)
 _FEW = 64  # rows that are multiplied together, however few there are
+_TURNED = range(_FEW + 1, 513)
+"""Rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little."""
 
 
 def thin_schedules(

@@ -75,8 +75,8 @@ def valid(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> bool:
 
 
 def is_regular(s: Wgmma) -> bool:
-    """Whether it is not one for few rows, whose tiles are cut to measure."""
-    return not s.lhs_rows and s.chunks == 1 and s.tile_n in _COLUMNS
+    """Whether it is not one for few rows or with the sides exchanged, whose tiles are cut to measure."""
+    return not (s.lhs_rows or s.swapped) and s.chunks == 1 and s.tile_n in _COLUMNS
 
 
 def _tile(kernel: func.FuncOp, c: Contraction, rewrite: bool) -> Tiling | None:
@@ -98,7 +98,7 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     if (s.consumers, s.rows, s.tile_n) not in _SHARES or s.tile_m != s.rows * (1 if s.pingpong else s.consumers):
         return False
     shared = s.shared(sum(raw_bytes(s, tiling, depth)), height(s.tile_n, tiling.rhs.along_k, s.panel)).total
-    if s.stages < 2 or min(s.buffers, s.raw, s.group, s.cluster, s.split) < 1 or shared > target.shared:
+    if s.stages < 2 or min(s.buffers, s.raw, s.group, s.cluster, s.split) < 1 or shared > target.shared or s.resident != 1:
         return False
     if s.inside and not lies_inside(s, c, tiling):
         return False
