@@ -16,7 +16,7 @@ from inferno.codegen.shuffles import exchange
 from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Reader, group_offset
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, math, nvvm, scf, vector
+from inferno.mlir import arith, func, gpu, ir, math, scf, vector
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.vectors import Vectors
 from inferno.symbolic import ceildiv, reach
@@ -55,8 +55,6 @@ class _Emitter:
     def emit(self) -> None:
         c, s, ints, index = self.contraction, self.schedule, self.ints, ir.IndexType.get()
         self.exact = all(str(t) == "f32" for t in (c.accumulator, c.lhs.element, c.rhs.element))
-        if s.late:
-            nvvm.GriddepcontrolOp(nvvm.GridDepActionKind.wait)
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         rows, columns = ceildiv(c.M, s.rows), ceildiv(c.N, s.width)
@@ -65,10 +63,7 @@ class _Emitter:
         warp, lane = ints.div(thread, 32), ints.rem(thread, 32)
         self.term = ints.mul(ints.add(ints.mul(warp, 32 // s.across), ints.div(lane, s.across)), s.terms)
         self.place(batch, m0, ints.add(n0, ints.mul(ints.rem(lane, s.across), s.columns)))
-        sums = self.multiply()
-        if s.late:
-            nvvm.GriddepcontrolOp(nvvm.GridDepActionKind.launch_dependents)
-        sums = self.meet(sums)
+        sums = self.meet(self.multiply())
         epilogue = Epilogue(ints, c, self.buffers, batch, c.M % s.rows != 0, c.N % s.width != 0)
         self.finish(sums, thread, warp, lane, lambda row, column, x: epilogue.emit(ints.add(m0, row), ints.add(n0, column), x))
 

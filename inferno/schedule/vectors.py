@@ -20,8 +20,7 @@ class Vectors:
 
     A thread has ``columns`` columns, next to those of ``across`` - 1 others, and multiplies ``terms`` neighbouring terms at a time,
     ``unroll`` times a step, all of which are loaded first; the threads share the terms.  ``along_k``: it loads neighbouring terms
-    together, otherwise its columns.  ``late``: the next kernel may begin when this one's products are done, not when all of its blocks have
-    begun: its blocks would take the places of multiprocessors that are done first, and leave others idle.
+    together, otherwise its columns.
     """
 
     generator: ClassVar[str] = "vectors"
@@ -34,7 +33,6 @@ class Vectors:
     threads: int = 256
     along_k: bool = True
     swapped: bool = False
-    late: bool = False
 
     @property
     def width(self) -> int:
@@ -125,6 +123,7 @@ _UNDER_WAY = 62  # bytes that a thread has under way for a microsecond: the asse
 _BYTE = 15  # instructions to make a factor of a scaled byte (1 and 4 x 4096 x 11008: 29.1 and 41.8)
 _HALVES = 2.0  # times longer for numbers of 16 bits (7x3072x768: 5.9 us, columns together 9, without it 3.7)
 _VARYING = 1.3  # where the rows are not as many, each at an address of its own (float32 4096x4096: 27 to 31 us, 8 rows that are known 24.4)
+_BOTH = 0.1  # of the shorter one of both times that the longer one does not hide (1x8192x28672: 106 us)
 _ISSUED = 4 * CLOCK  # instructions of warps that a multiprocessor starts in a microsecond
 
 
@@ -144,7 +143,7 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint) -> float
     last = blocks % at_once
     memory = moved_bytes(c, at) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
     work = blocks * s.threads / 32 * _instructions(s, c, at) / (target.multiprocessors * _ISSUED)
-    return _START + (max(memory, work) + 0.2 * min(memory, work)) * _slower(s, c)
+    return _START + (max(memory, work) + _BOTH * min(memory, work)) * _slower(s, c)
 
 
 def _slower(s: Vectors, c: Contraction) -> float:

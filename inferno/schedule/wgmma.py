@@ -116,24 +116,24 @@ class Wgmma:
         return Shared(0, rhs, results, raw, barriers, barriers + 16 * self.stages + 16 + 16 * self.raw)
 
 
-# Tiles, and the share of the tensor core's rate that their inner loop reaches.  Fitted to 391 times of 36 matmuls on an H200, bf16, of
-# 128 to 8192 rows, [N, K] and [K, N] weights, and 675 of 46.  Other tiles in us: 2048x3072x768 16.5 with 128x96 (128x128 20.7), 640x5120x5120 53.1
+# Tiles, and the share of the tensor core's rate that their inner loop reaches.  Fitted to 690 times of 97 matmuls on an H200, bf16, of
+# 72 to 8192 rows, [N, K] and [K, N] weights; the choice by them loses 1.1% to the best of what was timed.  Other tiles in us: 2048x3072x768 16.5 with 128x96 (128x128 20.7), 640x5120x5120 53.1
 # with 128x224 (128x256 58.9), 768x768x3072 9.8 with 128x160 (128x192 11.7), 4096^3 203 with 128x256 (128x128 207),
 # 1024x5120x5120 71.1 with 256x160 (128x160 76.7), 160x8192x8192 45.7 with 64x192 (128x128 48.2).
 CANDIDATES = (
-    (Wgmma(128, 256, 4, 2), 1.0),
-    (Wgmma(256, 160, 3, 2), 1.0),
-    (Wgmma(256, 128, 4, 2), 0.995),
-    (Wgmma(128, 224, 4, 2), 0.98),
-    (Wgmma(128, 192, 4, 2), 0.97),
-    (Wgmma(128, 160, 8, 2), 0.97),
+    (Wgmma(128, 256, 4, 2), 1.015),
+    (Wgmma(256, 160, 3, 2), 1.045),
+    (Wgmma(256, 128, 4, 2), 1.005),
+    (Wgmma(128, 224, 4, 2), 1.005),
+    (Wgmma(128, 192, 4, 2), 1.005),
+    (Wgmma(128, 160, 8, 2), 0.955),
     (Wgmma(128, 128, 6, 2), 0.97),
-    (Wgmma(128, 96, 8, 2), 0.9),
-    (Wgmma(128, 64, 8, 2), 0.88),
-    (Wgmma(64, 192, 6, 1), 0.95),
-    (Wgmma(64, 128, 8, 1), 0.8),
-    (Wgmma(64, 64, 12, 1), 0.65),
-    (Wgmma(64, 32, 12, 1), 0.45),
+    (Wgmma(128, 96, 8, 2), 0.915),
+    (Wgmma(128, 64, 8, 2), 0.95),
+    (Wgmma(64, 192, 6, 1), 0.88),
+    (Wgmma(64, 128, 8, 1), 0.89),
+    (Wgmma(64, 64, 12, 1), 0.73),
+    (Wgmma(64, 32, 12, 1), 0.365),
 )
 
 SPLIT_CANDIDATES = tuple((replace(s, persistent=False, split=split), share) for s, share in CANDIDATES[-2:] for split in (2, 4, 8))
@@ -160,6 +160,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
         few = [(_deep(s, tiling, width), 1.0) for s in thin_schedules(tiling, width, target, at, most=most)]
+        few += [(replace(s, resident=2), share) for s, share in few if not tiling.rhs.along_k and s.tile_n <= 128 and tiling.rhs.raw is tiling.lhs.raw is None]
         spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target)):
             if s.split > 1 and not splits(s, tiling, width, target, at):
@@ -353,11 +354,17 @@ def supported(c: Contraction) -> bool:
 _START = 2.0  # microseconds of a kernel that does next to nothing (fitted to weights of 4096 x 4096 and 4096 x 11008: 10.6 and 24.4 us)
 _COPY_RATE = 70  # bytes a clock that a multiprocessor gets from L2 (fitted like the tiles' shares)
 _LATENCY = 1200  # clocks from the start of a copy to its arrival
+_ALONE = 0.91  # of that time where one consumer reads what arrives (fitted like the tiles' shares)
+_SWAPPED = 1.18  # times longer a step takes with the sides exchanged: the rows are the operand that each consumer reads all of (likewise)
 _OUTSIDE = 7  # clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us)
 # Of few rows.  Memory takes longer by this share of the time in which multiprocessors have nothing to read, where k is innermost or not.
 # (4x8192x28672, 359 of 396 places taken: 118.6 us, 598 of 660: 117.2, 512 of 528: 113.5; columns innermost, 1x4096x11008 172 of 264: 26.7,
 # 115 of 132: 26.7, 16x18944x3584 56 of 132: 39.2, 112: 37.3.)
 _IDLE = {True: 0.6, False: 0.35}
+# Of that time with columns innermost and half of the shared memory, by whether lines have 128 bytes, where that is still enough bytes under way:
+# the next kernel's blocks are there when this one's end, and lines are read closer to each other (8x4096x6144 in tiles of 64 16.1 and 13.4 us,
+# 1x4096x11008 in tiles of 128 27.1 and 23, of 96 25.6 and 24.5, 16x18944x3584 36 and 33.2; 1x3584x3072, 3 MB under way: 8.2 and 8.3).
+_RESIDENT, _ENOUGH = {True: 0.89, False: 0.95}, 6.5e6
 # Of the memory's rate where columns are innermost: of lines of 128 bytes that come to L2 one by one (those of two rhs do not); of 64 bytes,
 # where a tile has some more of them side by side or not.
 # Fitted to 64 times of 21 matmuls (64x4096x11008 25.3 us with three panels of 64 bytes, 27.5 in two parts of three of 128; 32 columns 28).
@@ -368,12 +375,12 @@ _CUT = 0.82
 _LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of the lhs are read (an estimate)
 # What the blocks of a cluster take to add up, in clocks and bytes a clock: where one of them does (fitted to 64 x 4096 x 4096: tiles of 64
 # in two parts 12.1 us, of 32 in one 11.1), and where all read at once (fitted like the tiles' shares).
-_EXCHANGE, _EXCHANGE_RATE = 4000, 32
-_SPREAD, _SPREAD_RATE = 2500, 12
+_EXCHANGE, _EXCHANGE_RATE = 4000, 14
+_SPREAD, _SPREAD_RATE = 2300, 13.7
 # Where a block of few rows does, after all that memory takes (4x4096x11008, 192 columns in two parts: 26.9; 1x18944x3584, 56 columns: 35.6).
 _FEW_EXCHANGE, _FEW_EXCHANGE_RATE = 1700, 10
-_BOTH = {True: 0.1, False: 0.2}  # of the shorter one of clocks and memory's time that the longer one does not hide: of few rows, of others
-_HOT = 0.2  # of a product's clocks that it takes longer because the GPU's clock falls under load (fitted like the tiles' shares)
+_BOTH = {True: 0.1, False: 0.19}  # of the shorter one of clocks and memory's time that the longer one does not hide: of few rows, of others
+_HOT = 0.19  # of a product's clocks that it takes longer because the GPU's clock falls under load (fitted like the tiles' shares)
 _CLEAR = 1.0  # microseconds of the kernel that lowers flags (an estimate)
 _APART = 1.3  # times longer a step takes where blocks are at different terms, and find less in L2 (89 times of 35 matmuls: the middle 80% 1.0 to 1.5)
 # Clocks of a step whose tile is made of bytes, and of each of its elements, where k is innermost or not, by scaling it; and with two
@@ -408,6 +415,8 @@ def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At, column
     line = panel(columns, False, s.panel) * width
     cut = columns * width % line != 0 or line < 64 or (line < 128 and at(tiling.rhs.strides[1]) * width % 64 != 0)
     whole = 1.0 if columns < s.tile_n else _BY_LINE
+    under_way = blocks * s.stages * s.chunks * height(columns, False, s.panel) * ROW
+    idle *= _RESIDENT[line == 128] if s.resident > 1 and rounds == 1 and under_way >= _ENOUGH else 1
     return idle / (_CUT if cut else whole if line == 128 else _LINES[columns * width < 128])
 
 
@@ -429,11 +438,16 @@ def estimate(
     depth = s.chunks * ROW // width
     wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
     copied = s.chunks * (s.lhs_height / lhs + wide / rhs) * ROW
+    copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few), _LATENCY / (s.stages - 1))
+    step *= _SWAPPED if s.swapped else 1
     # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.
     row_tiles = ceil(at(tiling.m.size) / s.tile_m)
     outside = s.chunks * _OUTSIDE * max(0, (row_tiles - 1) * s.tile_m + s.lhs_height - at(tiling.m.size))
     step += 0 if s.inside else max(0, outside - step) / (1 if rounds <= 1 else row_tiles)
+    if s.swapped:
+        column_tiles = ceil(at(tiling.n.size) / s.tile_n)
+        step += max(0, _OUTSIDE * (column_tiles * s.tile_n - at(tiling.n.size)) - step) / (1 if rounds <= 1 else column_tiles)
     step *= _APART if s.stream else 1
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / STORE_RATE / (1 if second is None else 2)
