@@ -64,10 +64,10 @@ def test_in_place_no_row_is_computed_twice():
 
 
 @pytest.mark.parametrize("m, layout, schedule", [
-    (200, "nk", Wgmma(128, 64, 8, 2, persistent=False, split=2, spread=True, inside=True)), (136, "nk", Wgmma(64, 128, 8, 1, inside=True)),
+    (200, "nk", Wgmma(64, 64, 12, 1, inside=True)), (136, "nk", Wgmma(64, 128, 8, 1, inside=True)),
 ])
 def test_what_is_chosen_has_no_rows_outside(m, layout, schedule):
-    """What took 15.1 and 13.3 us, where with rows outside the best took 21.2 and 19.0."""
+    """What took 15.2 and 13.3 us, where with rows outside the best took 21.2 and 19.0."""
     k, n = (6144, 2048) if m == 200 else (3584, 4608)
     assert choose(kernel(m, k, n, layout), "wgmma") == schedule
 
