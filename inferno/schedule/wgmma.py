@@ -117,7 +117,8 @@ class Wgmma:
 
 
 # Tiles, and the share of the tensor core's rate that their inner loop reaches.  Fitted to 690 times of 97 matmuls on an H200, bf16, of
-# 72 to 8192 rows, [N, K] and [K, N] weights; the choice by them loses 1.4% to the best of what was timed.  Other tiles in us: 2048x3072x768 16.5 with 128x96 (128x128 20.7), 640x5120x5120 53.1
+# 72 to 8192 rows, [N, K] and [K, N] weights; the choice by them loses 1.4% to the best of what was timed.
+# Other tiles in us: 2048x3072x768 16.5 with 128x96 (128x128 20.7), 640x5120x5120 53.1
 # with 128x224 (128x256 58.9), 768x768x3072 9.8 with 128x160 (128x192 11.7), 4096^3 203 with 128x256 (128x128 207),
 # 1024x5120x5120 71.1 with 256x160 (128x160 76.7), 160x8192x8192 45.7 with 64x192 (128x128 48.2).
 CANDIDATES = (

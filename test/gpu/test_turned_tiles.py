@@ -34,7 +34,8 @@ def test_turned_with_results_of_float32():
 
 @pytest.mark.parametrize("m, k, n, schedule", [
     (64, 1000, 4096, Wgmma(64, 64, 6, 1, resident=2, persistent=False)), (64, 2048, 1000, Wgmma(64, 128, 4, 1, resident=2)),
-    (200, 520, 3000, Wgmma(128, 64, 3, 2, resident=2, persistent=False)), (8, 4096, 1000, Wgmma(64, 64, 8, 1, persistent=False, split=2, lhs_rows=8, resident=2)),
+    (200, 520, 3000, Wgmma(128, 64, 3, 2, resident=2, persistent=False)),
+    (8, 4096, 1000, Wgmma(64, 64, 8, 1, persistent=False, split=2, lhs_rows=8, resident=2)),
 ])
 def test_two_blocks_a_multiprocessor(m, k, n, schedule):
     right(schedule, gelu, (m, k), (n, k), (m, n))
