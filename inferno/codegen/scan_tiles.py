@@ -88,13 +88,15 @@ class Tiles:
         gpu.barrier()
         for stage, number in enumerate(numbers[:-1]):
             self.start_taken(number, stage)
-        types = [ints.type] * (len(numbers) + 1)
-        loop = scf.WhileOp(types, [ints.value(0), *numbers])
+        carried = [ints.value(0), *numbers, *back.begin()]
+        types = [v.type for v in carried]
+        loop = scf.WhileOp(types, carried)
         before, after = (r.blocks.append(*types) for r in (loop.regions[0], loop.regions[1]))
         with ir.InsertionPoint(before):
             scf.ConditionOp(ints.less(before.arguments[1], back.words.chains * back.words.tiles), list(before.arguments))
         with ir.InsertionPoint(after):
-            turn, number, *following = after.arguments
+            turn, number, *following = list(after.arguments)[:len(numbers) + 1]
+            back.known = list(after.arguments)[len(numbers) + 1:]
             stage = ints.rem(turn, s.stages)
             chain, tile = back.split(number)
             self.place(chain)
@@ -105,7 +107,7 @@ class Tiles:
             back.take(self.thread, slot)
             self.turn = turn
             self.tile(loaded, tile, self.look(chain, tile))
-            scf.yield_([ints.add(turn, 1), *following, back.number(slot)])
+            scf.yield_([ints.add(turn, 1), *following, back.number(slot), *back.known])
         self.stages.wait(0)
 
     def start_taken(self, number: Integer, stage: Integer) -> None:

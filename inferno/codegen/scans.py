@@ -29,7 +29,7 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
         expand_math(op)
     emitter = (Along if c.along else Across)(c, s)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
-    words = words_of(s.chains(c), s.tiles(c), s.columns(c), s.group, c.combiner) if s.group else None
+    words = words_of(s.chains(c), s.tiles(c), s.columns(c), s.group, c.combiner, s.whole) if s.group else None
     reach = s.chains(c) * s.tiles(c) * s.tile(c) * (1 if c.along else s.lanes * s.vector) * 2
     width = 32 if max(reach, *(b.count for b in buffers), words.count if words else 0) < 2**31 else 64
     total = stored_type(c.combiner.total)

@@ -28,7 +28,7 @@ class Scans:
     other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles.  With it each tile is a block's,
     which looks for what is in front of it: parts of the tiles of its group of so many, and the sum of all groups before; ``workers`` blocks
     take one tile after the other, or if it is 0 there is a block for each.  ``stages``: so many tiles that a block has next wait in
-    shared memory.
+    shared memory.  ``whole``: groups leave their own sums, which each block adds up from its last tile on; so they need not wait for each other.
     """
 
     generator: ClassVar[str] = "scans"
@@ -40,6 +40,7 @@ class Scans:
     group: int = 0
     workers: int = 0
     stages: int = 0
+    whole: bool = False
 
     def columns(self, c: ScanKernel) -> int:
         """Running values of a tile."""
@@ -86,6 +87,8 @@ class Scans:
         if (c.sizes[-1] if c.sizes else 1) % self.vector or self.group & (self.group - 1) or self.stages not in range(4):
             return False
         if (self.group or self.tiles(c) > 1) and c.along and self.lanes != self.threads:
+            return False
+        if self.whole and not self.workers:
             return False
         if self.workers and (not self.group or not self.stages or (c.along and self.lanes <= _WARP)):
             return False
