@@ -60,9 +60,24 @@ CASES = {
     "booleans": lambda: (lambda x: (x > 2).any(-1, keepdim=True) | (x < 0), (randn(5, 70),), 1),
     "products": lambda: (lambda x: x * (1 + x / 16).prod(-1, keepdim=True), (randn(6, 40),), 1),
     "a gradient": lambda: (lambda g, y: torch.ops.aten._softmax_backward_data(g, torch.softmax(y, -1), -1, y.dtype), (randn(6, 50), randn(6, 50)), 1),
+    "cross_entropy": lambda: (F.cross_entropy, (randn(40, 70).to(bf16), torch.randint(0, 70, (40,)).index_fill(0, torch.tensor([3]), -100)), 2),
     # What does not go over the same rows stays apart.
     "transposed rows": lambda: (lambda x, y: torch.softmax(x, -1) + y.t().sum(-1, keepdim=True), (randn(16, 16), randn(16, 16)), 2),
     "along the first": lambda: (lambda x: torch.softmax(x, 0), (randn(16, 16),), 4),
+}
+# Rows that begin anywhere in a vector.
+RAGGED = {
+    "softmax": lambda n: (softmax, (randn(5, n).to(bf16),)),
+    "softmax f32": lambda n: (softmax, (randn(9, n),)),
+    "layer_norm": lambda n: (layer_norm, (randn(5, n), randn(n), randn(n))),
+    "residual and rms_norm": lambda n: (residual_norm, (randn(5, n).to(bf16), randn(5, n).to(bf16), randn(n).to(bf16))),
+    "a mask": lambda n: (lambda x, m: torch.softmax(x + m, -1), (randn(3, 5, n).to(bf16), randn(5, n).to(bf16))),
+    "logsumexp": lambda n: (lambda x: torch.logsumexp(x, -1), (randn(5, n).half(),)),
+}
+RAGGED_SCHEDULES = {
+    "held": {"threads": 64, "across": 32},
+    "a loop": {"threads": 32, "across": 32, "held": False, "unroll": 2},
+    "kept by a cluster": {"threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 1, "kept": 2},
 }
 # What a kernel's own schedule becomes.
 SCHEDULES = {
@@ -71,9 +86,25 @@ SCHEDULES = {
     "part of a warp": {"threads": 64, "across": 8},
     "a cluster": {"threads": 64, "across": 64, "cluster": 2},
     "a loop of a cluster": {"threads": 32, "across": 32, "cluster": 4, "held": False},
+    "kept": {"threads": 32, "across": 32, "held": False, "unroll": 2, "kept": 1},
+    "kept by a cluster": {"threads": 64, "across": 64, "cluster": 2, "held": False, "unroll": 2, "kept": 9},
     "reciprocals": {"reciprocals": True},
+    "approximate": {"approximate": True},
     "single elements": {"threads": 128, "across": 64, "vector": 1},
 }
+
+
+def choose_ragged(change: dict):
+    """The same for whole vectors of rows that begin anywhere."""
+    def chosen(kernel):
+        target = find_target("sm_90a")
+        c = rows.read(kernel, target)
+        if c is None:
+            return None
+        vector = 8 if min(a.element.width for s in c.steps for a in s.extras) == 16 else 4
+        return replace(rows.pick(c, target), **{**change, "vector": vector, "ragged": True})
+
+    return chosen
 
 
 def choose(change: dict):

@@ -23,6 +23,7 @@ from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
 from inferno.capture.decompose import Decomposed, decompose_kinds
 from inferno.capture.decompositions import table
 from inferno.capture.draws import is_philox
+from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.nodes import is_library, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.restrides import replace_restrides
@@ -113,7 +114,9 @@ class Exported:
         graph = _stateless(program)
         replace_restrides(graph)
         signature = self._signature(inputs, results, outputs, symbols.guards(symbols.take_assertions(graph)))
-        return Captured(graph, outputs_as_eager(graph, signature, self.program, program), not isinstance(program, Decomposed))
+        signature = with_orders(outputs_as_eager(graph, signature, self.program, program), self.program)
+        restore_orders(graph, signature)
+        return Captured(graph, signature, not isinstance(program, Decomposed))
 
     def arguments(self) -> tuple[Argument, ...]:
         """What the captured program's arguments will be."""
@@ -121,7 +124,7 @@ class Exported:
 
     def signature(self, results: tuple[Result, ...], outputs: tuple[tuple[bool, Any], ...], views: tuple[View, ...] = ()) -> Signature:
         """The signature with results that are known, of a program without sizes that vary."""
-        return self._signature(self._inputs(self.program, SymbolTable()), results, outputs, (), views)
+        return with_orders(self._signature(self._inputs(self.program, SymbolTable()), results, outputs, (), views), self.program)
 
     def _inputs(self, program: ExportedProgram, symbols: SymbolTable) -> "_Inputs":
         names = _leaf_names(self.model, self.args, self.kwargs, program.call_spec.in_spec.num_leaves)

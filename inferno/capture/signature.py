@@ -21,7 +21,7 @@ class Argument:
     ``kind`` is "input", "parameter", "buffer" or "constant".  The current tensor of a parameter or buffer is
     ``table[key]``, a module's own dictionary, so that whatever the user assigns to the module is seen by the next call.
     Sizes that vary are expressions of symbols.  ``random``: no caller gives it; it is a draw, for the seed and the offset that are the
-    arguments with these numbers.
+    arguments with these numbers.  ``order``: of the caller's dimensions, where those of ``shape`` are in another order, which is the one in memory.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Argument:
     table: dict[str, Tensor] | None = None
     key: str = ""
     random: tuple[Draw, int, int] | None = None
+    order: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Signature:
     ``guards`` are Python expressions of the symbols' names that must be true of a call's sizes.
 
     Derived: ``simple_arity`` is the number of inputs where a call is that many tensors by position, else -1;
-    ``input_places`` are the inputs' argument numbers and ``held`` (number, table, key) of the other arguments;
+    ``input_places`` are the inputs' argument numbers, ``held`` (number, table, key) of the other arguments, ``orders`` (number, order) of inputs that have one;
     ``single_output`` says that the output is one tensor.
     """
 
@@ -122,6 +123,7 @@ class Signature:
     views: tuple[View, ...] = ()
     simple_arity: int = field(init=False, default=-1)
     held: tuple = field(init=False, default=())
+    orders: tuple = field(init=False, default=())
     input_places: tuple = field(init=False, default=())
     single_output: bool = field(init=False, default=False)
 
@@ -132,6 +134,7 @@ class Signature:
         set_(self, "simple_arity", args_spec.num_children if plain else -1)
         set_(self, "held", tuple((i, a.table, a.key) for i, a in enumerate(self.arguments) if a.kind != "input"))
         set_(self, "input_places", tuple(index for is_tensor, index in self.leaves if is_tensor))
+        set_(self, "orders", tuple((i, a.order) for i, a in enumerate(self.arguments) if a.order is not None))
         set_(self, "single_output", self.output_spec.is_leaf() and self.outputs == ((True, 0),))
 
     def arguments_of(self, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
@@ -145,6 +148,9 @@ class Signature:
             out[place] = value
         for i, table, key in self.held:
             out[i] = table.get(key)
+        for i, order in self.orders:
+            if isinstance(out[i], Tensor) and out[i].dim() == len(order):
+                out[i] = out[i].permute(order)
         return out
 
     def add_views(self, results: list[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from inferno.codegen.integers import Integers
-from inferno.mlir import func, ir
+from inferno.mlir import func, ir, llvm
 from inferno.passes.shapes import shape, symbol_arguments
 from inferno.symbolic import product, reach
 
@@ -38,10 +38,11 @@ def element_bytes(element: ir.Type) -> int:
 
 @dataclass(frozen=True)
 class Function:
-    """The new kernel's parameters (memrefs of address space 1, and sizes) and its shared arrays."""
+    """The new kernel's parameters (memrefs of address space 1, and sizes), its shared arrays, and the address of its dynamic shared memory."""
 
     buffers: list[ir.Value]
     shared: list[ir.Value]
+    dynamic: ir.Value | None = None
 
 
 def parameters_of(kernel: func.FuncOp, written: set[int]) -> list[Buffer | None]:
@@ -61,7 +62,7 @@ def integers_for(kernel: func.FuncOp, width: int, values: Sequence[ir.Value]) ->
 @contextmanager
 def gpu_function(
     kernel: func.FuncOp, buffers: Sequence[Buffer | None], threads: int, shared: Sequence[tuple[int, ir.Type]] = (),
-    minimum_blocks: int = 0, cluster: int = 1, suffix: str = "",
+    minimum_blocks: int = 0, cluster: int = 1, suffix: str = "", dynamic: bool = False,
 ) -> Iterator[Function]:
     """Add ``gpu.module @<name>_gpu`` in front of the kernel function ``name``, with one GPU kernel of that name in it, and
     yield its values; the insertion point is its body.  (The launcher keeps the symbol ``@<name>`` of the outer module.)
@@ -70,6 +71,7 @@ def gpu_function(
 
     ``shared``: (count, element type) of arrays in shared memory, 16-byte aligned.  ``minimum_blocks`` a multiprocessor
     bounds the registers.  ``cluster``: how many blocks are one.  A kernel with a ``suffix`` to its name joins the module that is there.
+    ``dynamic``: whether it has dynamic shared memory too.
     """
     parameters = ", ".join(
         f"%b{i}: index" if b is None else
@@ -83,16 +85,22 @@ def gpu_function(
     bounds = f", nvvm.minctasm = {minimum_blocks} : i32" if minimum_blocks else ""
     clusters = f", known_cluster_size = array<i32: {cluster}, 1, 1>" if cluster > 1 else ""
     name = kernel.name.value
-    text = f"""gpu.module @"{name}_gpu" {{
+    # An external array: of any other one LLVM would make static shared memory, which would lie where the dynamic one does.
+    memory = "llvm.mlir.global external @shared() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<0 x i8>" if dynamic else ""
+    text = f"""gpu.module @"{name}_gpu" {{ {memory}
       gpu.func @"{name}{suffix}"({parameters}) {f"workgroup({arrays})" if shared else ""} kernel
           attributes {{known_block_size = array<i32: {threads}, 1, 1>{bounds}{clusters}}} {{ gpu.return }}
     }}"""
     shell = ir.Module.parse(text, kernel.context)
     module = shell.body.operations[0].operation
-    function = module.regions[0].blocks[0].operations[0].operation
+    function = next(o.operation for o in module.regions[0].blocks[0].operations if o.operation.name == "gpu.func")
     block = function.regions[0].blocks[0]
     with ir.InsertionPoint.at_block_terminator(block), kernel.location:
-        yield Function(list(block.arguments)[:len(buffers)], list(block.arguments)[len(buffers):])
+        base = None
+        if dynamic:
+            address = llvm.mlir_addressof(ir.Type.parse("!llvm.ptr<3>"), "shared")
+            base = llvm.PtrToIntOp(ir.IntegerType.get_signless(32), address).result
+        yield Function(list(block.arguments)[:len(buffers)], list(block.arguments)[len(buffers):], base)
     if suffix:
         others = next(o for o in kernel.operation.block.operations if o.operation.name == "gpu.module" and o.sym_name.value == f"{name}_gpu")
         function.detach_from_parent()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from inferno.codegen.extrema import Extremum
+from inferno.schedule.extrema import Extremum
 from inferno.codegen.inline import inline_body
 from inferno.codegen.loop_operands import Operand, Result, operand_of_dense
 from inferno.codegen.loop_order import Run

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from inferno.codegen.extrema import Extremum, read_extremum, to_candidate
+from inferno.schedule.extrema import Extremum, read_extremum, to_candidate
 from inferno.codegen.loop_emitter import Emitter
 from inferno.codegen.loop_operands import Operand, Result, operand_of, root_of
 from inferno.codegen.loop_order import Order, merge_runs, order_map, order_reduction

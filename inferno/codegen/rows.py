@@ -7,8 +7,9 @@ shared memory those of blocks; all reductions of a phase share a barrier.  Rows 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from inferno.codegen.cluster import read_remote, wait_for_cluster
+from inferno.codegen.cluster import arrive_in_cluster, await_cluster, read_remote, wait_for_cluster
 from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
@@ -16,15 +17,18 @@ from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.kept_vectors import KeptVectors
+from inferno.codegen.ragged_rows import RaggedRows
 from inferno.codegen.row_divisions import multiply_by_reciprocals
+from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.shuffles import exchange
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
-from inferno.schedule.accesses import Access
+from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_steps import RowStep
-from inferno.schedule.rows import Rows, read
+from inferno.schedule.rows import Rows, can_be_ragged, read
 from inferno.target import Target
 
 _FEW = 8  # warps whose parts every thread adds up itself
@@ -35,11 +39,14 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     c, s, name = read(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} does not go over rows")
-    if s.threads % s.across or s.threads % 32 or s.across & (s.across - 1) or c.width % s.vector or (s.cluster > 1 and s.across != s.threads):
+    whole = c.width % s.vector == 0 or (s.ragged and can_be_ragged(c, s.vector))
+    if s.threads % s.across or s.threads % 32 or s.across & (s.across - 1) or not whole or (s.cluster > 1 and s.across != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     for step in c.steps:
         if s.reciprocals:
             multiply_by_reciprocals(step, c)
+        if s.approximate:
+            approximate_exponentials(step, c)
         recognise_maximum(step.generic)
         expand_math(step.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
@@ -50,14 +57,16 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     shared = [(max(1, count), stored_type(combiner.total)) for _, combiner in reduced] if count else []
     if s.cluster > 1:
         shared += [(1, stored_type(combiner.total)) for _, combiner in reduced]
-    with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster) as function:
-        _Emitter(c, s, Integers(width), function.buffers, function.shared, places).emit()
+    kept = s.kept_bytes(c) if not s.held else 0
+    with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=kept > 0) as function:
+        vectors = KeptVectors(c.repeated(), s, function.dynamic) if kept else None
+        Emitter(c, s, Integers(width), function.buffers, function.shared, places, vectors).emit()
     with launcher(kernel) as arguments:
-        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1))
+        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
 
 
 @dataclass
-class _Emitter:
+class Emitter(RaggedRows):
     """``_points`` are what is known of a chunk by (value or access, chunk), ``_rows`` what is known of rows."""
 
     c: RowKernel
@@ -66,6 +75,7 @@ class _Emitter:
     buffers: list[ir.Value]
     shared: list[ir.Value]
     places: dict[int, int]
+    kept: KeptVectors | None = None
     _points: dict[tuple[int | Access, object], ir.Value] = field(default_factory=dict)
     _rows: dict[int | Access, ir.Value] = field(default_factory=dict)
     _chunk: dict[object, tuple[Integer, ir.Value | None]] = field(default_factory=dict)
@@ -86,67 +96,112 @@ class _Emitter:
         self.row = dict(zip(c.rows, ints.split(row, [c.sizes[d] for d in c.rows])))
         self.first = ints.add(ints.mul(self.rank, s.threads), self.lane)  # of the row's vectors
         self.stride = s.across * s.cluster
+        if s.ragged:
+            self.begin_ragged()
         for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
             self._rows[at] = load(ints, self.buffers[at.argument], self.row_offset(at), at.element)
         for phase in range(c.phases):
             self.phase(phase)
         if s.cluster > 1:
-            wait_for_cluster()  # nobody ends while others read what it has
+            await_cluster()  # nobody ends while others read what it has
 
     def phase(self, phase: int) -> None:
         c = self.c
+        self.now, self.reads = phase, [a for a in dict.fromkeys(a for step in c.steps for a in step.extras) if a in c.needed(phase)[0]]
         for step in c.steps:
             if step.per_row and step.phase == phase:
-                arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [_unused() for _ in step.results]
-                results = inline_body(step.block, arguments)
-                self._rows.update({n: r for n, r in zip(step.results, results) if n is not None})
+                self.per_row(step)
         self.write_rows(phase)
         reducing = [step for step in c.steps if step.reduces and step.phase == phase]
         running = [(n, k) for step in reducing for n, k in zip(step.results, step.combiners) if k is not None]
         stored = [d for d in c.destinations if not c.values[d.source].per_row and c.computed(d.source) == phase]
         if not running and not stored:
             return
-        values = self.held(phase, reducing, running, stored) if self.s.held else self.again(reducing, running, stored)
+        values = self.all_turns(reducing, running, stored)
         if running:
             self.finish(reducing, running, dict(zip((n for n, _ in running), values)))
 
-    def held(self, phase: int, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
+    def per_row(self, step: RowStep) -> None:
+        arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
+        results = inline_body(step.block, arguments, [_zero() for _ in step.indices], custom={"tensor.extract": self.extract})
+        self._rows.update({n: r for n, r in zip(step.results, results) if n is not None})
+
+    def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
+        """The totals of a thread with what it writes."""
+        return self.held(reducing, running, stored) if self.s.held else self.again(reducing, running, stored)
+
+    def held(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         """The totals of a thread, all of whose chunks are kept."""
         values: list[list[ir.Value]] | None = None
         chunks = range(self.s.chunks(self.c))
         for chunk in chunks:
             self.place(chunk, self.ints.add(self.first, chunk * self.stride), chunk)
-        reads = [a for step in self.c.steps for a in step.extras if a in self.c.needed(phase)[0]]
         for chunk in chunks:  # all that is read first
-            for source in reads:
+            for source in self.reads:
                 self.read(source, chunk)
         for chunk in chunks:
             values = self.terms(reducing, running, chunk, values)
             self.write(stored, chunk)
-        return [_total(k, lanes) for (_, k), lanes in zip(running, values or [])]
+        return [self.total(k, lanes) for (_, k), lanes in zip(running, values or [])]
 
     def again(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         """The totals of a thread, by a loop that keeps nothing else."""
+        s = self.s
+        totals = self.identities(running)
+        rounds, kept = s.rounds(self.c), min(s.kept, s.rounds(self.c)) if self.kept is not None else 0
+        # Turns in which rows may begin or end are apart, so that the others have no conditions.
+        cuts = {0, kept, rounds} | ({1, rounds - 1} if s.ragged else {s.vectors(self.c) // (self.stride * s.unroll)})
+        for begin, end in pairwise(sorted(cuts)):
+            if self.kept is not None and begin == 0 and kept:
+                self.kept.begin(self.thread)
+            totals = self.turns(begin, end, totals, reducing, running, stored)
+            if kept and end == kept:
+                self.kept.end(self.reads)
+        return totals
+
+    def identities(self, running: list[tuple[int, Combiner]]) -> list[ir.Value]:
+        """What totals begin with."""
+        return [k.identity(k.total) for _, k in running]
+
+    def total(self, combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
+        """Of a thread's lanes, in the type of totals, so that how many there are adds no error to sums."""
+        return _tree(combiner, [combiner.to_total(x) for x in lanes])
+
+    def turns(
+        self, begin: int, end: int, totals: list[ir.Value], reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list,
+    ) -> list[ir.Value]:
+        """The totals with some rounds more."""
         ints, s = self.ints, self.s
-        vectors, step = self.c.width // s.vector, self.stride * s.unroll
-        totals = [k.identity(k.total) for _, k in running]
-        op = scf.ForOp(ints.value(0), ints.value(-(-vectors // step)), ints.value(1), totals)
+        vectors, step = s.vectors(self.c), self.stride * s.unroll
+        op = scf.ForOp(ints.value(begin), ints.value(end), ints.value(1), totals)
         with ir.InsertionPoint(op.body):
             self._points, kept = {}, self._points
+            if self.kept is not None:
+                self.kept.turn(op.induction_variable)
             base = ints.add(ints.mul(op.induction_variable, step), self.first)
             values = None
             for u in range(s.unroll):
-                self.place(u, ints.add(base, u * self.stride), None if vectors % step else -1)
+                at = ints.add(base, u * self.stride)
+                if s.ragged:
+                    self.place_ragged(u, at, begin == 0, end * step >= s.vectors(self.c) - 1)
+                else:
+                    self.place(u, at, None if end * step > vectors else -1)
+            for u in range(s.unroll):  # all that is read first
+                for source in self.reads:
+                    self.read(source, u)
             for u in range(s.unroll):
                 values = self.terms(reducing, running, u, values)
                 self.write(stored, u)
-            parts = [_total(k, lanes) for (_, k), lanes in zip(running, values or [])]
+            parts = [self.total(k, value) for (_, k), value in zip(running, values or [])]
             scf.yield_([k.combine(a, b) for (_, k), a, b in zip(running, op.inner_iter_args, parts)])
             self._points = kept
         return list(op.results)
 
     def place(self, chunk: object, vector: Integer, number: int | None) -> None:
         """Where a chunk is: (its first point, whether it is the row's; None where it is)."""
+        if self.s.ragged:
+            self.place_ragged(chunk, vector, number in (None, 0), number is None or (number + 1) * self.stride >= self.s.vectors(self.c) - 1)
+            return
         vectors = self.c.width // self.s.vector
         inside = None
         if number is None or (number >= 0 and (number + 1) * self.stride > vectors):
@@ -169,21 +224,31 @@ class _Emitter:
                     continue
                 terms = [combiner.widen(x) for x in lanes_of(as_vector(result, self.s.vector) if self.s.vector > 1 else result)]
                 if inside is not None:
-                    terms = [arith.select(inside, t, combiner.identity()) for t in terms]
+                    each = inside if isinstance(inside, list) else [inside] * len(terms)
+                    terms = [arith.select(i, t, combiner.identity()) for i, t in zip(each, terms)]
                 found.append(terms)
         if before is None:
             return found
         return [[k.combine(a, b) for a, b in zip(old, new)] for (_, k), old, new in zip(running, before, found)]
 
     def body(self, step: RowStep, chunk: object) -> list[ir.Value]:
-        arguments = [self.argument(step, i, chunk) for i in range(len(step.sources))] + [_unused() for _ in step.results]
+        arguments = [self.argument(step, i, chunk) for i in range(len(step.sources))] + [unused() for _ in step.results]
         lanes = self.s.vector if self.s.vector > 1 else 0
-        return inline_body(step.block, arguments, self.indices(step, chunk), lanes)
+        return inline_body(step.block, arguments, self.indices(step, chunk), lanes, custom={"tensor.extract": self.extract})
+
+    def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
+        """``tensor.extract`` from an argument of the kernel, for each lane by itself."""
+        ints, table = self.ints, ir.RankedTensorType(op.operands[0].type)
+        buffer, strides = self.buffers[ir.BlockArgument(op.operands[0]).arg_number], row_major(table.shape)
+        lanes = max((v.type.shape[0] for v in operands[1:] if isinstance(v.type, ir.VectorType)), default=0)
+        each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in operands[1:]] for i in range(max(1, lanes))]
+        found = [load(ints, buffer, ints.dot([ints.narrow(v) for v in at], strides), table.element_type) for at in each]
+        return join(found) if lanes else found[0]
 
     def argument(self, step: RowStep, number: int, chunk: object) -> ir.Value:
         source = step.sources[number]
         if source is None:
-            return _unused()
+            return unused()
         if isinstance(source, Access):
             return self.read(source, chunk)
         return self._rows[source] if self.c.values[source].per_row else self.value(source, chunk)
@@ -237,6 +302,8 @@ class _Emitter:
 
     def offset(self, at: Access, point: Integer) -> Integer:
         base = self.row_offset(at)
+        if self.s.ragged:
+            return self.ints.add(base, point)
         if self.flat(at):
             return self.ints.add(base, point)
         return self.ints.add(base, self.ints.dot(self.ints.split(point, self.c.run_sizes), [at.strides[run[-1]] for run in self.c.runs]))
@@ -255,20 +322,29 @@ class _Emitter:
         if at in self._rows:
             return self._rows[at]
         key = at, chunk
+        if key not in self._points and self.kept is not None and self.kept.has(at):
+            self._points[key] = self.kept.load(at, chunk)
         if key not in self._points:
             point, vector = self._chunk[chunk][0], self.s.vector
             inner = at.strides[self.c.runs[-1][-1]]
-            if vector == 1 or (self.together() and inner == 0 and not self.flat(at)):
+            if self.s.ragged:
+                value = self.read_ragged(at, point, self._chunk[chunk][1])
+            elif vector == 1 or (self.together() and inner == 0 and not self.flat(at)):
                 value = load(self.ints, buffer, self.offset(at, point), at.element)
             elif self.flat(at) or (self.together() and inner == 1):
                 value = load_vector(self.ints, buffer, self.offset(at, point), at.element, vector, self.alignment(at))
             else:
                 value = join([load(self.ints, buffer, self.offset(at, self.ints.add(point, i)), at.element) for i in range(vector)])
+            if self.kept is not None:
+                self.kept.store(at, chunk, value)
             self._points[key] = value
         return self._points[key]
 
     def write(self, stored: list, chunk: object) -> None:
         if not stored:
+            return
+        if self.s.ragged:
+            self.write_ragged(stored, chunk)
             return
         point, inside = self._chunk[chunk]
         conditions = [x for x in (inside, self.mine) if x is not None]
@@ -321,6 +397,8 @@ class _Emitter:
             parts = self.of_warps(parts, running)
         if self.s.cluster > 1:
             parts = self.of_blocks(parts, running)
+            if not any(step.reduces and step.phase > self.now for step in self.c.steps):
+                arrive_in_cluster()  # nobody's shared memory is read by this thread any more, and no store is on its way that it would wait for
         for step in reducing:
             for n, k, start in zip(step.results, step.combiners, step.starts):
                 if k is not None:
@@ -365,11 +443,6 @@ class _Emitter:
         }
 
 
-def _total(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
-    """Of a thread's lanes, in the type of totals, so that how many there are adds no error to sums."""
-    return _tree(combiner, [combiner.to_total(x) for x in lanes])
-
-
 def _tree(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
     """All together."""
     while len(lanes) > 1:
@@ -378,7 +451,7 @@ def _tree(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
     return lanes[0]
 
 
-def _unused() -> ir.Value:
+def unused() -> ir.Value:
     """Stands for an argument that the body does not read."""
     return splat(ir.IntegerType.get_signless(1), 0)
 

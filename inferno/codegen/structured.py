@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from inferno.codegen.extrema import Extremum, read_extremum, to_candidate
+from inferno.schedule.extrema import Extremum, read_extremum, to_candidate
 from inferno.errors import CompileError
 from inferno.mlir import ir
 from inferno.passes.shapes import UnknownSize, shape

@@ -136,8 +136,10 @@ class CompiledModule(Face):
         return tensor.clone() if tensor.data_ptr() % 16 else tensor
 
     def _refuse(self, argument: Argument, tensor: torch.Tensor) -> None:
-        expected = f"{tuple(argument.shape)} {argument.dtype} on {self.device}"
-        got = f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
+        shape, given = (tuple(s) if argument.order is None or len(s) != len(argument.order) else tuple(s[argument.order.index(d)] for d in range(len(s)))
+                        for s in (argument.shape, tensor.shape))
+        expected = f"{shape} {argument.dtype} on {self.device}"
+        got = f"{given} {tensor.dtype} on {tensor.device}"
         raise InputError(
             f"argument {argument.name}: expected {expected}, got {got}; "
             f"pass a tensor like the example's or compile again for this one",

@@ -17,6 +17,8 @@ _CLASSES = {
     "universal": "inferno.schedule.universal:Universal",
     "elementwise": "inferno.schedule.elementwise:Elementwise",
     "rows": "inferno.schedule.rows:Rows",
+    "columns": "inferno.schedule.columns:Columns",
+    "reductions": "inferno.schedule.reductions:Reductions",
     "scans": "inferno.schedule.scans:Scans",
     "sorts": "inferno.schedule.sorts:Sorts",
     "select": "inferno.schedule.select:Select",

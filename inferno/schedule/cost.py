@@ -11,6 +11,7 @@ from inferno.symbolic import Int, hint, product
 CLOCK = 1.7e3
 """MHz of a busy H200."""
 
+_SECTOR = 32  # bytes
 _FREE = {"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf", "arith.index_cast", "arith.select"}
 
 
@@ -54,6 +55,13 @@ def count_bytes(kernel: func.FuncOp) -> int:
     instead = {*kept(kernel, PARTS), *kept(kernel, COPY)}
     tensors = [a for i, a in enumerate(kernel.entry_block.arguments) if not isinstance(a.type, ir.IndexType) and i not in instead]
     return sum(math.prod(_sizes(a)) * bit_width(a.type.element_type) // 8 for a in tensors)
+
+
+def extracted_bytes(generic: ir.Operation) -> int:
+    """Bytes that a body's ``tensor.extract`` bring: a sector of memory each, at most all of the tensor."""
+    tables = [op.operands[0] for op in walk(generic, "tensor.extract")]
+    points = _points(generic)[0] if tables else 0
+    return sum(min(_SECTOR * points, math.prod(_sizes(v)) * bit_width(v.type.element_type) // 8) for v in tables)
 
 
 def count_flops(kernel: func.FuncOp) -> int:

@@ -8,15 +8,15 @@ in bf16 took 150 us instead of 625, a LayerNorm of 131072x1024 131 instead of 44
 
 from dataclasses import dataclass, field
 
-from inferno.mlir import func, ir, owner, users
+from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import body, inputs, yielded
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of, wants_library
-from inferno.schedule import rows
+from inferno.schedule import columns, reductions, rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.cost import count_bytes
+from inferno.schedule.cost import count_bytes, extracted_bytes, tensor_bytes
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.mark_overwrites import overwritable
 from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
@@ -109,9 +109,10 @@ def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
     edges, merged = _grow(program, head)
     if merged is None:
         return False
-    c = rows.read(merged, program.target)
-    joined = rows.estimate(rows.pick(c, program.target), c, program.target)
-    apart = sum(_KERNEL + count_bytes(program.kernels[callee(call)]) / _RATE for call in edges.calls)
+    form = rows if rows.read(merged, program.target) is not None else columns
+    c = form.read(merged, program.target)
+    joined = form.estimate(form.pick(c, program.target), c, program.target)
+    apart = sum(_alone(program.kernels[callee(call)], program.target) for call in edges.calls)
     if not always and joined >= apart:
         merged.operation.erase()
         _tell(program, edges, f"as one kernel of {len(edges.calls)} {joined:.1f} us are estimated, apart {apart:.1f}")
@@ -130,6 +131,21 @@ def _tell(program: _Program, edges: Edges, reason: str) -> None:
     program.number()  # operations are found by what they say, too
 
 
+def _alone(kernel: func.FuncOp, target: Target) -> float:
+    """Microseconds of a kernel by itself; a sum that is cut into chunks is two."""
+    c = reductions.read(kernel, target)
+    launches = 2 if c is not None and reductions.pick(c, target).chunks > 1 else 1
+    return launches * _KERNEL + _moved_bytes(kernel) / _RATE
+
+
+def _moved_bytes(kernel: func.FuncOp) -> int:
+    """What a kernel moves: of tensors that bodies extract from what they extract."""
+    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
+    tables = {op.operands[0] for g in generics for op in walk(g, "tensor.extract")}
+    only = {t for t in tables if all(u.name == "tensor.extract" for u in users(t))}
+    return count_bytes(kernel) - sum(tensor_bytes(t.type) for t in only) + sum(map(extracted_bytes, generics))
+
+
 def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, func.FuncOp | None]:
     """The kernel of a group, and what it stands for; None if there is none."""
     calls, refused = [head], set()
@@ -144,7 +160,7 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, func.Fun
             continue
         more = edges_of(trial_calls, views=True)
         trial = merged_kernel(program.kernels, more, free_name(program.module, "rows_" + "_".join(callee(c).rstrip("_0123456789") for c in trial_calls)))
-        if rows.read(trial, program.target) is None:
+        if rows.read(trial, program.target) is None and columns.read(trial, program.target) is None:
             trial.operation.erase()
             refused.add(candidate)
             continue

@@ -83,6 +83,12 @@ class RowKernel:
             pending += [n for n in step.sources if isinstance(n, int) and not self.values[n].per_row]
         return reads, seen
 
+    def repeated(self) -> list[Access]:
+        """What several phases read of each point; booleans, which are few, are read again."""
+        each = [self.needed(p)[0] for p in range(self.phases)]
+        accesses = dict.fromkeys(a for step in self.steps for a in step.extras if self.wide(a))
+        return [a for a in accesses if sum(a in reads for reads in each) > 1 and a.element.width >= 8]
+
     def held_bits(self) -> int:
         """Bits a point that lie in registers from one phase to the next, where they are most: of what is read and computed once."""
         first: dict[Access | int, int] = {}
@@ -108,6 +114,8 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
 
 
 class _Parser(StepParser):
+    with_tables = True
+
     def parse(self) -> RowKernel | None:
         others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
         if any(o.name not in others for o in self.operations):

@@ -6,11 +6,11 @@ What a ``StepParser`` is told of the rows it reads each structured operation by:
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from inferno.mlir import arith, func, ir, owner, walk
 from inferno.passes.programs import VIEWS
-from inferno.schedule.accesses import Access, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, sink_constants
+from inferno.schedule.accesses import Access, argument_index, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, sink_constants
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 
 
@@ -59,6 +59,7 @@ class StepParser:
     """Reads operations of ``kernel``.  ``sizes`` are of the ``loops``, which are numbers in the order of memory, and of which some are ``rows`` and
     the others ``columns``; there are ``count`` rows of ``width`` points.  Methods return None for what is not understood."""
 
+    with_tables: ClassVar[bool] = False  # whether bodies may extract elements of tensors
     sizes: Sequence[int]
     loops: list[int]
     rows: list[int]
@@ -97,10 +98,16 @@ class StepParser:
             value = op.operands[0]
         return self.known.get(value)
 
+    def knows_tables(self, generic: ir.Operation) -> bool:
+        """Whether all that a body extracts from are arguments of the kernel that nothing writes to."""
+        results = len(self.kernel.type.inputs) - len(self.kernel.type.results)
+        tables = [argument_index(self.kernel, op.operands[0]) for op in walk(generic, "tensor.extract")]
+        return not tables or (self.with_tables and all(t is not None and t < results for t in tables))
+
     def step(self, generic: ir.Operation) -> RowStep | None:
         kinds, sizes, every = iterators(generic), loop_sizes(generic), maps(generic)
         count = len(generic.operands) - len(generic.results)
-        if sizes is None or any(not isinstance(s, int) for s in sizes) or not sink_constants(generic):
+        if sizes is None or any(not isinstance(s, int) for s in sizes) or not sink_constants(generic, tables=True) or not self.knows_tables(generic):
             return None
         live = [any(True for _ in r.uses) for r in generic.results]
         reduces = "reduction" in [k for k, s in zip(kinds, sizes) if s != 1]

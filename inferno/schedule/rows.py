@@ -1,11 +1,12 @@
 """The schedule of kernels that go over rows: how many threads have a row, and whether it stays in their registers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, walk
-from inferno.schedule.cost import bit_width, clusters_at_once
+from inferno.schedule.accesses import Access
+from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.row_kernel import RowKernel, parse_row_kernel
 from inferno.target import Target
@@ -15,14 +16,21 @@ _MANY = 1024  # rows of as many points: sums of 8192x8192 in bf16 took 31.2 us, 
 _PORTABLE = 8  # blocks of a cluster that any GPU with clusters has
 # Bits of points that a thread may hold; registers of a block of 512 threads are 128 each, of 1024 they are 64.
 _HELD, _HELD_BY_MANY = 64 * 32, 32 * 32
-# A thread, where rows are short enough.  On an H200 softmax of 16384x8192 in bf16 took 150 us with 32, 168 with 16 and 230 with 8; in float32
-# the three took the same.
+# A thread, where rows are short enough.  On an H200 softmax of 16384x8192 in bf16 took 150 us with 32, 168 with 16 and 230 with 8 (132 with
+# reciprocals and approximate exponentials); in float32 the three took the same.
 _POINTS = 32
 _MUCH = 1 << 24  # elements; what was timed with 32 points a thread had 64M, and what was timed with 16 of it alone up to 1M
 _ENOUGH = 128  # threads of a multiprocessor
 _NEIGHBOURS = 8  # threads of a row at least, so that what a warp reads at once are whole lines
 # Bytes a microsecond: of a multiprocessor, of a GPU's memory for each of its multiprocessors, and of its L2 cache.
 _ONE, _SHARE, _CACHE = 6e4, 3e4, 5.5e6
+# Of that rate: rows of clusters (on an H200 softmax of 2048x65536 in bf16 took 149 us, of 4096x32768 in single blocks 135), and rows of which a part is
+# read again (LayerNorm of 128x1M 233, log_softmax 210).
+_IN_CLUSTERS, _IN_PART = 0.88, 0.58
+_BLOCK, _SHARED = 66_000, 220_000  # bytes that a block keeps: three are on a multiprocessor at once; and that it can keep
+# Points of a row, and bytes of a vector that divides rows, from which and below which vectors begin anywhere: softmax of 2671x50257 in bf16 took
+# 180 us instead of 295, LayerNorm 308 instead of 516, and in float32 as long as before.
+_RAGGED, _RAGGED_BYTES = 512, 4
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
 
@@ -30,7 +38,10 @@ _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that
 class Rows:
     """``across`` threads of a block of ``threads`` have a row, and each reads ``vector`` neighbours at once; with ``cluster`` > 1 a row is that many
     blocks'.  ``held``: what is read and computed of a point stays in registers until the row's reductions are known; otherwise it is read
-    and computed again, ``unroll`` vectors at once.  ``reciprocals``: see ``codegen/row_divisions.py``; nothing chooses it until it was timed.
+    and computed again, ``unroll`` vectors at once; what ``kept`` of these turns read stays in shared memory.
+
+    ``ragged``: vectors lie as memory does, and rows begin anywhere in them.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
+    ``codegen/row_exponentials.py``.
     """
 
     generator: ClassVar[str] = "rows"
@@ -42,10 +53,25 @@ class Rows:
     held: bool = True
     unroll: int = 4
     reciprocals: bool = False
+    kept: int = 0
+    approximate: bool = False
+    ragged: bool = False
+
+    def vectors(self, c: RowKernel) -> int:
+        """Vectors of a row, of which the first and the last may be another row's in part."""
+        return ceil((c.width + self.vector - 1) / self.vector) if self.ragged else ceil(c.width / self.vector)
 
     def chunks(self, c: RowKernel) -> int:
         """Vectors of a thread."""
-        return ceil(c.width / (self.vector * self.across * self.cluster))
+        return ceil(self.vectors(c) / (self.across * self.cluster))
+
+    def rounds(self, c: RowKernel) -> int:
+        """Turns of a loop over a thread's vectors."""
+        return ceil(self.chunks(c) / self.unroll)
+
+    def kept_bytes(self, c: RowKernel) -> int:
+        """Shared memory of a block for what it keeps."""
+        return sum(self.kept * self.unroll * self.threads * 16 * ceil(self.vector * a.element.width / 128) for a in c.repeated())
 
     def blocks(self, c: RowKernel) -> int:
         return ceil(c.count / (self.threads // self.across)) * self.cluster
@@ -59,19 +85,44 @@ def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
+    c = read_rows(kernel, target)
+    return None if c is None or len(c.sizes) - 1 in c.rows else c  # else neighbours are of different rows
+
+
+def read_rows(kernel: func.FuncOp, target: Target) -> RowKernel | None:
+    """The same for rows that lie in any way."""
     c = parse_row_kernel(kernel) if target.kind == "nvptx" else None
-    if c is None or c.width < 2 or len(c.sizes) - 1 in c.rows:
-        return None  # neighbours are of different rows
-    if any(not supported_body(s.generic) or walk(s.generic, "tensor.extract") for s in c.steps):
+    if c is None or c.width < 2:
+        return None
+    if any(not supported_body(s.generic) for s in c.steps):
         return None
     elements = [v.element for v in c.values] + [a.element for s in c.steps for a in s.extras]
+    elements += [op.operands[0].type.element_type for s in c.steps for op in walk(s.generic, "tensor.extract")]
     return c if all(map(supported_element, elements)) else None
 
 
 def pick(c: RowKernel, target: Target) -> Rows:
     """The schedule that the rows' length and their number ask for."""
-    vector = lanes(c)
-    vectors, held = c.width // vector, max(8, c.held_bits())
+    vector, whole = lanes(c), most_lanes(c)
+    ragged = vector * 2 <= whole and vector * _narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
+    s = _held(c, target, whole if ragged else vector, ragged)
+    kept = _kept(c, target, whole if ragged else vector, ragged) if s is None or s.cluster > 1 or s.threads > 512 else None
+    if kept is not None and (s is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2) and kept.blocks(c) * 2 >= target.multiprocessors:
+        return kept
+    if s is None and ragged:
+        s = _held(c, target, vector, False)
+    if s is not None or kept is not None:
+        return s or kept
+    across = min(_THREADS, _power(c.width // vector))
+    cluster = _PORTABLE if across == _THREADS and target.capability >= 90 else 1
+    return Rows(max(32, across), across, vector, cluster, held=False, reciprocals=True, approximate=True)
+
+
+def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | None:
+    """A schedule that has rows in registers; None if they are too long."""
+    vectors, held = ceil((c.width + (vector - 1) * ragged) / vector), max(8, c.held_bits())
+    if ragged and not _all_alike(c):
+        return None  # elements that lie differently are read one by one: too many registers
     most = _PORTABLE if target.capability >= 90 else 1
     points = max(vector, min(_POINTS if c.count * c.width >= _MUCH else _POINTS // 2, _HELD // held))
     across = max(_power(ceil(c.width / points)), min(_NEIGHBOURS, _power(vectors)))
@@ -89,22 +140,60 @@ def pick(c: RowKernel, target: Target) -> Rows:
     while threads > max(across, 32) and ceil(c.count * across / threads) < 2 * target.multiprocessors:
         threads //= 2
     threads = max(threads, 32)
-    s = Rows(threads, across, vector, cluster)
-    if s.chunks(c) * vector * held <= (_HELD if threads <= 512 else _HELD_BY_MANY):
-        return s
-    across = min(_THREADS, _power(vectors))
-    return Rows(max(32, across), across, vector, most if across == _THREADS else 1, held=False)
+    s = Rows(threads, across, vector, cluster, ragged=ragged, reciprocals=True, approximate=True)
+    each = max(held, 32) if vector == 1 else held  # a register is the least that an element takes
+    return s if s.chunks(c) * vector * each <= (_HELD if threads <= 512 else _HELD_BY_MANY) else None
+
+
+def _kept(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | None:
+    """A schedule that keeps what it reads in shared memory, or as much as fits; None if nothing is read twice."""
+    point = sum(a.element.width // 8 for a in c.repeated())
+    if not point or target.capability < 90:
+        return None
+    block, threads = (_BLOCK // 2, 256) if ragged else (_BLOCK, 512)
+    cluster = min(_PORTABLE, _power(ceil(c.width * point / block)))
+    unroll = 2
+    if c.width * point > cluster * 2 * _BLOCK:
+        threads, unroll = _THREADS, 4
+    s = Rows(threads, threads, vector, cluster, held=False, unroll=unroll, kept=1, reciprocals=True, approximate=True, ragged=ragged)
+    return replace(s, kept=min(s.rounds(c), _SHARED // s.kept_bytes(c))) if s.kept_bytes(c) <= _SHARED else None
+
+
+def _is_narrow(c: RowKernel) -> bool:
+    return min(a.element.width for a in c.repeated()) <= 16
+
+
+def _all_alike(c: RowKernel) -> bool:
+    """Whether rows lie in every tensor as in the others, as far as vectors go."""
+    wide = [d.access for d in c.destinations if c.wide(d.access)] + [a for s in c.steps for a in s.extras if c.wide(a)]
+    return all((a.strides[d] - wide[0].strides[d]) % 8 == 0 for a in wide for d in c.rows)
 
 
 def lanes(c: RowKernel) -> int:
     """Neighbours that are read at once: 16 bytes of the narrowest tensor, if they divide a row."""
-    places = [d.access for d in c.destinations] + [a for s in c.steps if not s.per_row for a in s.extras]
-    wide = [bit_width(a.element) // 8 for a in places if c.wide(a)]
-    vector = min(8, 16 // min(wide)) if wide else 1
+    vector = most_lanes(c)
     inner = c.run_sizes[-1] if len(c.runs) > 1 else c.width
     while inner % vector and not (c.width % vector == 0 and _contiguous(c)):
         vector //= 2
     return vector
+
+
+def most_lanes(c: RowKernel) -> int:
+    """Neighbours of 16 bytes of the narrowest tensor."""
+    return min(8, 16 // _narrowest(c))
+
+
+def _narrowest(c: RowKernel) -> int:
+    """Bytes of the narrowest element that a point has of its own."""
+    places = [d.access for d in c.destinations] + [a for s in c.steps if not s.per_row for a in s.extras]
+    return min((bit_width(a.element) // 8 for a in places if c.wide(a)), default=16)
+
+
+def can_be_ragged(c: RowKernel, vector: int) -> bool:
+    """Whether rows can be read in whole vectors that lie as memory does, though rows do not begin with one: where all points of a row are neighbours,
+    and so in every tensor."""
+    places = [d.access for d in c.destinations if c.wide(d.access)] + [a for s in c.steps for a in s.extras if c.wide(a)]
+    return vector > 1 and len(c.runs) == 1 and _contiguous(c) and all(a.strides[c.runs[0][-1]] in (0, 1) for a in places)
 
 
 def _contiguous(c: RowKernel) -> bool:
@@ -119,21 +208,33 @@ def _power(x: int) -> int:
 
 def estimate(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds."""
-    def size(access) -> int:
-        each = c.count * (c.width if c.wide(access) else 1)
-        return each * bit_width(access.element) // 8
+    if s.held or s.kept:
+        whole = s.held or s.kept >= s.rounds(c)
+        share = _IN_CLUSTERS if s.cluster > 1 and whole else _IN_PART if not whole else 1.0
+        waves = 1.0
+        if not whole:  # one cluster a group of multiprocessors, and the last ones leave most of them without work
+            at_once = clusters_at_once(s.cluster, target.multiprocessors)
+            waves = ceil(c.count / at_once) / max(1.0, c.count / at_once)
+        return estimated(c, s.blocks(c), s.cluster, 0, share / waves, target)
+    every = [a for p in range(c.phases) for a in c.needed(p)[0]]
+    again = sum(map(lambda a: row_bytes(c, a), every)) - sum(row_bytes(c, a) for a in set(every))
+    return estimated(c, s.blocks(c), s.cluster, again, 1.0, target)
 
-    written = sum(size(d.access) for d in c.destinations)
-    reads = {a for step in c.steps for a in step.extras}
-    moved = written + sum(min(size(a), _bytes(a)) for a in reads)
-    again = 0
-    if not s.held:
-        again = sum(size(a) for p in range(c.phases) for a in c.needed(p)[0]) - sum(size(a) for a in reads if c.wide(a))
-    blocks = s.blocks(c)
-    at_once = min(blocks, (clusters_at_once(s.cluster, target.multiprocessors) * s.cluster if s.cluster > 1 else target.multiprocessors))
-    in_cache = again and c.width * 4 * at_once / s.cluster < 3e7
-    rate = min(_SHARE * target.multiprocessors, _ONE * at_once)
-    return _LAUNCH + _LEVEL * (c.phases - 1) * (2 if s.cluster > 1 else 1) + moved / rate + max(0, again) / (min(_CACHE, _ONE * at_once) if in_cache else rate)
+
+def row_bytes(c: RowKernel, access: Access) -> int:
+    """Bytes that all rows read of an access."""
+    return c.count * (c.width if c.wide(access) else 1) * bit_width(access.element) // 8
+
+
+def estimated(c: RowKernel, blocks: int, cluster: int, again: int, share: float, target: Target) -> float:
+    """Microseconds of so many blocks that read ``again`` bytes once more, at a share of the rate of a copy."""
+    written = sum(row_bytes(c, d.access) for d in c.destinations)
+    known = {a for step in c.steps for a in step.extras}
+    moved = written + sum(min(row_bytes(c, a), _bytes(a)) for a in known) + sum(extracted_bytes(step.generic) for step in c.steps)
+    at_once = min(blocks, (clusters_at_once(cluster, target.multiprocessors) * cluster if cluster > 1 else target.multiprocessors))
+    in_cache = again and c.width * 4 * at_once / cluster < 3e7
+    rate = share * min(_SHARE * target.multiprocessors, _ONE * at_once)
+    return _LAUNCH + _LEVEL * (c.phases - 1) * (2 if cluster > 1 else 1) + moved / rate + max(0, again) / (min(_CACHE, _ONE * at_once) if in_cache else rate)
 
 
 def _bytes(access) -> int:

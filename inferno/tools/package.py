@@ -62,6 +62,10 @@ def example_call(signature: Signature, device: torch.device) -> tuple[tuple, dic
     """Arguments that fit: normal floats, zeros for integers (an index that always exists), True for booleans."""
 
     def make(index: int) -> torch.Tensor:
+        made, order = in_memory(index), signature.arguments[index].order
+        return made if order is None else made.permute([order.index(d) for d in range(len(order))])
+
+    def in_memory(index: int) -> torch.Tensor:
         argument = signature.arguments[index]
         if not all(isinstance(s, int) for s in argument.shape):
             raise InputError(f"argument {argument.name} has a size that varies; call the package from Python, where the size is yours to choose")

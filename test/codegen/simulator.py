@@ -124,7 +124,7 @@ def simulate_launch(function: ir.Operation, launch: Launch, parameters: list) ->
     """Run one launch of a ``gpu.func``."""
     one_by_one = any("atom." in str(o.attributes["asm_string"]) for o in walk(function, "llvm.inline_asm"))
     for _ in range(launch.grid[0] if one_by_one else 1):  # blocks that take numbers of a counter wait for those before them
-        Simulation(function, 1 if one_by_one else launch.grid[0], launch.block[0], parameters).run()
+        Simulation(function, 1 if one_by_one else launch.grid[0], launch.block[0], parameters, launch.shared).run()
 
 
 @dataclass
@@ -135,6 +135,7 @@ class Simulation:
     blocks: int
     threads: int
     parameters: list[Memory | int]
+    shared_bytes: int = 0
     values: dict[ir.Value, object] = field(default_factory=dict)
     products: dict[ir.Value, np.ndarray] = field(default_factory=dict)
 
@@ -264,16 +265,56 @@ class Simulation:
     def arith_index_cast(self, op, operands, mask):
         return [operands[0] if isinstance(operands[0], View) else _compute(op, operands)]
 
+    def arith_addi(self, op, operands, mask):
+        """A number, or bytes added to where something lies in shared memory."""
+        view, more = operands
+        if not isinstance(view, View):
+            return [_compute(op, operands)]
+        return [View(view.memory, view.strides, view.offset + np.asarray(more) // view.memory.data.dtype.itemsize)]
+
     def nvvm_mapa(self, op, operands, mask):
         (cluster,) = list(ir.DenseI32ArrayAttr(self.function.attributes["known_cluster_size"]))[:1]
         rank = np.broadcast_to(operands[1], mask.shape)
         assert ((rank >= 0) & (rank < cluster)).all(), "a block that the cluster does not have"
         return [(operands[0], self.block_of // cluster * cluster + rank)]
 
+    # Dynamic shared memory: addresses are numbers of bytes behind where it begins.
+
+    def llvm_mlir_addressof(self, op, operands, mask):
+        if not hasattr(self, "dynamic"):
+            self.dynamic = np.full((self.blocks, 232448), 0xFF, np.uint8)
+        return [np.zeros(self.count, np.int32)]
+
+    def llvm_ptrtoint(self, op, operands, mask):
+        return [operands[0]]
+
+    def dynamic_bytes(self, address, type_: ir.Type, mask) -> tuple:
+        """Where each thread's bytes are: blocks, places, the element's type, lanes."""
+        element = type_.element_type if isinstance(type_, ir.VectorType) else type_
+        lanes = type_.shape[0] if isinstance(type_, ir.VectorType) else 1
+        size = np.dtype(stored_dtype(str(element))).itemsize * lanes
+        address = np.where(mask, np.broadcast_to(address, mask.shape), 0)
+        assert (address % size == 0).all() and (address >= 0).all() and (address + size <= self.shared_bytes).all(), "dynamic shared memory"
+        return self.block_of[:, None], address[:, None] + np.arange(size), element, lanes
+
+    def llvm_store(self, op, operands, mask):
+        value, address = operands
+        blocks, places, element, lanes = self.dynamic_bytes(address, op.operands[0].type, mask)
+        value = np.broadcast_to(np.asarray(value) if lanes > 1 else np.asarray(value)[..., None], (self.count, lanes))
+        data = _to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(stored_dtype(str(element)))
+        self.dynamic[np.broadcast_to(blocks, places.shape)[mask], places[mask]] = np.ascontiguousarray(data).view(np.uint8)[mask]
+        return []
+
     def llvm_load(self, op, operands, mask):
+        if not isinstance(operands[0], tuple):
+            blocks, places, element, lanes = self.dynamic_bytes(operands[0], op.results[0].type, mask)
+            found = np.ascontiguousarray(self.dynamic[blocks, places]).view(stored_dtype(str(element)))
+            found = _from_bf16(found) if isinstance(element, ir.BF16Type) else found
+            return [found if lanes > 1 else found[:, 0]]
         view, blocks = operands[0]
-        assert view.memory.shared and mask.all()
-        return [view.memory.data[blocks, view.offset]]
+        offset = np.where(mask, view.offset, 0)
+        assert view.memory.shared and ((offset >= 0) & (offset < view.memory.data.shape[-1])).all()
+        return [view.memory.data[blocks, offset]]
 
     def nvvm_cluster_arrive(self, op, operands, mask):
         assert mask.all(), "a barrier that not all threads of a cluster reach"
@@ -367,8 +408,17 @@ class Simulation:
 
     def vector_load(self, op, operands, mask):
         lanes = ir.VectorType(op.results[0].type).shape[0]
-        found = [self.memref_load(op, [operands[0], *operands[1:-1], np.asarray(operands[-1]) + i], mask)[0] for i in range(lanes)]
-        return [np.stack(found, -1)]
+        view, item, aligned = operands[0], operands[0].memory.data.dtype.itemsize, ir.IntegerAttr(op.attributes["alignment"]).value
+        first = self.places(view, operands[1:], mask)
+        assert (first * item % aligned == 0).all(), "a vector that is not aligned"
+        if view.memory.shared:
+            found = [self.memref_load(op, [view, *operands[1:-1], np.asarray(operands[-1]) + i], mask)[0] for i in range(lanes)]
+            return [np.stack(found, -1)]
+        # Of aligned bytes of which the first are the buffer's all can be read.
+        size, each = view.memory.data.shape[-1], first[:, None] + np.arange(lanes)
+        assert (each < (-(-size * item // aligned) * aligned) // item).all(), f"an access out of bounds: {each.max()} of {size}"
+        found = view.memory.data[np.minimum(each, size - 1)]
+        return [_from_bf16(found) if view.memory.bf16 else found]
 
     def vector_store(self, op, operands, mask):
         value, view, *where = operands

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check
-from row_kernel_cases import CASES, PASSES, SCHEDULES, choose
+from row_kernel_cases import CASES, PASSES, RAGGED, RAGGED_SCHEDULES, SCHEDULES, choose, choose_ragged, softmax
 from universal_program import SimulatedModel, assert_assembles
 
 from inferno.capture import capture
@@ -38,8 +38,42 @@ def test_schedules(name, schedule):
     assert found.right, str(found)
 
 
+@pytest.mark.parametrize("name, columns, schedule", [
+    *(("softmax", n, "held") for n in (57, 1001, 1002, 1007)), *((name, 1003, "held") for name in RAGGED if name != "softmax"),
+    ("softmax", 2001, "a loop"), ("layer_norm", 1001, "kept by a cluster"), ("softmax f32", 515, "kept by a cluster"),
+])
+def test_rows_that_begin_anywhere(name, columns, schedule):
+    torch.manual_seed(0)
+    model, args = RAGGED[name](columns)
+    simulated = SimulatedModel(model, args, choose=choose_ragged(RAGGED_SCHEDULES[schedule]), passes=PASSES)
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("shift", [0.0, -300.0, 1e30])
+def test_exponentials_below_the_largest(shift):
+    """Also where numbers are large, and where a row is minus infinity."""
+    x = torch.randn(4, 3000) * 20 + shift
+    x[1, 7], x[2] = -torch.inf, -torch.inf
+    for model in (lambda x: torch.logsumexp(x, -1), lambda x: torch.softmax(x, -1), lambda x: torch.softmax(x, -1).half()):
+        simulated = SimulatedModel(model, (x,), choose=choose({"approximate": True}), passes=PASSES)
+        torch.testing.assert_close(simulated(x), model(x), equal_nan=True)
+
+
+def test_only_exponentials_below_the_largest_are_approximate():
+    def functions(model, dtype):
+        x = torch.empty(4, 512, dtype=dtype, device="meta")
+        gpu = SimulatedModel(model, (x,), choose=choose({"approximate": True}), passes=PASSES).program.gpu
+        return "math.exp" in gpu, "ex2.approx" in gpu
+
+    assert functions(softmax, torch.bfloat16) == (False, True)
+    assert functions(softmax, torch.float32) == (True, False)
+    assert functions(lambda x: torch.logsumexp(x, -1), torch.float32) == (False, True)
+    assert functions(lambda x: torch.exp(x - x.mean(-1, keepdim=True)), torch.bfloat16) == (True, False)
+
+
 @pytest.mark.parametrize("name", ["residual and rms_norm", "batch_norm"])
-@pytest.mark.parametrize("schedule", ["chosen", "a loop of a cluster"])
+@pytest.mark.parametrize("schedule", ["chosen", "a loop of a cluster", "kept by a cluster"])
 def test_assembles(name, schedule):
     model, args, _ = CASES[name]()
     assert_assembles(SimulatedModel(model, args, choose=choose(SCHEDULES[schedule]), passes=PASSES).program.gpu, TARGET)
@@ -73,10 +107,13 @@ def picked(function, *shapes, dtype=torch.bfloat16):
         return [rows.choose(k, TARGET) for k in kernels(module)]
 
 
-@pytest.mark.parametrize("columns, held, clusters", [(64, True, 1), (8192, True, 1), (65536, True, 4), (1 << 20, False, 8)])
-def test_long_rows_are_several_blocks(columns, held, clusters):
+@pytest.mark.parametrize("columns, held, clusters, ragged", [
+    (64, True, 1, False), (8192, True, 1, False), (32768, False, 1, False), (65536, False, 2, False), (1 << 20, False, 8, False), (50257, False, 4, True),
+])
+def test_long_rows_are_several_blocks(columns, held, clusters, ragged):
     (s,) = picked(lambda x: torch.softmax(x, -1), ((1 << 27) // columns, columns))
-    assert (s.held, s.cluster, s.vector) == (held, clusters, 8)
+    assert (s.held, s.cluster, s.vector, s.ragged) == (held, clusters, 8, ragged)
+    assert s.held or s.kept
 
 
 def test_few_rows_use_the_machine():

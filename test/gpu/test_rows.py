@@ -3,7 +3,9 @@
 import pytest
 import torch
 from checks import check, poison_memory
-from row_kernel_cases import CASES, PASSES, SCHEDULES, choose, layer_norm, residual_norm, softmax
+from row_kernel_cases import (
+    CASES, PASSES, RAGGED, RAGGED_SCHEDULES, SCHEDULES, choose, choose_ragged, layer_norm, residual_norm, softmax,
+)
 from universal_program import compile_universal
 
 pytestmark = pytest.mark.skipif(
@@ -50,3 +52,18 @@ def test_lengths(rows, columns, dtype):
     assert right(softmax, (x,)) == 1
     assert right(layer_norm, (x, w, w)) == 1
     assert right(residual_norm, (x, x.flip(0), w)) == 1
+
+
+@pytest.mark.parametrize("columns", [57, 1001, 5002, 50257])
+@pytest.mark.parametrize("name", RAGGED)
+@pytest.mark.parametrize("schedule", RAGGED_SCHEDULES)
+def test_rows_that_begin_anywhere(name, columns, schedule):
+    if columns > 10000 and schedule == "held":
+        return  # more than registers hold
+    torch.manual_seed(0)
+    model, args = RAGGED[name](columns)
+    args = tuple(a.cuda() for a in args)
+    compiled = compile_universal(model, args, args[0].device, "sm_90a", choose_ragged(RAGGED_SCHEDULES[schedule]), passes=PASSES)
+    poison_memory()
+    found = check(compiled, model, args)
+    assert found.right, str(found)

@@ -54,7 +54,7 @@ KERNELS = {
     "dual": (dual(512, 512, 640), {"dual"}),
     "dual, columns together": (dual(512, 512, 640, "kn"), {"dual"}),
     "elementwise": (unary("%y = math.exp %x0 : f32", (1000, 1000)), {"elementwise"}),
-    "sum": (NORM, {"universal"}),
+    "sum": (NORM, {"reductions"}),
     "scan": (SCAN, {"scans"}),
     "scan of few rows": (SCAN.replace("4096", "4194304"), {"scans"}),
     "scan across": (SCAN.replace("dimension(1)", "dimension(0)").replace("tensor<64xf32>", "tensor<4096xf32>"), {"scans"}),

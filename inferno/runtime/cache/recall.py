@@ -76,7 +76,7 @@ def _decode(class_: type, data: dict[str, Any]) -> Any:
 
 def _describe(signature: Signature) -> tuple:
     """All of a signature that can be compared, with its tensors by the dictionaries that hold them."""
-    held = [(a.name, a.kind, a.shape, a.dtype, a.key, a.table is not None and id(a.table.get(a.key))) for a in signature.arguments]
+    held = [(a.name, a.kind, a.shape, a.order, a.dtype, a.key, a.table is not None and id(a.table.get(a.key))) for a in signature.arguments]
     constants = [(True, v) if is_tensor else (False, type(v), v) for is_tensor, v in (*signature.leaves, *signature.outputs)]
     specs = signature.input_spec, signature.output_spec
     return held, signature.results, signature.views, constants, signature.leaf_names, specs, signature.guards

@@ -74,6 +74,10 @@ def begin_call(
     if signature.held:
         lines += ["    try:", *(f"        p{i} = t{i}[{key!r}]" for i, _, key in signature.held), "    except KeyError:", refuse]
     conditions, frozen = list(first), add_prepared(lines, scope, prepared, refuse)
+    for i, order in signature.orders:
+        x, scope[f"order{i}"] = values[i], order
+        values[i] = f"{x}o"
+        lines.append(f"    {x}o = {x}.permute(order{i}) if isinstance({x}, Tensor) and {x}.dim() == {len(order)} else {x}")
     places = read_off([a.shape for a in signature.arguments])
     if places:
         read = [f"        {p.symbol.name} = ({values[p.argument]}.shape[{p.dim}] - {p.constant}) // {p.coefficient}" for p in places]

@@ -5,6 +5,8 @@ from typing import Any
 
 from inferno.errors import LaunchError
 
+_PORTABLE = 8  # blocks of a cluster that any GPU with clusters has
+
 
 def _bindings() -> Any:
     from cuda.bindings import driver
@@ -44,13 +46,16 @@ def unload(module: Any) -> None:
     _bindings().cuModuleUnload(module)
 
 
-def function(module: Any, name: str, shared: int) -> int:
-    """The handle of a kernel, ready to be launched with ``shared`` bytes of dynamic shared memory."""
+def function(module: Any, name: str, shared: int, cluster: int = 1) -> int:
+    """The handle of a kernel, ready to be launched with ``shared`` bytes of dynamic shared memory and clusters of ``cluster`` blocks."""
     driver = _bindings()
     handle = check(driver.cuModuleGetFunction(module, name.encode()), f"finding kernel {name}")
     if shared:  # beyond 48 KB, static shared memory counted in, it must be asked for
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check(driver.cuFuncSetAttribute(handle, attribute, shared), f"giving kernel {name} {shared} bytes of shared memory")
+    if cluster > _PORTABLE:
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+        check(driver.cuFuncSetAttribute(handle, attribute, 1), f"giving kernel {name} clusters of {cluster} blocks")
     return int(handle)
 
 

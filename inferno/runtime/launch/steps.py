@@ -1,6 +1,7 @@
 """What stands behind the steps of a plan on a GPU: a kernel's handle, or a call of the library that is ready to be made."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from inferno.errors import CompileError
@@ -21,7 +22,7 @@ def functions_of(plan: Plan, modules: Mapping[str, Any], device: int) -> list[in
             found.append(MatmulCall(step, cublaslt(device)))
         else:
             module, name = step.kernel.split("::")
-            found.append(driver.function(modules[module], name, step.shared))
+            found.append(driver.function(modules[module], name, step.shared, prod(step.cluster)))
     return found
 
 

@@ -21,13 +21,14 @@ from torch import Tensor
 
 from inferno.errors import PackageError
 from inferno.runtime.plan.kernel import Kernel
+from inferno.runtime.program import Program
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.package.weights import OURS, collect
 from inferno.runtime.plain_data import to_data
 from inferno.runtime.package.signature_data import signature_to_data
 
 FORMAT = "inferno"
-VERSION = 2  # 1 has no preparation of frozen weights
+VERSION = 3  # 1 has no preparation of frozen weights, 2 no inputs in another order than row-major
 PROGRAM = f"{OURS}program"
 
 
@@ -71,8 +72,13 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
     }
     text = json.dumps(content, allow_nan=False).encode()
     tensors[PROGRAM] = _bytes_tensor(text)
-    metadata = {"format": FORMAT, "version": str(1 if program.preparation is None else VERSION), "sha256": hashlib.sha256(text).hexdigest()}
+    metadata = {"format": FORMAT, "version": str(_version(program)), "sha256": hashlib.sha256(text).hexdigest()}
     _write(path, tensors, metadata)
+
+
+def _version(program: Program) -> int:
+    """The first version that knows all that there is."""
+    return 3 if program.signature.orders else 1 if program.preparation is None else 2
 
 
 def _kernel_to_data(kernel: Kernel, number: int, blobs: dict[str, bytes]) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def tree_kinds(spec: Any) -> tuple:
 
 def _encode(part: Argument | Result | View) -> dict[str, Any]:
     """A part of a signature, but for where an argument's tensor is held."""
-    held = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in ("table", "key")}
+    held = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in ("table", "key") and (f.name != "order" or part.order is not None)}
     return {name: encode_constant(v, name)["dtype"] if isinstance(v, torch.dtype) else to_data(v) for name, v in held.items()}
 
 
@@ -92,13 +92,16 @@ def _readers(class_: type) -> dict[str, Callable[[Any, str], Any]]:
 
 
 def _decode(class_: type, data: dict[str, Any], **held: Any) -> Any:
-    return class_(**{name: read(data[name], name) for name, read in _readers(class_).items()}, **held)
+    known = {name: read for name, read in _readers(class_).items() if name in data or name != "order"}
+    return class_(**{name: read(data[name], name) for name, read in known.items()}, **held)
 
 
 def _argument(data: Any, weights: dict[str, Tensor]) -> Argument:
     made = _decode(Argument, data)
     if made.kind not in _KINDS:
         raise ValueError(f"an argument is of kind {made.kind!r:.40}")
+    if made.order is not None and sorted(made.order) != list(range(len(made.shape))):
+        raise ValueError(f"the order {made.order} of {len(made.shape)} dimensions")
     if made.kind == "input":
         return made
     key = _text(data["weight"])

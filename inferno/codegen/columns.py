@@ -1,0 +1,239 @@
+"""Kernels that go over rows whose neighbours in memory are other rows, each row read once and written once.
+
+A vector's lanes are neighbouring rows, and so are those of a few threads side by side; the other threads of a block, and the blocks of a cluster, have
+other points of these rows.  What a phase reads is kept in shared memory for the next ones.  Partial results meet by shuffles, in shared memory, and
+in distributed shared memory.
+"""
+
+from dataclasses import dataclass
+
+from inferno.codegen.shuffles import exchange
+from inferno.codegen.cluster import arrive_in_cluster, await_cluster, read_remote, wait_for_cluster
+from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, store_vector, to_memory
+from inferno.codegen.expand_math import expand_math
+from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
+from inferno.codegen.inline import inline_body
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.joining import convert, tree
+from inferno.codegen.kept_vectors import KeptVectors
+from inferno.codegen.launcher import launch, launcher, parameter
+from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.rows import Emitter, unused
+from inferno.errors import CompileError
+from inferno.mlir import arith, func, gpu, ir, memref
+from inferno.schedule.accesses import Access
+from inferno.schedule.columns import Columns, kept_accesses, read, row_runs
+from inferno.schedule.combiners import Combiner
+from inferno.schedule.row_steps import RowStep
+from inferno.target import Target
+
+
+def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
+    """Add the ``gpu.module`` of a kernel that goes over such rows, and make ``kernel`` its launcher."""
+    c, s, name = read(kernel, target), schedule, kernel.name.value
+    if c is None:
+        raise CompileError(f"@{name} does not go over rows side by side")
+    if s.threads % 32 or s.threads & (s.threads - 1) or 32 % s.across or c.count % s.vector or s.across * s.vector > s.threads:
+        raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
+    for step in c.steps:
+        recognise_maximum(step.generic)
+        expand_math(step.generic)
+    buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
+    width = 32 if max(s.blocks(c) * s.threads, 2 * c.count * c.width, *(b.count for b in buffers)) < 2**31 else 64
+    reduced = [(v, k) for step in c.steps for v, k in zip(step.results, step.combiners) if k is not None]
+    side = s.across * s.vector
+    # For each result what warps have, what the block has, and the whole.
+    shared = [(count, stored_type(k.total)) for count in (s.threads // 32 * side, side, side) for _, k in reduced]
+    kept = s.kept_bytes(c)
+    with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=kept > 0) as function:
+        vectors = KeptVectors(kept_accesses(c), s, function.dynamic) if kept else None
+        places = {v: i for i, (v, _) in enumerate(reduced)}
+        _Columns(c, s, Integers(width), function.buffers, function.shared, places, vectors).emit()
+    with launcher(kernel) as arguments:
+        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
+
+
+@dataclass
+class _Columns(Emitter):
+    """``_rows`` are vectors here, a lane a row."""
+
+    def emit(self) -> None:
+        ints, c, s = self.ints, self.c, self.s
+        index = ir.IndexType.get()
+        self.thread = thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
+        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        self.rank, self.column = ints.rem(block, s.cluster), ints.rem(thread, s.across)
+        vector, vectors = ints.add(ints.mul(ints.div(block, s.cluster), s.across), self.column), c.count // s.vector
+        self.mine = None
+        if vectors % s.across:  # threads of no row help with the last ones, for all must reach the barriers, and write nothing
+            self.mine = ints.less(vector, vectors)
+            vector = ints.min(vector, vectors - 1)
+        runs = row_runs(c)
+        places = ints.split(ints.mul(vector, s.vector), [self.size(run) for run in runs])
+        self.row = {run[-1]: place for run, place in zip(runs, places)}
+        self.first = ints.add(ints.mul(self.rank, s.along), ints.div(thread, s.across))  # of the rows' points
+        self.stride = s.along * s.cluster
+        for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
+            self._rows[at] = self.lanes(at, self.row_offset(at))
+        for phase in range(c.phases):
+            self.phase(phase)
+        if s.cluster > 1:
+            await_cluster()  # nobody ends while others read what it has
+
+    def size(self, run: list[int]) -> int:
+        found = 1
+        for d in run:
+            found *= self.c.sizes[d]
+        return found
+
+    def per_row(self, step: RowStep) -> None:
+        arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
+        results = inline_body(step.block, arguments, (), self.s.vector)
+        self._rows.update({n: as_vector(r, self.s.vector) for n, r in zip(step.results, results) if n is not None})
+
+    # A thread's part.
+
+    def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
+        return self.again(reducing, running, stored)
+
+    def identities(self, running: list[tuple[int, Combiner]]) -> list[ir.Value]:
+        return [as_vector(k.identity(k.total), self.s.vector) for _, k in running]
+
+    def place(self, chunk: object, point: Integer, number: int | None) -> None:
+        inside = None
+        if number is None:
+            inside = self.ints.less(point, self.c.width)
+            point = self.ints.min(point, self.c.width - 1)
+        self._chunk[chunk] = (point, inside)
+
+    def terms(self, reducing: list[RowStep], running: list, chunk: object, before: list | None) -> list:
+        """For each running value a vector of terms, joined with those before."""
+        found, inside = [], self._chunk[chunk][1]
+        for step in reducing:
+            for result, k in zip(self.body(step, chunk), step.combiners):
+                if k is None:
+                    continue
+                term = convert(as_vector(result, self.s.vector), k.type)
+                found.append(term if inside is None else arith.select(inside, term, as_vector(k.identity(), self.s.vector)))
+        if before is None:
+            return found
+        return [k.combine(a, b) for (_, k), a, b in zip(running, before, found)]
+
+    def total(self, combiner: Combiner, value: ir.Value) -> ir.Value:
+        return convert(value, combiner.total)
+
+    def indices(self, step: RowStep, chunk: object) -> list[ir.Value]:
+        zero, ints, c = arith.constant(ir.IndexType.get(), 0), self.ints, self.c
+        if not any(d is not None for d in step.indices):
+            return [zero for _ in step.indices]
+        at = dict(zip(c.columns, ints.split(self._chunk[chunk][0], [c.sizes[d] for d in c.columns])))
+        return [zero if d is None else ints.index(at[d]) for d in step.indices]
+
+    # Memory.
+
+    def lanes(self, at: Access, offset: Integer) -> ir.Value:
+        """The elements of a vector's rows; one where they have it in common."""
+        ints, buffer, vector, step = self.ints, self.buffers[at.argument], self.s.vector, at.strides[self.c.rows[-1]]
+        if step == 0:
+            return load(ints, buffer, offset, at.element)
+        if step != 1:
+            return join([load(ints, buffer, ints.add(offset, i * step), at.element) for i in range(vector)])
+        return load_vector(ints, buffer, offset, at.element, vector, self.alignment(at))
+
+    def alignment(self, at: Access) -> int:
+        aligned, inner = 1, self.c.rows[-1]
+        strides = [x for d, x in ((d, at.strides[d]) for d in self.row) if d != inner] + [at.strides[run[-1]] for run in self.c.runs]
+        while aligned < self.s.vector and all(x % (2 * aligned) == 0 for x in (at.offset, *strides)):
+            aligned *= 2
+        return aligned
+
+    def offset(self, at: Access, point: Integer) -> Integer:
+        places = self.ints.split(point, self.c.run_sizes)
+        return self.ints.add(self.row_offset(at), self.ints.dot(places, [at.strides[run[-1]] for run in self.c.runs]))
+
+    def read(self, at: Access, chunk: object) -> ir.Value:
+        if at in self._rows:
+            return self._rows[at]
+        key = at, chunk
+        if key not in self._points:
+            if self.kept is not None and self.kept.has(at):
+                self._points[key] = self.kept.load(at, chunk)
+            else:
+                self._points[key] = self.lanes(at, self.offset(at, self._chunk[chunk][0]))
+                if self.kept is not None:
+                    self.kept.store(at, chunk, self._points[key])
+        return self._points[key]
+
+    def write(self, stored: list, chunk: object) -> None:
+        point, inside = self._chunk[chunk]
+        values = [as_vector(self.value(d.source, chunk), self.s.vector) for d in stored]
+
+        def put() -> None:
+            for d, value in zip(stored, values):
+                store_vector(self.ints, value, self.buffers[d.access.argument], self.offset(d.access, point), self.alignment(d.access))
+
+        if stored:
+            self.where([x for x in (inside, self.mine) if x is not None], put)
+
+    def write_rows(self, phase: int) -> None:
+        found = [d for d in self.c.destinations if self.c.values[d.source].per_row and self.c.computed(d.source) == phase]
+        if not found:
+            return
+
+        def put() -> None:
+            for d in found:
+                at = d.access
+                store_vector(self.ints, as_vector(self._rows[d.source], self.s.vector), self.buffers[at.argument], self.row_offset(at), self.alignment(at))
+
+        self.where([self.ints.equal(self.first, 0), *([self.mine] if self.mine is not None else [])], put)
+
+    # Where threads meet.
+
+    def finish(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], parts: dict[int, ir.Value]) -> None:
+        ints, s, count = self.ints, self.s, len(self.places)
+        side, warps = s.across * s.vector, s.threads // 32
+        lanes = {n: lanes_of(parts[n]) for n, _ in running}
+        distance = 16
+        while distance >= s.across:
+            lanes = {n: [k.combine(x, exchange(x, distance)) for x in lanes[n]] for n, k in running}
+            distance //= 2
+        of_warps, of_block, whole = ([self.shared[self.places[n] + i * count] for n, _ in running] for i in range(3))
+        types = [k.total for _, k in running]
+        begin = ints.add(ints.mul(ints.div(self.thread, 32), side), self.column)
+
+        def put() -> None:
+            for (n, _), array in zip(running, of_warps):
+                for i, x in enumerate(lanes[n]):
+                    memref.store(to_memory(x), array, [ints.index(begin, i * s.across)])
+
+        self.where([ints.less(ints.rem(self.thread, 32), s.across)], put)
+        gpu.barrier()
+        own = ints.less(self.thread, side)
+
+        def add_warps() -> None:
+            for (_, k), array, to, type_ in zip(running, of_warps, of_block if s.cluster > 1 else whole, types):
+                each = [from_memory(memref.load(array, [ints.index(self.thread, w * side)]), type_) for w in range(warps)]
+                memref.store(to_memory(tree(k, each)), to, [ints.index(self.thread)])
+
+        self.where([own], add_warps)
+        if s.cluster > 1:
+            wait_for_cluster()
+
+            def add_blocks() -> None:
+                for (_, k), array, to, type_ in zip(running, of_block, whole, types):
+                    each = [from_memory(read_remote(array, rank, self.thread), type_) for rank in range(s.cluster)]
+                    memref.store(to_memory(tree(k, each)), to, [ints.index(self.thread)])
+
+            self.where([own], add_blocks)
+        gpu.barrier()
+        if s.cluster > 1 and not any(step.reduces and step.phase > self.now for step in self.c.steps):
+            arrive_in_cluster()
+        totals = {
+            n: join([from_memory(memref.load(array, [ints.index(self.column, i * s.across)]), type_) for i in range(s.vector)])
+            for (n, _), array, type_ in zip(running, whole, types)
+        }
+        for step in reducing:
+            for n, k, start in zip(step.results, step.combiners, step.starts):
+                if k is not None:
+                    begins = as_vector(convert(arith.constant(k.narrow, start), k.total), s.vector)
+                    self._rows[n] = convert(k.combine(begins, totals[n]), k.narrow)

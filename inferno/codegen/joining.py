@@ -1,0 +1,87 @@
+"""How the running values of a reduction meet: on scalars or vectors, of sums or of extrema and their places."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from inferno.codegen.elements import as_vector
+from inferno.codegen.nvvm_builder import only_if
+from inferno.mlir import arith, ir
+from inferno.schedule.combiners import Combiner
+from inferno.schedule.extrema import Extremum
+from inferno.schedule.reduction_kernel import ReductionKernel
+
+Values = list[ir.Value]
+
+
+@dataclass(frozen=True)
+class Joining:
+    """How running values of ``c`` meet, on scalars or vectors; places of extrema are numbers of ``width`` bits."""
+
+    c: ReductionKernel
+    width: int
+
+    @property
+    def extremum(self) -> Extremum | None:
+        found = self.c.extremum
+        return None if found is None else replace(found, place=ir.IntegerType.get_signless(self.width))
+
+    @property
+    def combiners(self) -> tuple[Combiner, ...]:
+        return self.c.combiners if self.extremum is None else self.extremum.combiners
+
+    def identities(self, lanes: int = 1) -> Values:
+        return [as_vector(k.identity(k.total), lanes) if lanes > 1 else k.identity(k.total) for k in self.combiners]
+
+    def totals(self, a: Values, b: Values) -> Values:
+        if self.extremum is not None:
+            return self.extremum.combine(a, b)
+        return [k.combine(x, y) for k, x, y in zip(self.combiners, a, b)]
+
+    def tree(self, parts: list[Values]) -> Values:
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [self.totals(a, b) for a, b in zip(parts[:half], parts[half:])] + parts[2 * half:]
+        return parts[0]
+
+    def results(self, totals: Values) -> Values:
+        """Scalars as they go to memory, with what results begin with."""
+        starts = []
+        for k, own, start in zip(self.combiners, self.c.combiners, self.c.starts):
+            value = arith.constant(own.narrow, start)
+            starts.append(convert(value, k.total))
+        found = self.totals(starts, totals)
+        return [convert(v, own.narrow) for v, own in zip(found, self.c.combiners)]
+
+
+def convert(value: ir.Value, element: ir.Type) -> ir.Value:
+    """A number, or each of a vector, in another precision of the same kind."""
+    vector = isinstance(value.type, ir.VectorType)
+    have = value.type.element_type if vector else value.type
+    if have == element:
+        return value
+    type_ = ir.VectorType.get(value.type.shape, element) if vector else element
+    if isinstance(element, ir.IntegerType):
+        return arith.extsi(type_, value) if element.width > have.width else arith.trunci(type_, value)
+    return arith.extf(type_, value) if element.width > have.width else arith.truncf(type_, value)
+
+
+def tree(combiner: Combiner, parts: Values) -> ir.Value:
+    """All parts together."""
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [combiner.combine(a, b) for a, b in zip(parts[:half], parts[half:])] + parts[2 * half:]
+    return parts[0]
+
+
+@contextmanager
+def where(*conditions: ir.Value) -> Iterator[None]:
+    """The operations inside run where all conditions hold; always where there are none."""
+    if not conditions:
+        yield
+        return
+    both = conditions[0]
+    for condition in conditions[1:]:
+        both = arith.andi(both, condition)
+    with only_if(both):
+        yield

@@ -1,0 +1,73 @@
+"""Rows that begin anywhere: they are read in whole vectors that lie as memory does, of which the first and the last may be another row's in part."""
+
+from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
+from inferno.codegen.integers import Integer
+from inferno.mlir import arith, ir, scf
+from inferno.schedule.accesses import Access
+
+
+class RaggedRows:
+    """What an emitter of ``rows`` does with them.  ``lead`` is the tensor by which vectors lie, ``shift`` how far into one a row begins, ``own`` the
+    number of vectors that have points of the row."""
+
+    def begin_ragged(self) -> None:
+        """Take these numbers, once the row is known."""
+        c, vector, ints = self.c, self.s.vector, self.ints
+        places = [a for step in c.steps for a in step.extras if c.wide(a)] + [d.access for d in c.destinations if c.wide(d.access)]
+        self.lead = max(places, key=lambda a: sum(a.strides[d] for d in c.rows))
+        self.shift = ints.rem(self.row_offset(self.lead), vector)
+        self.own = ints.div(ints.add(self.shift, c.width + vector - 1), vector)
+
+    def place_ragged(self, chunk: object, vector: Integer, begins: bool, ends: bool) -> None:
+        """Where a chunk is: its first point, maybe before the row, and, where the row may begin or end in it, for each lane whether it is the row's."""
+        ints, lanes = self.ints, self.s.vector
+        whole = ints.less(vector, self.own) if ends else None
+        point = ints.sub(ints.mul(ints.min(vector, ints.sub(self.own, 1)) if ends else vector, lanes), self.shift)
+        inside = None
+        if begins or ends:
+            inside = [ints.less(ints.add(point, i), self.c.width) for i in range(lanes)]  # below 0 is a large number
+            inside = [arith.andi(x, whole) for x in inside] if whole is not None else inside
+        self._chunk[chunk] = (point, inside)
+
+    def matches(self, at: Access) -> bool:
+        """Whether a tensor's rows begin where the leading one's do, as far as vectors go."""
+        lead, vector = self.lead, self.s.vector
+        return (at.offset - lead.offset) % vector == 0 and all((at.strides[d] - lead.strides[d]) % vector == 0 for d in self.c.rows)
+
+    def read_ragged(self, at: Access, point: Integer, inside: list[ir.Value] | None) -> ir.Value:
+        ints, buffer, vector = self.ints, self.buffers[at.argument], self.s.vector
+        if self.matches(at):
+            return load_vector(ints, buffer, self.offset(at, point), at.element, vector, vector)
+        points = [ints.add(point, i) for i in range(vector)]
+        if inside is not None:
+            points = [ints.min(p, self.c.width - 1) for p in points]
+        return join([load(ints, buffer, self.offset(at, p), at.element) for p in points])
+
+    def write_ragged(self, stored: list, chunk: object) -> None:
+        point, inside = self._chunk[chunk]
+        values = [as_vector(self.value(d.source, chunk), self.s.vector) for d in stored]
+        mine = [self.mine] if self.mine is not None else []
+
+        def put() -> None:
+            for d, value in zip(stored, values):
+                aligned = self.s.vector if self.matches(d.access) else 1
+                store_vector(self.ints, value, self.buffers[d.access.argument], self.offset(d.access, point), aligned)
+
+        if inside is None:
+            self.where(mine, put)
+            return
+        whole = inside[0]
+        for x in inside[1:]:
+            whole = arith.andi(whole, x)
+        choice = scf.IfOp(whole, has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            self.where(mine, put)
+            scf.yield_([])
+        with ir.InsertionPoint(choice.else_block):
+            for i, x in enumerate(inside):
+                def one(i: int = i) -> None:
+                    for d, value in zip(stored, values):
+                        store(self.ints, lanes_of(value)[i], self.buffers[d.access.argument], self.offset(d.access, self.ints.add(point, i)))
+
+                self.where([x, *mine], one)
+            scf.yield_([])

@@ -1,0 +1,63 @@
+"""The second kernel of a reduction whose sums are cut into chunks: it puts together what they have."""
+
+from inferno.codegen.elements import from_memory, load, store, to_memory
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.joining import Joining, Values, where
+from inferno.mlir import arith, gpu, ir, memref, scf
+from inferno.schedule.reduction_kernel import ReductionKernel
+from inferno.schedule.reductions import Reductions
+
+
+def write_results(c: ReductionKernel, ints: Integers, values: Values, point: Integer, buffers: dict[int, ir.Value]) -> None:
+    at = ints.split(point, [c.size(run) for run in c.points])
+    for value, result in zip(values, c.results):
+        if result is not None:
+            store(ints, value, buffers[result.argument], ints.dot(at, [result.strides[run[-1]] for run in c.points], result.offset))
+
+
+def add_chunks(
+    c: ReductionKernel, s: Reductions, ints: Integers, joining: Joining, across: int, along: int, buffers: list[ir.Value], shared: list[ir.Value],
+) -> None:
+    """The kernel that puts chunks together: ``along`` threads a sum, ``across`` neighbouring sums a block."""
+    index, threads = ir.IndexType.get(), across * along
+    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=threads, results=[index]).result)
+    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+    column, lane = ints.rem(thread, across), ints.div(thread, across) if along > 1 else 0
+    own = ints.add(ints.mul(block, across), column)
+    point = ints.min(own, c.count - 1) if c.count % across else own
+    types = [k.total for k in joining.combiners]
+    parts, made = buffers[:len(types)], sorted(a.argument for a in c.results if a is not None)
+
+    def get(chunk: Integer) -> Values:
+        return [load(ints, b, ints.add(ints.mul(chunk, c.count), point), t) for b, t in zip(parts, types)]
+
+    rounds, left = divmod(s.chunks, along)
+    totals = joining.identities()
+    if rounds:
+        loop = scf.ForOp(ints.value(0), ints.value(rounds), ints.value(1), totals)
+        with ir.InsertionPoint(loop.body):
+            scf.YieldOp(joining.totals(list(loop.inner_iter_args), get(ints.add(ints.mul(loop.induction_variable, along), lane))))
+        totals = list(loop.results_)
+    if left:
+        chunk = ints.add(lane, rounds * along)
+        inside = ints.less(chunk, s.chunks)
+        last = [arith.select(inside, v, i) for v, i in zip(get(ints.min(chunk, s.chunks - 1)), joining.identities())]
+        totals = joining.totals(totals, last)
+    distance = along // 2
+    if along > 1:
+        for value, array in zip(totals, shared):
+            memref.store(to_memory(value), array, [ints.index(thread)])
+        while distance:
+            gpu.barrier()
+            with where(ints.less(lane, distance)):
+                mine, other = (
+                    [from_memory(memref.load(a, [ints.index(ints.add(thread, n))]), t) for a, t in zip(shared, types)]
+                    for n in (0, distance * across)
+                )
+                for value, array in zip(joining.totals(mine, other), shared):
+                    memref.store(to_memory(value), array, [ints.index(thread)])
+            distance //= 2
+    with where(*([ints.equal(lane, 0)] if along > 1 else []), *([ints.less(own, c.count)] if c.count % across else [])):
+        if along > 1:
+            totals = [from_memory(memref.load(a, [ints.index(thread)]), t) for a, t in zip(shared, types)]
+        write_results(c, ints, joining.results(totals), point, dict(zip(made, buffers[len(types):])))

@@ -1,0 +1,360 @@
+"""Reductions over any dimensions, bound by memory: threads read whole vectors, several at once, and keep running values in registers.
+
+Where neighbours in memory are terms of one sum a thread's vectors are parts of that sum; lanes meet in the thread, threads by shuffles and shared
+memory.  Otherwise each lane is a sum of its own, and shared memory brings together what threads along the sums have.  What is loaded at once is
+added in a tree, and joins a running total, in float64 for sums of float32: one addition a tree.
+
+Of a maximum's place too little is computed to count: a tree gives the largest of what was loaded, and only where that is above the running one
+is it looked for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from inferno.codegen.shuffles import exchange
+from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, splat, store, to_memory
+from inferno.codegen.expand_math import expand_math
+from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of, stored_type
+from inferno.codegen.inline import inline_body
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.joining import Joining, Values, convert, tree, where
+from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
+from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.reduction_chunks import add_chunks, write_results
+from inferno.errors import CompileError
+from inferno.mlir import arith, func, gpu, ir, memref, scf
+from inferno.schedule.accesses import Access
+from inferno.schedule.reduction_kernel import ReductionKernel
+from inferno.schedule.reductions import Reductions, read
+from inferno.target import Target
+
+_FINISH = 256  # threads of a block that puts chunks together
+_TOGETHER = 8  # values that a thread reads of shared memory at once
+
+
+def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
+    """Add the ``gpu.module`` of a reduction, with a second kernel where sums are cut, and make ``kernel`` its launcher."""
+    c, s, name = read(kernel, target), schedule, kernel.name.value
+    if c is None:
+        raise CompileError(f"@{name} is no reduction")
+    if not s.fits(c):
+        raise CompileError(f"@{name}: {s} does not fit {c.count} sums of {c.length}")
+    recognise_maximum(c.generic)
+    expand_math(c.generic)
+    buffers = parameters_of(kernel, {a.argument for a in c.results if a is not None})
+    blocks = s.tiles(c) * s.chunks
+    work = (s.share(c) + s.along * s.unroll) * s.chunks * (s.vector if c.along else 1)
+    width = 32 if max(blocks * s.threads * s.vector, work, c.count * s.chunks, *(b.count for b in buffers)) < 2**31 else 64
+    ints, join_ = Integers(width), Joining(c, 32 if c.length < 2**31 else 64)
+    types = [stored_type(k.total) for k in join_.combiners]
+    partial = [Buffer(t, c.count * s.chunks, False) for t in types] if s.chunks > 1 else []
+    with gpu_function(kernel, [*buffers, *partial], s.threads, _shared(s.along, s.across, 1 if c.along else s.vector, types, c.along)) as function:
+        _Emitter(c, s, ints, join_, function.buffers, function.shared).emit()
+    blocks_of_sums, across, along = 0, 0, 0
+    if s.chunks > 1:
+        across = min(32, 1 << max(0, c.count - 1).bit_length())
+        along = min(_FINISH // across, 1 << (s.chunks - 1).bit_length())
+        along = max(along, 32 // across)
+        blocks_of_sums = -(-c.count // across)
+        read_only = [replace(b, readonly=True) for b in partial]
+        results = [b for i, b in enumerate(buffers) if i in {a.argument for a in c.results if a is not None}]
+        own = _shared(along, across, 1, types, False)
+        with gpu_function(kernel, [*read_only, *results], across * along, own, suffix="_sums") as function:
+            add_chunks(c, s, ints, join_, across, along, function.buffers, function.shared)
+    with launcher(kernel) as arguments:
+        made = [temporary([c.count * s.chunks], t) for t in types] if s.chunks > 1 else []
+        given = [pointer(t) for t in made]
+        launch(f"{name}_gpu", name, [*map(parameter, arguments), *given], (blocks, 1, 1), (s.threads, 1, 1))
+        if made:
+            to = [parameter(arguments[i]) for i in sorted(a.argument for a in c.results if a is not None)]
+            launch(f"{name}_gpu", f"{name}_sums", [*[pointer(t) for t in made], *to], (blocks_of_sums, 1, 1), (across * along, 1, 1))
+
+
+def _shared(along: int, across: int, lanes: int, types: Sequence[ir.Type], shuffled: bool) -> list[tuple[int, ir.Type]]:
+    """Arrays in shared memory, one a result: a value for each warp along a sum, or for each thread and lane."""
+    count = (along // 32 * across if along > 32 else 0) if shuffled else along * across * lanes if along > 1 else 0
+    return [(count, t) for t in types] if count else []
+
+
+@dataclass
+class _Emitter:
+    """``at`` are the coordinates of a thread's first sum by run, ``point`` its number, ``mine`` whether there is one.  Of a block's sums that lie side by
+    side ``begin`` is the number of the first vector, ``base`` of the first sum."""
+
+    c: ReductionKernel
+    s: Reductions
+    ints: Integers
+    joining: Joining
+    buffers: list[ir.Value]
+    shared: list[ir.Value]
+    at: dict[tuple[int, ...], Integer] = field(default_factory=dict)
+    mine: ir.Value | None = None
+    point: Integer = 0
+    begin: Integer = 0
+    base: Integer = 0
+
+    def emit(self) -> None:
+        ints, c, s = self.ints, self.c, self.s
+        index = ir.IndexType.get()
+        thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
+        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        tile, chunk = ints.div(block, s.chunks), ints.rem(block, s.chunks)
+        first = s.along if c.along else s.across
+        minor = ints.rem(thread, first)
+        major = ints.div(thread, first) if s.threads > first else 0
+        lane, column = (minor, major) if c.along else (major, minor)
+        self.place(tile, column)
+        begin = ints.mul(chunk, s.share(c))
+        units = s.units(c)
+        length = s.share(c) if s.share(c) * s.chunks == units else ints.min(s.share(c), ints.sub(units, begin))
+        totals = self.reduce(begin, length, lane)
+        if c.along:
+            self.meet_along(totals, thread, lane, column, chunk)
+        else:
+            self.meet_across(totals, thread, lane, column, chunk)
+
+    def place(self, tile: Integer, column: Integer) -> None:
+        """Take the coordinates of this thread's sums; threads beyond the last help with it."""
+        ints, c, s = self.ints, self.c, self.s
+        sizes = [c.size(run) for run in c.points]
+        if c.along:
+            point = ints.add(ints.mul(tile, s.across), column)
+            if c.count % s.across:
+                self.mine = ints.less(point, c.count)
+                point = ints.min(point, c.count - 1)
+            self.point = point
+            self.at = dict(zip(c.points, ints.split(point, sizes))) if c.points else {}
+            return
+        vectors = c.inner // s.vector
+        tiles = -(-vectors // s.across)
+        vector = ints.add(ints.mul(ints.rem(tile, tiles), s.across), column)
+        if vectors % s.across:
+            self.mine = ints.less(vector, vectors)
+            vector = ints.min(vector, vectors - 1)
+        outer = ints.div(tile, tiles)
+        inner = ints.mul(vector, s.vector)
+        self.point = ints.add(ints.mul(outer, c.inner), inner)
+        self.begin = ints.mul(ints.rem(tile, tiles), s.across)
+        self.base = ints.add(ints.mul(outer, c.inner), ints.mul(self.begin, s.vector))
+        self.at = {**dict(zip(c.points[:-1], ints.split(outer, sizes[:-1]))), c.points[-1]: inner}
+
+    # A thread's part.
+
+    def reduce(self, begin: Integer, length: Integer, lane: Integer) -> Values:
+        """Its totals of ``length`` units: scalars along a sum, else vectors of lanes."""
+        ints, s = self.ints, self.s
+        step = s.along * s.unroll
+        lanes = 1 if self.c.along else s.vector
+        running = self.joining.identities(lanes)
+        rounds = ints.div(length, step)
+        first = ints.add(begin, lane)
+        if isinstance(rounds, int) and rounds == 1:
+            running = self.some(first, None, running)
+        elif not isinstance(rounds, int) or rounds:
+            loop = scf.ForOp(ints.value(0), ints.value(rounds), ints.value(1), running)
+            with ir.InsertionPoint(loop.body):
+                scf.YieldOp(self.some(ints.add(first, ints.mul(loop.induction_variable, step)), None, list(loop.inner_iter_args)))
+            running = list(loop.results_)
+        if not isinstance(length, int) or length % step:
+            running = self.some(ints.add(first, ints.mul(rounds, step)), ints.add(begin, length), running)
+        return running
+
+    def some(self, unit: Integer, end: Integer | None, running: Values) -> Values:
+        """The totals with ``unroll`` units more, of which those from ``end`` on are none."""
+        ints, c, s = self.ints, self.c, self.s
+        units, inside = [], []
+        for u in range(s.unroll):
+            at = ints.add(unit, u * s.along)
+            inside.append(None if end is None else ints.less(at, end))
+            units.append(at if end is None else ints.min(at, ints.sub(end, 1)))
+        where = [self.coordinates(at) for at in units]
+        read = [[None if a is None else self.load(a, w) for a in c.sources] for w in where]  # all that is read first
+        found: list[Values] = []  # by result, a vector (or a scalar) for each unit
+        for values, w, here in zip(read, where, inside):
+            terms = self.terms(values, w)
+            if here is not None:
+                terms = [arith.select(here, t, self.same(k.identity(), t)) for k, t in zip(c.combiners, terms)]
+            found.append(terms)
+        if self.joining.extremum is not None:
+            return (self.best_along if c.along else self.best_across)([t[0] for t in found], units, running)
+        totals = []
+        for i, k in enumerate(c.combiners):
+            value = tree(k, [terms[i] for terms in found])
+            if c.along:
+                value = tree(k, lanes_of(value))
+            totals.append(convert(value, k.total))
+        return self.joining.totals(running, totals)
+
+    def same(self, value: ir.Value, like: ir.Value) -> ir.Value:
+        return as_vector(value, self.s.vector) if isinstance(like.type, ir.VectorType) else value
+
+    def terms(self, values: Sequence[ir.Value | None], where: dict[tuple[int, ...], Integer]) -> Values:
+        """The body's terms, as running values."""
+        c, s = self.c, self.s
+        count = len(c.block.arguments) - len(c.sources)
+        arguments = [splat(ir.IntegerType.get_signless(1), 0) if v is None else v for v in values] + [splat(ir.IntegerType.get_signless(1), 0)] * count
+        lanes = s.vector if s.vector > 1 else 0
+        results = inline_body(c.block, arguments, self.indices(where), lanes)
+        if c.extremum is not None:
+            results = results[:1]
+        return [convert(as_vector(r, s.vector) if lanes else r, k.type) for k, r in zip(c.combiners, results)]
+
+    def indices(self, where: dict[tuple[int, ...], Integer]) -> Values:
+        """For ``linalg.index``: a loop's coordinate, a vector for the innermost one."""
+        ints, c, s = self.ints, self.c, self.s
+        found = [arith.constant(ir.IndexType.get(), 0)] * len(c.sizes)
+        if not any(o.operation.name == "linalg.index" for o in c.block.operations):
+            return found
+        inner = (c.terms if c.along else c.points)[-1]
+        for run, place in where.items():
+            sizes = [c.sizes[d] for d in run]
+            if run != inner or s.vector == 1:
+                for d, x in zip(run, ints.split(place, sizes)):
+                    found[d] = ints.index(x)
+                continue
+            each = [ints.split(ints.add(place, i), sizes) for i in range(s.vector)]
+            for j, d in enumerate(run):
+                found[d] = join([ints.index(e[j]) for e in each])
+        return found
+
+    def coordinates(self, unit: Integer) -> dict[tuple[int, ...], Integer]:
+        ints, c = self.ints, self.c
+        term = ints.mul(unit, self.s.vector) if c.along else unit
+        return {**self.at, **dict(zip(c.terms, ints.split(term, [c.size(run) for run in c.terms])))}
+
+    def load(self, at: Access, where: dict[tuple[int, ...], Integer]) -> ir.Value:
+        ints, c, s = self.ints, self.c, self.s
+        strides = {run: at.strides[run[-1]] for run in where}
+        inner = (c.terms if c.along else c.points)[-1]
+        offset = ints.dot(list(where.values()), list(strides.values()), at.offset)
+        buffer, step = self.buffers[at.argument], strides[inner]
+        if s.vector == 1 or step == 0:
+            return load(ints, buffer, offset, at.element)
+        if step != 1:
+            return join([load(ints, buffer, ints.add(offset, i * step), at.element) for i in range(s.vector)])
+        aligned = 1
+        while aligned < s.vector and all(x % (2 * aligned) == 0 for x in (at.offset, *(x for run, x in strides.items() if run != inner))):
+            aligned *= 2
+        return load_vector(ints, buffer, offset, at.element, s.vector, aligned)
+
+    # Extrema.
+
+    def above(self, new: ir.Value, best: ir.Value) -> ir.Value:
+        """Whether a value counts before the running one, which came first."""
+        found = self.c.extremum
+        if isinstance(found.type, ir.IntegerType):
+            kind = arith.CmpIPredicate
+            return arith.cmpi({"arith.maxsi": kind.sgt, "arith.minsi": kind.slt, "arith.maxui": kind.ugt, "arith.minui": kind.ult}[found.value], new, best)
+        kind = arith.CmpFPredicate
+        beyond = arith.cmpf(kind.UGT if found.value == "arith.maximumf" else kind.ULT, new, best)
+        return arith.andi(beyond, arith.cmpf(kind.ORD, best, best))
+
+    def number(self, unit: Integer, lane: int = 0) -> ir.Value:
+        """The place of a term in registers."""
+        type_ = ir.IntegerType.get_signless(self.joining.width)
+        value = self.ints.value(self.ints.add(self.ints.mul(unit, self.s.vector), lane) if self.c.along else unit)
+        if value.type == type_:
+            return value
+        return arith.extui(type_, value) if type_.width > value.type.width else arith.trunci(type_, value)
+
+    def best_along(self, values: Values, units: list[Integer], running: Values) -> Values:
+        k, best = self.c.combiners[0], running[0]
+        largest = tree(k, [x for v in values for x in lanes_of(v)])
+        better = self.above(largest, best)
+        choice = scf.IfOp(better, [best.type, running[1].type], has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            place = running[1]
+            for unit, value in reversed(list(zip(units, values))):
+                for lane, x in reversed(list(enumerate(lanes_of(value)))):
+                    place = arith.select(self.equal(x, largest), self.number(unit, lane), place)
+            scf.yield_([largest, place])
+        with ir.InsertionPoint(choice.else_block):
+            scf.yield_(running)
+        return list(choice.results)
+
+    def equal(self, x: ir.Value, largest: ir.Value) -> ir.Value:
+        """Whether a value is the largest one, which is NaN if any is."""
+        if isinstance(x.type, ir.IntegerType):
+            return arith.cmpi(arith.CmpIPredicate.eq, x, largest)
+        return arith.ori(arith.cmpf(arith.CmpFPredicate.OEQ, x, largest), arith.cmpf(arith.CmpFPredicate.UNO, x, x))
+
+    def best_across(self, values: Values, units: list[Integer], running: Values) -> Values:
+        for unit, value in zip(units, values):
+            better = self.above(value, running[0])
+            place = self.number(unit)
+            place = as_vector(place, self.s.vector) if isinstance(value.type, ir.VectorType) else place
+            running = [arith.select(better, value, running[0]), arith.select(better, place, running[1])]
+        return running
+
+    # Where threads meet.
+
+    def meet_along(self, values: Values, thread: Integer, lane: Integer, column: Integer, chunk: Integer) -> None:
+        ints, s, joining = self.ints, self.s, self.joining
+        distance = min(32, s.along) // 2
+        while distance:
+            values = joining.totals(values, [exchange(v, distance) for v in values])
+            distance //= 2
+        if s.along > 32:
+            warps = s.along // 32
+            with where(ints.equal(ints.rem(thread, 32), 0)):
+                for value, array in zip(values, self.shared):
+                    memref.store(to_memory(value), array, [ints.index(ints.div(thread, 32))])
+            gpu.barrier()
+            begin = ints.mul(column, warps)
+            types = [v.type for v in values]
+            values = joining.tree([
+                [from_memory(memref.load(a, [ints.index(begin, i)]), t) for a, t in zip(self.shared, types)] for i in range(warps)
+            ])
+        conditions = [ints.equal(lane, 0)] if s.along > 1 else []
+        with where(*conditions, *([self.mine] if self.mine is not None else [])):
+            self.put(values, self.point, chunk)
+
+    def meet_across(self, values: Values, thread: Integer, lane: Integer, column: Integer, chunk: Integer) -> None:
+        """Each thread adds up what those along have of some sums."""
+        ints, s, joining = self.ints, self.s, self.joining
+        own = [self.mine] if self.mine is not None else []
+        if s.along == 1:
+            with where(*own):
+                for i, each in enumerate(zip(*map(lanes_of, values))):
+                    self.put(list(each), ints.add(self.point, i), chunk)
+            return
+        width, types = s.across * s.vector, [k.total for k in joining.combiners]
+
+        def places(lane: Integer) -> list[ir.Value]:
+            return [ints.index(ints.add(ints.add(ints.mul(lane, width), i * s.across), column)) for i in range(s.vector)]
+
+        def get(place: ir.Value) -> Values:
+            return [from_memory(memref.load(a, [place]), t) for a, t in zip(self.shared, types)]
+
+        for value, array in zip(values, self.shared):
+            for x, place in zip(lanes_of(value), places(lane)):
+                memref.store(to_memory(x), array, [place])
+        gpu.barrier()
+        left = s.along
+        while left > _TOGETHER:  # half of the threads with the other half's
+            left //= 2
+            with where(ints.less(lane, left)):
+                for mine, other in zip(places(lane), places(ints.add(lane, left))):
+                    for value, array in zip(joining.totals(get(mine), get(other)), self.shared):
+                        memref.store(to_memory(value), array, [mine])
+            gpu.barrier()
+        for begin in range(0, width, s.threads):
+            here = ints.add(thread, begin)
+            conditions = [ints.less(here, width)] if width - begin < s.threads else []
+            other, of = ints.rem(here, s.across), ints.div(here, s.across)
+            vectors = self.c.inner // s.vector
+            if self.mine is not None:
+                conditions.append(ints.less(ints.add(self.begin, other), vectors))
+            with where(*conditions):
+                found = joining.tree([get(ints.index(ints.add(here, y * width))) for y in range(left)])
+                self.put(found, ints.add(ints.add(self.base, ints.mul(other, s.vector)), of), chunk)
+
+    def put(self, totals: Values, point: Integer, chunk: Integer) -> None:
+        """The results of a sum, or what a chunk of it has."""
+        c, s, ints = self.c, self.s, self.ints
+        if s.chunks > 1:
+            where = ints.add(ints.mul(chunk, c.count), point)
+            for value, buffer in zip(totals, self.buffers[-len(totals):]):
+                store(ints, value, buffer, where)
+            return
+        write_results(c, ints, self.joining.results(totals), point, {a.argument: self.buffers[a.argument] for a in c.results if a is not None})

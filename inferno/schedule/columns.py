@@ -1,0 +1,118 @@
+"""The schedule of kernels that go over rows whose neighbours in memory are other rows: norms of images with channels last, softmax along the first
+dimension."""
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import ClassVar
+
+from inferno.mlir import func, walk
+from inferno.schedule.accesses import Access, merge
+from inferno.schedule.cost import bit_width
+from inferno.schedule.row_kernel import RowKernel
+from inferno.schedule.rows import estimated, read_rows, row_bytes
+from inferno.target import Target
+
+# Of the rate of a copy: on an H200 a softmax of 8192x8192 along the first dimension took 154 us in bf16 and 259 in float32 (316 and 398 as kernels of
+# their own), a batch norm of 64x256x64x64 with channels last 302 and 631, which is read three times.
+_RATE = 0.45
+_SIDE = 4  # threads side by side: 64 bytes of a line
+_BLOCK = 70_000  # bytes that a block keeps, so that three are on a multiprocessor
+_MOST = 220_000
+_PORTABLE = 8
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A block of ``threads`` has ``across`` vectors of ``vector`` rows that are neighbours; the other threads, and the blocks of a ``cluster``, have
+    other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory."""
+
+    generator: ClassVar[str] = "columns"
+    ragged: ClassVar[bool] = False
+
+    threads: int
+    across: int
+    vector: int
+    cluster: int = 1
+    unroll: int = 4
+    kept: int = 0
+
+    @property
+    def along(self) -> int:
+        return self.threads // self.across
+
+    def rounds(self, c: RowKernel) -> int:
+        return ceil(c.width / (self.along * self.cluster * self.unroll))
+
+    def vectors(self, c: RowKernel) -> int:
+        """What the threads of a row share: its points."""
+        return c.width
+
+    def kept_bytes(self, c: RowKernel) -> int:
+        """Shared memory of a block for what it keeps."""
+        return sum(self.kept * self.unroll * self.threads * 16 * ceil(self.vector * a.element.width / 128) for a in kept_accesses(c))
+
+    def blocks(self, c: RowKernel) -> int:
+        return ceil(c.count // self.vector / self.across) * self.cluster
+
+
+def row_runs(c: RowKernel) -> list[list[int]]:
+    """The loops of rows, merged where every tensor walks them with one stride."""
+    every = [*(a for s in c.steps for a in s.extras), *(d.access for d in c.destinations)]
+    return merge(c.rows, c.sizes, every)
+
+
+def kept_accesses(c: RowKernel) -> list[Access]:
+    """What is worth keeping: read by several phases, and whole vectors."""
+    return [a for a in c.repeated() if a.strides[c.rows[-1]] == 1]
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
+    """A schedule if ``kernel`` is several operations on such rows of which one reduces them."""
+    c = read(kernel, target)
+    return pick(c, target) if c is not None and len(c.steps) > 1 else None
+
+
+def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
+    """What ``kernel`` computes if that is of a kind that can be generated."""
+    c = read_rows(kernel, target)
+    if c is None or not c.rows or c.rows[-1] != len(c.sizes) - 1 or lanes(c) == 1:
+        return None
+    if any(d in c.rows for s in c.steps for d in s.indices if d is not None) or any(walk(s.generic, "tensor.extract") for s in c.steps):
+        return None
+    return c
+
+
+def lanes(c: RowKernel) -> int:
+    """Rows of a vector: 16 bytes of the narrowest tensor, if they divide the rows that are neighbours."""
+    wide = [bit_width(d.access.element) // 8 for d in c.destinations if c.wide(d.access)]
+    wide += [bit_width(a.element) // 8 for s in c.steps for a in s.extras if c.wide(a) and a.strides[c.rows[-1]]]
+    vector = min(8, 16 // min(wide)) if wide else 1
+    size = prod(c.sizes[d] for d in row_runs(c)[-1])
+    while size % vector:
+        vector //= 2
+    return vector
+
+
+def pick(c: RowKernel, target: Target) -> Columns:
+    """The schedule that the rows' length and their number ask for."""
+    vector = lanes(c)
+    across = min(_SIDE, 1 << (c.count // vector).bit_length() - 1)
+    point = across * vector * max(1, sum(a.element.width // 8 for a in kept_accesses(c)))
+    cluster = 1
+    while cluster < _PORTABLE and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):
+        cluster *= 2
+    own = ceil(c.width / cluster)
+    threads = 512
+    while threads > 64 and threads // across * 4 > own:
+        threads //= 2
+    s = Columns(threads, across, vector, cluster, max(1, min(4, own // (threads // across))), 1)
+    each = s.kept_bytes(c)
+    return Columns(threads, across, vector, cluster, s.unroll, min(s.rounds(c), _MOST // each) if each else 0)
+
+
+def estimate(s: Columns, c: RowKernel, target: Target) -> float:
+    """Microseconds."""
+    kept = set(kept_accesses(c)) if s.kept >= s.rounds(c) else set()
+    every = [a for p in range(c.phases) for a in c.needed(p)[0]]
+    again = sum(row_bytes(c, a) for a in every if a not in kept) - sum(row_bytes(c, a) for a in set(every) - kept)
+    return estimated(c, s.blocks(c), s.cluster, 0, _RATE, target) + again / (_RATE * 4e6)

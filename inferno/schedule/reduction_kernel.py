@@ -1,0 +1,171 @@
+"""What a kernel computes that reduces over some dimensions: one structured operation, whose terms may be regrouped."""
+
+from dataclasses import dataclass, field
+from math import prod
+
+from inferno.mlir import arith, func, ir, owner, walk
+from inferno.passes.programs import VIEWS
+from inferno.schedule.accesses import (
+    Access, access, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed, sink_constants,
+)
+from inferno.schedule.combiners import Combiner, read_combiner, to_term
+from inferno.schedule.cost import bit_width
+from inferno.schedule.elementwise import supported_body, supported_element
+from inferno.schedule.extrema import Extremum, read_extremum, to_candidate
+
+_OTHERS = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
+
+
+@dataclass(frozen=True)
+class ReductionKernel:
+    """Loops of ``sizes``, of which ``points`` and ``terms`` are runs that every tensor walks with one stride, outermost in memory first.
+
+    ``sources`` are where the arguments of the body are read, None for those that it does not use; the body yields terms.  ``results`` are where
+    results go, None for one that nothing reads; ``starts`` what each begins with.  With ``extremum`` the two results are a value and its place.
+    """
+
+    generic: ir.Operation
+    sizes: tuple[int, ...]
+    points: tuple[tuple[int, ...], ...]
+    terms: tuple[tuple[int, ...], ...]
+    along: bool  # whether neighbours in memory are terms of one sum
+    sources: tuple[Access | None, ...]
+    results: tuple[Access | None, ...]
+    combiners: tuple[Combiner, ...]
+    starts: tuple[ir.Attribute, ...]
+    extremum: Extremum | None
+    module: ir.Module = field(repr=False)
+
+    @property
+    def block(self) -> ir.Block:
+        return self.generic.regions[0].blocks[0]
+
+    def size(self, run: tuple[int, ...]) -> int:
+        return prod(self.sizes[d] for d in run)
+
+    @property
+    def count(self) -> int:
+        """Sums."""
+        return prod(map(self.size, self.points))
+
+    @property
+    def length(self) -> int:
+        """Terms of one."""
+        return prod(map(self.size, self.terms))
+
+    @property
+    def inner(self) -> int:
+        """Neighbours in memory: the size of the innermost run."""
+        run = (self.terms if self.along else self.points)[-1]
+        return self.size(run)
+
+    @property
+    def bytes(self) -> int:
+        """The narrowest element that differs from neighbour to neighbour."""
+        inner = (self.terms if self.along else self.points)[-1][-1]
+        return min((bit_width(a.element) // 8 for a in self.sources if a is not None and a.strides[inner]), default=4)
+
+
+def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
+    """What ``kernel`` computes, or None if it is anything else, or of sizes that vary."""
+    types = [a.type for a in kernel.entry_block.arguments]
+    if not knows_arguments(kernel) or any(not isinstance(t, ir.RankedTensorType) or not t.has_static_shape for t in types):
+        return None
+    operations = [o.operation for o in kernel.entry_block.operations]
+    if any(o.name not in _OTHERS for o in operations):
+        return None
+    if len([o for o in operations if o.name == "linalg.generic" and "reduction" in iterators(o)]) != 1:
+        return None
+    with kernel.context, kernel.location:
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        return _parse(module)
+
+
+def _parse(module: ir.Module) -> ReductionKernel | None:
+    kernel = module.body.operations[0]
+    operations = [o.operation for o in kernel.entry_block.operations]
+    generics = [o for o in operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
+    if len(generics) != 1 or not supported_body(generics[0]) or walk(generics[0], "tensor.extract") or not sink_constants(generics[0]):
+        return None
+    generic = generics[0]
+    sizes, kinds, all_maps = loop_sizes(generic), iterators(generic), maps(generic)
+    if sizes is None or 0 in sizes:
+        return None
+    count = len(generic.results)
+    inputs, block = len(generic.operands) - count, generic.regions[0].blocks[0]
+    loops = [d for d in range(len(sizes)) if kinds[d] == "reduction" and sizes[d] != 1]
+    results = _results(kernel, generic, all_maps[inputs:], sizes, kinds)
+    starts = tuple(filled(v) for v in outputs(generic))
+    if not loops or results is None or any(x is None for x in starts):
+        return None
+    sources = _sources(kernel, generic, all_maps, inputs)
+    if sources is None:
+        return None
+    extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 else None
+    combiners = extremum.combiners if extremum is not None else tuple(read_combiner(block, block.arguments[inputs + i], i) for i in range(count))
+    if any(k is None for k in combiners):
+        return None
+    if extremum is not None:
+        to_candidate(block, inputs)
+        end = block.operations[len(block.operations) - 1].operation
+        value = owner(end.operands[0])
+        if value is not None and value.name == "arith.truncf" and value.operands[0].type == extremum.type:
+            end.operands[0] = value.operands[0]
+    else:
+        for i in range(count):
+            to_term(block, block.arguments[inputs + i], i)
+    if any(len(list(a.uses)) for a in list(block.arguments)[inputs:]):
+        return None  # a body that reads what was there before
+    places = [a for a in (*sources, *results) if a is not None]
+    if not all(supported_element(a.element) for a in places):
+        return None
+    wide = max((a for a in sources if a is not None), key=lambda a: prod(s for s, x in zip(sizes, a.strides) if x), default=None)
+    if wide is None or any(x < 0 for a in places for x in a.strides):
+        return None
+    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: (wide.strides[d] != 0, -wide.strides[d]))
+    points, terms = [d for d in order if d not in loops], [d for d in order if d in loops]
+    along = order[-1] in loops
+    runs = [tuple(map(tuple, merge(dims, sizes, places))) for dims in (points, terms)]
+    return ReductionKernel(generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module)
+
+
+def _results(kernel: func.FuncOp, generic: ir.Operation, result_maps: list, sizes: tuple, kinds: list[str]) -> tuple[Access | None, ...] | None:
+    """Where the results go: every element of a destination once."""
+    returned, arguments = list(list(kernel.entry_block.operations)[-1].operands), len(kernel.type.inputs)
+    found: list[Access | None] = []
+    if any(v not in list(generic.results) for v in returned):
+        return None
+    for value, map_ in zip(generic.results, result_maps):
+        if value not in returned:
+            found.append(None)
+            continue
+        argument = destination_index(kernel, value)
+        if argument != arguments - len(returned) + returned.index(value) or returned.count(value) != 1:
+            return None
+        place = access(value, map_, argument)
+        dims = [ir.AffineDimExpr(e).position for e in map_.results if isinstance(e, ir.AffineDimExpr)]
+        whole = len(dims) == len(set(dims)) and all(d in dims or s == 1 or kinds[d] == "reduction" for d, s in enumerate(sizes))
+        if place is None or not whole or prod(place.shape) != prod(s for s, k in zip(sizes, kinds) if k == "parallel"):
+            return None
+        found.append(place)
+    return tuple(found)
+
+
+def _sources(kernel: func.FuncOp, generic: ir.Operation, all_maps: list, inputs: int) -> tuple[Access | None, ...] | None:
+    block, found = generic.regions[0].blocks[0], []
+    for value, map_, argument in zip(list(generic.operands)[:inputs], all_maps, block.arguments):
+        if not len(list(argument.uses)):
+            found.append(None)
+            continue
+        constant = filled(value) if isinstance(value.type, ir.RankedTensorType) else None
+        if constant is not None:
+            with ir.InsertionPoint.at_block_begin(block):
+                argument.replace_all_uses_with(arith.constant(constant.type, constant))
+            found.append(None)
+            continue
+        place = placed(kernel, value, map_) if isinstance(value.type, ir.RankedTensorType) else None
+        if place is None:
+            return None
+        found.append(place)
+    return tuple(found)

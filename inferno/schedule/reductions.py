@@ -1,0 +1,109 @@
+"""The schedule of reductions over any dimensions: whole vectors are read, by many threads a sum, and by several blocks where sums are few."""
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction
+from inferno.target import Target
+
+_THREADS = 256
+_ACROSS = 32  # threads side by side: 512 bytes of a line of memory
+_RESIDENT = 4  # blocks of 256 threads that a multiprocessor has at once
+STATIC = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
+_LEAST = 4  # vectors that a thread has before a sum is cut for more blocks
+
+
+@dataclass(frozen=True)
+class Reductions:
+    """A block of ``across`` times ``along`` threads: ``along`` threads have the terms of a sum, of ``unroll`` vectors of ``vector`` elements at
+    once.  Where neighbours in memory are terms of one sum ``across`` are different sums, otherwise different vectors of sums.
+
+    A sum is cut into ``chunks``, whose results a second kernel puts together.
+    """
+
+    generator: ClassVar[str] = "reductions"
+
+    across: int
+    along: int
+    vector: int
+    unroll: int = 8
+    chunks: int = 1
+
+    @property
+    def threads(self) -> int:
+        return self.across * self.along
+
+    def units(self, c: ReductionKernel) -> int:
+        """What threads along a sum share: vectors of it, or terms."""
+        return c.length // self.vector if c.along else c.length
+
+    def share(self, c: ReductionKernel) -> int:
+        """Units of a chunk; the last one's may be fewer."""
+        each = ceil(self.units(c) / self.chunks)
+        return each if self.chunks == 1 else ceil(each / self.along) * self.along
+
+    def fits(self, c: ReductionKernel) -> bool:
+        """Whether the generator takes it: warps of threads, powers of two, vectors that divide what lies together, chunks that all have terms."""
+        powers = all(x > 0 and x & (x - 1) == 0 for x in (self.across, self.along))
+        return powers and 32 <= self.threads <= 1024 and c.inner % self.vector == 0 and self.chunks > 0 and (self.chunks - 1) * self.share(c) < self.units(c)
+
+    def shared_bytes(self, c: ReductionKernel) -> int:
+        """Of shared memory, where lanes are different sums."""
+        return self.threads * self.vector * sum(max(8, k.total.width) // 8 for k in c.combiners) if not c.along and self.along > 1 else 0
+
+    def tiles(self, c: ReductionKernel) -> int:
+        """Blocks for all sums, a chunk each."""
+        if c.along:
+            return ceil(c.count / self.across)
+        return c.count // c.inner * ceil(c.inner // self.vector / self.across)
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Reductions | None:
+    """A schedule if ``kernel`` is one reduction of a kind that can be generated."""
+    c = read(kernel, target)
+    return None if c is None else pick(c, target)
+
+
+def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
+    return parse_reduction(kernel) if target.kind == "nvptx" else None
+
+
+def pick(c: ReductionKernel, target: Target) -> Reductions:
+    """The schedule that sizes ask for."""
+    vector = max(1, min(8, 16 // c.bytes))
+    while c.inner % vector:
+        vector //= 2
+    most = 4 if c.extremum is not None else 8
+    if c.along:
+        units = c.length // vector
+        along = min(_THREADS, _power(ceil(units / _LEAST)))
+        if c.count * along < _THREADS * target.multiprocessors:  # few sums: more threads each
+            along = min(_THREADS, _power(units))
+        if c.count == 1 and along == _THREADS and units <= 32 * _THREADS:
+            return Reductions(1, min(1024, _power(ceil(units / 4))), vector, 4)
+        s = Reductions(max(1, _THREADS // along), along, vector, min(most, max(1, ceil(units / along))))
+        while s.across > 1 and s.tiles(c) < 2 * target.multiprocessors and s.threads > 32:
+            s = Reductions(s.across // 2, s.along, vector, s.unroll)
+    else:
+        across = min(_ACROSS, _power(c.inner // vector))
+        along = min(_THREADS // across, _power(ceil(c.length / _LEAST)))
+        while along * across < 32:
+            along *= 2
+        s = Reductions(across, along, vector, min(most, max(1, ceil(c.length / along))))
+        while s.shared_bytes(c) > STATIC and s.threads > 32:
+            s = replace(s, along=s.along // 2)
+        while s.shared_bytes(c) > STATIC:
+            s = replace(s, vector=s.vector // 2)
+    tiles, wanted = s.tiles(c), _RESIDENT * target.multiprocessors
+    chunks = min(wanted // tiles, s.units(c) // (s.along * min(s.unroll, _LEAST)))
+    if tiles >= target.multiprocessors or chunks < 2:
+        return s
+    share = Reductions(s.across, s.along, s.vector, s.unroll, chunks).share(c)
+    return Reductions(s.across, s.along, s.vector, s.unroll, ceil(s.units(c) / share))
+
+
+def _power(x: int) -> int:
+    """The next power of two."""
+    return 1 << max(0, x - 1).bit_length()

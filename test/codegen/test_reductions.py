@@ -1,0 +1,78 @@
+"""Reductions over any dimensions: their numbers on a simulated GPU, what they are made of, and which schedules they get."""
+
+import re
+
+import pytest
+import torch
+from checks import check
+from reduction_cases import CASES, SCHEDULES, choose
+from universal_program import SimulatedModel, assert_assembles
+
+from inferno.capture import capture
+from inferno.errors import CompileError
+from inferno.mlir import ir, new_context
+from inferno.passes.manager import run_pipeline
+from inferno.runtime.workers import jobs
+from inferno.schedule import reductions
+from inferno.schedule.assign import kernels
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+
+
+def right(name, schedule="chosen"):
+    torch.manual_seed(0)
+    model, *args = CASES[name]()
+    simulated = SimulatedModel(model, tuple(args), choose=choose(SCHEDULES[schedule]))
+    found = check(simulated, model, tuple(args))
+    assert found.right, str(found)
+    return simulated
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name):
+    right(name)
+
+
+@pytest.mark.parametrize("name", ["last, odd", "middle", "argmax, no numbers", "argmin, first"])
+@pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
+def test_schedules(name, schedule):
+    right(name, schedule)
+
+
+@pytest.mark.parametrize("name", ["all bf16", "first of few", "argmax of all bf16", "any"])
+def test_assembles(name):
+    assert_assembles(right(name).program.gpu, TARGET)
+
+
+def picked(function, *shape, dtype=torch.bfloat16):
+    """The schedule of a function's kernel, and what it reduces."""
+    linalg, _ = jobs.lower_to_linalg(capture(function, (torch.empty(shape, dtype=dtype, device="meta"),)).text)
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(linalg)
+        run_pipeline(module, "inferno-fuse")
+        (c,) = [reductions.read(k, TARGET) for k in kernels(module)]
+        return reductions.pick(c, TARGET), c
+
+
+@pytest.mark.parametrize("dims, shape", [((0,), (8192, 8192)), ((1,), (8192, 8192)), ((0, 1), (8192, 8192)), ((1,), (256, 512, 512)), ((0,), (1 << 22, 16))])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_machine_is_full_and_vectors_are_16_bytes(dims, shape, dtype):
+    s, c = picked(lambda x: x.sum(dims), *shape, dtype=dtype)
+    assert s.vector * dtype.itemsize == 16
+    assert s.tiles(c) * s.chunks * s.threads >= 2 * 132 * 256
+    assert (s.chunks - 1) * s.share(c) < s.units(c) <= s.chunks * s.share(c)
+
+
+def test_long_offsets_have_64_bits():
+    def offsets(rows):
+        x = torch.empty(rows, 65536, dtype=torch.int8, device="meta")
+        return set(re.findall(r"arith\.(?:div|rem)ui .* : (i\d+)", SimulatedModel(lambda x: x.sum(0), (x,), choose=choose({})).program.gpu))
+
+    assert (offsets(40000), offsets(4000)) == ({"i64"}, {"i32"})
+
+
+def test_schedules_that_do_not_fit():
+    with pytest.raises(CompileError, match="does not fit"):
+        model, *args = CASES["last, odd"]()
+        SimulatedModel(model, tuple(args), choose=choose({"vector": 2}))

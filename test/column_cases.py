@@ -1,0 +1,49 @@
+"""Programs that go over rows whose neighbours in memory are other rows, and their schedules: for the simulator and for a GPU."""
+
+from dataclasses import replace
+
+import torch
+
+from inferno.schedule import columns
+from inferno.target import find_target
+
+F, randn, bf16 = torch.nn.functional, torch.randn, torch.bfloat16
+LAST = torch.channels_last
+
+
+def softmax(x):
+    return torch.softmax(x, 0)
+
+
+def batch_norm(x, w, b):
+    return F.batch_norm(x, None, None, w, b, training=True)
+
+
+CASES = {
+    "softmax": lambda: (softmax, (randn(300, 48),)),
+    "softmax bf16": lambda: (softmax, (randn(100, 64).to(bf16),)),
+    "softmax, odd sizes": lambda: (softmax, (randn(37, 20).half(),)),
+    "softmax, middle": lambda: (lambda x: torch.softmax(x, 1), (randn(3, 50, 24),)),
+    "channels last": lambda: (batch_norm, (randn(3, 16, 5, 7).to(bf16).contiguous(memory_format=LAST), randn(16).to(bf16), randn(16).to(bf16))),
+    "less the mean": lambda: (lambda x: x - x.mean(0, keepdim=True), (randn(65, 40),)),
+    "variance and mean": lambda: (lambda x: torch.var_mean(x, 0), (randn(50, 24),)),
+    "a weight a point": lambda: (lambda x, w: x * w / (x * w).sum(0, keepdim=True), (randn(50, 24).abs(), randn(50, 1).abs())),
+    "integers": lambda: (lambda x: (x - x.amin(0)) * x.sum(0), (torch.randint(-9, 9, (70, 6)),)),
+}
+# What a kernel's own schedule becomes.
+SCHEDULES = {
+    "chosen": {},
+    "read again": {"kept": 0, "cluster": 1},
+    "two blocks": {"threads": 64, "cluster": 2, "unroll": 2, "kept": 2},
+    "side by side": {"threads": 128, "across": 1, "cluster": 4, "unroll": 1, "kept": 1},
+}
+
+
+def choose(change: dict):
+    """A way to choose schedules: ``columns``' own, changed."""
+    def chosen(kernel):
+        target = find_target("sm_90a")
+        c = columns.read(kernel, target)
+        return None if c is None or len(c.steps) < 2 else replace(columns.pick(c, target), **change)
+
+    return chosen

@@ -1,0 +1,34 @@
+"""Kernels that go over rows side by side on a GPU: the numbers of every schedule, and of rows of all lengths."""
+
+import pytest
+import torch
+from checks import check, poison_memory
+from column_cases import CASES, SCHEDULES, choose, softmax
+from row_kernel_cases import PASSES
+from universal_program import compile_universal
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU with clusters")
+
+
+def right(model, args, schedule="chosen"):
+    args = tuple(a.cuda() for a in args)
+    compiled = compile_universal(model, args, args[0].device, "sm_90a", choose(SCHEDULES[schedule]), passes=PASSES)
+    poison_memory()
+    found = check(compiled, model, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_cases(name, schedule):
+    torch.manual_seed(0)
+    model, args = CASES[name]()
+    right(model, args, schedule)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(100, 64), (8192, 40), (3000, 264), (300, 4096), (70000, 24), (2, 512)])
+def test_lengths(shape, dtype):
+    torch.manual_seed(0)
+    right(softmax, (torch.randn(shape).to(dtype),))

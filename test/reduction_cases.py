@@ -1,0 +1,80 @@
+"""Programs that reduce over some dimensions, and the schedules that they can have: for the simulator and for a GPU."""
+
+from dataclasses import replace
+
+import torch
+
+from inferno.schedule import reductions
+from inferno.target import find_target
+
+randn, bf16 = torch.randn, torch.bfloat16
+
+
+def ties(*shape):
+    return torch.randint(-3, 4, shape).float()
+
+
+def odd_ones(*shape):
+    """Rows of minus infinity, with NaN twice, with infinity."""
+    x = randn(*shape)
+    x[0], x[1, 5], x[1, 7], x[2, 3] = -torch.inf, torch.nan, torch.nan, torch.inf
+    return x
+
+
+CASES = {
+    "last": lambda: (lambda x: x.sum(-1), randn(7, 1000)),
+    "last of few": lambda: (lambda x: x.sum(-1), randn(70, 8).to(bf16)),
+    "last, odd": lambda: (lambda x: x.sum(-1), randn(5, 999).to(bf16)),
+    "last, three": lambda: (lambda x: x.sum(-1), randn(37, 3)),
+    "first": lambda: (lambda x: x.sum(0), randn(300, 48)),
+    "first bf16": lambda: (lambda x: x.sum(0), randn(33, 264).to(bf16)),
+    "first, odd": lambda: (lambda x: x.sum(0), randn(33, 37).half()),
+    "first of few": lambda: (lambda x: x.sum(0), randn(900, 8).to(bf16)),
+    "middle": lambda: (lambda x: x.sum(1), randn(5, 33, 24)),
+    "first and last": lambda: (lambda x: x.sum((0, 2)), randn(5, 33, 24)),
+    "second and last": lambda: (lambda x: x.sum((1, 3)), randn(3, 5, 4, 16)),
+    "all": lambda: (lambda x: x.sum(), randn(200, 300)),
+    "all bf16": lambda: (lambda x: x.sum(), randn(501, 300).to(bf16)),
+    "doubles": lambda: (lambda x: x.sum(0), randn(70, 20).double()),
+    "bytes": lambda: (lambda x: x.sum(0), torch.randint(-9, 9, (70, 24)).to(torch.int8)),
+    "argmax": lambda: (lambda x: x.argmax(-1), ties(7, 1000)),
+    "argmax of a vector": lambda: (lambda x: x.argmax(-1), ties(40, 4)),
+    "argmin of integers": lambda: (lambda x: x.argmin(-1), torch.randint(-5, 5, (7, 70))),
+    "argmin, first": lambda: (lambda x: x.argmin(0), ties(70, 40)),
+    "argmax of all": lambda: (lambda x: x.argmax(), ties(300, 400)),
+    "argmax of all bf16": lambda: (lambda x: x.argmax(), randn(300, 401).to(bf16)),
+    "argmax, no numbers": lambda: (lambda x: x.argmax(-1), odd_ones(5, 600)),
+    "argmin, first, no numbers": lambda: (lambda x: x.t().argmin(0), odd_ones(5, 600)),
+    "max": lambda: (lambda x: tuple(x.max(-1)), randn(7, 400).to(bf16)),
+    "amax, no numbers": lambda: (lambda x: x.amax(-1).isnan(), odd_ones(5, 600)),
+    "any": lambda: (lambda x: (x > 2.5).any(-1), randn(70, 400)),
+    "all booleans": lambda: (lambda x: x.all(0), torch.rand(300, 8) > 0.003),
+    "products": lambda: (lambda x: (1 + x / 16).prod(0), randn(70, 40)),
+    "norm": lambda: (lambda x: x.norm(), randn(700, 40)),
+    "of products": lambda: (lambda x, y: (x * y).sum(1), randn(6, 50, 16).to(bf16), randn(16).to(bf16)),
+    "of a part": lambda: (lambda x: x[:, 3:27].sum(0), randn(70, 40)),
+    "of every other": lambda: (lambda x: x[:, ::2].sum(1), randn(70, 40)),
+    "transposed": lambda: (lambda x: x.t().sum(-1), randn(64, 48)),
+}
+# What a kernel's own schedule becomes.
+SCHEDULES = {
+    "chosen": {},
+    "chunks": {"chunks": 3, "unroll": 2},
+    "one at once": {"unroll": 1, "chunks": 1},
+    "single elements": {"vector": 1, "chunks": 2},
+    "wide": {"across": 4, "along": 128, "chunks": 1},
+}
+
+
+def choose(change: dict):
+    """A way to choose schedules: ``reductions``' own, changed where it stays one that fits."""
+    target = find_target("sm_90a")
+
+    def chosen(kernel):
+        c = reductions.read(kernel, target)
+        if c is None:
+            return None
+        s = replace(reductions.pick(c, target), **change)
+        return replace(s, chunks=-(-s.units(c) // s.share(c)))
+
+    return chosen
