@@ -7,9 +7,9 @@ reshape ends up where it is free: on an argument, a result, or next to its inver
 
 from collections.abc import Sequence
 
-from inferno.mlir import ir, owner, rewrite, tensor, walk
-from inferno.passes.contraction import is_factor
-from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is_generic, knows_sizes, kinds, maps, use_count
+from inferno.mlir import ir, owner, rewrite, tensor, users, walk
+from inferno.passes.contraction import is_factor, is_sum_of_products
+from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is_elementwise, is_generic, knows_sizes, kinds, maps, use_count
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.name_symbols import common_groups, expand
 from inferno.passes.shapes import function_of, mixed, reassociation_attribute, shape, static
@@ -24,8 +24,8 @@ def propagate_reshapes(module: ir.Module) -> None:
     """Move ``tensor.expand_shape`` down through every generic whose loops can be collapsed to match.
 
     ``tensor.collapse_shape`` moves up through a transpose or broadcast that it alone reads: the transpose of a batch of matrices
-    is one too when the batch is flattened, and folds into the contraction.  (Not through what computes, which is better off
-    next to what made its operands.)  A reshape of a reshape that one reshape can say is that one: sizes of 1 that come and go
+    is one too when the batch is flattened, and folds into the contraction.  So does what only widens a contraction's factors.  (Not through what
+    computes, which is better off next to what made its operands.)  A reshape of a reshape that one reshape can say is that one: sizes of 1 that come and go
     would hide an expansion.
     """
     patterns = rewrite.RewritePatternSet(module.context)
@@ -107,7 +107,8 @@ def _collapse_loops(op, rewriter) -> bool:
 def _collapse_copy(op, rewriter) -> bool:
     op = op.operation
     producer = owner(op.operands[0])
-    if not is_copy(producer) or not knows_sizes(producer) or use_count(producer.results[0]) != 1:
+    moves = is_copy(producer) or (_widens(producer) and all(is_sum_of_products(u) for u in users(op.results[0])))
+    if not moves or not knows_sizes(producer) or use_count(producer.results[0]) != 1:
         return True
     groups = _loop_groups(producer, 1, reassociation_of(op))
     if groups is None:
@@ -116,6 +117,12 @@ def _collapse_copy(op, rewriter) -> bool:
         made = _rewrite(producer, groups)[0]
     rewriter.replace_op(op, [made.owner.operation.operands[0]])
     return False
+
+
+def _widens(op: ir.Operation | None) -> bool:
+    """Whether it does nothing but extend the elements of its one input."""
+    return is_elementwise(op) and len(inputs(op)) == 1 and [o.operation.name for o in body(op).operations] in (
+        ["arith.extf", "linalg.yield"], ["arith.extsi", "linalg.yield"])
 
 
 def _loop_groups(op: ir.Operation, number: int, reassociation: list[list[int]]) -> list[list[int]] | None:

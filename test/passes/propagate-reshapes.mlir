@@ -36,3 +36,27 @@ func.func @swapped(%x: tensor<6x8xf32>, %y: tensor<3x2x8xf32>) -> tensor<2x3x8xf
   } -> tensor<2x3x8xf32>
   return %1 : tensor<2x3x8xf32>
 }
+
+// What only widens factors is widened by the contraction: the flattening goes in front of it.
+// CHECK-LABEL: func.func @widens
+// CHECK: %[[A:.*]] = tensor.collapse_shape %arg0
+// CHECK: linalg.generic {{.*}} ins(%[[A]] : tensor<6x4x8xbf16>)
+// CHECK: arith.extf
+func.func @widens(%a: tensor<2x3x4x8xbf16>, %b: tensor<6x8x5xf32>, %c: tensor<6x4x5xf32>) -> tensor<6x4x5xf32> {
+  %e = tensor.empty() : tensor<2x3x4x8xf32>
+  %w = linalg.generic {indexing_maps = [affine_map<(i, j, k, l) -> (i, j, k, l)>, affine_map<(i, j, k, l) -> (i, j, k, l)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%a : tensor<2x3x4x8xbf16>) outs(%e : tensor<2x3x4x8xf32>) {
+  ^bb0(%x: bf16, %o: f32):
+    %y = arith.extf %x : bf16 to f32
+    linalg.yield %y : f32
+  } -> tensor<2x3x4x8xf32>
+  %f = tensor.collapse_shape %w [[0, 1], [2], [3]] : tensor<2x3x4x8xf32> into tensor<6x4x8xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(b, i, j, k) -> (b, i, k)>, affine_map<(b, i, j, k) -> (b, k, j)>, affine_map<(b, i, j, k) -> (b, i, j)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%f, %b : tensor<6x4x8xf32>, tensor<6x8x5xf32>) outs(%c : tensor<6x4x5xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %p = arith.mulf %x, %y : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<6x4x5xf32>
+  return %r : tensor<6x4x5xf32>
+}
