@@ -161,7 +161,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
         few = [(_deep(s, tiling, width), 1.0) for s in thin_schedules(tiling, width, target, at, most=most)]
-        few += [(replace(s, resident=2), share) for s, share in few if not tiling.rhs.along_k and s.tile_n <= 128 and tiling.rhs.raw is tiling.lhs.raw is None]
+        if not (c.varies or tiling.rhs.along_k or tiling.lhs.raw or tiling.rhs.raw):
+            few += [(replace(s, resident=2), share) for s, share in few if s.tile_n <= 128]
         spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target)):
             if s.split > 1 and not splits(s, tiling, width, target, at):
@@ -174,10 +175,11 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
 
 
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
-    """Schedules with the sides exchanged, and their estimates: where the number of rows is no multiple of 64, and both factors come to shared
-    memory as they are."""
+    """Schedules with the sides exchanged, and their estimates: where the number of rows is known and no multiple of 64, and both factors come to
+    shared memory as they are."""
     width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
-    tiling = tile_contraction(turned, width, only_along_k=width == 4) if at(c.M) in _TURNED and at(c.M) % 64 else None
+    tried = not c.varies and at(c.M) in _TURNED and at(c.M) % 64
+    tiling = tile_contraction(turned, width, only_along_k=width == 4) if tried else None
     if tiling is None or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
     rows = at(tiling.n.size)
