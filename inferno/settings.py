@@ -9,7 +9,7 @@ Settings come from environment variables, which are read again at each use, so t
 | `INFERNO_CACHE_SIZE` | how large the cache may be: bytes, or a number with K, M or G       | `4G`                             |
 | `INFERNO_TUNED`      | `0`: schedules that were measured are not used                      | `1`                              |
 | `INFERNO_SIBLINGS`   | `0`: independent products of one tensor are launches of their own   | `1`                              |
-| `INFERNO_BUNDLES`    | `1`: small kernels that do not wait for each other are one launch   | `0`                              |
+| `INFERNO_BUNDLES`    | `0`: small kernels that do not wait for each other are launched one by one | `1`                       |
 | `INFERNO_WORKERS`    | how many processes compile                                          | as many as there are cores, to 16 |
 | `INFERNO_PROGRESS`   | `0`: no progress bar; `1`: one, terminal or not                     | if stderr is a terminal          |
 """
@@ -53,7 +53,7 @@ def settings() -> Settings:
         cache_bytes=_size("INFERNO_CACHE_SIZE", _CACHE_SIZE),
         tuned=_flag("INFERNO_TUNED", True),
         siblings=_flag("INFERNO_SIBLINGS", True),
-        bundles=_flag("INFERNO_BUNDLES", False),
+        bundles=_flag("INFERNO_BUNDLES", True),
         workers=_count("INFERNO_WORKERS", min(cores, _MOST_WORKERS)),
         progress=_flag("INFERNO_PROGRESS", sys.stderr is not None and sys.stderr.isatty()),
     )

@@ -57,8 +57,8 @@ def text_key(text: str, target: Target, tf32: bool, matmul: str = "auto", tune: 
     options = {"tf32": tf32, **({"matmul": matmul} if matmul != "auto" else {}), **({"tune": True} if tune else {})}
     if not settings().siblings:
         options["siblings"] = False
-    if settings().bundles:
-        options["bundles"] = True
+    if not settings().bundles:
+        options["bundles"] = False
     return program_key(text, target, options)
 
 

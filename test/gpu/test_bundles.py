@@ -15,11 +15,6 @@ from bundle_cases import CASES
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-@pytest.fixture(autouse=True)
-def on(monkeypatch):
-    monkeypatch.setenv("INFERNO_BUNDLES", "1")
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     function, args, bundles = CASES[name]
