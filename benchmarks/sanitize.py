@@ -54,7 +54,7 @@ def _n(*values: int) -> tuple[dict[str, int], ...]:
 
 
 _DUALS = "fuse-duals{target=sm_90a always=1}"
-_TURNS = "threads = 128, lanes = 8, vector = 2, items = 4, group = 4, workers = 20, stages = 2"
+_STAGES = "threads = 128, lanes = 8, vector = 2, items = 4, stages = 2"
 _ROWS = "fuse-row-epilogues{target=sm_90a always=1}"
 
 def _projections(x, w, v, u, b, r):
@@ -124,7 +124,7 @@ CASES = (
     Case("scans", "short rows", lambda x: x.cumsum(1), ((9, 300),)),
     Case("scans", "a look back along memory", lambda x: torch.relu(x).cumsum(1) + 1, ((3, 100000),)),
     Case("scans", "a look back across memory", lambda x: x.cumsum(0), ((5000, 72),)),
-    Case("scans", "tiles that wait in shared memory", lambda x: x.cumsum(1), ((3, 5000, 64),), knobs=_TURNS),
+    Case("scans", "tiles that wait in shared memory", lambda x: x.cumsum(1), ((3, 5000, 64),), knobs=_STAGES),
     Case("scans", "maxima, and where they are", lambda x: x.cummax(1), ((5, 3000),)),
     Case("universal", "sort", lambda x: torch.sort(x, 1).values, ((7, 90),)),
     Case("universal", "sums that meet in memory", lambda x: x[:9].index_add(0, torch.arange(300, device=x.device) % 9, x), ((300, 40),)),

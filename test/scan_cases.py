@@ -28,7 +28,6 @@ FUSED = {
     "reshapes": (lambda x: (x.view(6, 5, 40) * 2).cumsum(2).view(30, 40) + 1, lambda: (randn(30, 40),), None),
     "a walk": (lambda x, y: (x - y).cumsum(1).to(bf16), lambda: (randn(2, 200, 16), randn(16)), Scans(64, 4, 4, 2)),
     "a look back": (lambda x, y: (x - y).cumsum(1) * y, lambda: (randn(2, 200, 16), randn(16)), Scans(64, 4, 4, 2, 4)),
-    "turns": (lambda x, y: (x.to(bf16) - y).cumsum(1) * y, lambda: (randn(2, 200, 16), randn(16).to(bf16)), Scans(64, 4, 4, 2, 4, 5, 2)),
     "maxima, and where they are": (lambda x: x.cummax(-1), lambda: (randn(5, 300),), None),
     "minima, and where they are": (lambda x: x.cummin(0), lambda: (randn(300, 5).to(bf16),), None),
 }

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.nvvm_builder import only_if
-from inferno.codegen.shuffles import exchange, from_lane
+from inferno.codegen.shuffles import exchange
 from inferno.errors import CompileError
-from inferno.mlir import arith, gpu, ir, llvm, memref, scf
+from inferno.mlir import arith, gpu, ir, llvm, memref
 from inferno.schedule.combiners import Combiner
 
-SLOTS = 4
 _CLEARED = 256  # words that a block of the second kernel clears
 _WARP = 32
 
@@ -27,14 +26,13 @@ _WARP = 32
 @dataclass(frozen=True)
 class Words:
     """Where they are: the counter; the parts of ``columns`` running values of each of ``tiles`` tiles of each of ``chains``; and the sums in front
-    of each group of ``group`` tiles or, with ``whole``, of its own tiles."""
+    of each group of ``group`` tiles."""
 
     chains: int
     tiles: int
     columns: int
     group: int
     halves: int  # words of a value
-    whole: bool
 
     @property
     def groups(self) -> int:
@@ -59,8 +57,8 @@ class Words:
         return -(-self.count // _CLEARED), _CLEARED
 
 
-def words_of(chains: int, tiles: int, columns: int, group: int, combiner: Combiner, whole: bool) -> Words:
-    return Words(chains, tiles, columns, group, 2 if combiner.total.width == 64 else 1, whole)
+def words_of(chains: int, tiles: int, columns: int, group: int, combiner: Combiner) -> Words:
+    return Words(chains, tiles, columns, group, 2 if combiner.total.width == 64 else 1)
 
 
 def add_clearing(module: ir.Operation, name: str, words: Words) -> None:
@@ -85,7 +83,7 @@ def add_clearing(module: ir.Operation, name: str, words: Words) -> None:
 
 @dataclass
 class LookBack:
-    """In the kernel: ``memory`` are the words, ``carries`` a shared array of a running value for each column, ``slots`` one of ``SLOTS`` numbers."""
+    """In the kernel: ``memory`` are the words, ``carries`` a shared array of a running value for each column, ``slot`` one of an i32."""
 
     words: Words
     combiner: Combiner
@@ -93,7 +91,7 @@ class LookBack:
     ints: Integers
     memory: ir.Value
     carries: ir.Value
-    slots: ir.Value
+    slot: ir.Value
 
     def __post_init__(self) -> None:
         w = self.words
@@ -104,46 +102,32 @@ class LookBack:
         while w.columns * segment > self.threads:
             segment //= 2
         self.segment, self.each = segment, w.group // segment
-        self.known = self.begin()  # with whole groups: the chain and the group of the last tile, and what is in front of that group
 
-    def take(self, thread: Integer, slot: Integer) -> None:
-        """Let the number of this block's next tile come to a slot; it is there behind the next barrier."""
+    def take(self, thread: Integer) -> tuple[Integer, Integer]:
+        """The number of this block's tile: (chain, place in it)."""
+        ints = self.ints
+        zero = arith.constant(ir.IndexType.get(), 0)
         i32 = ir.IntegerType.get_signless(32)
-        with only_if(self.ints.equal(thread, 0)):
+        with only_if(ints.equal(thread, 0)):
             ticket = llvm.InlineAsmOp(i32, [self.base], "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}", has_side_effects=True).res
-            memref.store(ticket, self.slots, [self.ints.index(slot)])
-
-    def number(self, slot: Integer) -> ir.Value:
-        """What came to a slot."""
-        number = memref.load(self.slots, [self.ints.index(slot)])
-        return number if self.ints.width == 32 else arith.extui(self.ints.type, number)
-
-    def split(self, number: Integer) -> tuple[Integer, Integer]:
-        """(chain, place in it) of a tile."""
-        if self.words.whole:  # chain after chain, so that a block's tiles follow each other in one
-            return self.ints.div(number, self.words.tiles), self.ints.rem(number, self.words.tiles)
-        return self.ints.rem(number, self.words.chains), self.ints.div(number, self.words.chains)
-
-    def begin(self) -> list[ir.Value]:
-        """The first ``known``."""
-        return [self.ints.value(0), self.ints.value(0), self.combiner.identity(self.combiner.total)] if self.words.whole else []
+            memref.store(ticket, self.slot, [zero])
+        gpu.barrier()
+        number = memref.load(self.slot, [zero])
+        number = number if ints.width == 32 else arith.extui(ints.type, number)
+        return ints.rem(number, self.words.chains), ints.div(number, self.words.chains)
 
     def find(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> None:
         """Fill ``carries``, behind a barrier; ``own`` gives what a tile comes to in a column."""
         needed = self.words.columns * self.segment
         whole = min(self.threads, -(-needed // _WARP) * _WARP)
         if whole == self.threads:
-            self.known = self._find(thread, chain, tile, own)
+            self._find(thread, chain, tile, own)
         else:
-            some = scf.IfOp(self.ints.less(thread, whole), [v.type for v in self.known], has_else=True)
-            with ir.InsertionPoint(some.then_block):
-                scf.yield_(self._find(thread, chain, tile, own))
-            with ir.InsertionPoint(some.else_block):
-                scf.yield_(self.known)
-            self.known = list(some.results)
+            with only_if(self.ints.less(thread, whole)):
+                self._find(thread, chain, tile, own)
         gpu.barrier()
 
-    def _find(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> list[ir.Value]:
+    def _find(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> None:
         ints, w, c = self.ints, self.words, self.combiner
         column, lane = ints.div(thread, self.segment), ints.rem(thread, self.segment)
         writes = ints.equal(lane, 0)
@@ -154,49 +138,25 @@ class LookBack:
         here = self.part(chain, tile, column)
         self.put(writes, here, mine)
         place, groups = ints.rem(tile, w.group), ints.div(tile, w.group)
-        total = c.identity(c.total)
+        has = ints.less(0, groups)
+        front = self.wait(arith.select(has, ints.value(self.front(chain, groups, column)), ints.value(here)), 1, 1)[0]
+        carry = arith.select(has, front, c.identity(c.total))
         if w.group > 1:
             first = ints.mul(lane, self.each)
             some = ints.sub(ints.min(ints.add(first, self.each), place), ints.min(first, place))  # tiles in front that this lane asks for
             parts = self.wait(self.part(chain, ints.add(ints.sub(tile, place), first), column), self.each, some)
+            total = None
             for i, part in enumerate(parts):
-                total = c.combine(total, arith.select(ints.less(i, some), part, c.identity(c.total)))
+                part = arith.select(ints.less(i, some), part, c.identity(c.total))
+                total = part if total is None else c.combine(total, part)
             distance = self.segment // 2
             while distance:
                 total, distance = c.combine(total, exchange(total, distance)), distance // 2
-        at_end = arith.andi(writes, arith.andi(ints.equal(place, w.group - 1), ints.less(ints.add(groups, 1), w.groups)))
-        if w.whole:
-            self.put(at_end, self.front(chain, groups, column), c.combine(total, mine))
-            front = self.add_groups(thread, chain, groups, column, lane)
-        else:
-            has = ints.less(0, groups)
-            front = self.wait(arith.select(has, ints.value(self.front(chain, groups, column)), ints.value(here)), 1, 1)[0]
-            front = arith.select(has, front, c.identity(c.total))
-        carry = c.combine(front, total)
-        if not w.whole:
-            self.put(at_end, self.front(chain, ints.add(groups, 1), column), c.combine(carry, mine))
+            carry = c.combine(carry, total)
+        at_end = arith.andi(ints.equal(place, w.group - 1), ints.less(ints.add(groups, 1), w.groups))
+        self.put(arith.andi(writes, at_end), self.front(chain, ints.add(groups, 1), column), c.combine(carry, mine))
         with only_if(writes):
             memref.store(carry, self.carries, [ints.index(column)])
-        return [ints.value(chain), ints.value(groups), front] if w.whole else []
-
-    def add_groups(self, thread: Integer, chain: Integer, groups: Integer, column: Integer, lane: Integer) -> ir.Value:
-        """What the first ``groups`` of a chain come to, one after the other, from where this block was last."""
-        ints, c, (was_chain, was_group, was) = self.ints, self.combiner, self.known
-        here = ints.equal(was_chain, chain)
-        begin, known = arith.select(here, was_group, ints.value(0)), arith.select(here, was, c.identity(c.total))
-        first_lane = ints.sub(ints.rem(thread, _WARP), lane) if self.segment < _WARP else 0
-        loop = scf.ForOp(begin, ints.value(groups), ints.value(self.segment), [known])
-        with ir.InsertionPoint(loop.body):
-            first = loop.induction_variable
-            count = ints.min(ints.sub(groups, first), self.segment)
-            at = ints.add(first, arith.select(ints.less(lane, count), ints.value(lane), ints.value(0)))
-            (found,) = self.wait(self.front(chain, at, column), 1, 1)
-            each = scf.ForOp(ints.value(0), ints.value(count), ints.value(1), [loop.inner_iter_args[0]])
-            with ir.InsertionPoint(each.body):
-                source = self._narrow(ints.add(first_lane, each.induction_variable))
-                scf.yield_([c.combine(each.inner_iter_args[0], from_lane(found, source))])
-            scf.yield_([each.results[0]])
-        return loop.results[0]
 
     # Words, by the number of a value's first one; the others are ``columns`` behind each other.
 

@@ -99,7 +99,7 @@ class Along(Tiles):
     def of_warps(self, value: ir.Value, tile: Integer) -> tuple[ir.Value, ir.Value]:
         """What is in front of this warp in the tile, and what the tile comes to."""
         ints, c, array = self.ints, self.combiner, self.arrays[0]
-        begin = ints.add(ints.mul(ints.rem(self.turn if self.turn is not None else tile, 2), self.warps * self.rows), ints.mul(self.group, self.warps))
+        begin = ints.add(ints.mul(ints.rem(tile, 2), self.warps * self.rows), ints.mul(self.group, self.warps))
         with only_if(ints.equal(self.lane, 0)):
             memref.store(value, array, [ints.index(ints.add(begin, self.warp))])
         gpu.barrier()

@@ -1,7 +1,6 @@
 """What scans along memory and across it share: the order of a block's tiles, and how lanes add up what is in front of them."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from inferno.codegen.elements import as_vector, join, lanes_of
 from inferno.codegen.integers import Integer, Integers
@@ -24,7 +23,6 @@ class Tiles:
 
     c: ScanKernel
     s: Scans
-    turn: ClassVar = None  # of a block's tiles, if they do not follow each other
 
     @property
     def combiner(self) -> Combiner:
@@ -40,7 +38,9 @@ class Tiles:
         staged = self.s.staged(self.c)
         self.stages = Stages(self.s, staged, self.values, shared[len(shared) - len(staged):], self.thread)
         if back is not None:
-            self.take_turns() if self.s.workers else self.take_one()
+            chain, tile = back.take(self.thread)
+            self.place(chain)
+            self.tile(self.load(tile), tile, self.look(chain, tile))
             return
         self.place(ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result))
         if tiles == 1:
@@ -70,51 +70,6 @@ class Tiles:
             self.start(ints.min(ints.add(number, s.stages), tiles - 1), stage)
             scf.yield_(self.tile(loaded, number, list(loop.inner_iter_args)))
         self.stages.wait(0)
-
-    def take_one(self) -> None:
-        self.back.take(self.thread, 0)
-        gpu.barrier()
-        chain, tile = self.back.split(self.back.number(0))
-        self.place(chain)
-        self.tile(self.load(tile), tile, self.look(chain, tile))
-
-    def take_turns(self) -> None:
-        """Tiles as the counter gives them, of which the next ones wait in shared memory; of one more the number is known already."""
-        ints, s, back = self.ints, self.s, self.back
-        for turn in range(s.stages + 1):
-            back.take(self.thread, turn)
-        gpu.barrier()
-        numbers = [back.number(turn) for turn in range(s.stages + 1)]
-        gpu.barrier()
-        for stage, number in enumerate(numbers[:-1]):
-            self.start_taken(number, stage)
-        carried = [ints.value(0), *numbers, *back.begin()]
-        types = [v.type for v in carried]
-        loop = scf.WhileOp(types, carried)
-        before, after = (r.blocks.append(*types) for r in (loop.regions[0], loop.regions[1]))
-        with ir.InsertionPoint(before):
-            scf.ConditionOp(ints.less(before.arguments[1], back.words.chains * back.words.tiles), list(before.arguments))
-        with ir.InsertionPoint(after):
-            turn, number, *following = list(after.arguments)[:len(numbers) + 1]
-            back.known = list(after.arguments)[len(numbers) + 1:]
-            stage = ints.rem(turn, s.stages)
-            chain, tile = back.split(number)
-            self.place(chain)
-            loaded = self.fetch(tile, stage)
-            self.start_taken(following[-1], stage)
-            self.place(chain)
-            slot = ints.rem(turn, 2)
-            back.take(self.thread, slot)
-            self.turn = turn
-            self.tile(loaded, tile, self.look(chain, tile))
-            scf.yield_([ints.add(turn, 1), *following, back.number(slot), *back.known])
-        self.stages.wait(0)
-
-    def start_taken(self, number: Integer, stage: Integer) -> None:
-        """Of tiles behind the last one the last one again, which nobody looks at."""
-        chain, tile = self.back.split(self.ints.min(number, self.back.words.chains * self.back.words.tiles - 1))
-        self.place(chain)
-        self.start(tile, stage)
 
     def start(self, tile: Integer, stage: Integer) -> None:
         for item in range(self.s.items):

@@ -8,7 +8,7 @@ from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of, stored_type
 from inferno.codegen.integers import Integers
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
-from inferno.codegen.look_back import SLOTS, LookBack, add_clearing, words_of
+from inferno.codegen.look_back import LookBack, add_clearing, words_of
 from inferno.codegen.scan_across import Across
 from inferno.codegen.scan_along import Along
 from inferno.errors import CompileError
@@ -29,14 +29,14 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
         expand_math(op)
     emitter = (Along if c.along else Across)(c, s)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
-    words = words_of(s.chains(c), s.tiles(c), s.columns(c), s.group, c.combiner, s.whole) if s.group else None
+    words = words_of(s.chains(c), s.tiles(c), s.columns(c), s.group, c.combiner) if s.group else None
     reach = s.chains(c) * s.tiles(c) * s.tile(c) * (1 if c.along else s.lanes * s.vector) * 2
     width = 32 if max(reach, *(b.count for b in buffers), words.count if words else 0) < 2**31 else 64
     total = stored_type(c.combiner.total)
     shared = [(n, total) for n in s.arrays(c)]
     if words:
         buffers = [*buffers, Buffer(ir.IntegerType.get_signless(64), words.count, False)]
-        shared += [(s.columns(c), total), (SLOTS, ir.IntegerType.get_signless(32))]
+        shared += [(s.columns(c), total), (1, ir.IntegerType.get_signless(32))]
     place = len(shared)
     shared += [(s.stages * s.items * s.threads * s.vector, stored_type(at.element)) for at in s.staged(c)]
     with gpu_function(kernel, buffers, s.threads, shared) as function:

@@ -12,11 +12,14 @@ from inferno.target import Target
 
 _WARP = 32
 _SHARED = 48 << 10  # bytes of a block whose arrays have sizes that the code says
-_BYTES = 64  # that a thread holds of a tile, and where tiles are few twice as many
+_HELD = 64  # bytes that a thread holds of a tile, and where tiles are few twice as many
 _COLUMNS = 4  # running values of a thread across rows
-# Bytes of neighbours that the threads across a row read at once: whole lines of the cache, or two where there are many rows.
+_WALKS = 512  # threads of a block that walks
+_FEW = 4  # tiles that a block walks before many blocks look back: 1024x1024 along the first dimension took 3.5 us, and 4.8 looking back
+# Bytes of neighbours that the threads across a row read at once: whole lines of the cache, two where there are many rows, half of one where there are few.
 _LINE = 128
 _BLOCKS = 2  # a multiprocessor, below which there are too few for blocks that walk whole rows
+_ASKED = 8  # tiles that a lane asks for at once, in registers
 _HOP = 8 << 20  # bytes that are read and written while one group of tiles learns from the one in front of it what the running value is
 
 
@@ -25,10 +28,9 @@ class Scans:
     """A block of ``threads`` has tiles, a thread ``items`` vectors of ``vector`` neighbours of each.
 
     Along memory ``lanes`` threads have a row, next to each other; across memory a row's neighbours are ``lanes`` threads', and those behind each
-    other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles.  With it each tile is a block's,
-    which looks for what is in front of it: parts of the tiles of its group of so many, and the sum of all groups before; ``workers`` blocks
-    take one tile after the other, or if it is 0 there is a block for each.  ``stages``: so many tiles that a block has next wait in
-    shared memory.  ``whole``: groups leave their own sums, which each block adds up from its last tile on; so they need not wait for each other.
+    other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles, of which the next ``stages`` wait
+    in shared memory, or one in registers.  With it each tile is a block's, which looks for what is in front of it: parts of the tiles of its group
+    of so many, and the sum of all groups before.
     """
 
     generator: ClassVar[str] = "scans"
@@ -38,9 +40,7 @@ class Scans:
     vector: int
     items: int
     group: int = 0
-    workers: int = 0
     stages: int = 0
-    whole: bool = False
 
     def columns(self, c: ScanKernel) -> int:
         """Running values of a tile."""
@@ -59,8 +59,7 @@ class Scans:
         return ceil(c.outer / (self.threads // self.lanes)) if c.along else c.outer * ceil(c.inner / (self.lanes * self.vector))
 
     def blocks(self, c: ScanKernel) -> int:
-        tiles = self.chains(c) * (self.tiles(c) if self.group else 1)
-        return min(tiles, self.workers) if self.workers and self.group else tiles
+        return self.chains(c) * (self.tiles(c) if self.group else 1)
 
 
     def arrays(self, c: ScanKernel) -> list[int]:
@@ -88,9 +87,7 @@ class Scans:
             return False
         if (self.group or self.tiles(c) > 1) and c.along and self.lanes != self.threads:
             return False
-        if self.whole and not self.workers:
-            return False
-        if self.workers and (not self.group or not self.stages or (c.along and self.lanes <= _WARP)):
+        if self.stages and (self.group or self.tiles(c) == 1):
             return False
         shared = sum(self.arrays(c), self.columns(c)) * _bytes(c.combiner.total) + 16
         shared += sum(self.stages * self.items * self.threads * self.vector * _bytes(at.element) for at in self.staged(c))
@@ -133,42 +130,52 @@ def _vector(c: ScanKernel) -> int:
 
 def _along(c: ScanKernel, target: Target) -> Scans:
     vector = _vector(c)
-    vectors, items = max(1, c.length // vector), max(1, min(8, _BYTES // (vector * c.bytes)))
-    lanes = min(_WARP, _power(vectors))
-    lanes = max(lanes, _power(ceil(vectors / items)))
-    if lanes <= 512:  # a row is one tile
-        items = ceil(vectors / lanes)
-        return Scans(max(_WARP, lanes, min(256, _power(c.outer) * lanes)), lanes, vector, items)
-    if c.outer >= _BLOCKS * target.multiprocessors:
-        return Scans(512, 512, vector, items)
-    s = Scans(256, 256, vector, min(8, 2 * items))
+    vectors, items = max(1, c.length // vector), max(1, min(8, _HELD // (vector * c.bytes)))
+    lanes = max(min(_WARP, _power(vectors)), _power(ceil(vectors / items)))
+    if lanes <= 2 * _WALKS:  # a row is one tile
+        lanes = min(lanes, _WALKS)
+        return Scans(max(_WARP, lanes, min(256, _power(c.outer) * lanes)), lanes, vector, ceil(vectors / lanes))
+    s = Scans(_WALKS, _WALKS, vector, items)
+    if c.outer >= _BLOCKS * target.multiprocessors or s.tiles(c) <= _FEW:
+        return s
+    # Of one row of 64M, in float32 512 threads took 190 us and 256 took 210, in bf16 133 and 120; of 64 rows 155 and 154, 110 and 80.
+    threads = 512 if c.outer < _WARP and c.bytes > 2 else 256
+    s = Scans(threads, threads, vector, min(8, 2 * items))
     return replace(s, group=_group(s, c))
 
 
 def _across(c: ScanKernel, target: Target) -> Scans:
     vector = min(_COLUMNS, _vector(c))
-    lanes = min(_WARP, _power(ceil(c.inner / vector)), max(1, 2 * _LINE // (vector * c.bytes)))
-    items = max(1, min(8, _BYTES // (vector * c.bytes)))
+    narrow = min(_bytes(a.element) for a in c.accesses if not a.strides or a.strides[-1])
+    widest = min(_WARP, _power(ceil(c.inner / vector)))
+    items = max(1, min(8, _HELD // (vector * c.bytes)))
+    enough = (_BLOCKS - 0.5) * target.multiprocessors
 
-    def columns() -> int:
-        return c.outer * ceil(c.inner / (lanes * vector))
+    def lanes_of(bytes_: int) -> int:
+        """Threads that read so many neighbouring bytes of the narrowest tensor."""
+        return min(widest, max(1, bytes_ // (vector * narrow)))
 
-    while lanes * vector * c.bytes > _LINE // 2 and columns() < (8 if lanes * vector * c.bytes > _LINE else _BLOCKS - 0.5) * target.multiprocessors:
-        lanes //= 2
-    if columns() < (_BLOCKS - 0.5) * target.multiprocessors:
-        lanes = min(_WARP, _power(ceil(c.inner / vector)), max(1, _LINE // (vector * c.bytes)))
-    threads = max(_WARP, min(512, lanes * _power(ceil(c.length / items))))
-    s = Scans(threads, lanes, vector, items)
-    if s.tiles(c) == 1 or s.blocks(c) >= (_BLOCKS - 0.5) * target.multiprocessors:
+    def of(threads: int, lanes: int) -> Scans:
+        return Scans(max(_WARP, min(threads, lanes * _power(ceil(c.length / items)))), lanes, vector, items)
+
+    for bytes_, blocks in ((2 * _LINE, 8 * target.multiprocessors), (_LINE, enough), (_LINE // 2, enough)):
+        s = of(_WALKS, lanes_of(bytes_))
+        if s.blocks(c) >= blocks:
+            # 8192x8192 in bf16 took 78 us with a tile ahead in shared memory and 100 without, in float32 154 and 146; 256x512x512 in bf16 99 and 71.
+            ahead = replace(s, stages=1)
+            return ahead if c.bytes == 2 and s.blocks(c) < 2 * _BLOCKS * target.multiprocessors and ahead.fits(c) else s
+    if s.tiles(c) <= _FEW:
         return s
-    s = Scans(256, lanes, vector, 8)
+    few = c.outer * c.inner * c.bytes < _WARP * _LINE
+    s = Scans(512 if few else 256, lanes_of(2 * _LINE if few else _LINE), vector, 8)
     return replace(s, group=_group(s, c))
 
 
 def _group(s: Scans, c: ScanKernel) -> int:
-    """Tiles of a group, such that memory and not the chain of groups is what takes the time."""
+    """Tiles of a group, such that memory and not the chain of groups is what takes the time, and that a lane does not ask for many of them."""
     bytes_ = 2 * s.threads * s.vector * s.items * c.bytes * s.chains(c)
-    return min(128, _power(ceil(_HOP / bytes_)), _power(s.tiles(c)))
+    asked = _ASKED * min(_WARP, 1 << (s.threads // s.columns(c)).bit_length() - 1)
+    return min(128, asked, _power(ceil(_HOP / bytes_)), _power(s.tiles(c)))
 
 
 def _power(x: int) -> int:

@@ -56,8 +56,6 @@ def test_chosen(shape, dim, dtype):
 @pytest.mark.parametrize("shape, dim, schedule", [
     *(((3, 1000000), 1, Scans(256, 256, 4, 4, group)) for group in (0, 1, 2, 32, 128)), ((1, 1 << 24), 1, Scans(512, 512, 4, 8, 64)),
     *(((3, 50000, 64), 1, Scans(256, 8, 4, 4, group)) for group in (0, 1, 4, 32)), ((40000, 1000), 0, Scans(512, 32, 4, 2, 2)),
-    *(((3, 1000000), 1, Scans(256, 256, 4, 4, group, workers, 2, whole)) for group in (1, 32) for workers in (5, 528) for whole in (False, True)),
-    *(((3, 50000, 64), 1, Scans(256, 8, 4, 4, 4, 528, 2, whole)) for whole in (False, True)), ((300, 50000), 1, Scans(256, 256, 4, 4, 0, 0, 2)),
 ])
 def test_schedules(shape, dim, schedule):
     right(shape, dim, torch.float32, schedule)

@@ -21,13 +21,11 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Scans]]:
     own, least = pick(c, target), _START + count_bytes(kernel) / _RATE
     lanes = (own.lanes // 2, own.lanes, own.lanes * 2) if own.lanes < own.threads or not c.along else (0,)  # 0: all of a block's threads
     groups = (own.group // 4, own.group // 2, own.group, own.group * 2) if own.group else (0,)
-    several = ((w * target.multiprocessors, n, whole) for w in (2, 3, 4) for n in (1, 2) for whole in (False, True))
-    turns = ((0, 0, False), *several) if own.group else ((0, 0, False), (0, 1, False), (0, 2, False))
-    for threads, each, items, group, (workers, stages, whole) in itertools.product((128, 256, 512, 1024), lanes, (1, 2, 4, 8), groups, turns):
-        s = Scans(threads, each or threads, own.vector, items, group, workers, stages, whole)
-        if (bool(group) == bool(own.group)) and 0 < s.lanes <= s.threads and s.fits(c) and (s.group or s.tiles(c) > 1 or not s.stages):
-            pairs = ((threads, own.threads), (s.lanes, own.lanes), (items, own.items), (group or 1, own.group or 1), (workers or 1, own.workers or 1))
-            yield least * (1 + _STEP * (sum(abs(log2(a / b)) for a, b in pairs) + abs(stages - own.stages) + (whole != own.whole))), s
+    for threads, each, items, group, stages in itertools.product((128, 256, 512, 1024), lanes, (1, 2, 4, 8), groups, (0,) if own.group else (0, 1, 2)):
+        s = Scans(threads, each or threads, own.vector, items, group, stages)
+        if (bool(group) == bool(own.group)) and 0 < s.lanes <= s.threads and s.fits(c):
+            pairs = ((threads, own.threads), (s.lanes, own.lanes), (items, own.items), (group or 1, own.group or 1))
+            yield least * (1 + _STEP * (sum(abs(log2(a / b)) for a, b in pairs) + abs(stages - own.stages))), s
 
 
 def valid(kernel: func.FuncOp, schedule: Scans, target: Target) -> bool:
