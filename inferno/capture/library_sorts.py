@@ -62,6 +62,8 @@ def _part(node: Node, dim: int, length: int) -> tuple[int, int]:
 
 def _slice(node: Node, dim: int, length: int) -> tuple[int, int]:
     """The part of a row that a node reads."""
+    if node.target is aten.select.int and isinstance(node.args[2], int) and node.args[1] % node.args[0].meta["val"].dim() == dim:
+        return node.args[2] % length, 1
     if node.target is aten.slice.Tensor:
         of, begin, end, step = (*node.args[1:], *(0, 0, None, 1)[len(node.args) - 1:])
         value = node.args[0].meta["val"]
