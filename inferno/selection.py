@@ -1,8 +1,5 @@
 """What the GPU's kernels for sorts are for; ``capture`` asks before kernels are made, ``schedule`` when they are."""
 
-# Whether they are chosen: not until they have run on a GPU.
-ENABLED = False
-
 MOST = 2048  # elements, which are sorted in one block's shared memory
 HELD = 512 * 32  # of a row that one block holds
 

@@ -11,7 +11,7 @@ import torch
 from torch.fx import Node
 
 from inferno.capture.orders import example
-from inferno.selection import ENABLED, can_select
+from inferno.selection import can_select
 
 aten = torch.ops.aten
 
@@ -21,6 +21,10 @@ TARGETS = frozenset(_DIMENSIONS)
 # Microseconds on a GPU of comparing pairs: of a comparison of one thread, of one of all threads of an H200, and of torch's sort, at least and of an
 # element.  16x1024 took 52 us and torch's 21, 128x768 23 and 16, 256x4096 1437 and 27.
 _STEP, _PAIR, _LEAST, _ELEMENT = 0.04, 3.3e-7, 18.0, 1e-5
+# Rows up to which merging is faster on a GPU, by an element's bits.  64M float32 on an H200 in rows of 1024 took 850 us and torch's 2143, of 8192 1454
+# and 5076, of 65536 2645 and 4890, of 1M 4347 and 5800; of 16 bits 583 and 1374, 842 and 2549, 1754 and 2408, 4333 and 3441; 33M i64 of 512 615 and
+# 2984, longer ones were not timed.  Few rows that are long leave multiprocessors without work: 1x65536 took 36 us and torch's 53.
+_MERGED, _ALONE, _FEW = {8: 1 << 16, 16: 1 << 16, 32: 1 << 20, 64: 2048}, 1 << 17, 1 << 23
 # On the CPU, of one core, the same of sizes that vary, and of merging an element of runs and torch's sort of one, for each doubling of the runs:
 # 128 rows of 512 took 70 ms by pairs, 3.1 merged, and torch's 2.4; 8 of 8192 706, 5.9 and 4.9; 128 of 16 35 us and 20.
 _CPU_PAIR, _CPU_LEAST, _CPU_MERGED, _CPU_ELEMENT = 3e-3, 20.0, 5.3e-3, 4.2e-3
@@ -40,22 +44,18 @@ def is_long_sort(node: Node, device: torch.device) -> bool:
         steps = elements * max(1, length - 1).bit_length()
         theirs = steps * _CPU_ELEMENT if node.target is aten.sort.default else elements * _CPU_TOPK
         return (elements * length * _CPU_PAIR if varies else steps * _CPU_MERGED) > _CPU_LEAST + theirs
-    if varies or not ENABLED:
+    if varies:
         return max(length * _STEP, elements * length * _PAIR) > _LEAST + elements * _ELEMENT
     bits = 32 if value.dtype in (torch.bool, torch.uint8) else 8 * value.dtype.itemsize
-    begin, count = _part(node, dim, length)
-    return not can_select(length, begin, count, bits) and _is_long_row(elements, length, bits)
-
-
-def _is_long_row(elements: int, length: int, bits: int) -> bool:
-    """Whether merging whole rows takes longer than torch's sort."""
-    return length > 64
+    if can_select(length, *_part(node, dim, length), bits):
+        return False
+    return length > _MERGED.get(bits, 0) or (length > _ALONE and elements < _FEW)
 
 
 def _part(node: Node, dim: int, length: int) -> tuple[int, int]:
     """(begin, count) of the sorted elements of a row that are read."""
     if node.target is aten.topk.default:
-        return 0, node.args[1]
+        return 0, node.args[1] if isinstance(node.args[1], int) else length
     found = {_slice(reader, dim, length) for result in node.users for reader in (result.users if result.target is operator.getitem else [result])}
     return found.pop() if len(found) == 1 else (0, length)
 

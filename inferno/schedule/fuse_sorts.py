@@ -8,13 +8,12 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.programs import callee, main_and_kernels, readers, root_of
 from inferno.schedule.merge_calls import defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
 from inferno.schedule.sort_kernel import parse_sort_kernel
-from inferno.selection import ENABLED
 from inferno.target import find_target
 
 
-def fuse_sorts(module: ir.Module, target: str, always: str = "") -> None:
-    """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for doing so where nothing chooses these sorts."""
-    if find_target(target).kind != "nvptx" or not (ENABLED or always == "1"):
+def fuse_sorts(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
+    if find_target(target).kind != "nvptx":
         return
     main, kernels = main_and_kernels(module)
     if main is None:

@@ -8,7 +8,7 @@ from inferno.schedule.sort_kernel import parse_sort_kernel
 from inferno.schedule.sorts import Sorts
 
 nan, inf = float("nan"), float("inf")
-PASSES = "fuse-sorts{target=sm_90a always=1}"
+PASSES = "fuse-sorts{target=sm_90a}"
 
 
 def numbers(*shape, dtype=torch.float32):

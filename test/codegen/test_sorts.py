@@ -69,7 +69,8 @@ def test_schedules_that_do_not_fit(schedule):
 
 
 @pytest.mark.parametrize("length, begin, count, wanted", [
-    (256, 0, 8, Select(128, 32, 8, 64)), (1024, 0, 8, Select(128, 128, 8, 64)), (8192, 0, 100, Select(256, 256, 32, 256)),
+    (32, 0, 8, None), (256, 0, 8, Select(128, 32, 8, 64)), (1024, 0, 8, Select(64, 64, 16, 64)), (1024, 0, 64, Select(128, 128, 8, 128)),
+    (8192, 0, 100, Select(256, 256, 32, 256)),
     (1 << 20, 0, 8, Select(256, 256, 32, 64)), (1 << 20, 500, 1, None), (4096, 0, 4096, None), (8192, 4000, 1, Select(256, 256, 32, 64)),
 ])
 def test_picks(length, begin, count, wanted):

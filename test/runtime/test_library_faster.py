@@ -46,6 +46,25 @@ def empty(*shape, dtype=torch.float32):
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
+@pytest.mark.parametrize("rows, columns, dtype, part, faster", [
+    (4096, 1024, torch.float32, None, 0), (64, 1 << 20, torch.float32, None, 0), (1, 1 << 20, torch.float32, None, 1), (8, 1 << 22, torch.float32, None, 1),
+    (64, 1 << 20, torch.bfloat16, None, 1), (4096, 1024, torch.int64, None, 0), (4096, 8192, torch.int64, None, 1), (8, 1 << 22, torch.float32, 50, 0),
+    (4096, 8192, torch.int64, 50, 1), (8, 1 << 22, torch.float32, 1 << 20, 1),
+])
+def test_sorts_on_a_gpu(rows, columns, dtype, part, faster):
+    x = empty(rows, columns, dtype=dtype)
+    if part is None:
+        assert len(reasons(lambda x: x.sort(-1), x)) == faster
+        return
+    assert len(reasons(lambda x: x.topk(part, -1), x)) == faster
+    assert len(reasons(lambda x: torch.sort(x, dim=-1, stable=True)[1][:, :part], x)) == faster
+
+
+def test_medians_on_a_gpu_are_selected():
+    assert not reasons(lambda x: (*x.median(-1), x.kthvalue(9, -1)[0], torch.sort(x)[0][:, -2]), empty(64, 16384)) and reasons(
+        lambda x: x.median(), empty(64, 1 << 20))
+
+
 @pytest.mark.parametrize("rows, dtype, faster", [(64, torch.float32, 0), (65536, torch.float32, 1), (1024, torch.bfloat16, 1)])
 def test_sums_that_meet(rows, dtype, faster):
     x, i, index = empty(128, 64, dtype=dtype), empty(rows, dtype=torch.int64), empty(rows, 64, dtype=torch.int64)

@@ -1,5 +1,5 @@
-// RUN: inferno-opt %s -p 'fuse-sorts{target=sm_90a always=1}' --split-input-file | FileCheck %s
-// RUN: inferno-opt %s -p 'fuse-sorts{target=cpu always=1}' --split-input-file | FileCheck %s --check-prefix=CPU
+// RUN: inferno-opt %s -p 'fuse-sorts{target=sm_90a}' --split-input-file | FileCheck %s
+// RUN: inferno-opt %s -p 'fuse-sorts{target=cpu}' --split-input-file | FileCheck %s --check-prefix=CPU
 
 #same = affine_map<(d0, d1) -> (d0, d1)>
 
