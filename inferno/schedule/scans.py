@@ -121,8 +121,8 @@ def pick(c: ScanKernel, target: Target) -> Scans:
 
 
 def _vector(c: ScanKernel) -> int:
-    """Neighbours that are read at once: 16 bytes of what is scanned, if they divide a row."""
-    vector = max(1, 16 // c.bytes)
+    """Neighbours that are read at once: 16 bytes of what is scanned and at most 8, if they divide a row."""
+    vector = max(1, min(8, 16 // c.bytes))
     while (c.sizes[-1] if c.sizes else 1) % vector:
         vector //= 2
     return vector
