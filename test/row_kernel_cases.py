@@ -88,6 +88,8 @@ SCHEDULES = {
     "a loop of a cluster": {"threads": 32, "across": 32, "cluster": 4, "held": False},
     "kept": {"threads": 32, "across": 32, "held": False, "unroll": 2, "kept": 1},
     "kept by a cluster": {"threads": 64, "across": 64, "cluster": 2, "held": False, "unroll": 2, "kept": 9},
+    "sent in a cluster": {"threads": 64, "across": 64, "cluster": 4, "sends": True},
+    "kept and sent": {"threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 2, "kept": 9, "sends": True},
     "reciprocals": {"reciprocals": True},
     "approximate": {"approximate": True},
     "single elements": {"threads": 128, "across": 64, "vector": 1},

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
 from inferno.codegen.cluster import arrive_in_cluster, await_cluster, read_remote, wait_for_cluster
 from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory
 from inferno.codegen.expand_math import expand_math
@@ -56,7 +57,8 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     count = s.threads // 32 if s.across > 32 else 0
     shared = [(max(1, count), stored_type(combiner.total)) for _, combiner in reduced] if count else []
     if s.cluster > 1:
-        shared += [(1, stored_type(combiner.total)) for _, combiner in reduced]
+        shared += [(s.cluster, slot_type(k.total)) if s.sends else (1, stored_type(k.total)) for _, k in reduced]
+        shared += [(c.phases, ir.IntegerType.get_signless(64))] if s.sends else []
     kept = s.kept_bytes(c) if not s.held else 0
     with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=kept > 0) as function:
         vectors = KeptVectors(c.repeated(), s, function.dynamic) if kept else None
@@ -98,11 +100,19 @@ class Emitter(RaggedRows):
         self.stride = s.across * s.cluster
         if s.ragged:
             self.begin_ragged()
+        self.exchange = None
+        if s.cluster > 1 and s.sends:
+            own = len(self.shared) - 1 - len(self.places)
+            self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1])
+            self.exchange.begin([
+                s.cluster * sum(slot_type(k.total).width // 8 for step in c.steps if step.phase == p for k in step.combiners if k is not None)
+                for p in range(c.phases)
+            ])
         for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
             self._rows[at] = load(ints, self.buffers[at.argument], self.row_offset(at), at.element)
         for phase in range(c.phases):
             self.phase(phase)
-        if s.cluster > 1:
+        if s.cluster > 1 and not s.sends:
             await_cluster()  # nobody ends while others read what it has
 
     def phase(self, phase: int) -> None:
@@ -397,7 +407,7 @@ class Emitter(RaggedRows):
             parts = self.of_warps(parts, running)
         if self.s.cluster > 1:
             parts = self.of_blocks(parts, running)
-            if not any(step.reduces and step.phase > self.now for step in self.c.steps):
+            if self.exchange is None and not any(step.reduces and step.phase > self.now for step in self.c.steps):
                 arrive_in_cluster()  # nobody's shared memory is read by this thread any more, and no store is on its way that it would wait for
         for step in reducing:
             for n, k, start in zip(step.results, step.combiners, step.starts):
@@ -429,6 +439,10 @@ class Emitter(RaggedRows):
         return found
 
     def of_blocks(self, parts: dict[int, ir.Value], running: list[tuple[int, Combiner]]) -> dict[int, ir.Value]:
+        if self.exchange is not None:
+            self.exchange.send(self.now, [self.places[n] for n, _ in running], [parts[n] for n, _ in running])
+            self.exchange.wait(self.now)
+            return {n: _tree(k, self.exchange.receive(self.now, self.places[n], parts[n].type)) for n, k in running}
         ints, own = self.ints, len(self.shared) - len(self.places)
         arrays = {n: self.shared[own + self.places[n]] for n, _ in running}
 

@@ -109,9 +109,7 @@ def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
     edges, merged = _grow(program, head)
     if merged is None:
         return False
-    form = rows if rows.read(merged, program.target) is not None else columns
-    c = form.read(merged, program.target)
-    joined = form.estimate(form.pick(c, program.target), c, program.target)
+    joined = min(form.estimate(form.pick(c, program.target), c, program.target) for form, c in _forms(merged, program.target))
     apart = sum(_alone(program.kernels[callee(call)], program.target) for call in edges.calls)
     if not always and joined >= apart:
         merged.operation.erase()
@@ -129,6 +127,12 @@ def _tell(program: _Program, edges: Edges, reason: str) -> None:
             if made is not None and made in edges.calls:
                 note(reader, made, reason)
     program.number()  # operations are found by what they say, too
+
+
+def _forms(kernel: func.FuncOp, target: Target) -> list[tuple]:
+    """The modules of generators that take a kernel, in the order in which they are asked, and what it is to them."""
+    read = ((form, form.read(kernel, target)) for form in (reductions, columns, rows))
+    return next(([(form, c)] for form, c in read if c is not None), [])
 
 
 def _alone(kernel: func.FuncOp, target: Target) -> float:
@@ -160,7 +164,7 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, func.Fun
             continue
         more = edges_of(trial_calls, views=True)
         trial = merged_kernel(program.kernels, more, free_name(program.module, "rows_" + "_".join(callee(c).rstrip("_0123456789") for c in trial_calls)))
-        if rows.read(trial, program.target) is None and columns.read(trial, program.target) is None:
+        if not _forms(trial, program.target):
             trial.operation.erase()
             refused.add(candidate)
             continue

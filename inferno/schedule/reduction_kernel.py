@@ -11,6 +11,7 @@ from inferno.schedule.accesses import (
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.cost import bit_width
 from inferno.schedule.elementwise import supported_body, supported_element
+from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.extrema import Extremum, read_extremum, to_candidate
 
 _OTHERS = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
@@ -74,7 +75,7 @@ def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
     operations = [o.operation for o in kernel.entry_block.operations]
     if any(o.name not in _OTHERS for o in operations):
         return None
-    if len([o for o in operations if o.name == "linalg.generic" and "reduction" in iterators(o)]) != 1:
+    if not any(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations):
         return None
     with kernel.context, kernel.location:
         module = ir.Module.create()
@@ -86,9 +87,11 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     kernel = module.body.operations[0]
     operations = [o.operation for o in kernel.entry_block.operations]
     generics = [o for o in operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
-    if len(generics) != 1 or not supported_body(generics[0]) or walk(generics[0], "tensor.extract") or not sink_constants(generics[0]):
+    if any("reduction" not in iterators(g) or not supported_body(g) or walk(g, "tensor.extract", "scf.if") or not sink_constants(g) for g in generics):
         return None
-    generic = generics[0]
+    generic = generics[0] if len(generics) == 1 else merge_generics(generics)
+    if generic is None:
+        return None
     sizes, kinds, all_maps = loop_sizes(generic), iterators(generic), maps(generic)
     if sizes is None or 0 in sizes:
         return None

@@ -1,16 +1,18 @@
 """The schedule of reductions over any dimensions: whole vectors are read, by many threads a sum, and by several blocks where sums are few."""
 
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func
+from inferno.schedule.cost import bit_width
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction
 from inferno.target import Target
 
 _THREADS = 256
 _ACROSS = 32  # threads side by side: 512 bytes of a line of memory
 _RESIDENT = 4  # blocks of 256 threads that a multiprocessor has at once
+_LAUNCH, _RATE = 0.9, 3e4  # microseconds of a small kernel behind others, bytes a microsecond for each multiprocessor
 STATIC = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 _LEAST = 4  # vectors that a thread has before a sum is cut for more blocks
 
@@ -102,6 +104,12 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
         return s
     share = Reductions(s.across, s.along, s.vector, s.unroll, chunks).share(c)
     return Reductions(s.across, s.along, s.vector, s.unroll, ceil(s.units(c) / share))
+
+
+def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:
+    """Microseconds: what a read of all of it takes, and a second kernel where sums are cut."""
+    known = {a for a in (*c.sources, *c.results) if a is not None}
+    return _LAUNCH * (1 + (s.chunks > 1)) + sum(prod(a.shape) * bit_width(a.element) // 8 for a in known) / (_RATE * target.multiprocessors)
 
 
 def _power(x: int) -> int:

@@ -40,6 +40,8 @@ class Rows:
     blocks'.  ``held``: what is read and computed of a point stays in registers until the row's reductions are known; otherwise it is read
     and computed again, ``unroll`` vectors at once; what ``kept`` of these turns read stays in shared memory.
 
+    ``sends``: the blocks of a cluster send each other what they have, else they meet and read it.
+
     ``ragged``: vectors lie as memory does, and rows begin anywhere in them.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
     ``codegen/row_exponentials.py``.
     """
@@ -56,6 +58,7 @@ class Rows:
     kept: int = 0
     approximate: bool = False
     ragged: bool = False
+    sends: bool = False
 
     def vectors(self, c: RowKernel) -> int:
         """Vectors of a row, of which the first and the last may be another row's in part."""

@@ -275,8 +275,8 @@ class Simulation:
     def nvvm_mapa(self, op, operands, mask):
         (cluster,) = list(ir.DenseI32ArrayAttr(self.function.attributes["known_cluster_size"]))[:1]
         rank = np.broadcast_to(operands[1], mask.shape)
-        assert ((rank >= 0) & (rank < cluster)).all(), "a block that the cluster does not have"
-        return [(operands[0], self.block_of // cluster * cluster + rank)]
+        assert ((rank >= 0) & (rank < cluster))[mask].all(), "a block that the cluster does not have"
+        return [(operands[0], self.block_of // cluster * cluster + np.where(mask, rank, 0))]
 
     # Dynamic shared memory: addresses are numbers of bytes behind where it begins.
 
@@ -321,6 +321,13 @@ class Simulation:
         return []
 
     nvvm_cluster_wait = nvvm_cluster_arrive
+
+    # Mbarriers need no code, either: what is sent is there.
+
+    def nvvm_mbarrier_init(self, op, operands, mask):
+        return [None] * len(op.results)
+
+    nvvm_mbarrier_arrive_expect_tx = nvvm_mbarrier_try_wait_parity = nvvm_fence_mbarrier_init = nvvm_mbarrier_init
 
     def is_whole(self, mask, threads: int) -> bool:
         """Whether of each so many threads all are there, or none."""
@@ -453,6 +460,10 @@ class Simulation:
             return self.look_back(text, operands, mask)
         if "rcp.approx.f32" in str(op.attributes["asm_string"]):
             return [(1 / np.asarray(operands[0], np.float64)).astype(np.float32)]
+        if "st.async" in str(op.attributes["asm_string"]):
+            (view, blocks), value = operands[0], np.broadcast_to(operands[1], mask.shape)
+            view.memory.data[blocks[mask], np.broadcast_to(view.offset, mask.shape)[mask]] = value[mask]
+            return []
         chosen = re.fullmatch(r"prmt\.b32 \$0, \$1, \$2, (\d+);", ir.StringAttr(op.attributes["asm_string"]).value)
         assert chosen, op
         both = [(np.asarray(v).astype(np.uint32) >> np.uint32(8 * i)) & np.uint32(255) for v in operands for i in range(4)]

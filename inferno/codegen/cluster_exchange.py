@@ -1,0 +1,97 @@
+"""Values that the blocks of a cluster send each other, without a barrier of the cluster for each: a store to another block's shared memory that an mbarrier
+there counts.
+
+Each block has a slot for every block's values and an mbarrier for every exchange, which is used once.  Nobody waits at the end: a block is done when it has
+what all others send, and nothing is sent to it after that.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from inferno.codegen.cluster import arrive_in_cluster, await_cluster
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.mbarriers import Barriers
+from inferno.codegen.nvvm_builder import CLUSTER, Words, integer_type, only_if, operation, pointer_type, shared_pointer
+from inferno.mlir import arith, ir, memref, nvvm
+
+
+def slot_type(type_: ir.Type) -> ir.Type:
+    """What a value is sent as: 32 or 64 bits."""
+    return integer_type(64 if type_.width == 64 else 32)
+
+
+@dataclass
+class ClusterExchange:
+    """``slots`` are shared arrays by value, of a number for each block; ``barriers`` is one with an mbarrier for each exchange."""
+
+    ints: Integers
+    cluster: int
+    thread: Integer
+    rank: Integer
+    slots: Sequence[ir.Value]
+    barriers: ir.Value
+    words: Words = field(default_factory=Words)
+    ready: bool = False
+
+    def begin(self, sizes: Sequence[int]) -> None:
+        """At the beginning; ``sizes`` are the bytes that each exchange brings to a block."""
+        self.base = self._address(self.barriers)
+        own = Barriers(self.words, self.base)
+        with only_if(self.ints.equal(self.thread, 0)):
+            for i in range(len(sizes)):
+                own.initialize(i, 1)
+            nvvm.FenceMbarrierInitOp()
+            for i, size in enumerate(sizes):
+                own.expect(i, size)
+        arrive_in_cluster()
+
+    def send(self, number: int, places: Sequence[int], values: Sequence[ir.Value]) -> None:
+        """Send ``values``, which all threads have, to the slots at ``places`` of every block."""
+        if not self.ready:
+            await_cluster()  # the others' mbarriers are there
+            self.ready = True
+        with only_if(self.ints.less(self.thread, self.cluster)):
+            to = self._word(self.thread)
+            barrier = self._remote(self.words.add(self.base, 8 * number), to)
+            for place, value in zip(places, values):
+                bits = _to_bits(value)
+                size = bits.type.width // 8
+                own = self.words.add(self._address(self.slots[place]), self.words.mul(self._word(self.rank), size))
+                text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b{8 * size} [$0], $1, [$2];"
+                operation(
+                    "llvm.inline_asm", [], [self._remote(own, to), bits, barrier], asm_string=ir.StringAttr.get(text),
+                    constraints=ir.StringAttr.get(f"r,{'l' if size == 8 else 'r'},r,~{{memory}}"), has_side_effects=ir.UnitAttr.get(),
+                )
+
+    def receive(self, number: int, place: int, type_: ir.Type) -> list[ir.Value]:
+        """What the blocks sent, in their order."""
+        found = [memref.load(self.slots[place], [self.ints.index(rank)]) for rank in range(self.cluster)]
+        return [_from_bits(x, type_) for x in found]
+
+    def wait(self, number: int) -> None:
+        """Until all have sent theirs."""
+        Barriers(self.words, self.base).wait(number, 0)
+
+    def _address(self, array: ir.Value) -> ir.Value:
+        return arith.index_cast(self.words.type, memref.ExtractAlignedPointerAsIndexOp(array).result)
+
+    def _remote(self, address: Integer, rank: ir.Value) -> ir.Value:
+        """A shared address of block ``rank``, as the cluster sees it."""
+        remote = nvvm.MapaOp(pointer_type(CLUSTER), shared_pointer(self.words, address), rank).results[0]
+        return operation("llvm.ptrtoint", [self.words.type], [remote])
+
+    def _word(self, number: Integer) -> ir.Value:
+        number = self.ints.value(number)
+        return number if number.type == self.words.type else arith.trunci(self.words.type, number)
+
+
+def _to_bits(value: ir.Value) -> ir.Value:
+    own, wide = integer_type(value.type.width), slot_type(value.type)
+    bits = value if value.type == own else arith.bitcast(own, value)
+    return bits if own == wide else arith.extui(wide, bits)
+
+
+def _from_bits(bits: ir.Value, type_: ir.Type) -> ir.Value:
+    own = integer_type(type_.width)
+    bits = bits if bits.type == own else arith.trunci(own, bits)
+    return bits if own == type_ else arith.bitcast(type_, bits)
