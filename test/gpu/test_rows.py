@@ -54,7 +54,7 @@ def test_lengths(rows, columns, dtype):
     assert right(residual_norm, (x, x.flip(0), w)) == 1
 
 
-@pytest.mark.parametrize("columns", [57, 1001, 5002, 50257])
+@pytest.mark.parametrize("columns", [1001, 50257])
 @pytest.mark.parametrize("name", RAGGED)
 @pytest.mark.parametrize("schedule", RAGGED_SCHEDULES)
 def test_rows_that_begin_anywhere(name, columns, schedule):
