@@ -76,3 +76,16 @@ def test_schedules_that_do_not_fit():
     with pytest.raises(CompileError, match="does not fit"):
         model, *args = CASES["last, odd"]()
         SimulatedModel(model, tuple(args), choose=choose({"vector": 2}))
+
+
+@pytest.mark.parametrize("model, launches", [
+    (lambda x: (x.sum(0), x.amax(0)), 2), (lambda x: (x.sum(-1), x.amax(-1), (x * x).sum(-1)), 1), (lambda x: (x.sum(0), (x * x).sum(0)), 2),
+    (lambda x: (x.sum(0), x.argmax(0)), 4), (lambda x: (x.sum(0), x.sum(1)), 3),
+])
+def test_what_reads_the_same_reads_it_once(model, launches):
+    torch.manual_seed(0)
+    x = torch.randn(2000, 300).to(torch.bfloat16)
+    simulated = SimulatedModel(model, (x,), choose=choose({}), passes="fuse-reductions{target=sm_90a}")
+    assert len(simulated.program.plan.steps) == launches
+    found = check(simulated, model, (x,))
+    assert found.right, str(found)
