@@ -26,6 +26,7 @@ _MOST = 16  # kernels that become one
 # Microseconds of a small kernel behind others, and bytes that one moves in one: on an H200 the two of an RMSNorm of 65536x1024 took 209 us, the
 # three of a log_softmax 291, the four of a LayerNorm of 16x1024 3.7.
 _KERNEL, _RATE = 0.9, 3.9e6
+_CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read again at little cost
 
 
 @dataclass
@@ -111,7 +112,7 @@ def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
         return False
     joined = min(form.estimate(form.pick(c, program.target), c, program.target) for form, c in _forms(merged, program.target))
     apart = sum(_alone(program.kernels[callee(call)], program.target) for call in edges.calls)
-    if not always and joined >= apart:
+    if not always and (joined >= apart or (program.kind(head) == "map" and _reads_apart(merged, program.target))):
         merged.operation.erase()
         _tell(program, edges, f"as one kernel of {len(edges.calls)} {joined:.1f} us are estimated, apart {apart:.1f}")
         return False
@@ -127,6 +128,13 @@ def _tell(program: _Program, edges: Edges, reason: str) -> None:
             if made is not None and made in edges.calls:
                 note(reader, made, reason)
     program.number()  # operations are found by what they say, too
+
+
+def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
+    """Whether rows of a large tensor would be read whose neighbours lie apart: a kernel that transposes it first costs less."""
+    c = rows.read(kernel, target)
+    wide = {a for step in c.steps for a in step.extras if c.wide(a)} if c is not None else set()
+    return any(rows.spread(c, a) > 2 and rows.row_bytes(c, a) > _CACHED for a in wide)
 
 
 def _forms(kernel: func.FuncOp, target: Target) -> list[tuple]:

@@ -114,7 +114,7 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
 
 
 class _Parser(StepParser):
-    with_tables = False  # until such kernels have run on a GPU
+    with_tables = True
 
     def parse(self) -> RowKernel | None:
         others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)

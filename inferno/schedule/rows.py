@@ -24,9 +24,10 @@ _ENOUGH = 128  # threads of a multiprocessor
 _NEIGHBOURS = 8  # threads of a row at least, so that what a warp reads at once are whole lines
 # Bytes a microsecond: of a multiprocessor, of a GPU's memory for each of its multiprocessors, and of its L2 cache.
 _ONE, _SHARE, _CACHE = 6e4, 3e4, 5.5e6
-# Of that rate: rows of clusters (on an H200 softmax of 2048x65536 in bf16 took 149 us, of 4096x32768 in single blocks 135), and rows of which a part is
-# read again (LayerNorm of 128x1M 233, log_softmax 210).
-_IN_CLUSTERS, _IN_PART = 0.88, 0.58
+# Of that rate: rows of clusters (on an H200 softmax of 2048x65536 in bf16 took 138 us, of 1024x131072 155, of 4096x32768 in single blocks 135), and rows
+# of which a part is read again (LayerNorm of 128x1M 222, log_softmax 210).
+_IN_CLUSTERS, _IN_PART = 0.93, 0.58
+_SECTOR = 32  # bytes that are read at least; of neighbours that lie apart others need the rest in part
 _BLOCK, _SHARED = 66_000, 220_000  # bytes that a block keeps: three are on a multiprocessor at once; and that it can keep
 # Points of a row, and bytes of a vector that divides rows, from which and below which vectors begin anywhere: softmax of 2671x50257 in bf16 took
 # 180 us instead of 295, LayerNorm 308 instead of 516, and in float32 as long as before.
@@ -118,7 +119,7 @@ def pick(c: RowKernel, target: Target) -> Rows:
         return s or kept
     across = min(_THREADS, _power(c.width // vector))
     cluster = _PORTABLE if across == _THREADS and target.capability >= 90 else 1
-    return Rows(max(32, across), across, vector, cluster, held=False, reciprocals=True, approximate=True)
+    return Rows(max(32, across), across, vector, cluster, held=False, reciprocals=True, approximate=True, sends=cluster > 1)
 
 
 def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | None:
@@ -145,6 +146,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     threads = max(threads, 32)
     s = Rows(threads, across, vector, cluster, ragged=ragged, reciprocals=True, approximate=True)
     each = max(held, 32) if vector == 1 else held  # a register is the least that an element takes
+    s = replace(s, sends=s.cluster > 1)
     return s if s.chunks(c) * vector * each <= (_HELD if threads <= 512 else _HELD_BY_MANY) else None
 
 
@@ -159,6 +161,7 @@ def _kept(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     if c.width * point > cluster * 2 * _BLOCK:
         threads, unroll = _THREADS, 4
     s = Rows(threads, threads, vector, cluster, held=False, unroll=unroll, kept=1, reciprocals=True, approximate=True, ragged=ragged)
+    s = replace(s, sends=s.cluster > 1)
     return replace(s, kept=min(s.rounds(c), _SHARED // s.kept_bytes(c))) if s.kept_bytes(c) <= _SHARED else None
 
 
@@ -229,11 +232,18 @@ def row_bytes(c: RowKernel, access: Access) -> int:
     return c.count * (c.width if c.wide(access) else 1) * bit_width(access.element) // 8
 
 
+def spread(c: RowKernel, access: Access) -> float:
+    """How many times its bytes an access moves whose neighbours lie apart: an instance norm of 64x256x64x64 with channels last took 394 us in bf16 and 424 in
+    float32 where it read them so, and 66 and 132 where it did not."""
+    inner = access.strides[c.runs[-1][-1]] if c.wide(access) and not (c.rows and c.rows[-1] == len(c.sizes) - 1) else 1
+    return 1.0 if inner in (0, 1) else max(1.0, 0.7 * min(_SECTOR, inner * bit_width(access.element) // 8) / (bit_width(access.element) // 8))
+
+
 def estimated(c: RowKernel, blocks: int, cluster: int, again: int, share: float, target: Target) -> float:
     """Microseconds of so many blocks that read ``again`` bytes once more, at a share of the rate of a copy."""
     written = sum(row_bytes(c, d.access) for d in c.destinations)
     known = {a for step in c.steps for a in step.extras}
-    moved = written + sum(min(row_bytes(c, a), _bytes(a)) for a in known) + sum(extracted_bytes(step.generic) for step in c.steps)
+    moved = written + sum(min(row_bytes(c, a), _bytes(a)) * spread(c, a) for a in known) + sum(extracted_bytes(step.generic) for step in c.steps)
     at_once = min(blocks, (clusters_at_once(cluster, target.multiprocessors) * cluster if cluster > 1 else target.multiprocessors))
     in_cache = again and c.width * 4 * at_once / cluster < 3e7
     rate = share * min(_SHARE * target.multiprocessors, _ONE * at_once)

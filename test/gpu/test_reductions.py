@@ -6,6 +6,8 @@ from checks import check, poison_memory
 from reduction_cases import CASES, SCHEDULES, choose
 from universal_program import compile_universal
 
+from inferno.schedule import reduction_kernel
+
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU of this kind")
 
@@ -39,3 +41,16 @@ def test_beyond_two_to_the_31():
     x = torch.ones(32800, 65536, dtype=torch.int8, device="cuda")
     right(lambda x: x.sum(0), (x,))
     right(lambda x: x.sum(), (x,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(2000, 304), (300, 5000), (1, 1 << 20)])
+def test_several_of_the_same(shape, dtype, monkeypatch):
+    monkeypatch.setattr(reduction_kernel, "SEVERAL", True)
+    torch.manual_seed(0)
+    x = torch.randn(shape).to(dtype).cuda()
+    for model in (lambda x: (x.sum(0), x.amax(0)), lambda x: (x.sum(1), x.amin(1), (x * x).sum(1)), lambda x: (x.sum(), (x * x).sum())):
+        compiled = compile_universal(model, (x,), x.device, "sm_90a", choose({}), passes="fuse-reductions{target=sm_90a}")
+        poison_memory()
+        found = check(compiled, model, (x,))
+        assert found.right, str(found)
