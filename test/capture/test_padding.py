@@ -1,4 +1,4 @@
-"""Padding by widths of both signs: what is added on one side may be as much as is cut off on the other."""
+"""Padding by widths of both signs, of which one side may add what the other cuts off, and by elements; and more that the import gets wrong."""
 
 import pytest
 import torch
@@ -11,3 +11,38 @@ from checks import assert_right
 def test_widths_of_both_signs(widths, dtype):
     x = torch.arange(35, dtype=dtype).reshape(5, 7)
     assert_right(lambda x: F.pad(x, widths, value=-2), (x,), target="cpu")
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("shape, widths", [
+    ((2, 3, 5, 7), (3, 2, 1, 4)), ((3, 6), (2, 0)), ((2, 3, 4, 5, 6), (1, 2, 0, 1, 2, 1)), ((2, 3, 5, 7), (-1, 2, 1, -2)),
+], ids=str)
+def test_by_elements(mode, shape, widths):
+    x = torch.randn(shape) if len(shape) != 4 else torch.randn(shape).to(memory_format=torch.channels_last)
+    assert_right(lambda x: F.pad(x, widths, mode=mode), (x,), target="cpu")
+
+
+@pytest.mark.parametrize("shifts, dims", [(-5, 0), (7, 1), ((1, -9), (0, 1)), ((2, 3), (1, 1)), (7, ()), (0, 0)], ids=str)
+def test_rolls_beyond_the_length(shifts, dims):
+    assert_right(lambda x: x.roll(shifts, dims), (torch.randn(2, 5),), target="cpu")
+
+
+@pytest.mark.parametrize("factor, mode", [(2, "nearest"), ((4, 1), "nearest"), (2, "nearest-exact"), (3, "nearest"), (1.5, "nearest")], ids=str)
+@pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_nearest(factor, mode, format):
+    x = torch.randn(2, 3, 5, 7).to(memory_format=format)
+    assert_right(lambda x: F.interpolate(x, scale_factor=factor, mode=mode), (x,), target="cpu")
+
+
+def test_booleans_are_compared_with_integers():
+    x = torch.arange(-9, 9, dtype=torch.int32)
+    assert_right(lambda x: ((x > 3) >= x, (x > 3) < x, x <= (x > 3), (x > 3) > x.long()), (x,), target="cpu")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dim", [0, -1])
+def test_scatters(dtype, dim):
+    """Tables of places that are smaller than the tensor, and sources that are larger."""
+    x, source = (torch.randn(s).mul(9).to(dtype) for s in ((6, 5, 7), (5, 5, 8)))
+    places = torch.randperm(6)[:4].reshape(4, 1, 1).expand(4, 5, 6) if dim == 0 else torch.randperm(7)[:6].expand(4, 5, 6)
+    assert_right(lambda x, i, s: (x.scatter(dim, i, s), x.scatter(dim, i, 1), x.scatter_add(dim, i, s)), (x, places.contiguous(), source), target="cpu")

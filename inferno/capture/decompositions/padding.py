@@ -1,13 +1,14 @@
-"""Padding by negative widths, which cut off: a slice, then padding by what is left.
+"""Padding by negative widths, which cut off: a slice, then padding by what is left; and by elements of the tensor, which are picked.
 
 MLIR folds a pad that keeps the shape to its input, also one that cuts off on one side what it adds on the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import suggest_memory_format
 
 aten = torch.ops.aten
 
@@ -23,4 +24,39 @@ def constant_pad_nd(x: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
     return aten.constant_pad_nd.default(kept, widths, value) if any(widths) else kept.clone()
 
 
-TABLE = {aten.constant_pad_nd.default: constant_pad_nd}
+def _picked(place: Callable[[Tensor, int], Tensor]) -> Callable:
+    """The operator whose element at a number, counted from the input's first one, is that at ``place(number, size)``."""
+
+    def decomposition(x: Tensor, padding: Sequence[int]) -> Tensor:
+        dims = len(padding) // 2
+        if x.dim() not in (dims + 1, dims + 2) or not x.numel() or any(not isinstance(n, int) for n in (*x.shape, *padding)):
+            return NotImplemented
+        if place == _around and min(padding) < 0:
+            return NotImplemented  # what is left after cutting goes around
+        places: list[Tensor | None] = [None] * (x.dim() - dims)
+        for i in reversed(range(dims)):
+            size, low, high = x.shape[x.dim() - 1 - i], padding[2 * i], padding[2 * i + 1]
+            if size + low + high <= 0:
+                return NotImplemented
+            number = torch.arange(size + low + high, device=x.device) - low
+            places.append(place(number, size).reshape([-1] + [1] * i))
+        return aten.index.Tensor(x, places).contiguous(memory_format=suggest_memory_format(x))
+
+    return decomposition
+
+
+def _reflected(number: Tensor, size: int) -> Tensor:
+    return (size - 1) - ((size - 1) - number.abs()).abs()
+
+
+def _nearest(number: Tensor, size: int) -> Tensor:
+    return number.clamp(0, size - 1)
+
+
+def _around(number: Tensor, size: int) -> Tensor:
+    return number.remainder(size)
+
+
+TABLE = {aten.constant_pad_nd.default: constant_pad_nd, aten._pad_circular.default: _picked(_around)}
+for _name, _place in (("reflection", _reflected), ("replication", _nearest)):
+    TABLE.update({getattr(aten, f"{_name}_pad{n}d").default: _picked(_place) for n in (1, 2, 3)})
