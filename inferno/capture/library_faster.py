@@ -3,7 +3,7 @@
 Long sorts (see ``library_sorts``).  On a GPU also sums of many elements that meet in memory, and long running sums along a size that varies.
 """
 
-from math import prod
+from math import gcd, prod
 
 import torch
 from torch.fx import Node
@@ -16,11 +16,15 @@ aten = torch.ops.aten
 MEETINGS = "torch's library is faster where so many elements are added to others"
 SCANS = "torch's library is faster along rows of so many elements"
 # The place of what is added.
-_MEETINGS = {aten.index_add.default: 3, aten.scatter_add.default: 3, aten.embedding_dense_backward.default: 0}
+_MEETINGS = {aten.index_add.default: 3, aten.scatter_add.default: 3, aten.embedding_dense_backward.default: 0, aten.scatter.src: 3}
 _PUTS = {aten.index_put.default, aten._unsafe_index_put.default}
 
-# Microseconds on a GPU: of an element that is added: 33.5M of float32 took 2.2 ms and torch's 0.5, 67M of bf16 30 and 0.55; torch's takes 20 at least.
-_MEETING, _NARROW_MEETING, _MEETING_LEAST, _MEETING_ELEMENT = 6.5e-5, 4.4e-4, 20.0, 1.5e-5
+# Microseconds on a GPU: of an element that is added to another, by how many neighbours go together, of one that others are added to, and of a call; and
+# of torch's.  On an H200: index_add of 67M to 8.4M elements of float32 198 us and torch's 479, of bf16 179 and 553; 16.8M put to 67M of float32 185
+# and 235, of bf16 311 and 162; scatter_add of 33.5M by elements 835 and 530, of bf16 926 and 555, their scatter 750 and 598.
+_MEETING, _RECEIVING, _NARROW_RECEIVING, _MEETING_CALL = {4: 3e-6, 2: 6e-6, 1: 2.5e-5}, 1.9e-6, 3.8e-6, 7.0
+_ONE_BY_ONE, _TOTALS = 4.4e-4, 1 << 28  # narrow numbers that are not added up in float32: of bf16 67M took 30 ms; and the most bytes that others are
+_MEETING_LEAST, _MEETING_ELEMENT = 20.0, {4: 7e-6, 2: 7e-6, 1: 1.5e-5}
 # Of an element of a running sum along a size that varies: 8192x8192 in float32 took 2.46 ms and torch's 0.4, in bf16 0.77 and 0.37; 256x4096 in
 # bf16 14 us and 34.
 _SCAN, _NARROW_SCAN, _SCAN_LEAST, _SCAN_ELEMENT = 3.6e-5, 1.15e-5, 30.0, 5.5e-6
@@ -56,11 +60,29 @@ def _sizes(value: torch.Tensor) -> list[int]:
 
 def _many_meet(node: Node) -> bool:
     value = _value(node.args[2] if node.target in _PUTS else node.args[_MEETINGS[node.target]])
-    elements = prod(_sizes(value))
+    elements, receiving = prod(_sizes(value)), _value(node)
     if node.target in _PUTS:  # one number may be put to many places
-        elements = max(elements, prod(_sizes(_value(next(i for i in node.args[1] if i is not None)))))
-    each = _NARROW_MEETING if value.dtype.itemsize < 4 else _MEETING
-    return elements * each > _MEETING_LEAST + elements * _MEETING_ELEMENT
+        places = prod(_sizes(_value(next(i for i in node.args[1] if i is not None))))
+        elements = max(elements, places * _together(node, receiving))
+    lanes = gcd(4, _together(node, receiving)) if value.dtype.is_floating_point and value.dtype.itemsize <= 4 else 1
+    received = prod(_sizes(receiving))
+    narrow = value.dtype.itemsize < 4
+    one_by_one = narrow and (not value.dtype.is_floating_point or 4 * received > _TOTALS)
+    ours = _MEETING_CALL + elements * (_ONE_BY_ONE if one_by_one else _MEETING[lanes]) + received * (_NARROW_RECEIVING if narrow else _RECEIVING)
+    return ours > _MEETING_LEAST + elements * _MEETING_ELEMENT[lanes] + received * _RECEIVING * value.dtype.itemsize / 4
+
+
+def _together(node: Node, receiving: torch.Tensor) -> int:
+    """Neighbouring elements that have one index."""
+    sizes = _sizes(receiving)
+    if node.target is aten.index_add.default:
+        return prod(sizes[node.args[1] % max(len(sizes), 1) + 1:])
+    if node.target is aten.embedding_dense_backward.default:
+        return sizes[-1]
+    if node.target in _PUTS:
+        last = max(d for d, i in enumerate(node.args[1]) if i is not None)
+        return prod(sizes[last + 1:])
+    return 1
 
 
 def _is_long_scan(node: Node) -> bool:

@@ -25,8 +25,6 @@ from inferno.schedule.accesses import row_major
 from inferno.symbolic import Int, ceildiv, hint, product
 
 _THREADS = 256
-# Whether updates and copies go by vectors: not until such kernels have run on a GPU.
-VECTORS = False
 # A step of a lone chain of dependent updates waits for memory; one of a search hits the cache, but is taken by each element
 # of the destination, of which the machine handles this many at a time.
 _UPDATE_NS, _SEARCH_NS, _RESIDENT = 500, 20, 132 * 2048
@@ -70,8 +68,6 @@ class Scatter:
     @property
     def lanes(self) -> int:
         """Neighbours that one thread updates."""
-        if not VECTORS:
-            return 1
         last, element = len(self.shape) - 1, ir.MemRefType(self.operation.operands[0].type).element_type
         sizes = (self.window[last], self.shape[last]) if self.shape else ()
         if not sizes or self.update_dims[last] is None or last in self.dims or not all(isinstance(n, int) for n in sizes):
@@ -246,7 +242,7 @@ class _Emitter:
 def adds_narrow(scatter: Scatter) -> bool:
     """Whether it only adds many 16-bit floats, which no order has been promised for."""
     element = ir.MemRefType(scatter.operation.operands[2].type).element_type
-    return VECTORS and not scatter.unique and hint(scatter.count) > _FEW and str(element) in ("f16", "bf16") and _adds(scatter.operation.regions[0].blocks[0])
+    return not scatter.unique and hint(scatter.count) > _FEW and str(element) in ("f16", "bf16") and _adds(scatter.operation.regions[0].blocks[0])
 
 
 def flat_parameter(value: ir.Value) -> ir.Value | None:

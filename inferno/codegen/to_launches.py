@@ -14,7 +14,6 @@ from inferno.codegen.flat_copy import copy_blocks, copy_lanes, emit_copy
 from inferno.codegen.flatten_accesses import flatten_accesses
 from inferno.codegen.points import Emitter, point_blocks
 from inferno.codegen.scan import emit_scan, read_scan
-from inferno.codegen import scatter as scatters
 from inferno.codegen.scatter import Scatter, adds_narrow, emit_scatter, read_scatter
 from inferno.codegen.serial import is_scalar, make_serial
 from inferno.codegen.sort import emit_sort, read_sort
@@ -167,7 +166,7 @@ class Launches:
             self._copied[target] = source
             self._fills = [f for f in self._fills if f.target != target]
             return
-        if scatters.VECTORS and _is_copy(op) and all(is_root(v) and v.type.has_static_shape for v in op.operands) and 0 not in op.operands[1].type.shape:
+        if _is_copy(op) and all(is_root(v) and v.type.has_static_shape for v in op.operands) and 0 not in op.operands[1].type.shape:
             self._write_fills_under(op)
             if not self._is_dead(op.operands[1], number):
                 self._copy(*op.operands)
