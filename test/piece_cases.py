@@ -66,6 +66,8 @@ CASES = {
     "first": (lambda *p: cat(*p, dim=0), (randn(6, 8), randn(3, 8), randn(1, 8))),
     "first odd": (lambda *p: cat(*p, dim=0), (randn(3, 7), randn(5, 7))),
     "middle": (lambda *p: cat(*p, dim=1), (randn(3, 6, 7), randn(3, 2, 7))),
+    "channels": (lambda x, y: F.relu(cat(x, y, dim=1)), (half(2, 3, 6, 6), half(2, 5, 6, 6))),
+    "channels, odd": (lambda x, y: cat(x, y, dim=1) * 2, (randn(2, 3, 5, 7), randn(2, 2, 5, 7))),
     "parts": (lambda x, y: cat(x[:, 4:12], y[:, 8:]), (randn(6, 16), randn(6, 16))),
     "parts with steps": (lambda x, y: cat(x[:, 4:12], y[:, ::2]), (randn(6, 16), randn(6, 16))),
     "parts of parts": (lambda x: cat(x[1:, 2:][:, 2:6], x[1:, 8:]), (randn(6, 16),)),

@@ -6,6 +6,7 @@ from math import gcd
 
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_lanes, splat, store, store_vector
 from inferno.codegen.expand_math import expand_math
+from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
@@ -13,7 +14,7 @@ from inferno.codegen.lane_patterns import Condition, Pattern, Patterns, uniform
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.transposing import Transposing, shared_arrays
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf, vector, walk
+from inferno.mlir import arith, func, gpu, ir, owner, scf, vector, walk
 from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.elementwise import Elementwise, reused, transposed
@@ -28,6 +29,7 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
     if point is None:
         raise CompileError(f"@{kernel.name.value} is not an elementwise kernel")
     expand_math(point.generic)
+    round_by_instruction(point.generic, target)
     buffers = parameters_of(kernel, {d.argument for d in point.destinations})
     if schedule.tile:
         _generate_transposing(kernel, schedule, point, buffers)
@@ -65,6 +67,7 @@ class _Emitter:
     ints: Integers
     buffers: list[ir.Value]
     patterns: Patterns = field(default_factory=lambda: Patterns({}))
+    loops: dict[ir.Value, int] = field(default_factory=dict)  # whose coordinates the indices of a body are
     active: tuple[bool, ...] | None = None  # lanes that take the branch that is inlined
     clamped: bool = False  # what is inlined is computed in lanes that do not take its branch
 
@@ -232,44 +235,65 @@ class _Emitter:
         if then is None or other is None:
             return then or other
         if None in whole:
-            asked, truth = lanes_of(as_vector(condition, lanes)), {w: splat(ir.IntegerType.get_signless(1), w) for w in (True, False)}
-            condition = join([asked[i] if w is None else truth[w] for i, w in enumerate(whole)]) if set(whole) != {None} else as_vector(condition, lanes)
-            return [arith.select(condition, a, b) for a, b in zip(then, other)]
+            return [self.chosen(condition, known, a, b) for a, b in zip(then, other)]
         return [vector.shuffle(a, b, [i if w else lanes + i for i, w in enumerate(whole)]) for a, b in zip(then, other)]
+
+    def chosen(self, condition: ir.Value, known: Condition, a: ir.Value, b: ir.Value) -> ir.Value:
+        """Lanes of ``a`` where the condition is true, of ``b`` where not: all at once where it is one for all, lane by lane where few differ."""
+        op = owner(condition) if isinstance(condition.type, ir.VectorType) else None
+        if known.same:
+            return arith.select(lanes_of(condition)[0], a, b)
+        if op is not None and op.name == "arith.andi":
+            for first, second in (op.operands, reversed(op.operands)):
+                if (one := self.patterns.condition(first)).same:
+                    return self.chosen(first, one, self.chosen(second, self.patterns.condition(second), a, b), b)
+        open_ = [i for i, w in enumerate(known.lanes) if w is None]
+        if len(open_) > 2:
+            return arith.select(condition, a, b)
+        asked = lanes_of(condition)
+        found = vector.shuffle(a, b, [i + len(known.lanes) * (w is False) for i, w in enumerate(known.lanes)])
+        for i in open_:
+            one = arith.select(asked[i], lanes_of(a)[i], lanes_of(b)[i])
+            found = vector.InsertOp(one, found, [], [i]).result
+        return found
 
     def indices(self, start: Integer, lanes: int) -> list[ir.Value]:
         """For ``linalg.index``: each loop's coordinate, a vector where the lanes differ in it."""
         if not walk(self.point.generic, "linalg.index"):
             return []
-        first, patterns = self.coordinates(start), self.dim_patterns(lanes) if lanes else None
+        first = self.coordinates(start)
         if not lanes:
             return [self.ints.index(c) for c in first]
-        if patterns is None:
-            lane = [first, *(self.coordinates(self.ints.add(start, i)) for i in range(1, lanes))]
-            return [join([self.ints.index(c[d]) for c in lane]) if size != 1 else self.ints.index(0) for d, size in enumerate(self.point.sizes)]
+        patterns = self.dim_patterns(lanes)
+        lane = [first, *(self.coordinates(self.ints.add(start, i)) for i in range(1, lanes))] if None in patterns else []
         found = []
-        for x, pattern in zip(first, patterns):
-            begin = pattern.residues[0]
-            found.append(self.ints.index(x) if pattern.same else join([self.ints.index(self.ints.add(x, r - begin)) for r in pattern.residues]))
-        self.patterns = Patterns(dict(zip(found, patterns)))
+        for d, (x, pattern) in enumerate(zip(first, patterns)):
+            if pattern is None:
+                found.append(join([self.ints.index(c[d]) for c in lane]))
+            elif pattern.same:
+                found.append(self.ints.index(x))
+            else:
+                found.append(join([self.ints.index(self.ints.add(x, r - pattern.residues[0])) for r in pattern.residues]))
+        self.patterns = Patterns({v: p for v, p in zip(found, patterns) if p is not None})
+        self.loops = {v: d for d, v in enumerate(found)}
         return found
 
-    def dim_patterns(self, lanes: int) -> list[Pattern] | None:
-        """The coordinates of a vector's lanes in each loop."""
-        runs, found = self.run_patterns(lanes), [Pattern(0, (0,) * lanes)] * len(self.point.sizes)
-        for r, (dims, pattern) in enumerate(zip(self.point.runs, runs or [])):
+    def dim_patterns(self, lanes: int) -> list[Pattern | None]:
+        """The coordinates of a vector's lanes in each loop; None where they are not known."""
+        found: list[Pattern | None] = [Pattern(0, (0,) * lanes)] * len(self.point.sizes)
+        runs = self.run_patterns(lanes) or [None] * len(self.point.runs)
+        for r, (dims, pattern) in enumerate(zip(self.point.runs, runs)):
             if r == self.run:  # whole inner loops apart
                 pattern = uniform(lanes)
             for d in reversed(dims[1:]):
                 size = self.point.sizes[d]
-                if not isinstance(size, int):
-                    found[d], pattern = (uniform(lanes), uniform(lanes)) if pattern.same else (None, None)
+                if pattern is not None and pattern.same and not isinstance(size, int):
+                    found[d], pattern = uniform(lanes), uniform(lanes)
                 else:
-                    found[d], pattern = pattern.modulo(size), pattern.over(size)
-                if found[d] is None or pattern is None:
-                    return None
+                    known = pattern is not None and isinstance(size, int)
+                    found[d], pattern = (pattern.modulo(size), pattern.over(size)) if known else (None, None)
             found[dims[0]] = pattern if r != self.run else self.apart(pattern, self.point.sizes[dims[0]] // self.schedule.across, lanes)
-        return found if runs is not None else None
+        return found
 
     def coordinates(self, point: Integer) -> list[Integer]:
         found: list[Integer] = [0] * len(self.point.sizes)
@@ -303,13 +327,25 @@ class _Emitter:
         return self.ints.min(offset, self.ints.value(count - 1)) if self.clamped else offset
 
     def table_pattern(self, where: list[ir.Value], strides: Sequence[Int], lanes: int) -> Pattern | None:
-        found = Pattern(0, (0,) * lanes)
-        for value, stride in zip(where, strides):
-            pattern = self.patterns.of(value, lanes)
+        found, at = Pattern(0, (0,) * lanes), 0
+        while at < len(where):
+            run = self.run_at(where, strides, at)
+            pattern = self.patterns.of(where[at], lanes) if run is None else (self.run_patterns(lanes) or {run: None})[run]
+            at += 1 if run is None else len(self.point.runs[run])
+            stride = strides[at - 1]
             if pattern is None or (not isinstance(stride, int) and not pattern.same):
                 return None
             found = found.plus(pattern.times(stride) if isinstance(stride, int) else uniform(lanes).times(divisor(stride)))
         return found
+
+    def run_at(self, where: list[ir.Value], strides: Sequence[Int], at: int) -> int | None:
+        """The run whose loops' coordinates are those from ``at`` on, if the table is walked like it."""
+        for number, run in enumerate(self.point.runs):
+            if len(run) > 1 and [self.loops.get(v) for v in where[at:at + len(run)]] == list(run):
+                walked = strides[at:at + len(run)]
+                if all(a == b * self.point.sizes[d] for a, b, d in zip(walked, walked[1:], run[1:])):
+                    return number
+        return None
 
 
 def _is_constant(region: ir.Region) -> bool:

@@ -17,7 +17,7 @@ Multiplications and additions in float32 may contract to fused multiply-adds, wh
 import math as pymath
 
 from inferno.codegen.elements import splat
-from inferno.mlir import arith, ir, llvm, math, owner, walk
+from inferno.mlir import arith, ir, llvm, math, owner, users, walk
 
 
 def expand_math(kernel_op) -> None:
@@ -39,6 +39,8 @@ def expand_math(kernel_op) -> None:
             _replace(op, _sigmoid(op))
         for op in walk(operation, "math.powf", "math.fpowi"):
             _replace(op, _power(op))
+        for op in walk(operation, "arith.maximumf", "arith.minimumf"):
+            _replace(op, _narrow_extremum(op))
         for op in walk(operation, "arith.addf", "arith.subf", "arith.mulf"):
             if _float32(op.results[0]) and "fastmath" in op.attributes and "none" in str(op.attributes["fastmath"]):
                 op.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<contract>")
@@ -73,6 +75,36 @@ def _other(op: ir.Operation, constant: float, names: tuple[str, ...]) -> ir.Oper
 
 def _intrinsic(name: str, *operands: ir.Value) -> ir.Value:
     return llvm.CallIntrinsicOp(operands[0].type, name, list(operands), [], []).operation.results[0]
+
+
+def _narrow_extremum(op: ir.Operation) -> ir.Value | None:
+    """The larger or smaller of two 16-bit floats is one of them: nothing is gained by float32, and two are compared at once."""
+    narrow = [v for v in map(_extended, op.operands) if v is not None]
+    if not _float32(op.results[0]) or not narrow or str(narrow[0].type) not in ("f16", "bf16"):
+        return None
+    operands = []
+    for value in op.operands:
+        made, number = _extended(value), _constant(value)
+        if made is not None and made.type == narrow[0].type:
+            operands.append(made)
+        elif number is not None and pymath.isinf(number):
+            with ir.InsertionPoint(op):
+                operands.append(splat(narrow[0].type, number))
+        else:
+            return None
+    with ir.InsertionPoint(op):
+        least = ir.Operation.create(op.name, results=[narrow[0].type], operands=operands, attributes={n: op.attributes[n] for n in op.attributes})
+        wide = arith.extf(op.results[0].type, least.results[0])
+    for user in list(users(op.results[0])):
+        if user.name == "arith.truncf" and user.results[0].type == narrow[0].type:
+            user.results[0].replace_all_uses_with(least.results[0])
+    return wide
+
+
+def _extended(value: ir.Value) -> ir.Value | None:
+    """What a float was widened from."""
+    op = owner(value)
+    return op.operands[0] if op is not None and op.name == "arith.extf" else None
 
 
 def _reciprocal(x: ir.Value) -> ir.Value:

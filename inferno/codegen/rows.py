@@ -13,6 +13,7 @@ from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
 from inferno.codegen.cluster import arrive_in_cluster, await_cluster, read_remote, wait_for_cluster
 from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory
 from inferno.codegen.expand_math import expand_math
+from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
@@ -50,6 +51,7 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
             approximate_exponentials(step, c)
         recognise_maximum(step.generic)
         expand_math(step.generic)
+        round_by_instruction(step.generic, target)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     width = 32 if max(s.blocks(c) * s.threads, 2 * c.count * c.width, *(b.count for b in buffers)) < 2**31 else 64
     reduced = [(v, combiner) for step in c.steps for v, combiner in zip(step.results, step.combiners) if combiner is not None]

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from inferno.mlir import arith, clone_onto, ir, linalg, owner, scf, tensor, walk
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, knows_sizes, maps, only_user, yielded
-from inferno.passes.shapes import function_of, reassociation, sizes
+from inferno.passes.shapes import SizeValues, UnknownSize, function_of, reassociation, shape, sizes
+from inferno.symbolic import Int
 
 EXPAND = "inferno.expand_pieces"
 # Whether GPU programs ask for it.
@@ -20,7 +21,7 @@ _MOST = 16
 
 
 def expand_pieces(module: ir.Module) -> None:
-    """Rewrite every ``tensor.concat`` and ``tensor.pad`` whose pieces begin and end at places that are numbers.  Only modules that ask for it
+    """Rewrite every ``tensor.concat`` and ``tensor.pad`` whose sizes are known, as numbers or expressions.  Only modules that ask for it
     (``inferno.expand_pieces``) are changed."""
     if EXPAND not in module.operation.attributes:
         return
@@ -30,7 +31,8 @@ def expand_pieces(module: ir.Module) -> None:
 
 
 def _rewrite(op: ir.Operation) -> None:
-    choose = _concatenation(op) if op.name == "tensor.concat" else _padding(op)
+    values = SizeValues(function_of(op))
+    choose = _concatenation(op, values) if op.name == "tensor.concat" else _padding(op, values)
     if choose is None:
         return
     result, split = op.results[0], None
@@ -76,50 +78,47 @@ def _collapsed(view: ir.Operation):
 # What is chosen between.
 
 
-def _concatenation(op: ir.Operation):
+def _concatenation(op: ir.Operation, values: SizeValues):
     """What makes an element of a concatenation of its place."""
     dim = ir.IntegerAttr(op.attributes["dim"]).value
     pieces = [v for v in op.operands if 0 not in v.type.shape]
-    ends, end = [], 0
-    for piece in pieces[:-1]:
-        if piece.type.is_dynamic_dim(dim):
-            return None
-        end += piece.type.shape[dim]
-        ends.append(end)
     if not pieces or len(pieces) > _MOST or not all(_is_known(v) for v in pieces):
         return None
-    begins = [0, *ends]
+    begins: list[Int] = [0]
+    for piece in pieces[:-1]:
+        begins.append(begins[-1] + shape(piece)[dim])
 
     def choose(place: Sequence[ir.Value], low: int = 0, high: int = len(pieces)) -> ir.Value:
         if high - low == 1:
             inside = list(place)
-            inside[dim] = _minus(place[dim], begins[low])
+            begin = begins[low]
+            inside[dim] = _minus(place[dim], begin) if isinstance(begin, int) else arith.subi(place[dim], values.get(begin))
             return element_of(pieces[low], inside, op)
         middle = (low + high) // 2
-        before = arith.cmpi(arith.CmpIPredicate.ult, place[dim], _number(begins[middle]))
+        before = arith.cmpi(arith.CmpIPredicate.ult, place[dim], _size(begins[middle], values))
         return _either(before, lambda: choose(place, low, middle), lambda: choose(place, middle, high), op.results[0].type.element_type)
 
     return choose
 
 
-def _padding(op: ir.Operation):
+def _padding(op: ir.Operation, values: SizeValues):
     """What makes an element of a padded tensor of its place."""
     low, high = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_low", "static_high"))
     source, block = op.operands[0], op.regions[0].blocks[0]
     value = block.operations[len(block.operations) - 1].operands[0]
     constant = owner(value)
-    if len(op.operands) != 1 or constant is None or constant.name != "arith.constant" or not source.type.has_static_shape or 0 in source.type.shape:
+    if len(op.operands) != 1 or constant is None or constant.name != "arith.constant" or 0 in source.type.shape:
         return None
     if ir.ShapedType.get_dynamic_size() in (*low, *high) or not _is_known(source):
         return None
 
     def choose(place: Sequence[ir.Value]) -> ir.Value:
         inside, at = None, []
-        for x, before, after, size in zip(place, low, high, source.type.shape):
+        for x, before, after, size in zip(place, low, high, shape(source)):
             x = _minus(x, before)
             at.append(x)
             if before > 0 or after > 0:  # (what is before the first element is a huge number without a sign)
-                one = arith.cmpi(arith.CmpIPredicate.ult, x, _number(size))
+                one = arith.cmpi(arith.CmpIPredicate.ult, x, _size(size, values))
                 inside = one if inside is None else arith.andi(inside, one)
         element = op.results[0].type.element_type
         fill = arith.ConstantOp(element, constant.attributes["value"]).result
@@ -136,6 +135,10 @@ def _either(condition: ir.Value, then, other, element: ir.Type) -> ir.Value:
     return choice.results[0]
 
 
+def _size(size: Int, values: SizeValues) -> ir.Value:
+    return _number(size) if isinstance(size, int) else values.get(size)
+
+
 def _number(value: int) -> ir.Value:
     return arith.constant(ir.IndexType.get(), value)
 
@@ -147,8 +150,10 @@ def _minus(place: ir.Value, number: int) -> ir.Value:
 
 
 def _is_known(value: ir.Value) -> bool:
-    made = owner(value)
-    return isinstance(value, ir.BlockArgument) or (made is not None and knows_sizes(made))
+    try:
+        return len(shape(value)) == value.type.rank
+    except UnknownSize:
+        return False
 
 
 # An element of a piece.

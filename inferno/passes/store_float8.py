@@ -7,7 +7,7 @@ number, or in older versions of torch none: then ``@main`` says ``inferno.float8
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from inferno.dialect.float8 import OVERFLOWS
+from inferno.dialect.float8 import OVERFLOWS, ROUNDED
 from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, walk
 
@@ -162,6 +162,7 @@ def _narrowed(value: ir.Value, type_: ir.Type, form: _Format) -> ir.Value:
         found = arith.select(arith.cmpi(arith.CmpIPredicate.ugt, size, number(0x7F800000)), number(0x7F), found)
     sign = arith.andi(arith.shrui(bits, number(24)), number(0x80))
     byte = arith.trunci(ir.IntegerType.get_signless(8), arith.ori(found, sign))
+    byte.owner.attributes[ROUNDED] = ir.StringAttr.get("e5m2x2" if form.bias == 15 else "e4m3x2" if form.most == 0x7E else "e4m3x2 overflows")
     return arith.bitcast(type_, byte)
 
 

@@ -442,6 +442,12 @@ class Simulation:
         a, b = (np.broadcast_to(v, (self.count, np.asarray(v).shape[-1])) for v in operands)
         return [np.concatenate([a, b], -1)[:, list(ir.DenseI64ArrayAttr(op.attributes["mask"]))]]
 
+    def vector_insert(self, op, operands, mask):
+        value, target = operands
+        made = np.array(np.broadcast_to(target, (self.count, np.asarray(target).shape[-1])))
+        made[:, next(iter(ir.DenseI64ArrayAttr(op.attributes["static_position"])))] = value
+        return [made]
+
     def vector_from_elements(self, op, operands, mask):
         return [np.stack([np.broadcast_to(v, mask.shape) for v in operands], -1)]
 

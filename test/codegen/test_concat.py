@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from checks import check
-from piece_cases import CASES
+from piece_cases import CASES, F, cat, half, rope
+from torch.export import Dim
 from universal_program import SimulatedModel
 
 from inferno.schedule import elementwise
@@ -12,8 +14,8 @@ from inferno.schedule.pointwise import parse_pointwise
 from inferno.target import find_target
 
 TARGET = find_target("sm_90a")
-# All widths of vectors; most cases have one that lanes alternate in, or that lies across two pieces.
-WIDTHS = [(name, vector) for number, name in enumerate(CASES) for vector in ((1, 8), (4, 8), (2, 8))[number % 3]]
+# A width of vectors each; most cases have lanes that alternate, or that lie across two pieces.
+WIDTHS = [(name, (8, 4, 8, 2, 8, 1)[number % 6]) for number, name in enumerate(CASES)]
 
 
 def simulated(name, vector):
@@ -51,3 +53,37 @@ def test_reads_what_is_broadcast_once(name, vector, across, monkeypatch):
     found = check(SimulatedModel(model, args, choose=choose, expand=True), model, args)
     assert found.right, str(found)
     assert any(did) or across == 4
+
+
+def _sizes(*names):
+    b, n = Dim("b", min=1, max=64), Dim("n", min=1, max=512)
+    return tuple({d: b if s == "b" else n for d, s in enumerate(each) if s in "bn"} for each in names)
+
+
+VARYING = {
+    "rope": (rope, lambda b, n: (half(b, 4, n, 16), half(n, 16), half(n, 16)), _sizes("b.n.", "n.", "n.")),
+    "first piece varies": (lambda x, y: cat(x, y, dim=1) * 2, lambda b, n: (half(b, n, 8), half(b, 3, 8)), _sizes("bn.", "b..")),
+    "pad": (lambda x: F.pad(x, (0, 0, 2, 1)), lambda b, n: (half(b, n, 8),), _sizes("bn.")),
+}
+
+
+@pytest.mark.parametrize("name", VARYING)
+def test_sizes_that_vary(name):
+    model, make, sizes = VARYING[name]
+    made = SimulatedModel(model, make(2, 5), sizes, choose=lambda kernel: elementwise.choose(kernel, TARGET), expand=True)
+    assert len(made.program.plan.steps) == 1
+    for b, n in ((2, 5), (3, 8), (1, 1)):
+        found = check(made, model, make(b, n))
+        assert found.right, str(found)
+
+
+@pytest.mark.parametrize("lengths, vector", [((512, 256), 8), ((513, 255), 8), ((101,) * 8, 1), ((102,) * 8, 2), ((96,) * 8, 8)])
+def test_vectors_lie_across_few_pieces(lengths, vector):
+    chosen = []
+
+    def choose(kernel):
+        chosen.append(elementwise.choose(kernel, TARGET))
+        return chosen[-1]
+
+    SimulatedModel(cat, tuple(torch.empty(4000, n, dtype=torch.bfloat16) for n in lengths), choose=choose, expand=True)
+    assert [s.vector for s in chosen] == [vector]

@@ -73,7 +73,7 @@ module attributes {inferno.expand_pieces} {
 
 // -----
 
-// Nobody asked; and pieces whose lengths vary.
+// Nobody asked; and pieces whose lengths nothing tells.
 // CHECK-LABEL: func.func @main
 // CHECK: tensor.concat
 func.func @main(%x: tensor<4x8xf32>) -> tensor<4x16xf32> {
