@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from inferno.mlir import ir, linalg, owner, tensor, users, walk
 from inferno.passes.contraction import is_contraction
-from inferno.passes.generics import body, build, clone_body, dims, inputs, is_copy, is_elementwise, kinds, knows_sizes, maps, use_count
+from inferno.passes.generics import body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_widening, kinds, knows_sizes, maps, use_count
 from inferno.passes.name_symbols import expand
 from inferno.passes.propagate_reshapes import grouping
 from inferno.passes.shapes import function_of, mixed, reassociation, reassociation_attribute, shape
@@ -33,13 +33,18 @@ def _batch(op: ir.Operation) -> dict[int, Sequence[Int]]:
     found: dict[int, Sequence[Int]] = {}
     for value, loops in zip(inputs(op), read):
         view = owner(value)
-        if view is None or view.name != "tensor.collapse_shape" or not is_copy(owner(view.operands[0])) or not knows_sizes(view):
+        if view is None or view.name != "tensor.collapse_shape" or not _moves(owner(view.operands[0])) or not knows_sizes(view):
             continue
         sizes = shape(view.operands[0])
         for group, loop in zip(reassociation(view), loops):
             if len(group) > 1 and all(loop in r for r in read):
                 found[loop] = _finer(found.get(loop), [sizes[d] for d in group])
     return found
+
+
+def _moves(op: ir.Operation | None) -> bool:
+    """Whether a contraction can read what the operation reads in its place."""
+    return is_copy(op) or is_widening(op)
 
 
 def _finer(a: Sequence[Int] | None, b: Sequence[Int]) -> Sequence[Int]:
@@ -117,9 +122,16 @@ def _expanded(value: ir.Value, sizes: Sequence[Int], groups: list[list[int]], op
         if within is not None and all(len(g) == 1 for g in within):
             return source
         copy = owner(source)
-        if within is not None and is_copy(copy) and _can_split(copy) and use_count(source) == 1:
-            written = dims(maps(copy)[1])
-            return _split(copy, {written[d]: [sizes[i] for i in g] for d, g in enumerate(within) if len(g) > 1})[0][0]
+        if within is not None and _moves(copy) and _can_split(copy) and use_count(source) == 1:
+            return _split_as(copy, sizes, within)
         if within is not None:
             return expand(source, sizes, within, op)
+    if is_widening(made) and _can_split(made) and use_count(value) == 1:
+        return _split_as(made, sizes, groups)
     return expand(value, sizes, groups, op)
+
+
+def _split_as(op: ir.Operation, sizes: Sequence[Int], groups: list[list[int]]) -> ir.Value:
+    """The one result with dimensions of these sizes, of which ``groups`` were one before."""
+    written = dims(maps(op)[-1])
+    return _split(op, {written[d]: [sizes[i] for i in g] for d, g in enumerate(groups) if len(g) > 1})[0][0]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from inferno.mlir import ir, owner, rewrite
 from inferno.passes.contraction import build_fused, can_fuse, is_contraction, parse_fused
 from inferno.passes.fuse_elementwise import is_cheap
-from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, knows_sizes, kinds, maps, only_user
+from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_widening, knows_sizes, kinds, maps, only_user
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.programs import wants_library
 
@@ -28,7 +28,7 @@ def fuse_contractions(module: ir.Module) -> None:
     """Fuse every contraction of the module with its prologues and its epilogue.  Where a library is to multiply (``inferno.matmul``), which
     reads its operands from memory, a prologue is a widening alone, and an epilogue nothing that no library does."""
     if wants_library(module):
-        _apply(module, _Rules(lambda producer, _: is_cheap(producer) and (_widens(producer) or not _is_static(producer)), _ends_library))
+        _apply(module, _Rules(lambda producer, _: is_cheap(producer) and (is_widening(producer) or not _is_static(producer)), _ends_library))
     else:
         _apply(module, _Rules(lambda producer, _: is_cheap(producer)))
 
@@ -87,10 +87,6 @@ def _prologues(contraction: ir.Operation, rules: _Rules) -> list[ir.Operation | 
         fits = is_elementwise(producer) and knows_sizes(producer) and len(producer.results) == 1 and not is_copy(producer)
         found.append(producer if fits and not _ends_contraction(producer, rules) and rules.before(producer, contraction) else None)
     return found
-
-
-def _widens(op: ir.Operation) -> bool:
-    return [o.operation.name for o in op.regions[0].blocks[0].operations] in (["arith.extf", "linalg.yield"], ["arith.extsi", "linalg.yield"])
 
 
 # What the epilogues of libraries are made of: sums of scaled tensors, and GELU by tanh of what is rounded to 16 bits.

@@ -130,6 +130,12 @@ def is_copy(op: ir.Operation | None) -> bool:
     return is_elementwise(op) and len(inputs(op)) == 1 and yielded(op) == [body(op).arguments[0]] and len(op.results) == 1
 
 
+def is_widening(op: ir.Operation | None) -> bool:
+    """Whether an elementwise generic does nothing but extend the elements of its one input, wherever it reads them."""
+    return is_elementwise(op) and len(inputs(op)) == 1 and [o.operation.name for o in body(op).operations] in (
+        ["arith.extf", "linalg.yield"], ["arith.extsi", "linalg.yield"])
+
+
 def inverse(permutation: Sequence[int]) -> list[int]:
     """The permutation that takes ``permutation`` back."""
     return [list(permutation).index(i) for i in range(len(permutation))]

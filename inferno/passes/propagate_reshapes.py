@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from inferno.mlir import ir, owner, rewrite, tensor, users, walk
 from inferno.passes.contraction import is_factor, is_sum_of_products
-from inferno.passes.generics import body, build, clone_body, inputs, is_copy, is_elementwise, is_generic, knows_sizes, kinds, maps, use_count
+from inferno.passes.generics import body, build, clone_body, dims, inputs, is_copy, is_generic, is_widening, knows_sizes, kinds, maps, use_count
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.name_symbols import common_groups, expand
 from inferno.passes.shapes import function_of, mixed, reassociation_attribute, shape, static
@@ -24,7 +24,8 @@ def propagate_reshapes(module: ir.Module) -> None:
     """Move ``tensor.expand_shape`` down through every generic whose loops can be collapsed to match.
 
     ``tensor.collapse_shape`` moves up through a transpose or broadcast that it alone reads: the transpose of a batch of matrices
-    is one too when the batch is flattened, and folds into the contraction.  So does what only widens a contraction's factors.  (Not through what
+    is one too when the batch is flattened, and folds into the contraction.  So does what only widens a contraction's factors; but where a flattened
+    copy is widened, that is done before it is flattened, and the copy folds into it: a key that several heads share.  (Not through what
     computes, which is better off next to what made its operands.)  A reshape of a reshape that one reshape can say is that one: sizes of 1 that come and go
     would hide an expansion.
     """
@@ -33,6 +34,7 @@ def propagate_reshapes(module: ir.Module) -> None:
     for name in _RESHAPES:
         patterns.add(name, _compose)
     patterns.add("tensor.collapse_shape", _collapse_copy)
+    patterns.add("linalg.generic", _widen_copy)
     rewrite_greedily(module, patterns)
 
 
@@ -107,7 +109,8 @@ def _collapse_loops(op, rewriter) -> bool:
 def _collapse_copy(op, rewriter) -> bool:
     op = op.operation
     producer = owner(op.operands[0])
-    moves = is_copy(producer) or (_widens(producer) and all(is_sum_of_products(u) for u in users(op.results[0])))
+    made = owner(producer.operands[0]) if is_widening(producer) else producer  # a copy that is flattened later is one with what widens it
+    moves = is_copy(producer) or (is_widening(producer) and not is_copy(made) and all(is_sum_of_products(u) for u in users(op.results[0])))
     if not moves or not knows_sizes(producer) or use_count(producer.results[0]) != 1:
         return True
     groups = _loop_groups(producer, 1, reassociation_of(op))
@@ -119,10 +122,27 @@ def _collapse_copy(op, rewriter) -> bool:
     return False
 
 
-def _widens(op: ir.Operation | None) -> bool:
-    """Whether it does nothing but extend the elements of its one input."""
-    return is_elementwise(op) and len(inputs(op)) == 1 and [o.operation.name for o in body(op).operations] in (
-        ["arith.extf", "linalg.yield"], ["arith.extsi", "linalg.yield"])
+def _widen_copy(op, rewriter) -> bool:
+    op = op.operation
+    view = owner(op.operands[0]) if is_widening(op) and knows_sizes(op) else None
+    if view is None or view.name != "tensor.collapse_shape" or not is_copy(owner(view.operands[0])) or not knows_sizes(view):
+        return True
+    read, written = (dims(m) for m in maps(op))
+    if read is None or written is None or len(read) != len(written):
+        return True
+    source, groups = view.operands[0], reassociation_of(view)
+    loops = [groups[read.index(d)] for d in written]  # of the source's dimensions, each of which is a loop
+    order = [d for group in loops for d in group]
+    sizes, count = shape(source), len(order)
+    with rewriter.ip, op.location:
+        empty = tensor.EmptyOp(mixed([sizes[d] for d in order], function_of(op)), op.results[0].type.element_type).result
+        indexing = [ir.AffineMap.get_identity(count), ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(d) for d in order])]
+        made = build([source], [empty], indexing, [kinds(op)[0]] * count, lambda arguments: clone_body(body(op), arguments), op.location)
+        ends = [sum(map(len, loops[:i])) for i in range(len(loops) + 1)]
+        flat = [list(range(a, b)) for a, b in zip(ends, ends[1:])]
+        result = tensor.CollapseShapeOp(op.results[0].type, made.results[0], reassociation_attribute(flat)).result
+    rewriter.replace_op(op, [result])
+    return False
 
 
 def _loop_groups(op: ir.Operation, number: int, reassociation: list[list[int]]) -> list[list[int]] | None:
