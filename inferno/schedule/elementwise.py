@@ -50,9 +50,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         # 4 points of 4 bytes or 16 narrower ones a thread.
         narrow = max(bit_width(point.sources[n].element) for n in found[1]) <= 16
         return Elementwise(threads=256, vector=1, tile=64 if narrow else 32)
-    # One vector of 16 bytes a thread, 256 threads: at the rate of a copy for every case measured (H200: f32 and bf16
-    # multiply-add-sigmoid 100 to 104% of a copy, unrolling gained nothing).
-    vector = max(1, min(8, 16 // _narrowest(point)))
+    # One vector of 16 bytes a thread, and no more than that of a result (bf16 to f32 by 32 took 108 us where torch.compile's kernel takes 99),
+    # 256 threads: at the rate of a copy for every case measured (H200: f32 and bf16 multiply-add-sigmoid 100 to 104% of a copy, unrolling gained nothing).
+    vector = max(1, min(8, 16 // _narrowest(point), 16 // max(bit_width(d.element) // 8 or 1 for d in point.destinations)))
     threads = 256
     points = hint(point.points)
     while threads > 64 and points < target.multiprocessors * threads * vector:
