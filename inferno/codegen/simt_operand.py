@@ -10,7 +10,7 @@ from inferno.codegen import bytes_to_floats
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, splat, store_vector
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
-from inferno.mlir import arith, ir
+from inferno.mlir import arith, ir, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Group, Operand, aligned_along
 
@@ -80,6 +80,7 @@ class Tiles(Reader):
     threads: int
     pitch: int
     slots: list[tuple[Integer, Integer]] = field(default_factory=list)
+    present: list[ir.Value | None] = field(default_factory=list)  # by slot: whether this thread has a vector there, if not all have
     bases: list[list[Integer]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -101,8 +102,9 @@ class Tiles(Reader):
         ints, vectors = self.ints, self.rows * self.depth // self.lanes
         for i in range(-(-vectors // self.threads)):
             v = ints.add(thread, i * self.threads)
-            if vectors % self.threads:
-                v = ints.min(v, vectors - 1)  # the same element twice, with the same value
+            self.present.append(ints.less(v, vectors) if (i + 1) * self.threads > vectors else None)
+            if self.present[-1] is not None:
+                v = ints.min(v, vectors - 1)  # loaded twice, and stored once
             if self.along == "mn":
                 row, term = ints.mul(ints.rem(v, self.rows // self.lanes), self.lanes), ints.div(v, self.rows // self.lanes)
             elif self.lanes > 1 and self.depth // self.lanes % 2 == 0:
@@ -133,16 +135,24 @@ class Tiles(Reader):
         """Finish the elements that ``fetch`` loaded and store them to the tile at ``shared[begin]``; terms beyond the
         end become 0."""
         ints = self.ints
-        for (row, term), values in zip(self.slots, loaded):
+        for (row, term), present, values in zip(self.slots, self.present, loaded):
             value = self.finish(values)
             if self.k.size % self.depth != 0:
                 inside = ints.less(ints.add(first, term), self.k.size)
                 value = arith.select(inside, value, splat(value.type, 0))
             where = ints.add(begin, ints.add(ints.mul(term, self.pitch), row))
-            lanes = lanes_of(value)
-            if self.lanes == 1 or self.along == "mn":
-                vector = value if self.lanes > 1 else join(lanes)
-                store_vector(ints, vector, shared, where, self.lanes)
-            else:
-                for i, x in enumerate(lanes):
-                    store_vector(ints, join([x]), shared, where, 1, i * self.pitch)
+            if present is None:
+                self._store(value, shared, where)
+                continue
+            branch = scf.IfOp(present)
+            with ir.InsertionPoint(branch.then_block):
+                self._store(value, shared, where)
+                scf.yield_([])
+
+    def _store(self, value: ir.Value, shared: ir.Value, where: Integer) -> None:
+        lanes = lanes_of(value)
+        if self.lanes == 1 or self.along == "mn":
+            store_vector(self.ints, value if self.lanes > 1 else join(lanes), shared, where, self.lanes)
+            return
+        for i, x in enumerate(lanes):
+            store_vector(self.ints, join([x]), shared, where, 1, i * self.pitch)
