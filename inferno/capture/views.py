@@ -205,7 +205,8 @@ def _in_order(graph: Graph, output: Node, node: Node, value: Tensor, known: Resu
         if d not in repeated:
             strides[d] = value.stride(d) if shape[d] == 1 else step
             step *= shape[d]
-    given = None if math.prod(shape) == step and _row_major(shape, strides) else tuple(strides)
+    # Dimensions of size 1 may have been moved in memory that is row-major all the same.
+    given = None if order == sorted(order) and math.prod(shape) == step and _row_major(shape, strides) else tuple(strides)
     return node, Result("output", -1, shape, dtype, given)
 
 

@@ -154,6 +154,13 @@ def test_inputs_of_any_strides(change):
     assert check(compiled, lambda x, w: torch.softmax(x @ w, -1), (x, w)).right
 
 
+def test_ones_that_moved_in_memory_stay_where_they_are_in_the_shape():
+    x = torch.randn(1, 1, 2, 8)
+    for function in (lambda x: (x * 2).transpose(1, 2)[..., 0::2], lambda x: (x * 2).permute(2, 0, 3, 1)[:, :, 1::3], lambda x: (x + 1).transpose(1, 2)[..., :0]):
+        ours, theirs = inferno.compile(function, (x,))(x), function(x)
+        assert ours.shape == theirs.shape and torch.equal(ours, theirs)
+
+
 def test_strides_of_outputs():
     conv = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last).eval()
     image = torch.randn(2, 3, 9, 9).to(memory_format=torch.channels_last)
