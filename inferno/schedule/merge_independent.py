@@ -90,7 +90,7 @@ class Merge(ABC):
     def together(self, calls: tuple[ir.Operation, ...]) -> Group | None:
         """The place where these calls can be one: behind all operands, in front of whoever reads a result."""
         at = [self.order[c] for c in calls]
-        behind = max(self._made(v) for c in calls for v in inputs_of(c)) + 1
+        behind = max((self._made(v) for c in calls for v in inputs_of(c)), default=-1) + 1
         place = max(behind, min(at))
         uses = [self.order[u] for c in calls for r in c.results for u in readers(r)]
         apart = not set(uses) & set(at) and place <= min(uses, default=place)

@@ -98,8 +98,8 @@ def read_rows(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     c = parse_row_kernel(kernel) if target.kind == "nvptx" else None
     if c is None or c.width < 2:
         return None
-    if any(not supported_body(s.generic) for s in c.steps):
-        return None
+    if any(not supported_body(s.generic) or any(walk(i, "tensor.extract") for i in walk(s.generic, "scf.if")) for s in c.steps):
+        return None  # (pieces of a concatenation are read by elementwise kernels, which know where one ends)
     elements = [v.element for v in c.values] + [a.element for s in c.steps for a in s.extras]
     elements += [op.operands[0].type.element_type for s in c.steps for op in walk(s.generic, "tensor.extract")]
     return c if all(map(supported_element, elements)) else None

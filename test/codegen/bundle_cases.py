@@ -36,11 +36,17 @@ def several_results(a, b):
     return *torch.var_mean(a, -1), F.log_softmax(b, -1)
 
 
+def of_nothing(x):
+    """Kernels that read no tensor."""
+    return torch.arange(70, device=x.device) * 3, torch.eye(9, device=x.device), torch.softmax(x, -1)
+
+
 CASES = {
     "several generators": (several, (randn(24), randn(90), randn(4, 512), randn(6, 512)), [["elementwise", "elementwise", "rows", "rows"]]),
     "equal parts": (equal, (randn(33), randn(33), randn(33), randn(64)), [["elementwise"] * 3]),
     "around a product": (between, (randn(16, 16), randn(8, 16), randn(16, 16)), [["rows", "rows"]]),
     "bytes and halves": (bytes_and_halves, (randn(9, 33), randn(7, 40)), [["elementwise"] * 3]),
     "a transposing one": (transposed, (randn(48, 64), randn(40), randn(3)), [["elementwise"] * 2]),
+    "of nothing": (of_nothing, (randn(9, 40),), [["elementwise", "elementwise", "rows"]]),
     "several results": (several_results, (randn(32, 300), randn(32, 300)), [["rows", "rows"]]),
 }

@@ -47,6 +47,9 @@ def test_right(name, dtype):
 def test_small(name):
     function, args = SMALL[name]
     args = tuple(a.cuda() for a in args)
+    if name == "max_pool of integers":  # which torch has on the CPU alone
+        assert torch.equal(inferno.compile(function, args, fallback=False)(*args).cpu(), function(*(a.cpu() for a in args)))
+        return
     found = check(inferno.compile(function, args, fallback=False), function, args)
     assert found.right, str(found)
 

@@ -47,6 +47,8 @@ CASES = {
 def test_what_is_measured_best_is_right_and_used(quick, case):
     function, shapes, dtype = CASES[case]
     args = tuple(randn(*s, dtype=dtype) for s in shapes)
+    if dtype == torch.float64:  # eager is its own reference there: whole numbers, whose sums are the same in any order
+        args = tuple(a.mul(4).round() for a in args)
     compiled = assert_right(function, args, tune=True)
     found = entries()
     assert found and all(e.time > 0 and e.measured > 1 for e in found.values())
