@@ -4,15 +4,17 @@ The one that is launched branches on the block's number: an arm is the body of o
 are equal are one arm; which tensors it works on its block's number says.  Whatever a block has is as large as the largest arm needs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from inferno.codegen.launcher import launch, launcher
 from inferno.codegen.nvvm_builder import Words, special_register
 from inferno.dialect import AT_CALL
 from inferno.errors import CompileError
 from inferno.mlir import arith, clone_onto, func, gpu, ir, scf, walk
+from inferno.schedule.kernel_parts import anonymous, extract, parts_of
 
 _REGISTERS = 65536  # of a multiprocessor
 _PARAMETER_BYTES = 4096
@@ -24,6 +26,27 @@ _KEPT = {
 # What counts blocks: an arm gets numbers from 0.
 _BLOCK, _CLUSTER = "nvvm.read.ptx.sreg.ctaid.x", "nvvm.read.ptx.sreg.clusterid.x"
 _COUNTS = ("nvvm.read.ptx.sreg.nctaid.x", "nvvm.read.ptx.sreg.nclusterid.x", "gpu.grid_dim")
+
+
+def members_of(kernel: func.FuncOp, schedules: Sequence[Any], generate: Callable[[int, func.FuncOp], int | None]) -> list["Member"]:
+    """The kernel's independent parts, generated: ``generate(number, part)`` has the part made by its generator, and gives what ``Arm.most`` is.
+    Parts that are equal and have equal ``schedules`` are one arm.  CompileError where there are not as many parts as schedules."""
+    name, groups = kernel.name.value, parts_of(kernel)
+    if len(groups) != len(schedules):
+        raise CompileError(f"@{name} has {len(groups)} independent parts, and its schedule is for {len(schedules)}")
+    arms: dict[tuple[str, Any], Arm] = {}
+    members = []
+    for i, (group, schedule) in enumerate(zip(groups, schedules)):
+        with ir.InsertionPoint(kernel.operation), kernel.location:
+            part, numbers = extract(kernel, group, f"{name}_{i}")
+        key = anonymous(part), schedule
+        if key in arms:
+            part.operation.erase()
+        else:
+            most = generate(i, part)
+            arms[key] = Arm.find(kernel, f"{name}_{i}", most)
+        members.append(Member(arms[key], numbers))
+    return members
 
 
 def merge(kernel: func.FuncOp, members: Sequence["Member"]) -> None:
@@ -53,7 +76,7 @@ class Arm:
     most: int | None
 
     @staticmethod
-    def find(kernel: func.FuncOp, name: str, most: int | None = None) -> "Arm":
+    def find(kernel: func.FuncOp, name: str, most: int | None) -> "Arm":
         """What a generator made of the part ``name``, next to the kernel function."""
         symbols = {ir.StringAttr(o.attributes["sym_name"]).value: o for o in kernel.operation.block.operations if "sym_name" in o.attributes}
         starter, module = symbols[name], symbols[f"{name}_gpu"].operation

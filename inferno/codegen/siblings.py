@@ -4,32 +4,21 @@ kernel (see ``arms``)."""
 from dataclasses import replace
 from importlib import import_module
 
-from inferno.codegen.arms import Arm, Member, merge
-from inferno.errors import CompileError
-from inferno.mlir import func, ir
-from inferno.schedule.kernel_parts import anonymous, extract, parts_of
+from inferno.codegen.arms import members_of, merge
+from inferno.mlir import func
 from inferno.schedule.siblings import Siblings
 from inferno.target import Target
 
 
 def generate(kernel: func.FuncOp, schedule: Siblings, target: Target) -> None:
     """Add the ``gpu.module`` of the one kernel and make ``kernel`` its launcher."""
-    name = kernel.name.value
-    blocks = [int(b) for b in schedule.blocks.split()]
-    groups = parts_of(kernel)
-    if len(groups) != len(blocks):
-        raise CompileError(f"@{name} has {len(groups)} independent parts, and {schedule} is for {len(blocks)}")
-    arms: dict[tuple[str, int], Arm] = {}
-    members = []
-    for i, (group, count) in enumerate(zip(groups, blocks)):
-        with ir.InsertionPoint(kernel.operation), kernel.location:
-            part, numbers = extract(kernel, group, f"{name}_{i}")
-        key = anonymous(part), count
-        if key in arms:
-            part.operation.erase()
-        else:
-            own = count if getattr(schedule.each, "persistent", False) else max(1, target.multiprocessors * count // sum(blocks))
-            import_module(f"inferno.codegen.{schedule.each.generator}").generate(part, schedule.each, replace(target, multiprocessors=own))
-            arms[key] = Arm.find(kernel, f"{name}_{i}", count if getattr(schedule.each, "persistent", False) else None)
-        members.append(Member(arms[key], numbers))
-    merge(kernel, members)
+    each, blocks = schedule.each, [int(b) for b in schedule.blocks.split()]
+    walks = getattr(each, "persistent", False)  # over tiles, of which there may be fewer than blocks
+
+    def make(number: int, part: func.FuncOp) -> int | None:
+        count = blocks[number]
+        own = count if walks else max(1, target.multiprocessors * count // sum(blocks))
+        import_module(f"inferno.codegen.{each.generator}").generate(part, each, replace(target, multiprocessors=own))
+        return count if walks else None
+
+    merge(kernel, members_of(kernel, blocks, make))

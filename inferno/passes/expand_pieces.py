@@ -14,8 +14,7 @@ from inferno.passes.shapes import SizeValues, UnknownSize, function_of, reassoci
 from inferno.symbolic import Int
 
 EXPAND = "inferno.expand_pieces"
-# Whether GPU programs ask for it.
-WANTED = True
+"""On a module for a GPU."""
 # Pieces of one concatenation: more of them are copied, each by its own launch.
 _MOST = 16
 

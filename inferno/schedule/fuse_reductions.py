@@ -9,9 +9,8 @@ in bf16 took 150 us instead of 625, a LayerNorm of 131072x1024 131 instead of 44
 from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, users, walk
-from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import body, inputs, yielded
-from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of, wants_library
+from inferno.passes.programs import VIEWS, callee, readers, root_of, wants_library
 from inferno.schedule import columns, reductions, rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
@@ -19,7 +18,7 @@ from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes, extracted_bytes, tensor_bytes
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.mark_overwrites import overwritable
-from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
+from inferno.schedule.merge_calls import Edges, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
 from inferno.target import Target, find_target
 
 _MOST = 16  # kernels that become one
@@ -58,23 +57,20 @@ def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if machine.kind != "nvptx":
         return
-    main, kernels = main_and_kernels(module)
-    if main is None:
-        return
-    changed = False
-    with module.context, ir.Location.unknown():
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         program = _Program(module, main, kernels, machine)
         program.number()
-        place = 0
+        changed, place = False, 0
         while place < len(program.places):
             head = list(program.places)[place]
             if program.kind(head) is not None and _fuse(program, head, always == "1"):
                 changed = True  # and the next one is here
             else:
                 place += 1
-    if changed:
-        erase_unused(module, main)
-        deduplicate_kernels(module)
+        return changed
+
+    merge_in(module, merge)
 
 
 def _kind(kernel: func.FuncOp) -> str | None:

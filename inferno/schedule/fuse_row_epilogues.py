@@ -9,14 +9,13 @@ from collections.abc import Hashable
 from math import inf
 
 from inferno.mlir import func, ir
-from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import FREEZE, VIEWS, callee, main_and_kernels, root_of, wants_library
+from inferno.passes.programs import FREEZE, VIEWS, callee, root_of, wants_library
 from inferno.schedule import vectors, wgmma, wgmma_rows
 from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import count_bytes
-from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, merged_kernel, pattern, replace_calls
+from inferno.schedule.merge_calls import Edges, defer, edges_of, free_name, merge_in, merged_kernel, pattern, replace_calls
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
 
@@ -31,12 +30,10 @@ def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None
     machine = find_target(target)
     if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
         return
-    main, kernels = main_and_kernels(module)
-    if main is None:
-        return
-    changed, place, block = False, 0, main.regions[0].blocks[0]
-    pays, one = {}, {}  # what is known of groups by their patterns: equal layers are asked about once
-    with module.context, ir.Location.unknown():
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        changed, place, block = False, 0, main.regions[0].blocks[0]
+        pays, one = {}, {}  # what is known of groups by their patterns: equal layers are asked about once
         while place < len(block.operations):
             call = block.operations[place].operation
             begins = call.name == "func.call" and callee(call) in kernels and _begins(call, kernels[callee(call)])
@@ -44,9 +41,9 @@ def fuse_row_epilogues(module: ir.Module, target: str, always: str = "") -> None
                 changed = True
             else:
                 place += 1
-    if changed:
-        erase_unused(module, main)
-        deduplicate_kernels(module)
+        return changed
+
+    merge_in(module, merge)
 
 
 def _begins(call: ir.Operation, kernel: func.FuncOp) -> bool:

@@ -5,12 +5,11 @@ a pass over memory, and a scan has arithmetic to spare.
 """
 
 from inferno.mlir import func, ir, owner, walk
-from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import callee, main_and_kernels, readers, root_of
+from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import scans
 from inferno.schedule.accesses import filled, iterators
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.merge_calls import Edges, defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
+from inferno.schedule.merge_calls import Edges, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
 from inferno.target import Target, find_target
 
 _MOST = 8  # kernels that become one
@@ -21,18 +20,16 @@ def fuse_scans(module: ir.Module, target: str) -> None:
     machine = find_target(target)
     if machine.kind != "nvptx":
         return
-    main, kernels = main_and_kernels(module)
-    if main is None:
-        return
-    changed = False
-    with module.context, ir.Location.unknown():
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        changed = False
         for call in walk(main, "func.call"):
             kernel = kernels.get(callee(call))
             if kernel is not None and len(walk(kernel, "tm_tensor.scan")) == 1 and scans.read(kernel, machine) is not None:
                 changed |= _fuse(module, main, kernels, call, machine)
-    if changed:
-        erase_unused(module, main)
-        deduplicate_kernels(module)
+        return changed
+
+    merge_in(module, merge)
 
 
 def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target) -> bool:

@@ -4,9 +4,8 @@ The import makes a tensor of places (0, 1, ... along the row) for the sort to mo
 """
 
 from inferno.mlir import func, ir, owner, walk
-from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import callee, main_and_kernels, readers, root_of
-from inferno.schedule.merge_calls import defer, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
+from inferno.passes.programs import callee, readers, root_of
+from inferno.schedule.merge_calls import defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
 from inferno.schedule.sort_kernel import parse_sort_kernel
 from inferno.target import find_target
 
@@ -15,18 +14,16 @@ def fuse_sorts(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for the CPU."""
     if find_target(target).kind != "nvptx":
         return
-    main, kernels = main_and_kernels(module)
-    if main is None:
-        return
-    changed = False
-    with module.context, ir.Location.unknown():
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        changed = False
         for call in walk(main, "func.call"):
             kernel = kernels.get(callee(call))
             if kernel is not None and len(walk(kernel, "tm_tensor.sort")) == 1 and parse_sort_kernel(kernel) is None:
                 changed |= _fuse(module, main, kernels, call)
-    if changed:
-        erase_unused(module, main)
-        deduplicate_kernels(module)
+        return changed
+
+    merge_in(module, merge)
 
 
 def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], call: ir.Operation) -> bool:

@@ -1,12 +1,13 @@
 """Several calls of kernels become one call of a kernel that holds the operations of all."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import clone_onto, func, ir, owner, tensor, users, walk
+from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.kernel_names import Names
-from inferno.passes.programs import VIEWS, callee, readers, root_of
+from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
 from inferno.passes.shapes import function_of, is_dynamic, mixed, shape, sizes, symbol_arguments
 from inferno.symbolic import Int, Symbol, size_of, substitute
 
@@ -177,6 +178,19 @@ def erase_unused(module: ir.Module, main: func.FuncOp) -> None:
     for op in reversed(walk(main, "tensor.empty", *VIEWS)):
         if not any(True for _ in op.results[0].uses):
             op.erase()
+
+
+def merge_in(module: ir.Module, merge: Callable[[func.FuncOp, dict[str, func.FuncOp]], bool]) -> None:
+    """Let ``merge`` rewrite ``@main`` and its kernels, by name, with an open context; where it says that it did, what nobody calls any more goes,
+    and equal kernels become one."""
+    main, kernels = main_and_kernels(module)
+    if main is None:
+        return
+    with module.context, ir.Location.unknown():
+        changed = merge(main, kernels)
+    if changed:
+        erase_unused(module, main)
+        deduplicate_kernels(module)
 
 
 def free_name(module: ir.Module, wanted: str) -> str:

@@ -11,7 +11,7 @@ from inferno.mlir import func, ir, new_context, walk
 from inferno.options import MATMUL
 from inferno.passes import modules
 from inferno.passes.draw_numbers import draw_numbers
-from inferno.passes.expand_pieces import EXPAND, WANTED
+from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.check.calls import Calls, read_calls, without_schedules
@@ -21,9 +21,9 @@ from inferno.runtime.plan.reader import read_module, read_preparation
 from inferno.runtime.workers.tuning import Problem, problem_of
 from inferno.schedule.assign import choosers, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
+from inferno.schedule.bundle_kernels import BUNDLE
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.schedule.known import key_of, set_known, take_asked
-from inferno.schedule.bundle_kernels import BUNDLE
 from inferno.schedule.merge_siblings import MERGE
 from inferno.target import Target, find_target
 from inferno.targets.torch_source import Source, to_torch
@@ -88,7 +88,7 @@ def fuse(
     if matmul == "generated" or (matmul == "library" and machine.kind == "nvptx"):  # the CPU has its library in any case
         module.operation.attributes[MATMUL] = ir.StringAttr.get(matmul, module.context)
     if stage == "linalg":
-        if machine.kind == "nvptx" and WANTED:
+        if machine.kind == "nvptx":
             module.operation.attributes[EXPAND] = ir.UnitAttr.get(module.context)
         run_pipeline(module, "inferno-fuse", recorder)
         stages["fused"] = print_module(module)
