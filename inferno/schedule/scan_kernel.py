@@ -52,6 +52,11 @@ class ScanKernel:
         return self.inner == 1
 
     @property
+    def neighbours(self) -> int:
+        """Places next to each other: of a row along memory, of as many rows across it."""
+        return 1 if self.along and self.begin == self.end else self.sizes[-1]
+
+    @property
     def bytes(self) -> int:
         """Of an element that is scanned."""
         return max(8, self.combiner.narrow.width) // 8

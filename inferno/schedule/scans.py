@@ -61,7 +61,6 @@ class Scans:
     def blocks(self, c: ScanKernel) -> int:
         return self.chains(c) * (self.tiles(c) if self.group else 1)
 
-
     def arrays(self, c: ScanKernel) -> list[int]:
         """Running values in shared memory.  Along memory what the warps come to, twice: while some still read one tile's, others write the next
         one's.  Across it what the parts of a tile come to, what is in front of each, and what the tile comes to; parts have odd lengths, for
@@ -83,7 +82,7 @@ class Scans:
         """Whether the generator takes the kernel with this schedule."""
         if self.threads % _WARP or not _WARP <= self.threads <= 1024 or self.lanes & (self.lanes - 1) or self.threads % self.lanes or self.items < 1:
             return False
-        if (c.sizes[-1] if c.sizes else 1) % self.vector or self.group & (self.group - 1) or self.stages not in range(4):
+        if c.neighbours % self.vector or self.group & (self.group - 1) or self.stages not in range(4):
             return False
         if (self.group or self.tiles(c) > 1) and c.along and self.lanes != self.threads:
             return False
@@ -123,7 +122,7 @@ def pick(c: ScanKernel, target: Target) -> Scans:
 def _vector(c: ScanKernel) -> int:
     """Neighbours that are read at once: 16 bytes of what is scanned and at most 8, if they divide a row."""
     vector = max(1, min(8, 16 // c.bytes))
-    while (c.sizes[-1] if c.sizes else 1) % vector:
+    while c.neighbours % vector:
         vector //= 2
     return vector
 

@@ -39,6 +39,8 @@ def simulated(model, args, schedule=None, launches=0):
 
 CASES = {
     "one element": (cumsum(1), lambda: randn(1, 1)),
+    "rows of one element": (cumsum(1), lambda: randn(6, 1)),
+    "rows of one element, of several each": (cumsum(1), lambda: randn(6, 1, 4)),
     "short rows": (cumsum(-1), lambda: randn(7, 64)),
     "an odd length": (cumsum(-1), lambda: randn(3, 999)),
     "a row a block": (cumsum(-1), lambda: randn(3, 5000)),
