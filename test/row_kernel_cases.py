@@ -51,6 +51,9 @@ CASES = {
     "instance_norm": lambda: (F.instance_norm, (randn(2, 6, 9, 8),), 1),
     "batch_norm": lambda: (batch_norm, (randn(3, 5, 4, 8), randn(5), randn(5)), 1),
     "batch_norm, odd sizes": lambda: (batch_norm, (randn(3, 5, 3, 5), randn(5), randn(5)), 1),
+    "what neighbours share": lambda: (
+        lambda s, x, w, b: batch_norm(x - s[:, :, None, None], w, b), (randn(3, 5), randn(3, 5, 4, 8), randn(5), randn(5)), 1,
+    ),
     "over the first and last": lambda: (lambda x: x - x.mean((0, 2), keepdim=True), (randn(6, 5, 8),), 1),
     "variance and mean": lambda: (lambda x: torch.var_mean(x, -1), (randn(4, 50),), 1),
     "normalize": lambda: (lambda x: F.normalize(x, dim=-1), (randn(40, 129),), 1),

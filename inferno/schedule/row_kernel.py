@@ -84,10 +84,11 @@ class RowKernel:
         return reads, seen
 
     def repeated(self) -> list[Access]:
-        """What several phases read of each point; booleans, which are few, are read again."""
+        """What several phases read of each point.  Booleans, which are few, and what neighbours share are read again."""
         each = [self.needed(p)[0] for p in range(self.phases)]
         accesses = dict.fromkeys(a for step in self.steps for a in step.extras if self.wide(a))
-        return [a for a in accesses if sum(a in reads for reads in each) > 1 and a.element.width >= 8]
+        own = [a for a in accesses if a.element.width >= 8 and a.strides[self.runs[-1][-1]] != 0]
+        return [a for a in own if sum(a in reads for reads in each) > 1]
 
     def held_bits(self) -> int:
         """Bits a point that lie in registers from one phase to the next, where they are most: of what is read and computed once."""

@@ -28,7 +28,7 @@ def test_right(name):
     assert found.right, str(found)
 
 
-@pytest.mark.parametrize("name", ["softmax bf16", "batch_norm, odd sizes"])
+@pytest.mark.parametrize("name", ["softmax bf16", "batch_norm, odd sizes", "what neighbours share"])
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 def test_schedules(name, schedule):
     torch.manual_seed(0)

@@ -33,7 +33,9 @@ def test_cases(name):
     assert right(model, args) == launches
 
 
-@pytest.mark.parametrize("name", ["softmax bf16", "layer_norm", "group_norm", "batch_norm, odd sizes", "booleans", "residual and rms_norm"])
+@pytest.mark.parametrize("name", [
+    "softmax bf16", "layer_norm", "group_norm", "batch_norm, odd sizes", "booleans", "residual and rms_norm", "what neighbours share",
+])
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 def test_schedules(name, schedule):
     torch.manual_seed(0)
