@@ -89,11 +89,12 @@ def _is_update(call: ir.Operation, kernel: func.FuncOp) -> bool:
     if any(u.name != "func.return" for r in call.results for u in readers(r)):
         return False
     for number in overwritable(kernel):
-        (op,) = [u for u in users(kernel.entry_block.arguments[number])]
-        made = owner(yielded(op)[0])
-        old = body(op).arguments[inputs(op).index(kernel.entry_block.arguments[number])]
-        if made is not None and made.name == "arith.select" and old in list(made.operands)[1:]:
-            return True
+        argument = kernel.entry_block.arguments[number]
+        for op in (u for u in users(argument) if u.name == "linalg.generic"):
+            old = [point for value, point in zip(inputs(op), body(op).arguments) if value == argument]
+            made = [m for m in map(owner, yielded(op)) if m is not None and m.name == "arith.select"]
+            if any(x in old for m in made for x in list(m.operands)[1:]):
+                return True
     return False
 
 

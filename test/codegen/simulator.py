@@ -20,6 +20,9 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _INTEGERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 _STORED = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i1": np.bool_, "index": np.int64}
 
+# By MLIR's number: what is done, and to which kind of integers.
+_ATOMICS = {0: (np.add, "i"), 1: (np.add, "i"), 6: (np.maximum, "i"), 7: (np.maximum, "u"), 10: (np.minimum, "i"), 11: (np.minimum, "u")}
+
 
 def stored_dtype(element: str) -> type:
     return _STORED.get(element) or _INTEGERS[int(element.lstrip("sui"))]
@@ -351,14 +354,17 @@ class Simulation:
         return [np.repeat(np.count_nonzero(np.broadcast_to(operands[0], mask.shape).reshape(self.blocks, -1), 1), self.threads).astype(np.int32)]
 
     def memref_atomic_rmw(self, op, operands, mask):
-        """Additions, each of which finds those of the threads before it."""
+        """Updates of one place, each of which finds those of the threads before it."""
         value, view = np.broadcast_to(operands[0], mask.shape), operands[1]
-        places, old = self.places(view, operands[2:], mask), np.zeros(self.count, value.dtype)
-        assert view.memory.shared and ir.IntegerAttr(op.attributes["kind"]).value == 1
+        combine, type_ = _ATOMICS[ir.IntegerAttr(op.attributes["kind"]).value]
+        data = view.memory.data.view(view.memory.data.dtype.str.replace("i", type_))
+        assert view.memory.writable and not view.memory.bf16
+        places, old = self.places(view, operands[2:], mask), np.zeros(self.count, data.dtype)
         for thread in np.flatnonzero(mask):
-            old[thread] = view.memory.data[self.block_of[thread], places[thread]]
-            view.memory.data[self.block_of[thread], places[thread]] += value[thread]
-        return [old]
+            at = (self.block_of[thread], places[thread]) if view.memory.shared else places[thread]
+            old[thread] = data[at]
+            data[at] = combine(old[thread], value[thread].astype(data.dtype))
+        return [old.view(value.dtype)]
 
     # Memory.
 

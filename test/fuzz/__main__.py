@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -28,10 +29,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--dynamic", action="store_true", help="with --backend: sizes vary")
     parser.add_argument("--kernels", action="store_true", help="hold every kernel against its PyTorch program too (see inferno check)")
     parser.add_argument("--contractions", action="store_true", help="programs around matrix products")
+    parser.add_argument("--long", action="store_true", help="one size of each program is large")
+    parser.add_argument("--simulated", action="store_true", help="as for a GPU, by the simulator, with schedules drawn at random")
     parser.add_argument("--keep", action="store_true", help="do not cut down what fails")
     parser.add_argument("--known", default="", help="skip failures whose text holds this")
     options = parser.parse_args(argv)
-    compile_ = backend(options.device, options.dynamic) if options.backend else compiler(options.device)
+    generators: Counter[str] = Counter()
+    if options.simulated:
+        sys.path.append(str(Path(__file__).parents[1] / "codegen"))  # where the simulator is
+        from fuzz.simulated import compiler as simulated
+
+        compile_ = simulated(options.seed, generators)
+    else:
+        compile_ = backend(options.device, options.dynamic) if options.backend else compiler(options.device)
     counts: Counter[str] = Counter()
     seen: Counter[str] = Counter()
     shown: set[Program] = set()
@@ -41,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     @settings(
         max_examples=options.examples, phases=[Phase.generate], deadline=None, database=None, suppress_health_check=list(HealthCheck),
     )
-    @given(contractions() if options.contractions else programs(options.lines))
+    @given(contractions() if options.contractions else programs(options.lines, options.long))
     def examine(program: Program) -> None:
         verdict = judge(program, compile_, options.device, options.backend)
         if options.kernels and verdict.kind == "right":
@@ -60,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
         report(program, verdict, compile_, options)
 
     examine()
-    print(f"# {sum(counts.values())} programs, {dict(counts)}, {time.time() - begin:.0f} s")
+    print(f"# {sum(counts.values())} programs, {dict(counts)}, {time.time() - begin:.0f} s", f"kernels {dict(generators)}" * bool(generators))
     return int(counts["wrong"] + counts["crash"] > 0)
 
 

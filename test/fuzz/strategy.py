@@ -17,6 +17,7 @@ from torch import Tensor
 from fuzz.programs import DTYPES, FLOATS, LAYOUTS, Input, Line, Program
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 32, 33, 64, 67)
+LONG = (256, 1000, 1031, 2048, 4100)
 MOST_ELEMENTS = 20_000
 MOST_OUTPUTS = 8
 LARGEST = 200.0  # numbers stay below, so that float16 does not overflow in one implementation and not in another
@@ -124,11 +125,15 @@ def add_input(state: State) -> None:
 
 
 @st.composite
-def programs(draw, most_lines: int = 10) -> Program:
-    """A program of up to ``most_lines`` lines; its outputs are what no line reads, and now and then something else, or an input."""
+def programs(draw, most_lines: int = 10, long: bool = False) -> Program:
+    """A program of up to ``most_lines`` lines; with ``long`` one of its sizes is large.
+
+    Its outputs are what no line reads, and now and then something else, or an input."""
     from fuzz import further_operations, operations
 
     sizes = draw(st.lists(st.sampled_from(SIZES), min_size=1, max_size=3))
+    if long:
+        sizes.append(draw(st.sampled_from(LONG)))
     if draw(st.integers(0, 11)) == 11:
         sizes.append(0)
     all_of = operations.OPERATIONS + further_operations.OPERATIONS

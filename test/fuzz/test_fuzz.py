@@ -1,10 +1,11 @@
-"""150 random programs and 40 around matrix products, the same ones in every run; ``python -m fuzz`` runs as many others as wanted."""
+"""150 random programs, 40 around matrix products, and 40 as for a GPU, the same ones in every run; ``python -m fuzz`` runs as many others as wanted."""
 
 from hypothesis import HealthCheck, given, settings
 
 from fuzz.__main__ import compiler
 from fuzz.contractions import contractions
 from fuzz.programs import Program
+from fuzz.simulated import compiler as simulated
 from fuzz.strategy import programs
 from fuzz.verdict import judge
 
@@ -20,4 +21,11 @@ def test_random_programs(program: Program):
 @given(contractions())
 def test_random_contractions(program: Program):
     verdict = judge(program, compiler("cpu"))
+    assert verdict.kind == "right", f"{verdict.kind}: {verdict.text}\n{program}"
+
+
+@settings(max_examples=40, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(programs(most_lines=6))
+def test_random_schedules(program: Program):
+    verdict = judge(program, simulated(0))
     assert verdict.kind == "right", f"{verdict.kind}: {verdict.text}\n{program}"

@@ -86,3 +86,24 @@ func.func private @sub(%x: tensor<64x64xf32>, %m: tensor<64xf32>, %o: tensor<64x
   } -> tensor<64x64xf32>
   return %r : tensor<64x64xf32>
 }
+
+// -----
+
+// A tensor that a map reads twice, and that could be changed where it lies.
+// CHECK-LABEL: func.func @main
+// CHECK: call @square
+// CPU-LABEL: func.func @main
+func.func @main(%x: tensor<17xi32>) -> tensor<17xi32> {
+  %e = tensor.empty() : tensor<17xi32>
+  %s = call @square(%x, %e) : (tensor<17xi32>, tensor<17xi32>) -> tensor<17xi32>
+  return %s : tensor<17xi32>
+}
+func.func private @square(%x: tensor<17xi32>, %o: tensor<17xi32>) -> tensor<17xi32> {
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x, %x : tensor<17xi32>, tensor<17xi32>) outs(%o : tensor<17xi32>) {
+  ^bb0(%a: i32, %b: i32, %old: i32):
+    %y = arith.muli %a, %b : i32
+    linalg.yield %y : i32
+  } -> tensor<17xi32>
+  return %r : tensor<17xi32>
+}
