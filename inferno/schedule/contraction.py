@@ -232,7 +232,7 @@ class _Parser:
 
     def parse(self, module: ir.Module) -> Contraction | None:
         self.sizes = loop_sizes(self.op)
-        body = _multiply_add(self.op)
+        body = multiply_add(self.op)
         initial = filled(outputs(self.op)[0]) if len(self.op.results) == 1 else None
         if self.sizes is None or body is None or initial is None or initial.value != 0 or str(initial).startswith("-"):
             return None
@@ -406,7 +406,7 @@ _WIDEN = ("arith.extf", "arith.extsi", "arith.extui")
 _MULTIPLY_ADD = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 
 
-def _multiply_add(op: ir.Operation) -> list[tuple[int, str | None]] | None:
+def multiply_add(op: ir.Operation) -> list[tuple[int, str | None]] | None:
     """For ``acc + widen(a) * widen(b)``: the operand number of a and b, each with what widens it."""
     block = op.regions[0].blocks[0]
     acc = list(block.arguments)[-1]

@@ -1,0 +1,252 @@
+"""What a kernel computes that is attention: two contractions with a softmax of whole rows between them.
+
+``parse_attention`` reads a kernel function of structured operations by what they compute: a contraction of q and k, elementwise operations on
+the scores, a softmax along the keys, and a contraction with v.  Nothing depends on how that was written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf, prod
+
+from inferno.mlir import arith, func, ir, run_upstream
+from inferno.schedule.accesses import Access, destination_index, knows_arguments, merge, row_major
+from inferno.schedule.bands import Band, compares, find_band
+from inferno.schedule.contraction import Destination, Group, Map, Operand
+from inferno.schedule.expression_maps import access_of, make_map
+from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, NotUnderstood, Tracer
+from inferno.symbolic import Int
+
+
+@dataclass(frozen=True)
+class AttentionKernel:
+    """With b over the batch (sequences, heads), i over queries, j over keys, d over the depth and e over the width::
+
+        s[b, i, j] = score(scale * sum over d of q[b, i, d] * k[b, j, d])       -inf where j is outside of band(i)
+        o[b, i, e] = sum over j of weight(softmax over j of s)[b, i, j] * v[b, j, e]
+        destinations = epilogue(o)
+
+    All accesses have one stride for each loop of ``sizes``: 0 where a tensor does not depend on it.  Loops of the batch may be any number: with
+    grouped queries k and v have stride 0 along one of them.  Products are summed, and scores and softmax computed, in float32.
+
+    ``q.element``, ``k.element`` and ``v.element`` are the types that are multiplied; the weights are rounded to ``weight`` (v's type).
+    ``score`` is inlined for each point: its ``accumulators`` are the scaled product, its other ``sources`` are read, its ``indices`` are among the
+    loops of batch, queries and keys, and its only result is float32; None where the scaled product is the score.  What it yields outside
+    of the band does not matter, and it need not be computed there.
+    ``epilogue``: its ``accumulators`` are o as float32; None where o is stored as it is, or only rounded to the destination's type.
+    ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
+    ``tf32``: products of float32 factors may be rounded to TF32.
+    """
+
+    sizes: tuple[Int, ...]
+    batch: Group
+    queries: Group
+    keys: Group
+    depth: Group
+    width: Group
+    q: Operand
+    k: Operand
+    v: Operand
+    weight: ir.Type
+    scale: float
+    score: Map | None
+    band: Band | None
+    safe: bool
+    epilogue: Map | None
+    destinations: tuple[Destination, ...]
+    tf32: bool
+    module: ir.Module = field(repr=False)  # a copy of the kernel, and what is made of it: operations are in there
+
+    @property
+    def shared(self) -> tuple[int, ...]:
+        """Loops of the batch along which neither k nor v moves: heads that share them."""
+        return tuple(d for d in self.batch.dims if all(a.strides[d] == 0 for o in (self.k, self.v) for a in o.reads))
+
+    @property
+    def score_extras(self) -> tuple[Access, ...]:
+        """The tensors that the score function reads: masks, biases."""
+        return () if self.score is None else tuple(s for s in self.score.sources if s is not None)
+
+    @property
+    def extras(self) -> tuple[Access, ...]:
+        """Those that the epilogue reads."""
+        return () if self.epilogue is None else tuple(s for s in self.epilogue.sources if s is not None)
+
+    @property
+    def varies(self) -> bool:
+        """Whether any size is known only at the call."""
+        return any(not isinstance(s, int) for s in self.sizes)
+
+
+def parse_attention(kernel: func.FuncOp) -> AttentionKernel | None:
+    """What ``kernel`` computes, or None if it is anything else, or has sizes that vary."""
+    block = kernel.entry_block
+    if not knows_arguments(kernel) or any(not isinstance(a.type, ir.RankedTensorType) or not a.type.has_static_shape for a in block.arguments):
+        return None
+    if sum(op.operation.name.startswith("linalg.") for op in block.operations) < 5:
+        return None
+    with kernel.context, kernel.location:
+        from inferno.passes.split_contractions import split_contractions
+
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        split_contractions(module)
+        run_upstream(module, "func.func(linalg-generalize-named-ops)")
+        return Tracer(module.body.operations[0]).run(lambda tracer: _Parser(tracer, module).parse())
+
+
+class _Parser:
+    """One try, which ends in ``NotUnderstood`` where the kernel is anything else."""
+
+    def __init__(self, tracer: Tracer, module: ir.Module) -> None:
+        self.tracer, self.module, self.kernel = tracer, module, tracer.kernel
+
+    def parse(self) -> AttentionKernel:
+        results, out = self.results()
+        o = _only(results, CONTRACTION)
+        weights, v = sorted(o.operands, key=lambda e: not _holds(e, MAXIMUM))
+        self.keys = o.loops
+        scores, safe = self.softmax(_unrounded(weights))
+        product = _only([scores], CONTRACTION)
+        k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
+        if any(_holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys):
+            raise NotUnderstood
+        rows, width = self.classify(out, scores, v)
+        loops = [*rows, *self.keys, *product.loops, *width]
+        self.numbers = {loop: n for n, loop in enumerate(loops)}
+        if len(self.numbers) != len(loops):
+            raise NotUnderstood
+        self.sizes = tuple(loop.size for loop in loops)
+        shared = [r for r in rows if r not in v.moves_with() | k.moves_with()]
+        scores, band, queries = find_band(self.tracer, scores, self.keys, shared)
+        scores, inner, scale = self.scale(scores, product)
+        destinations, epilogue = self.destinations(results, out, o)
+        operands = [self.operand(e) for e in (q, k, v)]
+        score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
+        self.accesses = [
+            *(a for e in operands for a in e.reads), *(a for m in (score, epilogue) if m is not None for a in m.sources if a is not None),
+            *(d.access for d in destinations),
+        ]
+        queries = queries or self.queries(shared)
+        groups = [self.group(g) for g in ([r for r in rows if r not in queries], queries, self.keys, product.loops, width)]
+        if not all(g.flat for g in groups[1:]):
+            raise NotUnderstood
+        weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
+        return AttentionKernel(
+            self.sizes, *groups, *operands, weight, scale, score, band, safe, epilogue, destinations, bool(o.offset and product.offset), self.module,
+        )
+
+    def results(self) -> tuple[list[Expression], list[Loops]]:
+        """An element of each result, and the loops of the dimensions, which all have in common."""
+        returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
+        shapes = {tuple(v.type.shape) for v in returned}
+        if len(shapes) != 1 or any(destination_index(self.kernel, v) != arguments - len(returned) + i for i, v in enumerate(returned)):
+            raise NotUnderstood
+        out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shapes.pop())]
+        return [self.tracer.element(v, out) for v in returned], out
+
+    def softmax(self, weights: Expression) -> tuple[Expression, bool]:
+        """The scores, and whether a row of nothing but -inf gives 0."""
+        safe = weights.name == "arith.select"
+        if safe:
+            condition, zero, weights = weights.operands
+            if zero.constant != 0:
+                raise NotUnderstood
+        if weights.name != "arith.divf":
+            raise NotUnderstood
+        power, total = weights.operands
+        if total.name != SUM or total.operands[0] is not power or power.name != "math.exp" or power.operands[0].name != "arith.subf":
+            raise NotUnderstood
+        scores, most = power.operands[0].operands
+        if most.name != MAXIMUM or most.operands[0] is not scores or not isinstance(scores.type, ir.F32Type) or total.type != scores.type:
+            raise NotUnderstood
+        if safe and not (compares(condition, arith.CmpFPredicate.OEQ) and _unrounded(condition.operands[0]) is most
+                         and condition.operands[1].constant == -inf):
+            raise NotUnderstood
+        return scores, safe
+
+    def classify(self, out: Sequence[Loops], scores: Expression, v: Expression) -> tuple[list[Loop], list[Loop]]:
+        """The results' loops that the scores are computed for, and those that only v and the results have."""
+        loops, of_scores, of_v = [loop for own in out for loop in own], scores.moves_with(), v.moves_with()
+        if any(loop not in of_scores and loop not in of_v for loop in loops) or (of_scores | of_v) - {*loops, *self.keys}:
+            raise NotUnderstood
+        return [loop for loop in loops if loop in of_scores], [loop for loop in loops if loop not in of_scores]
+
+    def scale(self, scores: Expression, product: Expression) -> tuple[Expression, Expression, float]:
+        """The scores without roundings, the scaled product that they are computed of, and the factor."""
+        scores = self.tracer.rebuild(scores, _without_rounding)
+        factor = 1.0
+        while True:
+            readers = _readers(scores, product)
+            if len(readers) != 1 or readers[0].name not in ("arith.mulf", "arith.divf"):
+                return scores, product, factor
+            constants = [e.constant for e in readers[0].operands if e.constant is not None]
+            divides = readers[0].name == "arith.divf"
+            if len(constants) != 1 or not 0 < constants[0] < inf or (divides and readers[0].operands[0] is not product):
+                return scores, product, factor
+            factor, product = factor / constants[0] if divides else factor * constants[0], readers[0]
+
+    def operand(self, factor: Expression) -> Operand:
+        extend = factor.name if factor.name == "arith.extf" else None
+        element = factor.operands[0] if extend else factor
+        if element.name == READ:
+            return Operand(element.type, access_of(element, self.numbers), None, extend)
+        if not element.moves_with():
+            raise NotUnderstood
+        return Operand(element.type, None, make_map(self.module, [element], self.numbers), extend)
+
+    def destinations(self, results: Sequence[Expression], out: Sequence[Loops], o: Expression) -> tuple[tuple[Destination, ...], Map | None]:
+        returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
+        plain = all(_unrounded(r) is o for r in results)
+        strides = [0] * len(self.numbers)
+        for own, step in zip(out, row_major([prod(loop.size for loop in own) for own in out])):
+            for i, loop in enumerate(own):
+                strides[self.numbers[loop]] = step * prod(inner.size for inner in own[i + 1:])
+        found = [
+            Destination(None if plain else i, Access(arguments - len(returned) + i, v.type.element_type, tuple(strides), 0, tuple(v.type.shape)))
+            for i, v in enumerate(returned)
+        ]
+        return tuple(found), None if plain else make_map(self.module, results, self.numbers, o)
+
+    def queries(self, shared: Sequence[Loop]) -> list[Loop]:
+        """The largest loop along which neither k nor v moves, with those that it can be one loop with."""
+        found = [max(shared, key=lambda loop: loop.size)] if shared else []
+        for loop in shared:
+            more = [s for s in shared if s in (*found, loop)]
+            if loop not in found and self.group(more).flat:
+                found = more
+        return found
+
+    def group(self, loops: Sequence[Loop]) -> Group:
+        dims = [self.numbers[loop] for loop in loops]
+        runs = merge(dims, self.sizes, self.accesses)
+        return Group(tuple(dims), tuple(self.sizes[d] for d in dims), tuple(map(tuple, runs)))
+
+
+def _only(expressions: Sequence[Expression], name: str) -> Expression:
+    """The one of this name that they are computed of."""
+    found = {e for one in expressions for e in one.walk(lambda e: e.name == name) if e.name == name}
+    if len(found) != 1:
+        raise NotUnderstood
+    return found.pop()
+
+
+def _readers(expression: Expression, inner: Expression) -> list[Expression]:
+    """What in an expression takes ``inner`` as it is."""
+    return [e for e in expression.walk(lambda e: e is inner) if e is not inner and inner in e.operands]
+
+
+def _holds(expression: Expression, *names: str) -> bool:
+    return any(e.name in names for e in expression.walk())
+
+
+def _unrounded(expression: Expression) -> Expression:
+    """What is in front of changes of precision."""
+    while expression.name in ("arith.extf", "arith.truncf"):
+        expression = expression.operands[0]
+    return expression
+
+
+def _without_rounding(expression: Expression) -> Expression | None:
+    """What a value that was rounded and widened again was before."""
+    inner = expression.operands[0] if expression.name == "arith.extf" else None
+    return inner.operands[0] if inner is not None and inner.name == "arith.truncf" and inner.operands[0].type == expression.type else None

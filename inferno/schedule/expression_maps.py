@@ -1,0 +1,77 @@
+"""Expressions as the body of an elementwise ``linalg.generic`` again, for generators to inline."""
+
+from collections.abc import Sequence
+
+from inferno.mlir import arith, func, ir, linalg, tensor
+from inferno.passes.generics import PARALLEL, build
+from inferno.schedule.accesses import Access
+from inferno.schedule.contraction import Map
+from inferno.schedule.expressions import INDEX, READ, Expression, Loop
+
+
+def access_of(read: Expression, numbers: dict[Loop, int]) -> Access:
+    """A READ by loops of these numbers."""
+    strides = [0] * len(numbers)
+    for loop, stride in read.strides:
+        strides[numbers[loop]] = stride
+    return Access(read.argument, read.type, tuple(strides), read.offset, read.shape)
+
+
+def make_map(module: ir.Module, results: Sequence[Expression], numbers: dict[Loop, int], inner: Expression | None = None) -> Map:
+    """A generic in a function of ``module`` that yields ``results`` by the loops that these depend on and those of ``inner``, an accumulator."""
+    leaves = list(dict.fromkeys(e for r in results for e in r.walk(lambda e: e is inner) if e is inner or e.name == READ))
+    used = {loop for r in results for e in r.walk(lambda e: e is inner) for loop, _ in e.strides} | (inner.moves_with() if inner is not None else set())
+    nest = sorted(used, key=numbers.__getitem__)
+    sizes = [loop.size for loop in nest]
+    whole = ir.AffineMap.get_identity(len(nest))
+
+    def tensor_of(e: Expression) -> tuple[ir.Type, ir.AffineMap]:
+        own = [n for n, loop in enumerate(nest) if e is inner or any(loop == moved for moved, _ in e.strides)]
+        map_ = ir.AffineMap.get(len(nest), 0, [ir.AffineExpr.get_dim(n) for n in own])
+        return ir.RankedTensorType.get([sizes[n] for n in own], e.type), map_
+
+    types = [tensor_of(e) for e in leaves]
+    with ir.InsertionPoint(module.body):
+        function = func.FuncOp(f"map{len(module.body.operations)}", ([t for t, _ in types], [ir.RankedTensorType.get(sizes, r.type) for r in results]),
+                               visibility="private")
+    block = function.add_entry_block()
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        known: dict[Expression, ir.Value] = dict(zip(leaves, arguments))
+        return [_emit(r, known, nest) for r in results]
+
+    with ir.InsertionPoint(block):
+        outs = [tensor.EmptyOp(sizes, r.type).result for r in results]
+        maps = [*(m for _, m in types), *[whole] * len(outs)]
+        generic = build(list(block.arguments), outs, maps, [PARALLEL] * len(nest), fill, ir.Location.unknown())
+        func.ReturnOp(list(generic.results))
+    sources = (*(None if e is inner else access_of(e, numbers) for e in leaves), *[None] * len(outs))
+    return Map(generic, sources, tuple(numbers[loop] for loop in nest), tuple(i for i, e in enumerate(leaves) if e is inner))
+
+
+def _emit(expression: Expression, known: dict[Expression, ir.Value], nest: Sequence[Loop]) -> ir.Value:
+    """The expression at the insertion point, each part once."""
+    if expression not in known:
+        operands = [_emit(e, known, nest) for e in expression.operands]
+        if expression.name == INDEX:
+            known[expression] = _index(expression, nest)
+        elif expression.op is None:
+            known[expression] = ir.Operation.create(expression.name, results=[expression.type], operands=operands).results[0]
+        else:
+            new = expression.op.clone()
+            for i, value in enumerate(operands):
+                new.operands[i] = value
+            known[expression] = new.results[0]
+    return known[expression]
+
+
+def _index(expression: Expression, nest: Sequence[Loop]) -> ir.Value:
+    """A sum of loops' numbers, each times its stride."""
+    found = arith.constant(ir.IndexType.get(), expression.offset) if expression.offset or not expression.strides else None
+    for loop, stride in expression.strides:
+        number = linalg.IndexOp(nest.index(loop)).result
+        step = number if stride == 1 else arith.muli(number, arith.constant(ir.IndexType.get(), stride))
+        found = step if found is None else arith.addi(found, step)
+    return found
+
+
