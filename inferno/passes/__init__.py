@@ -40,6 +40,7 @@ _PASSES = {
     "deduplicate-kernels": "inferno.passes.deduplicate_kernels:deduplicate_kernels",
     # fused -> scheduled
     "fuse-rows": "inferno.schedule.fuse_rows:fuse_rows",
+    "fuse-attention": "inferno.schedule.fuse_attention:fuse_attention",
     "fuse-duals": "inferno.schedule.fuse_duals:fuse_duals",
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",

@@ -1,5 +1,6 @@
 """Give every kernel the schedule that the cost model picks for it."""
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -29,6 +30,8 @@ _CHOOSERS = {
 NO_LIBRARY = "inferno.no_library"
 # Asked by matmul="library" alone: kernels of ours are as fast, unless a measurement says otherwise.
 _ON_DEMAND = "inferno.schedule.cublaslt"
+# Asked before kernels are merged for it, too.
+_ATTENTION = "inferno.schedule.attention"
 
 
 def assign_schedules(module: ir.Module, target: str) -> None:
@@ -79,6 +82,11 @@ def read_known(kernel: func.FuncOp, text: str, target: Target) -> Any | None:
 def choosers(target: Target) -> tuple[str, ...]:
     """The modules whose ``choose`` is asked for a schedule, in order; the last one takes every kernel."""
     return _CHOOSERS[target.kind]
+
+
+def attention_chooser(target: Target) -> Callable[[func.FuncOp, Target], Any | None] | None:
+    """What chooses a schedule for attention as one kernel; None where no generator makes that."""
+    return import_module(_ATTENTION).choose if _ATTENTION in _CHOOSERS[target.kind] else None
 
 
 def generators(kind: str) -> list[str]:

@@ -16,6 +16,8 @@ from inferno.schedule.expression_maps import access_of, make_map
 from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, NotUnderstood, Tracer
 from inferno.symbolic import Int
 
+PRECISION = "inferno.precision"
+
 
 @dataclass(frozen=True)
 class AttentionKernel:
@@ -131,9 +133,8 @@ class _Parser:
         if not all(g.flat for g in groups[1:]):
             raise NotUnderstood
         weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
-        return AttentionKernel(
-            self.sizes, *groups, *operands, weight, scale, score, band, safe, epilogue, destinations, bool(o.offset and product.offset), self.module,
-        )
+        tf32 = PRECISION in self.kernel.attributes and ir.StringAttr(self.kernel.attributes[PRECISION]).value == "tf32"
+        return AttentionKernel(self.sizes, *groups, *operands, weight, scale, score, band, safe, epilogue, destinations, tf32, self.module)
 
     def results(self) -> tuple[list[Expression], list[Loops]]:
         """An element of each result, and the loops of the dimensions, which all have in common."""

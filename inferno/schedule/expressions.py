@@ -215,7 +215,7 @@ class Tracer(Expressions):
             for number, extend in factors:
                 factor = self._operand(op, number, tuple(loops))
                 operands.append(factor if extend is None else self.make(extend, type_, [factor]))
-            return self.make(CONTRACTION, type_, operands, loops=over, offset=int("inferno.precision" in op.attributes))
+            return self.make(CONTRACTION, type_, operands, loops=over)
         if self.rows_of is None:
             raise NotUnderstood
         for d, own in zip(reduced, self.split(self.rows_of, [sizes[d] for d in reduced])):

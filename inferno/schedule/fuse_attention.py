@@ -1,0 +1,154 @@
+"""Two contractions with a softmax between them become one kernel, in which the scores are never in memory.
+
+What lies around them comes along: what scales, masks and casts the scores, masks that are computed of nothing but numbers of queries and keys,
+copies and transposes that made q, k or v of something else, and one of the result.  Where that is not one kernel for a generator, less is
+tried.  The scores and all that is made of them must have no other reader: what is trained, or returns its weights, stays as it is.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from inferno.mlir import func, ir, owner, walk
+from inferno.passes.contraction import parse_fused
+from inferno.passes.generics import is_copy, is_elementwise, is_widening
+from inferno.passes.programs import VIEWS, callee, readers, root_of, wants_library
+from inferno.schedule.assign import attention_chooser
+from inferno.schedule.attention_kernel import PRECISION, parse_attention
+from inferno.schedule.merge_calls import edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls
+from inferno.target import find_target
+
+_MOST = 24  # kernels that are looked at in front of a contraction: between it and the one in front there are at most seven
+_LESS = 4  # times fewer elements read than made: a mask that is rather computed again
+_BESIDES = {"arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS}
+
+Calls = tuple[ir.Operation, ...]
+
+
+def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels where a generator for the target takes such a kernel.  ``always``: "1" for wherever it is one."""
+    machine = find_target(target)
+    choose = attention_chooser(machine)
+    if always != "1" and (choose is None or wants_library(module)):
+        return
+
+    def takes(kernel: func.FuncOp) -> bool:
+        return parse_attention(kernel) is not None if always == "1" else choose(kernel, machine) is not None
+
+    merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, takes).run())
+
+
+@dataclass
+class _Fuse:
+    module: ir.Module
+    main: func.FuncOp
+    kernels: dict[str, func.FuncOp]
+    takes: Callable[[func.FuncOp], bool]
+    made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
+
+    def run(self) -> bool:
+        """Whether anything was fused."""
+        self.multiplies = {name for name, k in self.kernels.items() if any(parse_fused(o) is not None for o in walk(k, "linalg.generic"))}
+        self.powers = {name for name, k in self.kernels.items() if walk(k, "math.exp")}
+        self.moves = {name for name, k in self.kernels.items() if _is_map(k, moves=True)}
+        self.maps = {name for name, k in self.kernels.items() if _is_map(k, moves=False)}
+        self.order = {o.operation: n for n, o in enumerate(self.main.regions[0].blocks[0].operations)}
+        return sum([self.fuse(call) for call in list(self.order) if self.called(call, self.multiplies)]) > 0
+
+    def called(self, op: ir.Operation | None, names: set[str]) -> bool:
+        return op is not None and op.name == "func.call" and callee(op) in names
+
+    def fuse(self, last: ir.Operation) -> bool:
+        """Make one kernel of a contraction, a softmax in front of it and what is around them; whether that was done."""
+        for core in self.cores(last):
+            moves, masks, behind = self.before(core, self.is_move), self.before(core, self.is_mask), self.behind(last)
+            for more in dict.fromkeys(((*moves, *masks, *behind), (*moves, *behind), (*masks, *behind), behind, ())):
+                if self.merge(tuple(sorted({*core, *more}, key=self.order.__getitem__)), set(core) | set(behind)):
+                    return True
+        return False
+
+    def merge(self, calls: Calls, owned: set[ir.Operation]) -> bool:
+        """Replace calls by one; those that are not ``owned`` stay if others read them."""
+        edges = replace(edges_of(calls, views=False), exported=tuple(calls[-1].results))
+        key = pattern(edges)
+        if key not in self.made:
+            kernel = merged_kernel(self.kernels, edges, free_name(self.module, "attention"))
+            if all(PRECISION in self.kernels[callee(c)].attributes for c in calls):
+                kernel.attributes[PRECISION] = self.kernels[callee(calls[-1])].attributes[PRECISION]
+            self.made[key] = kernel if self.takes(kernel) else None
+            if self.made[key] is None:
+                kernel.operation.erase()
+        if self.made[key] is None:
+            return False
+        gone: list[ir.Operation] = []
+        for call in reversed(calls):
+            if call in owned or all(u in gone for r in call.results for u in readers(r)):
+                gone.insert(0, call)
+        replace_calls(replace(edges, calls=tuple(gone)), self.made[key])
+        return True
+
+    def cores(self, last: ir.Operation) -> Iterator[Calls]:
+        """Contractions that ``last`` may be computed of by way of exponentials, with all that is between; nothing else reads these."""
+        seen: list[ir.Operation] = []
+        pending, starts = self.makers([last]), []
+        while pending and len(seen) < _MOST:
+            call = pending.pop(0)
+            if call in seen or call in starts:
+                continue
+            if callee(call) in self.multiplies:
+                starts.append(call)
+            else:
+                seen.append(call)
+                pending += self.makers([call])
+        ordered = sorted(seen, key=self.order.__getitem__)
+        for start in sorted(starts, key=self.order.__getitem__, reverse=True):
+            core = [start]
+            for call in ordered:
+                if any(m in core for m in self.makers([call])):
+                    core.append(call)
+            inside = {*core, last}
+            if any(callee(c) in self.powers for c in core) and all(u in inside for c in core for r in c.results for u in readers(r)):
+                yield (*core, last)
+
+    def makers(self, calls: Sequence[ir.Operation]) -> list[ir.Operation]:
+        """The calls of kernels whose results these take."""
+        made = [owner(root_of(v)) for c in calls for v in inputs_of(c)]
+        return list(dict.fromkeys(m for m in made if self.called(m, set(self.kernels)) and m not in calls))
+
+    def before(self, core: Calls, wanted: Callable[[ir.Operation], bool]) -> Calls:
+        """The calls that make what the core takes, one behind the other, as far as they are ``wanted``."""
+        found: list[ir.Operation] = []
+        pending = self.makers(core)
+        while pending and len(found) < _MOST:
+            call = pending.pop(0)
+            if call not in found and wanted(call):
+                found.append(call)
+                pending += self.makers([call])
+        return tuple(found)
+
+    def is_move(self, call: ir.Operation) -> bool:
+        return callee(call) in self.moves
+
+    def is_mask(self, call: ir.Operation) -> bool:
+        """Whether a call makes much of little, element by element."""
+        return callee(call) in self.maps and sum(map(_elements, inputs_of(call))) * _LESS <= sum(map(_elements, call.results))
+
+    def behind(self, last: ir.Operation) -> Calls:
+        """What only moves the result, if nothing else reads it."""
+        found = list(dict.fromkeys(readers(last.results[0]))) if len(last.results) == 1 else []
+        return tuple(found) if len(found) == 1 and self.called(found[0], self.moves) else ()
+
+
+def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
+    """Whether a kernel with one result is elementwise; with ``moves`` one that only moves, or widens, one tensor's elements."""
+    structured = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES]
+    if len(kernel.type.results) != 1 or not structured:
+        return False
+    if moves:
+        return all(o.name in ("linalg.copy", "linalg.transpose", "linalg.broadcast") or is_copy(o) or is_widening(o) for o in structured)
+    return all(is_elementwise(o) for o in structured)
+
+
+def _elements(value: ir.Value) -> int:
+    type_ = value.type
+    return 0 if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape else prod(type_.shape)
