@@ -10,6 +10,7 @@ Settings come from environment variables, which are read again at each use, so t
 | `INFERNO_TUNED`      | `0`: schedules that were measured are not used                      | `1`                              |
 | `INFERNO_SIBLINGS`   | `0`: independent products of one tensor are launches of their own   | `1`                              |
 | `INFERNO_BUNDLES`    | `0`: small kernels that do not wait for each other are launched one by one | `1`                       |
+| `INFERNO_ATTENTION`  | `1`: attention is one kernel, where a generator takes it            | `0`                              |
 | `INFERNO_WORKERS`    | how many processes compile                                          | as many as there are cores, to 16 |
 | `INFERNO_PROGRESS`   | `0`: no progress bar; `1`: one, terminal or not                     | if stderr is a terminal          |
 """
@@ -32,7 +33,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 class Settings:
     """``cache`` says whether the cache on disk is used, ``cache_dir`` and ``cache_bytes`` where it is and its bound;
     ``tuned`` whether measured schedules are used; ``siblings`` whether independent products of one tensor are one launch, ``bundles`` whether
-    small kernels are that do not wait for each other; ``workers`` compile at once; ``progress`` says whether a bar is drawn."""
+    small kernels are that do not wait for each other, ``attention`` whether attention is one kernel; ``workers`` compile at once;
+    ``progress`` says whether a bar is drawn."""
 
     cache: bool
     cache_dir: Path
@@ -40,6 +42,7 @@ class Settings:
     tuned: bool
     siblings: bool
     bundles: bool
+    attention: bool
     workers: int
     progress: bool
 
@@ -54,6 +57,7 @@ def settings() -> Settings:
         tuned=_flag("INFERNO_TUNED", True),
         siblings=_flag("INFERNO_SIBLINGS", True),
         bundles=_flag("INFERNO_BUNDLES", True),
+        attention=_flag("INFERNO_ATTENTION", False),
         workers=_count("INFERNO_WORKERS", min(cores, _MOST_WORKERS)),
         progress=_flag("INFERNO_PROGRESS", sys.stderr is not None and sys.stderr.isatty()),
     )

@@ -59,6 +59,8 @@ def text_key(text: str, target: Target, tf32: bool, matmul: str = "auto", tune: 
         options["siblings"] = False
     if not settings().bundles:
         options["bundles"] = False
+    if settings().attention:
+        options["attention"] = True
     return program_key(text, target, options)
 
 
@@ -120,7 +122,7 @@ def _fuse(
     known = dict(known_schedules(target))
     fused = pool().run(
         "fusing the program", "fuse", text=text, target=target.name, tf32=tf32, record=record, stage=stage, matmul=matmul, known=known,
-        siblings=settings().siblings, bundles=settings().bundles,
+        siblings=settings().siblings, bundles=settings().bundles, attention=settings().attention,
     )
     for name in fused.ignored:
         log.warning("kernel @%s: the schedule that was measured is ignored, because this version does not have it: tune again", name)

@@ -119,6 +119,7 @@ class _Parser:
             raise NotUnderstood
         self.sizes = tuple(loop.size for loop in loops)
         shared = [r for r in rows if r not in v.moves_with() | k.moves_with()]
+        scores = self.tracer.rebuild(scores, _plain)
         scores, band, queries = find_band(self.tracer, scores, self.keys, shared)
         scores, inner, scale = self.scale(scores, product)
         destinations, epilogue = self.destinations(results, out, o)
@@ -173,8 +174,7 @@ class _Parser:
         return [loop for loop in loops if loop in of_scores], [loop for loop in loops if loop not in of_scores]
 
     def scale(self, scores: Expression, product: Expression) -> tuple[Expression, Expression, float]:
-        """The scores without roundings, the scaled product that they are computed of, and the factor."""
-        scores = self.tracer.rebuild(scores, _without_rounding)
+        """The scores, the scaled product that they are computed of, and the factor."""
         factor = 1.0
         while True:
             readers = _readers(scores, product)
@@ -247,7 +247,10 @@ def _unrounded(expression: Expression) -> Expression:
     return expression
 
 
-def _without_rounding(expression: Expression) -> Expression | None:
-    """What a value that was rounded and widened again was before."""
-    inner = expression.operands[0] if expression.name == "arith.extf" else None
-    return inner.operands[0] if inner is not None and inner.name == "arith.truncf" and inner.operands[0].type == expression.type else None
+def _plain(expression: Expression) -> Expression:
+    """A score without what rounds it and widens it again, and without what adds nothing."""
+    if expression.name == "arith.extf" and (inner := expression.operands[0]).name == "arith.truncf" and inner.operands[0].type == expression.type:
+        return inner.operands[0]
+    if expression.name == "arith.addf" and any(e.constant == 0 for e in expression.operands):
+        return next(e for e in expression.operands if e.constant != 0 or e is expression.operands[1])
+    return expression

@@ -1,11 +1,12 @@
 """Masks of attention that are told by the numbers of queries and keys alone: causal, sliding windows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 
 from inferno.mlir import arith, ir
-from inferno.schedule.expressions import CONSTANT, INDEX, Expression, Loop, Loops, Tracer
+from inferno.schedule.expression_folding import linear, predicate_of
+from inferno.schedule.expressions import CONTRACTION, READ, Expression, Loop, Loops, Tracer
 from inferno.symbolic import Int
 
 
@@ -20,8 +21,8 @@ class Band:
     high: Int | None
 
 
-Linear = tuple[dict[Loop, int], int]
-"""Coefficients of loops, and a constant."""
+# A masked score that is not -inf: what a 16-bit or 32-bit float has least (f16's is -65504, which scores may come near to).
+_LITTLE = -1e37
 _ORDERS = {  # (left, right, more): left times the one side and right times the other and ``more`` are at least 0
     "slt": (-1, 1, -1), "sle": (-1, 1, 0), "sgt": (1, -1, -1), "sge": (1, -1, 0),
 }
@@ -30,27 +31,86 @@ _OPPOSITE = {"slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle"}
 
 def find_band(tracer: Tracer, scores: Expression, keys: Loops, shared: Sequence[Loop]) -> tuple[Expression, Band | None, list[Loop]]:
     """The scores without the mask that is a band, that band, and the loops that are queries; without a band the scores as they are, and no
-    loops.  ``shared`` are those that may be queries."""
-    masks: list[tuple[Expression, bool]] = []
-    inside = scores
-    while inside.name == "arith.select" and -inf in (rest := [e.constant for e in inside.operands[1:]]):
-        masks += _conjuncts(inside.operands[0], rest[1] == -inf)
-        inside = inside.operands[1 if rest[1] == -inf else 2]
-    low, high, queries, left = None, None, [], []
-    for mask in masks:
-        found = _read(*mask, keys, shared)
-        if found is None or (queries and found[2] != queries):
-            left.append(mask)
-            continue
-        low = max((x for x in (low, found[0]) if x is not None), default=None)
-        high = min((x for x in (high, found[1]) if x is not None), default=None)
-        queries = found[2]
-    if not queries:
+    loops.  ``shared`` are those that may be queries.
+
+    Masked scores are -inf, or so little that nothing is left of them where a row has others; what is added to such a score is not looked at,
+    be it no number, as torch's own kernels have it.
+    """
+    peeled = _Peeler(tracer, keys, shared)
+    inside = peeled.peel(scores)
+    if peeled.queries is None:
         return scores, None, []
-    for condition, holds in left:
-        least = tracer.constant(ir.FloatAttr.get(scores.type, -inf))
-        inside = tracer.make("arith.select", scores.type, [condition, *((inside, least) if holds else (least, inside))])
-    return inside, Band(low, high), queries
+    band = Band(peeled.low, peeled.high)
+    if peeled.finite and not (_reaches(band, prod(q.size for q in peeled.queries), prod(k.size for k in keys))
+                              and _keeps_all(inside, {*peeled.queries, *keys})):
+        return scores, None, []
+    return inside, band, peeled.queries
+
+
+def _keeps_all(scores: Expression, pairs: set[Loop]) -> bool:
+    """Whether nothing else masks scores: then all of a row's keys in the band might be, and those outside of it would count.  A bias of each
+    query and key is taken for none."""
+    for e in scores.walk(lambda e: e.name == CONTRACTION):
+        if e.name == READ and not pairs <= {loop for loop, _ in e.strides}:
+            return False
+        if e.name == "arith.select" and any(x.constant is not None and x.constant <= _LITTLE for x in e.operands[1:]):
+            return False
+    return True
+
+
+class _Peeler:
+    """Takes masks off scores; ``low`` and ``high`` are of those that were bands, ``finite`` says that one was less than -inf."""
+
+    def __init__(self, tracer: Tracer, keys: Loops, shared: Sequence[Loop]) -> None:
+        self.tracer, self.keys, self.shared = tracer, keys, shared
+        self.low: int | None = None
+        self.high: int | None = None
+        self.queries: list[Loop] | None = None
+        self.finite = False
+
+    def peel(self, scores: Expression) -> Expression:
+        """What the scores are inside of the bands."""
+        if scores.name == "arith.select":
+            return self.chosen(scores, self.peel)
+        if scores.name == "arith.addf":
+            for term, mask in (scores.operands, scores.operands[::-1]):
+                if mask.name == "arith.select" and (left := self.chosen(mask, lambda inner: inner)) is not mask:
+                    return self.added(self.peel(term), left)
+            return self.added(*map(self.peel, scores.operands))
+        return scores
+
+    def added(self, a: Expression, b: Expression) -> Expression:
+        return a if b.constant == 0 else self.tracer.make("arith.addf", a.type, [a, b])
+
+    def chosen(self, select: Expression, go_on: Callable[[Expression], Expression]) -> Expression:
+        """A choice between a value and next to nothing, without the part of its condition that is a band."""
+        least = [e.constant is not None and e.constant <= _LITTLE for e in select.operands[1:]]
+        if sum(least) != 1:
+            return select
+        holds = least[1]
+        masks = _conjuncts(select.operands[0], holds)
+        bands = [m for m in masks if (b := _read(*m, self.keys, self.shared)) is not None and b[2] == (self.queries or b[2])]
+        left = [m for m in masks if m not in bands]
+        none = select.operands[2 if holds else 1]
+        if left and none.constant != -inf:  # a row of which all is masked goes over keys outside of the band too
+            return select
+        for low, high, queries in (_read(*m, self.keys, self.shared) for m in bands):
+            if self.queries not in (None, queries):
+                return select
+            self.queries = queries
+            self.low = max((x for x in (self.low, low) if x is not None), default=None)
+            self.high = min((x for x in (self.high, high) if x is not None), default=None)
+            self.finite |= none.constant != -inf
+        inside = go_on(select.operands[1 if holds else 2])
+        for condition, expected in left:
+            inside = self.tracer.make("arith.select", select.type, [condition, *((inside, none) if expected else (none, inside))])
+        return inside
+
+
+def _reaches(band: Band, queries: int, keys: int) -> bool:
+    """Whether every query sees a key."""
+    low, high = (-queries if band.low is None else band.low), (keys if band.high is None else band.high)
+    return low <= high and high >= 0 and queries - 1 + low <= keys - 1
 
 
 def compares(expression: Expression, predicate: arith.CmpFPredicate) -> bool:
@@ -73,8 +133,8 @@ def _read(condition: Expression, holds: bool, keys: Loops, shared: Sequence[Loop
     """(low, high, the loops of queries) of a condition, if it is one of a band."""
     if condition.name != "arith.cmpi":
         return None
-    name = arith.CmpIPredicate(ir.IntegerAttr(condition.op.attributes["predicate"]).value).name.lower()
-    sides = [_linear(e) for e in condition.operands]
+    name = predicate_of(condition)
+    sides = [linear(e) for e in condition.operands]
     if name not in _ORDERS or None in sides:
         return None
     left, right, more = _ORDERS[name if holds else _OPPOSITE[name]]
@@ -93,21 +153,3 @@ def _read(condition: Expression, holds: bool, keys: Loops, shared: Sequence[Loop
     if by != numbered:
         return None
     return (-more, None, queries) if sign > 0 else (None, more, queries)
-
-
-def _linear(expression: Expression) -> Linear | None:
-    """An integer as a sum of loops, each times a constant; None where it is none.  Loops and what is computed of them fit any integer type."""
-    if expression.name == INDEX:
-        return dict(expression.strides), expression.offset
-    if expression.name == CONSTANT:
-        value = expression.constant
-        return None if value is None else ({}, int(value))
-    if expression.name in ("arith.index_cast", "arith.extsi"):
-        return _linear(expression.operands[0])
-    if expression.name not in ("arith.addi", "arith.subi"):
-        return None
-    a, b = map(_linear, expression.operands)
-    if a is None or b is None:
-        return None
-    sign = 1 if expression.name == "arith.addi" else -1
-    return {loop: a[0].get(loop, 0) + sign * b[0].get(loop, 0) for loop in {**a[0], **b[0]}}, a[1] + sign * b[1]

@@ -11,8 +11,9 @@ from math import prod
 from inferno.mlir import arith, func, ir, owner
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import reassociation
-from inferno.schedule.accesses import argument_index, filled, iterators, loop_sizes, maps, outputs, placed
+from inferno.schedule.accesses import Access, argument_index, filled, iterators, loop_sizes, maps, outputs, placed
 from inferno.schedule.contraction import multiply_add
+from inferno.schedule.expression_folding import Linear, fold, linear
 
 CONTRACTION, READ, INDEX, CONSTANT = "contraction", "read", "index", "arith.constant"
 MAXIMUM, SUM = "maximum", "sum"
@@ -94,8 +95,11 @@ class Expressions:
         key = (name, str(type_), tuple(map(id, operands)), said, tuple(sorted(leaf.items())))
         return self._made.setdefault(key, Expression(name, type_, tuple(operands), op, **leaf))
 
-    def rebuild(self, expression: Expression, change: Callable[[Expression], Expression | None]) -> Expression:
-        """The expression with parts replaced, from below: each by what ``change`` says, unless that is None."""
+    def constant(self, value: ir.Attribute) -> Expression:
+        raise NotImplementedError
+
+    def rebuild(self, expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+        """The expression with parts replaced, from below: each by what ``change`` says."""
         known: dict[Expression, Expression] = {}
 
         def visit(e: Expression) -> Expression:
@@ -103,8 +107,8 @@ class Expressions:
                 new = e
                 if e.name not in (CONTRACTION, MAXIMUM, SUM):
                     operands = tuple(map(visit, e.operands))
-                    new = e if operands == e.operands else self.make(e.name, e.type, operands, e.op)
-                known[e] = change(new) or new
+                    new = e if operands == e.operands else fold(self, self.make(e.name, e.type, operands, e.op))
+                known[e] = change(new)
             return known[e]
 
         return visit(expression)
@@ -252,9 +256,33 @@ class Tracer(Expressions):
             return self.make(INDEX, value.type, strides=tuple(strides.items()))
         if op.name == CONSTANT:
             return self.make(CONSTANT, value.type, op=op)
+        if op.name == "tensor.extract":
+            return self._extracted(op.operands[0], [linear(self._scalar(generic, v, loops)) for v in list(op.operands)[1:]])
         if len(op.regions) or len(op.results) != 1 or not op.name.startswith(("arith.", "math.")):
             raise NotUnderstood
-        return self.make(op.name, value.type, [self._scalar(generic, v, loops) for v in op.operands], op)
+        return fold(self, self.make(op.name, value.type, [self._scalar(generic, v, loops) for v in op.operands], op))
+
+    def _extracted(self, table: ir.Value, places: Sequence[Linear | None]) -> Expression:
+        """The element of a tensor at numbers that are sums of loops."""
+        if (constant := filled(table)) is not None:
+            return self.constant(constant)
+        if None in places:
+            raise NotUnderstood
+        whole = placed(self.kernel, table, ir.AffineMap.get_identity(len(places)))
+        if whole is not None:
+            strides: dict[Loop, int] = {}
+            for (coefficients, _), stride in zip(places, whole.strides):
+                for loop, c in coefficients.items():
+                    strides[loop] = strides.get(loop, 0) + stride * c
+            offset = whole.offset + sum(constant * stride for (_, constant), stride in zip(places, whole.strides))
+            return self._made_read(whole, strides, offset)
+        dims = []
+        for (coefficients, constant), size in zip(places, table.type.shape):
+            own = tuple(sorted(coefficients, key=lambda loop: -coefficients[loop]))
+            if constant or self._strides(own, 1) != coefficients or prod(loop.size for loop in own) != size:
+                raise NotUnderstood
+            dims.append(own)
+        return self.element(table, dims)
 
     def _operand(self, generic: ir.Operation, number: int, loops: tuple[Loops, ...]) -> Expression:
         value, map_ = generic.operands[number], maps(generic)[number]
@@ -281,14 +309,17 @@ class Tracer(Expressions):
             if argument_index(self.kernel, value) is not None:
                 raise NotUnderstood
             return None
-        if found.argument >= len(self.kernel.type.inputs) - len(self.kernel.type.results):
-            raise NotUnderstood  # what was in a destination before
         strides: dict[Loop, int] = {}
         for own, stride in zip(loops, found.strides):
             for loop, steps in self._strides(own, stride).items():
                 strides[loop] = strides.get(loop, 0) + steps
+        return self._made_read(found, strides, found.offset)
+
+    def _made_read(self, found: Access, strides: dict[Loop, int], offset: int) -> Expression:
+        if found.argument >= len(self.kernel.type.inputs) - len(self.kernel.type.results):
+            raise NotUnderstood  # what was in a destination before
         order = sorted((item for item in strides.items() if item[1]), key=lambda item: (str(item[0].base), -item[0].inside))
-        return self.make(READ, found.element, argument=found.argument, strides=tuple(order), offset=found.offset, shape=found.shape)
+        return self.make(READ, found.element, argument=found.argument, strides=tuple(order), offset=offset, shape=found.shape)
 
     @staticmethod
     def _strides(loops: Loops, stride: int) -> dict[Loop, int]:

@@ -25,11 +25,19 @@ _BESIDES = {"arith.constant", "tensor.empty", "tensor.extract_slice", "func.retu
 Calls = tuple[ir.Operation, ...]
 
 
+ATTENTION = "inferno.attention"
+"""On a module whose attention is to be one kernel."""
+
+
 def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
-    """Rewrite ``@main`` and its kernels where a generator for the target takes such a kernel.  ``always``: "1" for wherever it is one."""
+    """Rewrite ``@main`` and its kernels, where the module asks for it and a generator for the target takes such a kernel.  ``always``: "1" for
+    wherever it is one."""
+    asked = ATTENTION in module.operation.attributes
+    if asked:
+        del module.operation.attributes[ATTENTION]
     machine = find_target(target)
     choose = attention_chooser(machine)
-    if always != "1" and (choose is None or wants_library(module)):
+    if always != "1" and (not asked or choose is None or wants_library(module)):
         return
 
     def takes(kernel: func.FuncOp) -> bool:

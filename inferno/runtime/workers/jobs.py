@@ -23,6 +23,7 @@ from inferno.schedule.assign import choosers, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.bundle_kernels import BUNDLE
 from inferno.schedule.cost import count_bytes, count_flops
+from inferno.schedule.fuse_attention import ATTENTION
 from inferno.schedule.known import key_of, set_known, take_asked
 from inferno.schedule.merge_siblings import MERGE
 from inferno.target import Target, find_target
@@ -78,10 +79,10 @@ def lower_to_linalg(text: str, record: bool = False) -> tuple[str, list[PassReco
 
 def fuse(
     text: str, target: str, tf32: bool = False, record: bool = False, stage: str = "linalg", matmul: str = "auto", known: dict[str, str] | None = None,
-    siblings: bool = False, bundles: bool = False,
+    siblings: bool = False, bundles: bool = False, attention: bool = False,
 ) -> Fused:
     """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own; ``text`` is at one of the three.
-    ``matmul`` is the option, ``known`` has measured schedules by their keys, ``siblings`` and ``bundles`` are the settings."""
+    ``matmul`` is the option, ``known`` has measured schedules by their keys, ``siblings``, ``bundles`` and ``attention`` are the settings."""
     module = parse(text)
     recorder, machine = _Recorder(record), find_target(target)
     stages, keys = {}, {}
@@ -102,6 +103,8 @@ def fuse(
             module.operation.attributes[MERGE] = ir.UnitAttr.get(module.context)
         if bundles:
             module.operation.attributes[BUNDLE] = ir.UnitAttr.get(module.context)
+        if attention:
+            module.operation.attributes[ATTENTION] = ir.UnitAttr.get(module.context)
         run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
         asked = take_asked(module)
         keys = {name: asked[name] for k in kernels(module) if (name := k.name.value) in asked}
