@@ -13,7 +13,8 @@ from inferno.schedule.accesses import Access, destination_index, knows_arguments
 from inferno.schedule.bands import Band, compares, find_band
 from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import access_of, make_map
-from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, NotUnderstood, Tracer
+from inferno.schedule.expression_tracer import NotUnderstood, Tracer
+from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
 from inferno.symbolic import Int
 
 PRECISION = "inferno.precision"
@@ -144,7 +145,7 @@ class _Parser:
         if len(shapes) != 1 or any(destination_index(self.kernel, v) != arguments - len(returned) + i for i, v in enumerate(returned)):
             raise NotUnderstood
         out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shapes.pop())]
-        return [self.tracer.element(v, out) for v in returned], out
+        return [self.tracer.element(v, list(map(place_of, out))) for v in returned], out
 
     def softmax(self, weights: Expression) -> tuple[Expression, bool]:
         """The scores, and whether a row of nothing but -inf gives 0."""

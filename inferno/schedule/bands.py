@@ -6,7 +6,7 @@ from math import inf, prod
 
 from inferno.mlir import arith, ir
 from inferno.schedule.expression_folding import linear, predicate_of
-from inferno.schedule.expressions import CONTRACTION, READ, Expression, Loop, Loops, Tracer
+from inferno.schedule.expressions import CONTRACTION, READ, Expression, Expressions, Loop, Loops
 from inferno.symbolic import Int
 
 
@@ -29,14 +29,14 @@ _ORDERS = {  # (left, right, more): left times the one side and right times the 
 _OPPOSITE = {"slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle"}
 
 
-def find_band(tracer: Tracer, scores: Expression, keys: Loops, shared: Sequence[Loop]) -> tuple[Expression, Band | None, list[Loop]]:
+def find_band(made: Expressions, scores: Expression, keys: Loops, shared: Sequence[Loop]) -> tuple[Expression, Band | None, list[Loop]]:
     """The scores without the mask that is a band, that band, and the loops that are queries; without a band the scores as they are, and no
     loops.  ``shared`` are those that may be queries.
 
     Masked scores are -inf, or so little that nothing is left of them where a row has others; what is added to such a score is not looked at,
     be it no number, as torch's own kernels have it.
     """
-    peeled = _Peeler(tracer, keys, shared)
+    peeled = _Peeler(made, keys, shared)
     inside = peeled.peel(scores)
     if peeled.queries is None:
         return scores, None, []
@@ -61,8 +61,8 @@ def _keeps_all(scores: Expression, pairs: set[Loop]) -> bool:
 class _Peeler:
     """Takes masks off scores; ``low`` and ``high`` are of those that were bands, ``finite`` says that one was less than -inf."""
 
-    def __init__(self, tracer: Tracer, keys: Loops, shared: Sequence[Loop]) -> None:
-        self.tracer, self.keys, self.shared = tracer, keys, shared
+    def __init__(self, made: Expressions, keys: Loops, shared: Sequence[Loop]) -> None:
+        self.made, self.keys, self.shared = made, keys, shared
         self.low: int | None = None
         self.high: int | None = None
         self.queries: list[Loop] | None = None
@@ -80,7 +80,7 @@ class _Peeler:
         return scores
 
     def added(self, a: Expression, b: Expression) -> Expression:
-        return a if b.constant == 0 else self.tracer.make("arith.addf", a.type, [a, b])
+        return a if b.constant == 0 else self.made.make("arith.addf", a.type, [a, b])
 
     def chosen(self, select: Expression, go_on: Callable[[Expression], Expression]) -> Expression:
         """A choice between a value and next to nothing, without the part of its condition that is a band."""
@@ -103,7 +103,7 @@ class _Peeler:
             self.finite |= none.constant != -inf
         inside = go_on(select.operands[1 if holds else 2])
         for condition, expected in left:
-            inside = self.tracer.make("arith.select", select.type, [condition, *((inside, none) if expected else (none, inside))])
+            inside = self.made.make("arith.select", select.type, [condition, *((inside, none) if expected else (none, inside))])
         return inside
 
 

@@ -1,0 +1,253 @@
+"""What one element of a tensor in a kernel is, as an expression of elements of the kernel's arguments.
+
+A ``Tracer`` follows structured operations backwards and puts the bodies of elementwise ones into each other.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from math import prod
+
+from inferno.mlir import arith, func, ir, owner
+from inferno.passes.programs import VIEWS
+from inferno.passes.shapes import reassociation
+from inferno.schedule.accesses import argument_index, filled, iterators, loop_sizes, maps, outputs, placed
+from inferno.schedule.contraction import multiply_add
+from inferno.schedule.expression_folding import Linear, fold, linear
+from inferno.schedule.expressions import (
+    CONSTANT, CONTRACTION, INDEX, MAXIMUM, ORIGIN, READ, SUM, Expression, Expressions, Loop, Loops, Place, place_of, total,
+)
+
+_REDUCTIONS = {"arith.maximumf": (MAXIMUM, float("-inf")), "arith.maxnumf": (MAXIMUM, float("-inf")), "arith.addf": (SUM, 0.0)}
+
+
+class NotUnderstood(Exception):
+    """The kernel holds something else than what expressions are made of."""
+
+
+class _Cut(Exception):
+    """A loop has to be two: the tracer knows now where, and everything begins anew."""
+
+
+class Tracer(Expressions):
+    """Reads a kernel function; ``NotUnderstood`` where that cannot be."""
+
+    def __init__(self, kernel: func.FuncOp) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.numbers = {o.operation: n for n, o in enumerate(kernel.entry_block.operations)}
+        self.cuts: dict[Hashable, set[int]] = {}
+        self.rows_of: Loops | None = None  # the loops that reductions go over
+        self._bodies: dict[Hashable, Expression] = {}
+
+    def run(self, read: Callable[["Tracer"], object]) -> object:
+        """What ``read`` returns, with loops cut as it turns out that they must be; None where something is not understood."""
+        while True:
+            try:
+                return read(self)
+            except _Cut:
+                self._bodies.clear()
+                self.rows_of = None
+            except NotUnderstood:
+                return None
+
+    def loops(self, base: Hashable, size: int) -> Loops:
+        """A loop of the kernel in the parts that it was cut into."""
+        ends = [1, *sorted(self.cuts.get(base, ())), size]
+        if any(b % a for a, b in zip(ends, ends[1:])):
+            raise NotUnderstood
+        return tuple(Loop(base, a, b // a) for a, b in reversed(list(zip(ends, ends[1:]))) if b > a)
+
+    def split(self, loops: Loops, sizes: Sequence[int]) -> list[Loops]:
+        """The loops that dimensions of these ``sizes`` go over, which together are ``loops``."""
+        if prod(loop.size for loop in loops) != prod(sizes):
+            raise NotUnderstood
+        left, found = list(loops), []
+        for size in reversed(sizes):
+            own: list[Loop] = []
+            while (points := prod(loop.size for loop in own)) < size:
+                loop = left.pop()
+                if points * loop.size > size and size % points == 0 and (points * loop.size) % size == 0:
+                    self._cut(loop, size // points)
+                own.insert(0, loop)
+            if points != size:
+                raise NotUnderstood
+            found.insert(0, tuple(own))
+        return found
+
+    def _cut(self, loop: Loop, points: int) -> None:
+        self.cuts.setdefault(loop.base, set()).add(loop.inside * points)
+        raise _Cut
+
+    def element(self, value: ir.Value, dims: Sequence[Place]) -> Expression:
+        """The element of a tensor at these numbers, one for each dimension."""
+        if (constant := filled(value)) is not None:
+            return self.constant(constant)
+        if (read := self._read(value, ir.AffineMap.get_identity(len(dims)), dims)) is not None:
+            return read
+        op = owner(value)
+        if op is None:
+            raise NotUnderstood
+        if op.name in VIEWS:
+            return self.element(op.operands[0], self._before(op, dims))
+        if op.name == "tensor.extract_slice" and len(op.operands) == 1:
+            return self.element(op.operands[0], self._sliced(op, dims))
+        if op.name != "linalg.generic":
+            raise NotUnderstood
+        result = list(op.results).index(value)
+        into, kinds, sizes = maps(op)[len(op.operands) - len(op.results) + result], iterators(op), loop_sizes(op)
+        if sizes is None:
+            raise NotUnderstood
+        found: list[Place | None] = [None if s != 1 else ORIGIN for s in sizes]
+        for expr, own in zip(into.results, dims):
+            if isinstance(expr, ir.AffineDimExpr):
+                found[d] = own if sizes[d := ir.AffineDimExpr(expr).position] != 1 else ORIGIN
+            elif not isinstance(expr, ir.AffineConstantExpr):
+                raise NotUnderstood
+        if any(f is None and k == "parallel" for f, k in zip(found, kinds)):
+            raise NotUnderstood
+        reduced = [d for d, f in enumerate(found) if f is None]
+        return self._reduction(op, result, found, sizes, reduced) if reduced else self._yielded(op, result, tuple(found))
+
+    def _before(self, op: ir.Operation, dims: Sequence[Place]) -> list[Place]:
+        """The numbers of the element that a view shows at ``dims``."""
+        if op.name == "tensor.cast":
+            return list(dims)
+        groups = reassociation(op)
+        if op.name == "tensor.expand_shape":
+            shape = op.results[0].type.shape
+            return [total((dims[d], prod(shape[e] for e in group[i + 1:])) for i, d in enumerate(group)) for group in groups]
+        found: list[Place] = []
+        for own, group in zip(dims, groups):
+            sizes = [op.operands[0].type.shape[d] for d in group]
+            if len([s for s in sizes if s != 1]) <= 1:
+                found += [own if s != 1 else ORIGIN for s in sizes]
+            else:
+                found += [place_of(part) for part in self.split(self.whole(own, prod(sizes)), sizes)]
+        return found
+
+    def _sliced(self, op: ir.Operation, dims: Sequence[Place]) -> list[Place]:
+        """The numbers of the element that a part of a tensor has at ``dims``."""
+        offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_offsets", "static_sizes", "static_strides"))
+        kept = list(zip(dims, op.results[0].type.shape))
+        found: list[Place] = []
+        for offset, size, step in zip(offsets, sizes, steps):
+            if kept and kept[0][1] == size:
+                own = kept.pop(0)[0]
+            elif size == 1:
+                own = ORIGIN  # a dimension that is gone
+            else:
+                raise NotUnderstood
+            found.append(total([(own, step), (((), 1), offset)]))
+        if kept:
+            raise NotUnderstood
+        return found
+
+    @staticmethod
+    def whole(place: Place, size: int) -> Loops:
+        """The loops that a number is, if they go over all of a dimension in order."""
+        loops = tuple(loop for loop, _ in sorted(place[0], key=lambda item: -item[1]))
+        if set(place_of(loops)[0]) != set(place[0]) or place[1] or prod(loop.size for loop in loops) != size:
+            raise NotUnderstood
+        return loops
+
+    def _reduction(self, op: ir.Operation, result: int, loops: list[Place | None], sizes: Sequence[int], reduced: list[int]) -> Expression:
+        """A contraction, or a maximum or a sum over the rows that a contraction around it goes over."""
+        start, factors = filled(outputs(op)[result]), multiply_add(op)
+        if start is None or not isinstance(start, ir.FloatAttr):
+            raise NotUnderstood
+        type_ = op.results[result].type.element_type
+        over: Loops = ()
+        if factors is not None and len(op.results) == 1 and start.value == 0:
+            for d in reduced:
+                own = self.loops((self.numbers[op], d), sizes[d])
+                loops[d], over = place_of(own), (*over, *own)
+            if self.rows_of is None:
+                self.rows_of = over
+            operands = []
+            for number, extend in factors:
+                factor = self._operand(op, number, tuple(loops))
+                operands.append(factor if extend is None else self.make(extend, type_, [factor]))
+            return self.make(CONTRACTION, type_, operands, loops=over)
+        if self.rows_of is None:
+            raise NotUnderstood
+        for d, own in zip(reduced, self.split(self.rows_of, [sizes[d] for d in reduced])):
+            loops[d] = place_of(own)
+        body = op.regions[0].blocks[0]
+        running = body.arguments[len(op.operands) - len(op.results) + result]
+        combine = owner(body.operations[len(body.operations) - 1].operands[result])
+        if combine is None or combine.name not in _REDUCTIONS or start.value != _REDUCTIONS[combine.name][1]:
+            raise NotUnderstood
+        terms = [v for v in combine.operands if v != running]
+        if len(terms) != 1 or len(list(running.uses)) != 1:
+            raise NotUnderstood
+        return self.make(_REDUCTIONS[combine.name][0], type_, [self._scalar(op, terms[0], tuple(loops))], loops=self.rows_of)
+
+    def _yielded(self, op: ir.Operation, result: int, loops: tuple[Place, ...]) -> Expression:
+        body = op.regions[0].blocks[0]
+        return self._scalar(op, body.operations[len(body.operations) - 1].operands[result], loops)
+
+    def _scalar(self, generic: ir.Operation, value: ir.Value, loops: tuple[Place, ...]) -> Expression:
+        """What a value of a body, or a constant outside of it, is at these numbers of the generic's loops."""
+        key = (value, loops)
+        if key not in self._bodies:
+            self._bodies[key] = self._compute(generic, value, loops)
+        return self._bodies[key]
+
+    def _compute(self, generic: ir.Operation, value: ir.Value, loops: tuple[Place, ...]) -> Expression:
+        if isinstance(value, ir.BlockArgument):
+            if value.owner != generic.regions[0].blocks[0] or value.arg_number >= len(generic.operands) - len(generic.results):
+                raise NotUnderstood
+            return self._operand(generic, value.arg_number, loops)
+        op = value.owner.operation
+        if op.name == "linalg.index":
+            strides, offset = total([(loops[ir.IntegerAttr(op.attributes["dim"]).value], 1)])
+            return self.make(INDEX, value.type, strides=strides, offset=offset)
+        if op.name == CONSTANT:
+            return self.make(CONSTANT, value.type, op=op)
+        if op.name == "tensor.extract":
+            return self._extracted(op.operands[0], [linear(self._scalar(generic, v, loops)) for v in list(op.operands)[1:]])
+        if len(op.regions) or len(op.results) != 1 or not op.name.startswith(("arith.", "math.")):
+            raise NotUnderstood
+        return fold(self, self.make(op.name, value.type, [self._scalar(generic, v, loops) for v in op.operands], op))
+
+    def _extracted(self, table: ir.Value, places: Sequence[Linear | None]) -> Expression:
+        """The element of a tensor at numbers that are sums of loops."""
+        if (constant := filled(table)) is not None:
+            return self.constant(constant)
+        if None in places:
+            raise NotUnderstood
+        return self.element(table, [(tuple(coefficients.items()), constant) for coefficients, constant in places])
+
+    def _operand(self, generic: ir.Operation, number: int, loops: tuple[Place, ...]) -> Expression:
+        value, map_ = generic.operands[number], maps(generic)[number]
+        if not isinstance(value.type, ir.RankedTensorType):
+            return self._scalar(generic, value, loops)
+        if (constant := filled(value)) is not None:
+            return self.constant(constant)
+        if (read := self._read(value, map_, loops)) is not None:
+            return read
+        dims = []
+        for expr in map_.results:
+            if isinstance(expr, ir.AffineDimExpr):
+                dims.append(loops[ir.AffineDimExpr(expr).position])
+            elif isinstance(expr, ir.AffineConstantExpr) and ir.AffineConstantExpr(expr).value == 0:
+                dims.append(ORIGIN)
+            else:
+                raise NotUnderstood
+        return self.element(value, dims)
+
+    def _read(self, value: ir.Value, map_: ir.AffineMap, loops: Sequence[Place]) -> Expression | None:
+        """An element of a kernel argument; None for what the kernel computes."""
+        found = placed(self.kernel, value, map_)
+        if found is None:
+            if argument_index(self.kernel, value) is not None:
+                raise NotUnderstood
+            return None
+        if found.argument >= len(self.kernel.type.inputs) - len(self.kernel.type.results):
+            raise NotUnderstood  # what was in a destination before
+        strides, offset = total(zip(loops, found.strides))
+        return self.make(READ, found.element, argument=found.argument, strides=strides, offset=found.offset + offset, shape=found.shape)
+
+    def constant(self, value: ir.Attribute) -> Expression:
+        with ir.InsertionPoint.at_block_begin(self.kernel.entry_block):
+            op = arith.ConstantOp(value.type, value).operation
+        return self.make(CONSTANT, value.type, op=op)

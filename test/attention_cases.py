@@ -1,0 +1,173 @@
+"""Attention in many forms, the way to have each as one kernel function, and what such a function says in float64."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from inferno.capture import capture
+from inferno.mlir import arith, ir, walk
+from inferno.passes.manager import run_pipeline
+from inferno.passes.programs import callee, main_and_kernels, root_of
+from inferno.runtime.workers import jobs
+from inferno.schedule.accesses import Access
+from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
+from inferno.schedule.contraction import Group, Map
+
+F = torch.nn.functional
+sdpa = F.scaled_dot_product_attention
+
+
+def _by_hand(q, k, v, change=lambda s: s):
+    return torch.softmax(change(q @ k.transpose(-1, -2) / 4), -1) @ v
+
+
+def _repeated(q, k, v):
+    k, v = (x[:, :, None].expand(-1, -1, 2, -1, -1).reshape(2, 4, -1, 16) for x in (k, v))
+    return _by_hand(q, k, v)
+
+
+def _window(s):
+    i, j = torch.arange(s.shape[-2])[:, None], torch.arange(s.shape[-1])
+    return s.masked_fill((j > i) | (i - j >= 5), -torch.inf)
+
+
+def _added(s):
+    return s + torch.full(s.shape[-2:], torch.finfo(s.dtype).min, dtype=s.dtype).triu(1)
+
+
+def _alibi(s, slopes):
+    return s - (torch.arange(s.shape[-2])[:, None] - torch.arange(s.shape[-1])).abs() * slopes[:, None, None]
+
+
+def _packed(x):
+    q, k, v = x.unflatten(-1, (3, 4, 16)).permute(2, 0, 3, 1, 4)
+    return sdpa(q, k, v).transpose(1, 2).flatten(2)
+
+
+def _operands(queries: int = 12, keys: int = 12, heads: int = 4, *more: Callable[[], Tensor]) -> Callable[[], tuple[Tensor, ...]]:
+    return lambda: (torch.randn(2, 4, queries, 16), torch.randn(2, heads, keys, 16), torch.randn(2, heads, keys, 16), *(m() for m in more))
+
+
+def _keys_of_rows() -> Tensor:
+    mask = torch.rand(2, 1, 12, 12) > 0.4
+    mask[0, 0, 3] = False
+    return mask
+
+
+# (function, operands, the band that is found)
+CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | None, int | None] | None]] = {
+    "plain": (sdpa, _operands(), None),
+    "lengths": (sdpa, _operands(6, 18), None),
+    "causal": (lambda q, k, v: sdpa(q, k, v, is_causal=True), _operands(), (None, 0)),
+    "causal with more keys": (lambda q, k, v: sdpa(q, k, v, is_causal=True, scale=0.3), _operands(6, 18), (None, 0)),
+    "grouped": (lambda q, k, v: sdpa(q, k, v, is_causal=True, enable_gqa=True), _operands(heads=2), (None, 0)),
+    "grouped by hand": (_repeated, _operands(heads=2), None),
+    "one key head": (lambda q, k, v: _by_hand(q, k, v), _operands(heads=1), None),
+    "bools": (lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), _operands(12, 12, 4, _keys_of_rows), None),
+    "padding": (lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), _operands(12, 12, 4, lambda: torch.rand(2, 1, 1, 12) > 0.4), None),
+    "bias": (lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), _operands(12, 12, 4, lambda: torch.randn(4, 12, 12)), None),
+    "by hand": (_by_hand, _operands(), None),
+    "window": (lambda q, k, v: _by_hand(q, k, v, _window), _operands(), (-4, 0)),
+    "added": (lambda q, k, v: _by_hand(q, k, v, _added), _operands(), (None, 0)),
+    "added to a bias": (lambda q, k, v, b: _by_hand(q, k, v, lambda s: _added(s + b)), _operands(12, 12, 4, lambda: torch.randn(4, 12, 12)), (None, 0)),
+    "added to padding": (lambda q, k, v, b: _by_hand(q, k, v, lambda s: _added(s + b)), _operands(12, 12, 4, lambda: torch.randn(2, 1, 1, 12)), None),
+    "alibi": (lambda q, k, v, b: _by_hand(q, k, v, lambda s: _alibi(s, b)), _operands(12, 12, 4, lambda: torch.rand(4)), None),
+    "capped": (lambda q, k, v: _by_hand(q, k, v, lambda s: 2 * torch.tanh(s / 2)), _operands(), None),
+    "one query": (sdpa, _operands(1, 18), None),
+    "turned": (lambda q, k, v: sdpa(q, k, v).transpose(1, 2).flatten(2), _operands(), None),
+    "of one tensor": (_packed, lambda: (torch.randn(2, 12, 192),), None),
+    "further": (lambda q, k, v, g: sdpa(q, k, v) * g, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 16)), None),
+}
+
+
+def fused(function: Callable, args: tuple[Tensor, ...], passes: str = "inferno-fuse,fuse-attention{target=sm_90a always=1}") -> ir.Module:
+    """The ``fused`` stage, with attention as one kernel wherever that can be; in the current context."""
+    linalg, _ = jobs.lower_to_linalg(capture(function, args).text)
+    module = ir.Module.parse(linalg)
+    run_pipeline(module, passes)
+    return module
+
+
+def calls(module: ir.Module) -> list[ir.Operation]:
+    """Those of attention."""
+    return [c for c in walk(module.operation, "func.call") if callee(c).startswith("attention")]
+
+
+def read(module: ir.Module, args: tuple[Tensor, ...]) -> tuple[AttentionKernel, list[Tensor | None]]:
+    """What the module's one call of attention is, and its kernel's arguments as far as they are the program's."""
+    (call,), (main, kernels) = calls(module), main_and_kernels(module)
+    given = dict(zip(main.entry_block.arguments, args))
+    return parse_attention(kernels[callee(call)]), [given.get(root_of(v)) for v in call.operands]
+
+
+def evaluate(a: AttentionKernel, arguments: list[Tensor | None]) -> Tensor:
+    """The kernel's result by its description, with float64 throughout."""
+    def at(access: Access) -> Tensor:
+        tensor = arguments[access.argument]
+        found = tensor.as_strided([n if s else 1 for n, s in zip(a.sizes, access.strides)], access.strides, access.offset)
+        return found.double() if found.is_floating_point() else found
+
+    def operand(o) -> Tensor:
+        return at(o.access) if o.prologue is None else _apply(o.prologue, [None if s is None else at(s) for s in o.prologue.sources], a.sizes)[0]
+
+    def mapped(map_: Map, value: Tensor) -> list[Tensor]:
+        return _apply(map_, [value if i in map_.accumulators else None if s is None else at(s) for i, s in enumerate(map_.sources)], a.sizes)
+
+    scores = (operand(a.q) * operand(a.k)).sum(a.depth.dims, keepdim=True) * a.scale
+    if a.score is not None:
+        scores = mapped(a.score, scores)[0]
+    if a.band is not None:
+        i, j = _number(a.queries, a.sizes), _number(a.keys, a.sizes)
+        seen = torch.ones((), dtype=torch.bool)
+        seen = seen & (j >= i + a.band.low) if a.band.low is not None else seen
+        seen = seen & (j <= i + a.band.high) if a.band.high is not None else seen
+        scores = torch.where(seen, scores, -torch.inf)
+    most = scores.amax(a.keys.dims, keepdim=True)
+    powers = torch.exp(scores - most)
+    weights = powers / powers.sum(a.keys.dims, keepdim=True)
+    if a.safe:
+        weights = torch.where(most == -torch.inf, 0.0, weights)
+    o = (weights * operand(a.v)).sum(a.keys.dims, keepdim=True)
+    (destination,) = a.destinations
+    result = torch.full(destination.access.shape, torch.nan, dtype=torch.float64)
+    o = o if a.epilogue is None else mapped(a.epilogue, o)[destination.source]
+    sizes, strides = zip(*((n, s) for n, s in zip(a.sizes, destination.access.strides) if s))
+    result.as_strided(sizes, strides, destination.access.offset).copy_(o.reshape(sizes))
+    return result
+
+
+def _number(group: Group, sizes: tuple[int, ...]) -> Tensor:
+    shape = [n if d in group.dims else 1 for d, n in enumerate(sizes)]
+    return torch.arange(group.size).reshape([sizes[d] for d in group.dims]).permute([sorted(group.dims).index(d) for d in group.dims]).reshape(shape)
+
+
+_OPERATIONS: dict[str, Callable] = {
+    "arith.addf": torch.add, "arith.subf": torch.sub, "arith.mulf": torch.mul, "arith.divf": torch.div, "arith.negf": torch.neg,
+    "arith.addi": torch.add, "arith.subi": torch.sub, "arith.muli": torch.mul, "arith.andi": torch.bitwise_and, "arith.ori": torch.bitwise_or,
+    "arith.xori": torch.bitwise_xor, "arith.select": torch.where, "arith.extf": lambda x: x, "arith.truncf": lambda x: x,
+    "arith.index_cast": lambda x: x, "arith.extsi": lambda x: x, "arith.sitofp": torch.Tensor.double, "math.tanh": torch.tanh, "math.exp": torch.exp,
+    "math.absi": torch.abs, "math.absf": torch.abs,
+}
+_PREDICATES = {"eq": torch.eq, "ne": torch.ne, "slt": torch.lt, "sle": torch.le, "sgt": torch.gt, "sge": torch.ge}
+
+
+def _apply(map_: Map, arguments: list[Tensor | None], sizes: tuple[int, ...]) -> list[Tensor]:
+    """What an elementwise generic yields for all numbers of the loops at once."""
+    known: dict[ir.Value, Tensor | None] = dict(zip(map_.block.arguments, arguments))
+    for op in map_.block.operations:
+        op = op.operation
+        operands = [known[v] for v in op.operands]
+        if op.name == "linalg.yield":
+            return operands
+        if op.name == "linalg.index":
+            d = map_.indices[ir.IntegerAttr(op.attributes["dim"]).value]
+            value = torch.arange(sizes[d]).reshape([sizes[d] if e == d else 1 for e in range(len(sizes))])
+        elif op.name == "arith.constant":
+            value = torch.tensor(op.attributes["value"].value, dtype=torch.float64 if isinstance(op.results[0].type, ir.FloatType) else None)
+        elif op.name == "arith.cmpi":
+            value = _PREDICATES[arith.CmpIPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name.lower()](*operands)
+        else:
+            value = _OPERATIONS[op.name](*operands)
+        known[op.results[0]] = value
+    raise ValueError("a body without linalg.yield")

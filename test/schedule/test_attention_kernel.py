@@ -1,0 +1,69 @@
+"""Attention is found by its structure, in whatever form; what is said of it, and the kernel function itself, compute what the program did."""
+
+import pytest
+import torch
+from attention_cases import CASES, F, calls, evaluate, fused, read, sdpa
+from checks import assert_close_to_float64
+
+from inferno.mlir import ir, new_context
+from inferno.schedule.bands import Band
+from inferno.tools.check import reference
+from inferno.tools.ir_program import IrProgram
+
+
+ELEMENTS = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+
+
+def operands(name: str, dtype: torch.dtype) -> tuple:
+    torch.manual_seed(0)
+    return tuple(x.to(dtype) if x.is_floating_point() else x for x in CASES[name][1]())
+
+
+@pytest.mark.parametrize("name, dtype", [*((name, torch.bfloat16) for name in CASES), ("grouped", torch.float32), ("bias", torch.float16)])
+def test_what_is_said_of_it(name, dtype):
+    function, _, band = CASES[name]
+    args = operands(name, dtype)
+    with new_context(), ir.Location.unknown():
+        a, arguments = read(fused(function, args), args)
+        assert a.band == (None if band is None else Band(*band))
+        assert {str(o.element) for o in (a.q, a.k, a.v)} == {str(a.weight)} == {ELEMENTS[dtype]}
+        assert a.score is None or name not in ("plain", "lengths", "causal", "grouped", "window", "added")
+        found = evaluate(a, arguments)
+    with torch.no_grad():
+        wanted = reference(function, args)
+    torch.testing.assert_close(found.reshape(wanted.shape), wanted, rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["causal", "grouped", "bools", "window", "added to a bias", "further"])
+def test_the_function_on_the_cpu(tmp_path, name):
+    args = operands(name, torch.bfloat16)
+    path = tmp_path / "attention.mlir"
+    with new_context(), ir.Location.unknown():
+        module = fused(CASES[name][0], args)
+        assert len(calls(module)) == 1
+        path.write_text(str(module))
+    found = IrProgram.read(path, "cpu")(*args)
+    assert_close_to_float64(found[0], CASES[name][0], args)
+
+
+def _scores(q, k):
+    return q @ k.transpose(-1, -2)
+
+
+APART = {
+    "weights are returned": lambda q, k, v: (torch.softmax(_scores(q, k), -1), torch.softmax(_scores(q, k), -1) @ v),
+    "scores are returned": lambda q, k, v: (_scores(q, k), torch.softmax(_scores(q, k), -1) @ v),
+    "dropout": lambda q, k, v: torch.softmax(_scores(q, k), -1) * (v[..., :1].transpose(-1, -2) > 0) / 0.8 @ v,
+    "over the queries": lambda q, k, v: torch.softmax(_scores(q, k), -2) @ v,
+    "over the heads": lambda q, k, v: torch.softmax(_scores(q, k), 1) @ v,
+    "no largest": lambda q, k, v: (e := torch.exp(_scores(q, k))) / e.sum(-1, keepdim=True) @ v,
+    "another sum": lambda q, k, v: (e := torch.exp((s := _scores(q, k)) - s.amax(-1, keepdim=True))) / (1 + e.sum(-1, keepdim=True)) @ v,
+    "no softmax": lambda q, k, v: F.normalize(_scores(q, k), dim=-1) @ v,
+    "float64": lambda q, k, v: sdpa(q.double(), k.double(), v.double()),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_is_none(name):
+    with new_context(), ir.Location.unknown():
+        assert not calls(fused(APART[name], operands("plain", torch.float32)))
