@@ -90,7 +90,7 @@ def load_shared(words: Words, address: Integer, element: ir.Type, count: int) ->
     return operation("llvm.load", [type_], [shared_pointer(words, address)], alignment=alignment)
 
 
-def load_remote(words: Words, address: Integer, rank: int, count: int, plus: int = 0) -> ir.Value:
+def load_remote(words: Words, address: Integer, rank: Integer, count: int, plus: int = 0) -> ir.Value:
     """``count`` floats (16-byte aligned) from ``plus`` bytes behind this shared address in another block of the cluster."""
     remote = nvvm.MapaOp(pointer_type(CLUSTER), shared_pointer(words, address), words.value(rank)).results[0]
     if plus:
@@ -142,6 +142,20 @@ def loop(
     op = scf.ForOp(words.value(begin), words.value(end), words.value(step), list(carried))
     with ir.InsertionPoint(op.body):
         scf.yield_(list(body(op.induction_variable, *op.inner_iter_args)))
+    return list(op.results)
+
+
+def loop_while(
+    carried: Sequence[ir.Value], goes_on: Callable[..., ir.Value], body: Callable[..., Sequence[ir.Value]],
+) -> list[ir.Value]:
+    """``while goes_on(*carried): carried = body(*carried)``; returns what is carried out."""
+    types, where = [v.type for v in carried], [ir.Location.unknown()] * len(carried)
+    op = scf.WhileOp(types, list(carried))
+    probe, inside = (ir.Block.create_at_start(region, types, where) for region in (op.before, op.after))
+    with ir.InsertionPoint(probe):
+        scf.ConditionOp(goes_on(*probe.arguments), list(probe.arguments))
+    with ir.InsertionPoint(inside):
+        scf.yield_(list(body(*inside.arguments)))
     return list(op.results)
 
 

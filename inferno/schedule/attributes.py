@@ -26,6 +26,7 @@ _CLASSES = {
     "vectors": "inferno.schedule.vectors:Vectors",
     "wgmma": "inferno.schedule.wgmma:Wgmma",
     "dual": "inferno.schedule.dual:Dual",
+    "attention": "inferno.schedule.attention:Attention",
     "wgmma_rows": "inferno.schedule.wgmma_rows:WgmmaRows",
     "mma": "inferno.schedule.mma:Mma",
     "bf16x6": "inferno.schedule.bf16x6:Bf16x6",

@@ -146,7 +146,7 @@ def _source(
 ) -> Source | None:
     if operand.prologue is None:
         for along_k in (True,) if only_along_k else (True, False):
-            found = _direct(operand.access, (k, rows) if along_k else (rows, k), others, width, offset)
+            found = direct(operand.access, (k, rows) if along_k else (rows, k), others, width, offset)
             if found is not None:
                 return Source(*found, along_k)
     if not operand.reads or any(not supported_element(a.element) or reach(product(a.shape)) >= 2**31 for a in operand.reads):
@@ -160,7 +160,7 @@ def _source(
     return _copied(operand, rows, k, others, width, only_along_k)
 
 
-def _direct(access: Access, tiled: tuple[Axis, Axis], others: tuple[Axis, ...], width: int, offset: bool = False):
+def direct(access: Access, tiled: tuple[Axis, Axis], others: tuple[Axis, ...], width: int, offset: bool = False):
     """Axes and strides of a map of the tensor itself; None if it breaks a rule of tensor maps.  ``offset``: it may begin inside of it."""
     inner, outer = tiled
     if access.offset != 0 and not (offset and isinstance(access.offset, int)):
@@ -183,7 +183,7 @@ def _raw(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], only_a
     if str(main.element) not in RAW_ELEMENTS:
         return None
     for along_k in (True, False):
-        found = _direct(main, (k, rows) if along_k else (rows, k), others, main.element.width // 8)
+        found = direct(main, (k, rows) if along_k else (rows, k), others, main.element.width // 8)
         if found is not None:
             return Source(*found, along_k or only_along_k, raw=main, raw_along_k=along_k, prologue=operand.prologue is not None)
     return None

@@ -1,0 +1,161 @@
+"""Attention on Hopper's tensor cores: warp-specialised, pipelined by the copy engine, without scores in memory.
+
+After FlashAttention-3 (Shah, Bikshandi, Zhang, Thakkar, Ramani, Dao, "FlashAttention-3: Fast and Accurate Attention with Asynchrony and
+Low-precision", 2024).  One thread of warpgroup 0 starts the copies of queries, keys and values (``attention_producer``); each of the others
+has 64 queries and walks over the blocks of keys (``attention_consumer``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferno.codegen.attention_consumer import Consumer
+from inferno.codegen.attention_frame import Frame
+from inferno.codegen.attention_parts import meet_parts
+from inferno.codegen.attention_producer import Producer
+from inferno.codegen.attention_results import result_axes, result_schedule, with_sources
+from inferno.codegen.expand_math import expand_math
+from inferno.codegen.global_memory import Elements
+from inferno.codegen.gpu_function import element_bytes
+from inferno.codegen.launcher import launch, launcher, pointer, temporary, tensor_map
+from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.nvvm_builder import (
+    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, store, uniform,
+)
+from inferno.codegen.wgmma_epilogue import columns_together, store_maps
+from inferno.errors import CompileError
+from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.schedule.attention import LINE, Attention, AttentionTiling, Copied, fits, read
+from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.target import Target
+
+# Registers of the producer's and a consumer's thread, by the number of consumers: a block has 65536.
+_REGISTERS = {1: (24, 240), 2: (24, 240), 3: (32, 160)}
+
+
+def generate(kernel: func.FuncOp, schedule: Attention, target: Target) -> None:
+    """Add the ``gpu.module`` of attention and make ``kernel`` its launcher."""
+    found = read(kernel, target)
+    if found is None:
+        raise CompileError(f"@{kernel.name.value} is not attention for tensor cores")
+    emit(kernel, *found, schedule, target)
+
+
+def emit(kernel: func.FuncOp, a: AttentionKernel, tiling: AttentionTiling, schedule: Attention, target: Target) -> None:
+    """The same for what is known to be ``a``."""
+    if not fits(schedule, a, target):
+        raise CompileError(f"@{kernel.name.value}: {schedule} needs more shared memory or registers than there are")
+    for map_ in (a.score, a.epilogue):
+        if map_ is not None:
+            recognise_maximum(map_.generic)
+            expand_math(map_.generic)
+    emitter = Emitter(kernel.name.value, with_sources(a), tiling, schedule, target)
+    with device_module(kernel) as module:
+        emitter.emit(module)
+    with launcher(kernel) as arguments:
+        emitter.launch(arguments)
+
+
+@dataclass
+class Emitter:
+    name: str
+    kernel: AttentionKernel
+    tiling: AttentionTiling
+    schedule: Attention
+    target: Target
+
+    def __post_init__(self) -> None:
+        a, t, s = self.kernel, self.tiling, self.schedule
+        self.words = Words({})
+        self.tiles = t.tiles(s)
+        self.workers = self.tiles if s.order == "single" else min(self.target.multiprocessors, self.tiles)
+        self.stores = store_maps(a, result_axes(t), result_schedule(s, t, True))
+        if len(self.stores) < len(a.destinations):
+            self.stores = {}
+        self.finished = result_schedule(s, t, bool(self.stores))
+        self.layout = s.shared(t.depth.size, t.width.size)
+        plain = {a.argument: a.element for a in (*a.score_extras, *a.extras)}
+        plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
+        written = {d.access.argument for d in a.destinations}
+        # Tensors that are read or written without the copy engine: argument -> (element, only read).
+        self.plain = {x: (plain[x], x not in written) for x in sorted(plain)}
+
+    # The host's side.
+
+    def launch(self, arguments: Sequence[ir.Value]) -> None:
+        a, t, s = self.kernel, self.tiling, self.schedule
+        maps = [
+            self.operand_map(arguments[o.access.argument], copied, rows)
+            for o, copied, rows in ((a.q, t.q, 64), (a.k, t.k, s.keys), (a.v, t.v, s.keys))
+        ]
+        together = columns_together(a, result_axes(t), self.finished)
+        for i, m in self.stores.items():
+            access = a.destinations[i].access
+            size = element_bytes(access.element)
+            maps.append(tensor_map(
+                arguments[access.argument], sizes=[x.size for x in m.axes], strides=[x * size for x in m.strides],
+                box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
+            ))
+        scratch = []
+        if s.order == "dynamic":
+            counter = temporary((1,), integer_type(32))
+            launch(f"{self.name}_gpu", f"{self.name}_counter", [pointer(counter)], (1, 1, 1), (32, 1, 1))
+            scratch = [pointer(counter)]
+        parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *scratch]
+        launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.parts, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
+
+    def operand_map(self, buffer: ir.Value, copied: Copied, rows: int) -> ir.Value:
+        box = [LINE, rows] + [1] * (len(copied.axes) - 2)
+        return tensor_map(
+            buffer, sizes=[x.size for x in copied.axes], strides=[2 * x for x in copied.strides], box=box, element=str(self.kernel.q.element),
+        )
+
+    # The kernel.
+
+    def emit(self, module: ir.Block) -> None:
+        s, words = self.schedule, self.words
+        pointers = [
+            "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}" for _, readonly in self.plain.values()
+        ]
+        count = 3 + len(self.stores)
+        scratch = ["!llvm.ptr<1>"] if s.order == "dynamic" else []
+        if scratch:
+            with device_kernel(module, f"{self.name}_counter", ["!llvm.ptr<1> {llvm.noalias}"], 32) as device:
+                with only_if(words.equal(special_register("tid.x"), 0)):
+                    store(words.value(0), device.parameters[0], 4)
+        with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *scratch], s.threads, s.parts, True) as device:
+            frame = self.frame(device, count)
+            with only_if(words.equal(frame.thread, 0)):
+                frame.initialize(device.parameters[:count])
+            nvvm.BarrierOp()
+            # From here on global memory is read and written (see ``await-kernels``).
+            for action in ("wait", "launch_dependents"):
+                nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+            role = scf.IfOp(words.equal(frame.warpgroup, 0), has_else=True)
+            few, many = _REGISTERS[s.consumers]
+            with ir.InsertionPoint(role.then_block):
+                nvvm.SetMaxRegisterOp(few, ir.Attribute.parse("#nvvm<action decrease>"))
+                with only_if(arith.andi(words.equal(frame.warp, 0), elect())):
+                    Producer(frame).emit()
+                if s.parts > 1:
+                    meet_parts()
+                scf.yield_([])
+            with ir.InsertionPoint(role.else_block):
+                nvvm.SetMaxRegisterOp(many, ir.Attribute.parse("#nvvm<action increase>"))
+                Consumer(frame, dict(zip(self.stores, device.parameters[3:count]))).emit()
+                scf.yield_([])
+            if s.parts > 1:  # shared memory must stay until the first one is done with it
+                meet_parts()
+
+    def frame(self, device: Device, count: int) -> Frame:
+        words, thread = self.words, special_register("tid.x")
+        tensors = {
+            x: Elements(words, p, element, readonly)
+            for (x, (element, readonly)), p in zip(self.plain.items(), device.parameters[count:])
+        }
+        several = self.schedule.parts > 1
+        return Frame(
+            words, self.kernel, self.tiling, self.schedule, self.layout, device.shared, device.parameters[:3], tensors, thread,
+            uniform(words, words.shr(thread, 5)), special_register("clusterid.x" if several else "ctaid.x"), self.workers,
+            device.parameters[-1] if self.schedule.order == "dynamic" else None, bool(self.stores),
+            special_register("cluster.ctarank") if several else 0,
+        )

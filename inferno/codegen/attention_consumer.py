@@ -1,0 +1,206 @@
+"""A consumer of attention: 64 queries of a tile, whose scores, softmax and sums of values stay in its registers.
+
+The scores of the next keys are multiplied in front of the values of these ones; while the latter are, softmax computes.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from inferno.codegen import tma
+from inferno.codegen.attention_frame import Frame
+from inferno.codegen.attention_parts import Parts
+from inferno.codegen.attention_products import Products, awaited, fence
+from inferno.codegen.attention_results import Results, result_axes, result_schedule
+from inferno.codegen.attention_scores import Scores
+from inferno.codegen.attention_softmax import Softmax, State, number, pack_weights, scale_rows
+from inferno.codegen.attention_tiles import Place
+from inferno.codegen.integers import Integer
+from inferno.codegen.mbarriers import Position
+from inferno.codegen.nvvm_builder import loop, only_if
+from inferno.codegen.tensor_core import pin
+from inferno.codegen.wgmma_epilogue import Warpgroup
+from inferno.mlir import ir, nvvm
+
+
+class Running(NamedTuple):
+    """What goes from block to block: where the slots are, the state of softmax, sums of values, and the weights of the block whose values
+    are not added yet."""
+
+    at: Position
+    state: State
+    sums: list[ir.Value]
+    weights: list[ir.Value]
+
+    @property
+    def flat(self) -> list[ir.Value]:
+        return [*self.at.values, *self.state.values, *self.sums, *self.weights]
+
+
+class Consumer:
+    def __init__(self, frame: Frame, maps: dict[int, ir.Value]) -> None:
+        f, words = frame, frame.words
+        self.frame, self.words = frame, words
+        self.number = words.sub(f.warpgroup, 1)
+        self.member = words.mask(f.thread, 127)
+        warp, lane = words.mask(f.warp, 3), words.mask(f.thread, 31)
+        self.lane = lane
+        self.products = Products(f, self.number)
+        self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
+        self.softmax = Softmax(words, self.scores.factor, f.kernel.score is not None)
+        finished = result_schedule(f.schedule, f.tiling, bool(maps))
+        staging = f.place(f.layout.results if f.schedule.apart else 0, finished.buffers * 64 * 128, self.number)
+        group = Warpgroup(self.number, self.member, warp, lane, staging)
+        self.width = finished.tile_n
+        self.epilogue = Results(words, f.kernel, result_axes(f.tiling), finished, f.tensors, group, maps)
+
+    def emit(self) -> None:
+        f, words = self.frame, self.words
+        if f.schedule.turns:
+            with only_if(words.equal(self.number, f.schedule.consumers - 1)):
+                self.pass_turn_to(0)
+        f.take_each(self.number, words.value(0), f.keys.start().values, self.tile)
+        if f.staged:
+            with only_if(words.equal(self.member, 0)):
+                tma.await_stores(0, read=True)  # a block's shared memory goes when it ends
+
+    def tile(self, tile: ir.Value, *at: ir.Value) -> list[ir.Value]:
+        f = self.frame
+        place = f.order.place(tile)
+        free, low, count = f.order.turning_points(place)
+        running = self.begin(place, Position(*at))
+        running = self.walk(place, 1, free, running, above=True, below=True)
+        running = self.walk(place, free, low, running)
+        running = self.walk(place, low, count, running, below=True)
+        return self.end(place, running)
+
+    def walk(self, place: Place, begin: Integer, end: Integer, running: Running, above: bool = False, below: bool = False) -> Running:
+        if begin is end or (isinstance(begin, int) and isinstance(end, int) and begin >= end):
+            return running
+
+        def step(i: ir.Value, *values: ir.Value) -> list[ir.Value]:
+            return self.step(place, i, self.unflatten(values), above, below).flat
+
+        return self.unflatten(loop(self.words, begin, end, 1, running.flat, step))
+
+    def unflatten(self, values: Sequence[ir.Value]) -> Running:
+        values, sums = list(values), self.frame.tiling.width.size // 2
+        return Running(Position(*values[:2]), State(values[2:4], values[4:6]), values[6:6 + sums], values[6 + sums:])
+
+    # A tile's blocks of keys.
+
+    def begin(self, place: Place, at: Position) -> Running:
+        f, words = self.frame, self.words
+        f.keys.await_full(at)
+        nvvm.WgmmaFenceAlignedOp()
+        products = self.products.scores(at.slot)
+        self.scores.begin(place.grid, place.first, words.sub(place.end, 1))
+        products = awaited(0, products)
+        f.keys.release(at.slot, self.member)
+        scores = self.scores.finish(products, above=True, below=True, edge=True)
+        weights, state, _ = self.softmax.step(scores, None)
+        sums = [number(0.0)] * (f.tiling.width.size // 2)
+        return Running(at, state, sums, self.pack(weights))
+
+    def step(self, place: Place, i: ir.Value, old: Running, above: bool, below: bool) -> Running:
+        """The scores of the ``i``-th block from the end, and the values of the one before."""
+        f, words = self.frame, self.words
+        block, following = words.sub(words.sub(place.end, 1), i), f.keys.next(old.at)
+        f.keys.await_full(following)
+        if not f.schedule.overlap:
+            sums = self.add_values(old)
+            nvvm.WgmmaFenceAlignedOp()
+            products = self.products.scores(following.slot)
+            self.scores.begin(place.grid, place.first, block)
+            products = awaited(0, products)
+            f.keys.release(following.slot, self.member)
+            scores = self.scores.finish(products, above, below, edge=False)
+            weights, state, decay = self.softmax.step(scores, old.state)
+            return Running(following, state, scale_rows(sums, decay), self.pack(weights))
+        self.take_turn()
+        sums, packed = cut(fence([*old.sums, *old.weights]), len(old.sums))
+        products = self.products.scores(following.slot)
+        f.values.await_full(old.at)
+        sums = self.products.add_values(sums, packed, old.at.slot)
+        self.pass_turn()
+        self.scores.begin(place.grid, place.first, block)
+        products = awaited(1, products)
+        f.keys.release(following.slot, self.member)
+        scores = self.scores.finish(products, above, below, edge=False)
+        weights, state, decay = self.softmax.step(scores, old.state)
+        done = pin("", [*weights, *state.values, *decay])
+        if f.schedule.split:
+            # A block's end (this phase is complete), over which ptxas does not move the wait for the sums.
+            f.values.await_full(old.at)
+        sums, done = cut(awaited(0, [*sums, *done]), len(sums))  # all of softmax is in front of it
+        weights, state, decay = done[:len(weights)], State(done[-6:-4], done[-4:-2]), done[-2:]
+        f.values.release(old.at.slot, self.member)
+        return Running(following, state, scale_rows(sums, decay), self.pack(weights))
+
+    def add_values(self, running: Running) -> list[ir.Value]:
+        """The sums with those of the last weights, complete."""
+        f = self.frame
+        f.values.await_full(running.at)
+        sums, packed = cut(fence([*running.sums, *running.weights]), len(running.sums))
+        sums = awaited(0, self.products.add_values(sums, packed, running.at.slot))
+        f.values.release(running.at.slot, self.member)
+        return sums
+
+    def end(self, place: Place, running: Running) -> list[ir.Value]:
+        f, words = self.frame, self.words
+        if f.early:  # each warp has read its queries, and the number of the tile
+            with only_if(words.equal(self.lane, 0)):
+                f.queries.empty.arrive(self.number)
+        self.epilogue.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
+        f.values.await_full(running.at)
+        sums, packed = cut(fence([*running.sums, *running.weights]), len(running.sums))
+        sums = self.products.add_values(sums, packed, running.at.slot)
+        totals = self.softmax.totals(running.state)
+        sums = awaited(0, sums)
+        f.values.release(running.at.slot, self.member)
+        if f.schedule.parts > 1:
+            exchange = Parts(f, self.softmax, self.member, self.epilogue.barrier)
+            exchange.leave([*sums, *running.state.largest, *totals])
+            with only_if(words.equal(f.part, 0)):
+                self.finish(*exchange.add_up(sums, running.state.largest, totals))
+        else:
+            self.finish(sums, totals)
+        if not f.early:
+            with only_if(words.equal(self.member, 0)):
+                tma.await_stores(0, read=True)
+                f.queries.empty.arrive(self.number)
+        return f.keys.next(running.at).values
+
+    def finish(self, sums: Sequence[ir.Value], totals: Sequence[ir.Value]) -> None:
+        """Divide by the weights' totals and store."""
+        sums = scale_rows(sums, self.softmax.reciprocals(totals, self.frame.kernel.safe))
+        sums += [number(0.0)] * (self.width // 2 - len(sums))  # what the staging's last line has too much
+        self.epilogue.emit([sums])
+
+    def pack(self, weights: Sequence[ir.Value]) -> list[ir.Value]:
+        return pack_weights(weights, self.frame.kernel.weight)
+
+    # Turns: each consumer waits for the one before it.
+
+    def take_turn(self) -> None:
+        if self.frame.schedule.turns:
+            words = self.words
+            nvvm.BarrierOp(barrierId=words.value(words.add(self.number, self.first_turn)), numberOfThreads=words.value(256))
+
+    def pass_turn(self) -> None:
+        if self.frame.schedule.turns:
+            words = self.words
+            following = words.add(self.number, 1)
+            self.pass_turn_to(words.select(words.equal(following, self.frame.schedule.consumers), 0, following))
+
+    def pass_turn_to(self, consumer: Integer) -> None:
+        words = self.words
+        nvvm.BarrierArriveOp(words.value(256), barrierId=words.value(words.add(consumer, self.first_turn)))
+
+    @property
+    def first_turn(self) -> int:
+        """Of the named barriers; the first ones are the consumers' own."""
+        return 1 + self.frame.schedule.consumers
+
+
+def cut(values: Sequence[ir.Value], count: int) -> tuple[list[ir.Value], list[ir.Value]]:
+    return list(values[:count]), list(values[count:])

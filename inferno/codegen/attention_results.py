@@ -1,0 +1,48 @@
+"""The results of attention: a tile of them is one of a contraction of weights and values, whose end it has."""
+
+from dataclasses import replace
+from math import gcd
+
+from inferno.codegen.wgmma_epilogue import Epilogue
+from inferno.mlir import arith, ir
+from inferno.schedule.attention import Attention, AttentionTiling, lines
+from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.tiling import Axes
+from inferno.schedule.wgmma import Wgmma
+
+
+class Results(Epilogue):
+    """Rounds what is stored as it is to the destination's type."""
+
+    def apply(self, down: int, j: int, sums: ir.Value, others: ir.Value | None = None) -> list[ir.Value]:
+        return [
+            _rounded(x, d.access.element) if d.source is None else x
+            for x, d in zip(super().apply(down, j, sums, others), self.contraction.destinations)
+        ]
+
+
+def _rounded(pair: ir.Value, element: ir.Type) -> ir.Value:
+    return pair if isinstance(element, ir.F32Type) else arith.truncf(ir.VectorType.get([2], element), pair)
+
+
+def with_sources(a: AttentionKernel) -> AttentionKernel:
+    """``a``, in which every destination of the sums themselves says so."""
+    if a.epilogue is not None:
+        return a
+    return replace(a, destinations=tuple(replace(d, source=None) for d in a.destinations))
+
+
+def result_axes(t: AttentionTiling) -> Axes:
+    return Axes(t.grid, t.queries, t.width, t.keys, ())
+
+
+def result_schedule(s: Attention, t: AttentionTiling, staged: bool) -> Wgmma:
+    """How they are stored; ``staged`` in whole lines, of which the last one may have columns that the copy engine drops."""
+    width = t.width.size
+    columns = 64 * lines(width) if staged and gcd(width, 64) < 32 else width
+    return Wgmma(s.queries, columns, consumers=s.consumers, buffers=result_buffers(s, t))
+
+
+def result_buffers(s: Attention, t: AttentionTiling) -> int:
+    """Staging buffers of a consumer."""
+    return min(2, lines(t.width.size)) if s.apart else lines(t.depth.size)

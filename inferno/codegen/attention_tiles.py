@@ -1,0 +1,130 @@
+"""Which queries a tile of attention has, and which blocks of keys they see."""
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from inferno.codegen.integers import Integer
+from inferno.codegen.nvvm_builder import Words
+from inferno.mlir import arith
+from inferno.schedule.attention import Attention, AttentionTiling
+from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.bands import Band
+
+# Bytes of keys and values that L2 keeps for tiles that run together: half of an H200's, which is 50 MB in two parts that hold copies.
+_L2 = 24 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tile: where it is in the axes of the grid, its first query, and its blocks of keys, from ``end - 1`` down to ``begin``."""
+
+    grid: list[Integer]
+    first: Integer
+    begin: Integer
+    end: Integer
+
+
+@dataclass(frozen=True)
+class TileOrder:
+    """All tiles of a kernel in the order in which they are begun: those of a head together, so that they find its keys in L2; where
+    a band makes some longer than others the longest ones of a few heads first, so that the last ones to end are short.  ``part``: which of
+    a tile's this block has."""
+
+    words: Words
+    kernel: AttentionKernel
+    tiling: AttentionTiling
+    schedule: Attention
+    part: Integer = 0
+
+    @property
+    def rows(self) -> int:
+        """Tiles of a head."""
+        return ceil(self.tiling.queries.size / self.schedule.queries)
+
+    @property
+    def count(self) -> int:
+        return self.rows * self.tiling.heads
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of keys."""
+        return ceil(self.tiling.keys.size / self.schedule.keys)
+
+    @property
+    def band(self) -> Band:
+        return self.kernel.band or Band(None, None)
+
+    @property
+    def together(self) -> int:
+        """Heads whose keys and values have room in L2, of which there is a multiple."""
+        t, shared = self.tiling, prod(self.kernel.sizes[d] for d in self.kernel.shared)
+        each = 2 * t.keys.size * (t.depth.size + t.width.size) // shared
+        return next(n for n in range(max(1, min(t.heads, _L2 // each)), 0, -1) if t.heads % n == 0)
+
+    def place(self, number: Integer) -> Place:
+        words, rows, heads = self.words, self.rows, self.together
+        if self.band.high is None:
+            row, head = words.rem(number, rows), words.div(number, rows)
+        else:
+            group, inside = words.div(number, rows * heads), words.rem(number, rows * heads)
+            row = words.sub(rows - 1, words.div(inside, heads))
+            head = words.add(words.mul(group, heads), words.rem(inside, heads))
+        first = words.mul(row, self.schedule.queries)
+        grid = words.split(head, [a.size for a in self.tiling.grid])
+        return Place(grid, first, *self.seen(first))
+
+    def seen(self, first: Integer) -> tuple[Integer, Integer]:
+        """The blocks that some query of the tile sees, one where none does; or this part of all blocks."""
+        words, s, band = self.words, self.schedule, self.band
+        if s.parts > 1:
+            each = ceil(self.blocks / s.parts)
+            begin = words.mul(self.part, each)
+            return begin, words.min(words.add(begin, each), self.blocks)
+        begin, end = 0, self.blocks
+        if band.high is not None:
+            last = self.positive(words.add(first, s.queries + band.high))
+            end = words.min(words.div(words.add(last, s.keys - 1), s.keys), self.blocks)
+            end = self.at_least(end, 1)
+        if band.low is not None:
+            begin = words.div(self.positive(words.add(first, band.low)), s.keys)
+            begin = words.min(begin, words.sub(end, 1))
+        return begin, end
+
+    def turning_points(self, place: Place) -> tuple[Integer, Integer, Integer]:
+        """Of the blocks counted from the last one, where those end that the band cuts at its upper end, where those begin that it cuts
+        at its lower end, and how many there are.  The first one counts as cut."""
+        words, s, band = self.words, self.schedule, self.band
+        count, free, low = words.sub(place.end, place.begin), 1, None
+        if band.high is not None and self.cut_above > 1:
+            whole = words.div(self.positive(words.add(place.first, band.high + 1)), s.keys)
+            free = self.least(self.at_least(words.sub(place.end, whole), 1), count)
+        low = count
+        if band.low is not None:
+            whole = words.div(self.positive(words.add(place.first, s.queries + band.low + s.keys - 2)), s.keys)
+            low = self.at_least(self.least(words.sub(place.end, whole), count), free)
+        return free, low, count
+
+    @property
+    def cut_above(self) -> int:
+        """Blocks of keys of one tile that the upper end of the band cuts, at most."""
+        s, high = self.schedule, self.band.high
+        if high is None:
+            return 0
+        if s.parts > 1:
+            return self.blocks
+        return 1 if s.keys % s.queries == 0 and high % s.queries == 0 else ceil(s.queries / s.keys) + 1
+
+    # With signs.
+
+    def positive(self, a: Integer) -> Integer:
+        return self.at_least(a, 0)
+
+    def at_least(self, a: Integer, least: Integer) -> Integer:
+        if isinstance(a, int) and isinstance(least, int):
+            return max(a, least)
+        return arith.maxsi(self.words.value(a), self.words.value(least))
+
+    def least(self, a: Integer, most: Integer) -> Integer:
+        if isinstance(a, int) and isinstance(most, int):
+            return min(a, most)
+        return arith.minsi(self.words.value(a), self.words.value(most))

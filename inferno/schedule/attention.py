@@ -1,0 +1,239 @@
+"""The schedule of attention on Hopper's tensor cores: which queries and keys a block has at a time, and who gets which."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import ClassVar
+
+from inferno.mlir import func, walk
+from inferno.schedule.accesses import Access
+from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
+from inferno.schedule.contraction import Map
+from inferno.schedule.cost import CLOCK, bit_width, clusters_at_once
+from inferno.schedule.elementwise import supported_body, supported_element
+from inferno.schedule.tiling import Axis, axes, direct
+from inferno.symbolic import bounds
+from inferno.target import Target
+
+LINE = 64  # elements of 16 bits in a line of shared memory, 128 bytes: the span of the swizzle
+ORDERS = ("single", "static", "dynamic")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Where things lie in a block's dynamic shared memory, in bytes."""
+
+    keys: int
+    values: int
+    results: int
+    barriers: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One warpgroup starts copies; ``consumers`` warpgroups have 64 queries each, and walk together over blocks of ``keys`` keys (and of
+    values), which come to ``stages`` slots of each.
+
+    ``order``: a block of threads has a ``single`` tile of queries, or takes every so-manieth (``static``), or whenever it has finished one the
+    next of a counter (``dynamic``).
+    ``turns``: consumers start their products one after the other, so that one's exponentials lie under another's products.
+    ``overlap``: the scores of the next keys are multiplied in front of the values of these ones, and the softmax lies under the latter; with
+    ``split`` it has a basic block of its own, without which ptxas awaits the products first.
+    ``apart``: results have shared memory of their own; otherwise they lie where the queries were, which the next ones wait for.
+    ``parts``: so many blocks, a cluster, share the keys of a tile, and the first one adds up.
+    """
+
+    generator: ClassVar[str] = "attention"
+    consumers: int = 2
+    keys: int = 128
+    stages: int = 2
+    order: str = "single"
+    turns: bool = True
+    overlap: bool = True
+    split: bool = True
+    apart: bool = True
+    parts: int = 1
+
+    @property
+    def queries(self) -> int:
+        return 64 * self.consumers
+
+    @property
+    def threads(self) -> int:
+        return 128 * (self.consumers + 1)
+
+    def shared(self, depth: int, width: int) -> Shared:
+        """Queries, slots for keys and for values, results (two buffers of 64 lines a consumer), barriers, and the numbers of tiles."""
+        keys = self.queries * lines(depth) * 128
+        values = keys + self.stages * self.keys * lines(depth) * 128
+        results = values + self.stages * self.keys * lines(width) * 128
+        barriers = results + (self.consumers * min(2, lines(width)) * 64 * 128 if self.apart else 0)
+        return Shared(keys, values, results, barriers, barriers + 32 * self.stages + 16 * self.consumers + 4 * self.consumers)
+
+
+def lines(size: int) -> int:
+    """Lines of shared memory that a head's row takes."""
+    return ceil(size / LINE)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The tensor map of an operand: ``axes`` innermost first, ``strides`` in elements."""
+
+    axes: tuple[Axis, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AttentionTiling:
+    """The loops of attention as axes that every tensor walks with one stride; ``grid`` those of the batch, outermost first."""
+
+    grid: tuple[Axis, ...]
+    queries: Axis
+    keys: Axis
+    depth: Axis
+    width: Axis
+    q: Copied
+    k: Copied
+    v: Copied
+
+    @property
+    def heads(self) -> int:
+        return prod(a.size for a in self.grid)
+
+    def tiles(self, s: Attention) -> int:
+        return self.heads * ceil(self.queries.size / s.queries)
+
+
+def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
+    """The axes of ``a``; None where the copy engine cannot bring an operand."""
+    if any(o.prologue is not None for o in (a.q, a.k, a.v)) or not all(g.flat for g in (a.queries, a.keys, a.depth, a.width)):
+        return None
+    queries, keys, depth, width = (_axis(g) for g in (a.queries, a.keys, a.depth, a.width))
+    grid = tuple(axes(a.batch))
+    found = [
+        direct(o.access, tiled, grid, 2, offset=True)
+        for o, tiled in ((a.q, (depth, queries)), (a.k, (depth, keys)), (a.v, (width, keys)))
+    ]
+    if None in found:
+        return None
+    return AttentionTiling(grid, queries, keys, depth, width, *(Copied(*f) for f in found))
+
+
+def _axis(group) -> Axis:
+    return axes(group)[0] if group.runs else Axis((), 1)
+
+
+def supported(a: AttentionKernel) -> bool:
+    """Whether types and sizes are ones that the generator takes, and it can inline what is done to scores and results."""
+    kinds = {str(x) for x in (a.q.element, a.k.element, a.v.element, a.weight)}
+    if len(kinds) != 1 or not kinds & {"bf16", "f16"} or a.varies:
+        return False
+    if any(size % 8 or size > 256 for size in (a.depth.size, a.width.size)):
+        return False
+    places = [*a.score_extras, *a.extras, *(d.access for d in a.destinations)]
+    if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
+        return False
+    written = {d.access.argument: d.access for d in a.destinations}
+    read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras]
+    if None in read or any(_negative(p) for p in (*read, *places)):
+        return False
+    if len(written) != len(a.destinations) or any(p.argument in written for p in read):
+        return False
+    if any(e.argument in written and e != written[e.argument] for e in a.extras):
+        return False  # in place, an element may only be read by the thread that writes it
+    return all(_inlined(m) for m in (a.score, a.epilogue))
+
+
+def _negative(access: Access) -> bool:
+    return any(bounds(s)[0] < 0 for s in (*access.strides, access.offset))
+
+
+def _inlined(map_: Map | None) -> bool:
+    return map_ is None or (supported_body(map_.generic) and not walk(map_.generic, "tensor.extract"))
+
+
+def read(kernel: func.FuncOp, target: Target) -> tuple[AttentionKernel, AttentionTiling] | None:
+    """What ``kernel`` computes, if it is attention of a kind that can be generated."""
+    a = parse_attention(kernel) if target.hopper else None
+    tiling = tile_attention(a) if a is not None and supported(a) else None
+    return (a, tiling) if tiling is not None else None
+
+
+# Numbers of 32 bits a thread that scores, weights, sums and what is read for scores may take together, by the number of consumers (ptxas: 176
+# keys of 128 columns and 64 of 256 still have their place in 240 registers, 256 keys of 64 columns or 80 of 256 do not; 128 keys of 64 columns
+# in 160 do).
+_HELD = {1: 212, 2: 212, 3: 136}
+
+
+def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
+    """Whether a block's shared memory and a thread's registers suffice."""
+    depth, width = a.depth.size, a.width.size
+    read = sum(max(2, bit_width(x.element) // 8) for x in a.score_extras if any(x.strides[d] for d in a.keys.dims))
+    blocks = ceil(a.keys.size / s.keys)
+    if s.parts > 1 and (s.order != "single" or s.consumers != 1 or s.parts > 8 or (s.parts - 1) * ceil(blocks / s.parts) >= blocks):
+        return False
+    held = s.keys * (3 + read // 2) // 4 + width * 5 // 8
+    if s.consumers not in _HELD or s.keys % 16 or not 16 <= s.keys <= 256 or s.order not in ORDERS or (s.turns and s.consumers == 1):
+        return False
+    return held <= _HELD[s.consumers] and s.stages >= 2 and s.shared(depth, width).total <= target.shared
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
+    """The schedule with the lowest estimate if ``kernel`` is attention for Hopper's tensor cores, else None."""
+    found = read(kernel, target)
+    times = [(estimate(s, *found, target), s) for s in candidates(*found, target)] if found is not None else []
+    return min(times, key=lambda item: item[0])[1] if times else None
+
+
+def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> list[Attention]:
+    """Schedules that may be the best: for each number of consumers as many keys as fit, up to 128."""
+    found = []
+    for consumers in (2, 1, 3):
+        forms = [
+            Attention(consumers, keys, stages, "single", consumers > 1, apart=apart)
+            for keys in (128, 112, 96, 80, 64, 48, 32, 16) for stages, apart in ((3, True), (2, True), (2, False))
+        ]
+        first = next((s for s in forms if fits(s, a, target)), None)
+        if first is not None:
+            found += [first, *_shared_out(first, a, tiling, target)]
+    return found
+
+
+def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> Iterator[Attention]:
+    """``s`` with more tiles than blocks, or with several blocks for a tile."""
+    tiles = tiling.tiles(s)
+    if tiles > target.multiprocessors:
+        yield replace(s, order="static" if a.band is None else "dynamic")
+    for parts in range(2, 9):
+        if tiles <= clusters_at_once(parts, target.multiprocessors) and fits(made := replace(s, parts=parts), a, target):
+            yield made
+
+
+def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> float:
+    """Microseconds: a block of keys after the other at the tensor core's rate or the copy engine's, and what a tile takes beside."""
+    depth, width = a.depth.size, a.width.size
+    rounds = tiling.tiles(s) / target.multiprocessors
+    rounds = ceil(rounds) if a.band is None or rounds <= 1 else rounds + 0.5
+    multiply = s.queries * s.keys * (depth + width) / 2048 / _SHARES[s.consumers]
+    copy = s.keys * (lines(depth) + lines(width)) * 128 / _COPY_RATE
+    each = ceil(ceil(tiling.keys.size * _seen(a) / s.keys) / s.parts) * max(multiply, copy)
+    finish = _TILE if s.order == "single" else _TILE // 2
+    counting = _COUNTER if s.order == "dynamic" else 0
+    return _START + counting + (rounds * (each + finish) + (s.parts > 1) * (_EXCHANGE + s.parts * _EXCHANGE_EACH)) / CLOCK
+
+
+def _seen(a: AttentionKernel) -> float:
+    """The share of all queries and keys that see each other."""
+    if a.band is None:
+        return 1.0
+    queries, keys = a.queries.size, a.keys.size
+    rows = [min(queries - 1, round(queries * (i + 0.5) / 16)) for i in range(16)]
+    low = [0 if a.band.low is None else min(keys, max(0, r + a.band.low)) for r in rows]
+    high = [keys if a.band.high is None else min(keys, max(0, r + a.band.high + 1)) for r in rows]
+    return max(sum(h - b for b, h in zip(low, high) if h > b) / 16, 1) / keys
+
+
+_SHARES = {1: 0.45, 2: 0.65, 3: 0.55}
+_COPY_RATE, _TILE, _START, _COUNTER, _EXCHANGE, _EXCHANGE_EACH = 60, 2500, 2.5, 1.0, 2000, 200

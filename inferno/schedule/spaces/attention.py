@@ -1,0 +1,33 @@
+"""Everything that the generator of attention takes: blocks of queries and keys, slots, orders of tiles, and how products and softmax overlap."""
+
+import itertools
+from collections.abc import Iterator
+
+from inferno.mlir import func
+from inferno.schedule.attention import ORDERS, Attention, candidates, estimate, fits, read
+from inferno.target import Target
+
+_KEYS = (64, 80, 96, 112, 128, 160, 176, 192)
+
+
+def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attention]]:
+    """Schedules with their estimates; where those are equal the usual one is first."""
+    found = read(kernel, target)
+    if found is None:
+        return
+    a, tiling = found
+    rest = (
+        Attention(consumers, keys, stages, order, turns, True, split, apart)
+        for consumers, keys, stages, order, turns, split, apart
+        in itertools.product((2, 1, 3), _KEYS, (2, 3, 4), ORDERS, (True, False), (True, False), (True, False))
+    )
+    for s in dict.fromkeys((*candidates(a, tiling, target), *rest)):
+        if fits(s, a, target) and (s.order == "single" or tiling.tiles(s) > target.multiprocessors):
+            yield estimate(s, a, tiling, target), s
+
+
+def valid(kernel: func.FuncOp, schedule: Attention, target: Target) -> bool:
+    """Whether the generator takes the kernel with it."""
+    found = read(kernel, target)
+    return found is not None and fits(schedule, found[0], target)
+

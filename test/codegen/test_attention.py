@@ -1,0 +1,174 @@
+"""Attention as one kernel on Hopper's tensor cores: the structure of what is emitted, and that ptxas takes it without spills."""
+
+import re
+
+import pytest
+import torch
+from kernels import TARGET, build
+from test_wgmma import assembled, products
+from universal_program import _fuse
+
+from inferno.capture import capture
+from inferno.errors import CompileError
+from inferno.mlir import ir, new_context
+from inferno.schedule.assign import kernels
+from inferno.schedule.attention import Attention, choose, fits, read
+from inferno.schedule.attention_kernel import parse_attention
+from inferno.schedule.spaces import attention as spaces
+
+F = torch.nn.functional
+
+
+def empty(*shape, dtype=torch.bfloat16):
+    return torch.zeros(shape, dtype=dtype)
+
+
+def heads(queries=512, keys=512, size=128, width=0, of=4, shared=4, dtype=torch.bfloat16):
+    """q, k and v of two sequences."""
+    return empty(2, of, queries, size, dtype=dtype), empty(2, shared, keys, size, dtype=dtype), empty(2, shared, keys, width or size, dtype=dtype)
+
+
+def kernel_of(function, args) -> str:
+    """The kernel that attention becomes, as a module of its own."""
+    text, _ = _fuse(capture(function, args), "fuse-attention{target=sm_90a always=1}")
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        found, = (k for k in kernels(module) if parse_attention(k) is not None)
+        return f"module {{\n{found.operation.get_asm(use_local_scope=True)}\n}}"
+
+
+def chosen(text):
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        return choose(kernels(module)[0], TARGET)
+
+
+def causal(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+@pytest.mark.parametrize("size, width", [(8, 8), (40, 40), (72, 72), (80, 48), (96, 96), (128, 128), (192, 128), (256, 256)])
+def test_head_sizes(size, width):
+    built = build(kernel_of(causal if size % 64 else F.scaled_dot_product_attention, heads(500, 777, size, width)), "attention")
+    s = built.schedule
+    found = products(built)
+    scores = f"m64n{s.keys}k16.f32.bf16"
+    assert scores in found and f"m64n{width}k16.f32.bf16" in found
+    if s.keys != width:
+        assert found.count(scores) % -(-size // 16) == 0 and found.count(f"m64n{width}k16.f32.bf16") % (s.keys // 16) == 0
+    # 16 columns each; of what has no whole lines of 64 bytes the last line is filled up.
+    assert built.count("stmatrix") == (width // 16 if width % 32 == 0 else 4 * -(-width // 64)) and not built.accesses("global")
+    if size < 256:
+        assembled(built)  # else some addresses wait in memory for the end of a tile
+    assert built.resources is None or built.resources.spills <= 128
+
+
+def test_the_main_loop():
+    built = build(kernel_of(F.scaled_dot_product_attention, heads(1024, 4096)), "attention", Attention())
+    # The first scores, and the loop's; its values, and the last ones.
+    assert products(built) == ["m64n128k16.f32.bf16"] * 32
+    # 64 exponentials a thread and two of what was, and none of two of these in front of the loop.
+    assert built.count(r"ex2\.approx\.ftz\.f32") == 64 + 66 and built.count(r"fma\.rn\.f32") == 64 + 68
+    assert built.count(r"setp\.\w+\.s32") == 0 and built.count("setmaxnreg") == 2
+    assert built.count(r"cp\.async\.bulk\.tensor\.3d\.shared") == 12 and built.count(r"cp\.async\.bulk\.tensor\.3d\.global") == 2
+    assembled(built)
+    if built.resources:
+        assert built.resources.registers == 168
+
+
+@pytest.mark.parametrize("keys, cut", [(128, 1), (64, 2)])
+def test_only_blocks_that_the_band_cuts_are_masked(keys, cut):
+    built = build(kernel_of(causal, heads(1024, 1024)), "attention", Attention(keys=keys))
+    # One block of keys along the diagonal, or a loop over some more.
+    assert built.count(r"setp\.(?:gt|le|lt|ge)\.s32") - cut * keys // 2 in range(0, 8)
+    assembled(built)
+
+
+def test_windows_skip_blocks():
+    def window(q, k, v):
+        i, j = torch.arange(4096)[:, None], torch.arange(4096)[None]
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=(j <= i) & (j > i - 512))
+
+    text = kernel_of(window, heads(4096, 4096))
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        band = parse_attention(kernels(module)[0]).band
+    assert (band.low, band.high) == (-511, 0)
+    assembled(build(text, "attention"))
+
+
+@pytest.mark.parametrize("mask, loads", [
+    (empty(500, 777), "ld.global.nc.b16"), (empty(2, 4, 500, 768), "ld.global.nc.b32"), (empty(4, 500, 776, dtype=torch.float32), ".b32"),
+    (empty(2, 1, 1, 768, dtype=torch.bool), "ld.global.nc.v2.b8"),
+])
+def test_masks_are_read_tile_by_tile(mask, loads):
+    mask = mask.float() if loads == ".b32" else mask
+    q, k, v = heads(500, mask.shape[-1], dtype=torch.float16 if loads == ".b32" else torch.bfloat16)
+
+    def masked(q, k, v, mask):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype) if mask.dtype == torch.float32 else mask)
+
+    built = build(kernel_of(masked, (q, k, v, mask)), "attention")
+    assert any(loads in a for a in built.accesses()) and not any(a.startswith("st") for a in built.accesses())
+    assembled(built)
+
+
+def test_heads_share_keys():
+    def grouped(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+    built = build(kernel_of(grouped, heads(of=32, shared=8)), "attention")
+    assert built.gpu.count('"inferno.launch"') == (2 if built.schedule.order == "dynamic" else 1)
+    assert "tensor<2x32" not in built.gpu
+    assembled(built)
+
+
+@pytest.mark.parametrize("order", ["single", "static", "dynamic"])
+def test_orders(order):
+    built = build(kernel_of(causal, heads(2048, 2048, of=16, shared=16)), "attention", Attention(order=order))
+    assert built.gpu.count('"inferno.launch"') == 1 + (order == "dynamic") and built.count(r"atom\.\w*") == 2 * (order == "dynamic")
+    blocks = re.findall(r"grid = \[(\d+)", built.gpu)[-1]
+    assert blocks == {"single": "512"}.get(order, "132")
+    assembled(built)
+
+
+@pytest.mark.parametrize("schedule", [
+    Attention(3, 128), Attention(1, 128, turns=False), Attention(overlap=False), Attention(split=False), Attention(turns=False),
+    Attention(keys=176, apart=False), Attention(keys=160),
+])
+def test_schedules(schedule):
+    size = 64 if schedule.consumers == 3 else 128
+    built = build(kernel_of(causal, heads(1024, 1000, size)), "attention", schedule)
+    assert built.count(r"barrier\.cta\.arrive|bar\.arrive") > 0 or not schedule.turns
+    assembled(built)
+
+
+@pytest.mark.parametrize("queries, parts, size", [(1, 4, 128), (16, 8, 128), (100, 3, 64), (4, 4, 256)])
+def test_few_queries(queries, parts, size):
+    text = kernel_of(F.scaled_dot_product_attention, heads(queries, 4096, size))
+    assert chosen(text).parts > 1
+    built = build(text, "attention", Attention(1, 64, 2, turns=False, apart=size < 256, parts=parts))
+    blocks = 8 * -(-queries // 64) * parts
+    assert f"grid = [{blocks}, 1, 1]" in built.gpu and f"cluster = [{parts}, 1, 1]" in built.gpu
+    assert built.count(r"barrier\.cluster\.arrive") == 3 and built.count(r"ld\.shared::cluster") > 0
+    assembled(built)
+
+
+def test_the_space():
+    text = kernel_of(causal, heads(2048, 2048, of=16, shared=16))
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        kernel = kernels(module)[0]
+        found = list(spaces.space(kernel, TARGET))
+        a, _ = read(kernel, TARGET)
+        assert len(found) > 100 and choose(kernel, TARGET) in [s for _, s in found]
+        assert all(spaces.valid(kernel, s, TARGET) for _, s in found[::50])
+        assert not fits(Attention(keys=256), a, TARGET) and not fits(Attention(stages=3), a, TARGET)
+    with pytest.raises(CompileError, match="needs more shared memory or registers"):
+        build(text, "attention", Attention(stages=3))
+
+
+@pytest.mark.parametrize("args", [heads(dtype=torch.float32), heads(size=100), heads(size=264)], ids=["float32", "strides", "wide"])
+def test_left_alone(args):
+    assert chosen(kernel_of(F.scaled_dot_product_attention, args)) is None
+
