@@ -38,13 +38,13 @@ def members_of(kernel: func.FuncOp, schedules: Sequence[Any], generate: Callable
     members = []
     for i, (group, schedule) in enumerate(zip(groups, schedules)):
         with ir.InsertionPoint(kernel.operation), kernel.location:
-            part, numbers = extract(kernel, group, f"{name}_{i}")
+            part, numbers = extract(kernel, group, f"{name}_arm{i}")
         key = anonymous(part), schedule
         if key in arms:
             part.operation.erase()
         else:
             most = generate(i, part)
-            arms[key] = Arm.find(kernel, f"{name}_{i}", most)
+            arms[key] = Arm.find(kernel, f"{name}_arm{i}", most)
         members.append(Member(arms[key], numbers))
     return members
 
