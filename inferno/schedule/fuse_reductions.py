@@ -17,6 +17,7 @@ from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes, extracted_bytes, tensor_bytes
 from inferno.schedule.explain_boundaries import note
+from inferno.schedule.kernel_parts import anonymous
 from inferno.schedule.mark_overwrites import overwritable
 from inferno.schedule.merge_calls import Edges, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
 from inferno.target import Target, find_target
@@ -30,7 +31,8 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 
 @dataclass
 class _Program:
-    """``places`` are the operations of ``main`` by their order, ``kinds`` what is known of kernels by their names."""
+    """``places`` are the operations of ``main`` by their order, ``kinds`` what is known of kernels by their names, ``estimates`` of those that
+    several would be, by their text: the layers of a model ask for the same ones."""
 
     module: ir.Module
     main: func.FuncOp
@@ -38,6 +40,7 @@ class _Program:
     target: Target
     places: dict[ir.Operation, int] = field(default_factory=dict)
     kinds: dict[str, str | None] = field(default_factory=dict)
+    estimates: dict[str, float | None] = field(default_factory=dict)
 
     def number(self) -> None:
         self.places = {o.operation: i for i, o in enumerate(self.main.regions[0].blocks[0].operations)}
@@ -50,6 +53,15 @@ class _Program:
             left = kernel is None or _is_update(call, kernel) or (wants_library(self.module) and parse_contraction(kernel) is not None)
             self.kinds[name] = None if left else _kind(kernel)
         return self.kinds[name]
+
+    def estimate(self, kernel: func.FuncOp) -> float | None:
+        """Microseconds of a kernel by the generator that takes it; None where none does."""
+        key = anonymous(kernel)
+        if key not in self.estimates:
+            read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, rows))
+            form, c = next((found for found in read if found[1] is not None), (None, None))
+            self.estimates[key] = form.estimate(form.pick(c, self.target), c, self.target) if form is not None else None
+        return self.estimates[key]
 
 
 def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:
@@ -107,7 +119,7 @@ def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
     edges, merged = _grow(program, head)
     if merged is None:
         return False
-    joined = min(form.estimate(form.pick(c, program.target), c, program.target) for form, c in _forms(merged, program.target))
+    joined = program.estimate(merged)
     apart = sum(_alone(program.kernels[callee(call)], program.target) for call in edges.calls)
     if not always and (joined >= apart or (program.kind(head) == "map" and _reads_apart(merged, program.target))):
         merged.operation.erase()
@@ -132,12 +144,6 @@ def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
     c = rows.read(kernel, target)
     wide = {a for step in c.steps for a in step.extras if c.wide(a)} if c is not None else set()
     return any(rows.spread(c, a) > 2 and rows.row_bytes(c, a) > _CACHED for a in wide)
-
-
-def _forms(kernel: func.FuncOp, target: Target) -> list[tuple]:
-    """The modules of generators that take a kernel, in the order in which they are asked, and what it is to them."""
-    read = ((form, form.read(kernel, target)) for form in (reductions, columns, rows))
-    return next(([(form, c)] for form, c in read if c is not None), [])
 
 
 def _alone(kernel: func.FuncOp, target: Target) -> float:
@@ -169,7 +175,7 @@ def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, func.Fun
             continue
         more = edges_of(trial_calls, views=True)
         trial = merged_kernel(program.kernels, more, free_name(program.module, "rows_" + "_".join(callee(c).rstrip("_0123456789") for c in trial_calls)))
-        if not _forms(trial, program.target):
+        if program.estimate(trial) is None:
             trial.operation.erase()
             refused.add(candidate)
             continue
