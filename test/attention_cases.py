@@ -68,6 +68,7 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "padding": (lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), _operands(12, 12, 4, lambda: torch.rand(2, 1, 1, 12) > 0.4), None),
     "bias": (lambda q, k, v, m: sdpa(q, k, v, attn_mask=m), _operands(12, 12, 4, lambda: torch.randn(4, 12, 12)), None),
     "by hand": (_by_hand, _operands(), None),
+    "scaled before": (lambda q, k, v: torch.softmax((q * 0.3) @ (k / 1.5).transpose(-1, -2), -1) @ v, _operands(), None),
     "window": (lambda q, k, v: _by_hand(q, k, v, _window), _operands(), (-4, 0)),
     "added": (lambda q, k, v: _by_hand(q, k, v, _added), _operands(), (None, 0)),
     "added to a bias": (lambda q, k, v, b: _by_hand(q, k, v, lambda s: _added(s + b)), _operands(12, 12, 4, lambda: torch.randn(4, 12, 12)), (None, 0)),

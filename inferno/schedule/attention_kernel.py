@@ -113,6 +113,7 @@ class _Parser:
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
         if any(_holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys):
             raise NotUnderstood
+        (q, of_q), (k, of_k) = map(_unscaled, (q, k))
         rows, width = self.classify(out, scores, v)
         loops = [*rows, *self.keys, *product.loops, *width]
         self.numbers = {loop: n for n, loop in enumerate(loops)}
@@ -125,6 +126,7 @@ class _Parser:
         scores, inner, scale = self.scale(scores, product)
         destinations, epilogue = self.destinations(results, out, o)
         operands = [self.operand(e) for e in (q, k, v)]
+        scale *= of_q * of_k
         score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
         self.accesses = [
             *(a for e in operands for a in e.reads), *(a for m in (score, epilogue) if m is not None for a in m.sources if a is not None),
@@ -179,13 +181,12 @@ class _Parser:
         factor = 1.0
         while True:
             readers = _readers(scores, product)
-            if len(readers) != 1 or readers[0].name not in ("arith.mulf", "arith.divf"):
+            if len(readers) != 1:
                 return scores, product, factor
-            constants = [e.constant for e in readers[0].operands if e.constant is not None]
-            divides = readers[0].name == "arith.divf"
-            if len(constants) != 1 or not 0 < constants[0] < inf or (divides and readers[0].operands[0] is not product):
+            scaled, more = _factor(readers[0])
+            if scaled is not product:
                 return scores, product, factor
-            factor, product = factor / constants[0] if divides else factor * constants[0], readers[0]
+            factor, product = factor * more, readers[0]
 
     def operand(self, factor: Expression) -> Operand:
         extend = factor.name if factor.name == "arith.extf" else None
@@ -246,6 +247,30 @@ def _unrounded(expression: Expression) -> Expression:
     while expression.name in ("arith.extf", "arith.truncf"):
         expression = expression.operands[0]
     return expression
+
+
+def _factor(expression: Expression) -> tuple[Expression, float]:
+    """What is multiplied by a positive constant, and that; 1 where it is nothing like that."""
+    if expression.name == "arith.divf":
+        value, constant = expression.operands
+        return (value, 1 / constant.constant) if constant.constant is not None and 0 < constant.constant < inf else (expression, 1.0)
+    values = [e for e in expression.operands if e.constant is None]
+    constants = [e.constant for e in expression.operands if e.constant is not None]
+    if expression.name != "arith.mulf" or len(constants) != 1 or not 0 < constants[0] < inf:
+        return expression, 1.0
+    return values[0], constants[0]
+
+
+def _unscaled(factor: Expression) -> tuple[Expression, float]:
+    """A factor of a contraction before it was multiplied by a constant, and rounded, and that constant."""
+    widened = factor.name == "arith.extf"
+    scaled = factor.operands[0] if widened else factor
+    if widened and scaled.name == "arith.truncf":
+        scaled = scaled.operands[0]
+    value, constant = _factor(scaled)
+    before = value.operands[0] if value.name == "arith.extf" else value
+    fits = before.type == factor.operands[0].type and value.type == factor.type if widened else value.type == factor.type
+    return (value, constant) if value is not scaled and fits else (factor, 1.0)
 
 
 def _plain(expression: Expression) -> Expression:

@@ -11,16 +11,18 @@ from math import prod
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.contraction import parse_fused
-from inferno.passes.generics import is_copy, is_elementwise, is_widening
+from inferno.passes.generics import body, inputs, is_elementwise
 from inferno.passes.programs import VIEWS, callee, readers, root_of, wants_library
 from inferno.schedule.assign import attention_chooser
 from inferno.schedule.attention_kernel import PRECISION, parse_attention
 from inferno.schedule.merge_calls import edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls
+from inferno.schedule.operation_order import order_by_need
 from inferno.target import find_target
 
 _MOST = 24  # kernels that are looked at in front of a contraction: between it and the one in front there are at most seven
 _LESS = 4  # times fewer elements read than made: a mask that is rather computed again
 _BESIDES = {"arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS}
+_SCALING = {"arith.extf", "arith.truncf", "arith.mulf", "arith.divf", "arith.constant", "linalg.yield"}
 
 Calls = tuple[ir.Operation, ...]
 
@@ -58,6 +60,7 @@ class _Fuse:
         """Whether anything was fused."""
         self.multiplies = {name for name, k in self.kernels.items() if any(parse_fused(o) is not None for o in walk(k, "linalg.generic"))}
         self.powers = {name for name, k in self.kernels.items() if walk(k, "math.exp")}
+        self.largest = {name for name, k in self.kernels.items() if walk(k, "arith.maximumf", "arith.maxnumf")}
         self.moves = {name for name, k in self.kernels.items() if _is_map(k, moves=True)}
         self.maps = {name for name, k in self.kernels.items() if _is_map(k, moves=False)}
         self.order = {o.operation: n for n, o in enumerate(self.main.regions[0].blocks[0].operations)}
@@ -83,6 +86,7 @@ class _Fuse:
             kernel = merged_kernel(self.kernels, edges, free_name(self.module, "attention"))
             if all(PRECISION in self.kernels[callee(c)].attributes for c in calls):
                 kernel.attributes[PRECISION] = self.kernels[callee(calls[-1])].attributes[PRECISION]
+            order_by_need(kernel.entry_block)
             self.made[key] = kernel if self.takes(kernel) else None
             if self.made[key] is None:
                 kernel.operation.erase()
@@ -115,7 +119,8 @@ class _Fuse:
                 if any(m in core for m in self.makers([call])):
                     core.append(call)
             inside = {*core, last}
-            if any(callee(c) in self.powers for c in core) and all(u in inside for c in core for r in c.results for u in readers(r)):
+            named = {callee(c) for c in core}
+            if named & self.powers and named & self.largest and all(u in inside for c in core for r in c.results for u in readers(r)):
                 yield (*core, last)
 
     def makers(self, calls: Sequence[ir.Operation]) -> list[ir.Operation]:
@@ -148,13 +153,18 @@ class _Fuse:
 
 
 def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
-    """Whether a kernel with one result is elementwise; with ``moves`` one that only moves, or widens, one tensor's elements."""
+    """Whether a kernel with one result is elementwise; with ``moves`` one that only moves, widens or scales one tensor's elements."""
     structured = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES]
     if len(kernel.type.results) != 1 or not structured:
         return False
     if moves:
-        return all(o.name in ("linalg.copy", "linalg.transpose", "linalg.broadcast") or is_copy(o) or is_widening(o) for o in structured)
+        return all(o.name in ("linalg.copy", "linalg.transpose", "linalg.broadcast") or _only_scales(o) for o in structured)
     return all(is_elementwise(o) for o in structured)
+
+
+def _only_scales(op: ir.Operation) -> bool:
+    """Whether an operation reads one tensor and does nothing with its elements but to multiply and convert them."""
+    return is_elementwise(op) and len(inputs(op)) == 1 and all(o.operation.name in _SCALING for o in body(op).operations)
 
 
 def _elements(value: ir.Value) -> int:

@@ -27,7 +27,8 @@ def test_what_is_said_of_it(name, dtype):
         a, arguments = read(fused(function, args), args)
         assert a.band == (None if band is None else Band(*band))
         assert {str(o.element) for o in (a.q, a.k, a.v)} == {str(a.weight)} == {ELEMENTS[dtype]}
-        assert a.score is None or name not in ("plain", "lengths", "causal", "grouped", "window", "added")
+        assert a.q.prologue is a.k.prologue is a.v.prologue is None
+        assert a.score is None or name not in ("plain", "scaled before", "lengths", "causal", "grouped", "window", "added")
         found = evaluate(a, arguments)
     with torch.no_grad():
         wanted = reference(function, args)
