@@ -7,9 +7,9 @@ what reads it, like any other elementwise operation: what lay between is never i
 
 from collections.abc import Callable, Sequence
 
-from inferno.mlir import arith, clone_onto, ir, linalg, owner, scf, tensor, walk
+from inferno.mlir import arith, ir, linalg, owner, scf, tensor, walk
 from inferno.passes.fuse_elementwise import is_cheap
-from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, knows_sizes, maps, only_user, yielded
+from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, reassociation, shape, sizes
 from inferno.symbolic import Int
 
@@ -66,8 +66,8 @@ def _collapsed(view: ir.Operation):
             inner = []
             for d in reversed(group[1:]):
                 size = source.shape[d]
-                inner.append(_number(0) if size == 1 else arith.remui(x, _number(size)))
-                x = x if size == 1 else arith.divui(x, _number(size))
+                inner.append(index(0) if size == 1 else arith.remui(x, index(size)))
+                x = x if size == 1 else arith.divui(x, index(size))
             found += [x, *reversed(inner)]
         return found
 
@@ -135,17 +135,13 @@ def _either(condition: ir.Value, then, other, element: ir.Type) -> ir.Value:
 
 
 def _size(size: Int, values: SizeValues) -> ir.Value:
-    return _number(size) if isinstance(size, int) else values.get(size)
-
-
-def _number(value: int) -> ir.Value:
-    return arith.constant(ir.IndexType.get(), value)
+    return index(size) if isinstance(size, int) else values.get(size)
 
 
 def _minus(place: ir.Value, number: int) -> ir.Value:
     if number == 0:
         return place
-    return arith.subi(place, _number(number)) if number > 0 else arith.addi(place, _number(-number))
+    return arith.subi(place, index(number)) if number > 0 else arith.addi(place, index(-number))
 
 
 def _is_known(value: ir.Value) -> bool:
@@ -173,7 +169,7 @@ def element_of(
     if op.name in ("tensor.expand_shape", "tensor.collapse_shape") and (found := _of_units(op, place)) is not None:
         return element_of(op.operands[0], found, op, wanted)
     if _is_computable(op) and (wanted or _is_wanted)(op, reader):
-        return _computed(op, place, wanted)
+        return element_at(op, place, lambda v, at: element_of(v, at, op, wanted))
     return tensor.extract(value, place)
 
 
@@ -190,11 +186,11 @@ def _of_slice(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value]:
     for d, (offset, size, step) in enumerate(zip(offsets, extents, steps)):
         if dropped and size == 1 and (not wanted or wanted[0] != 1 or len(wanted) < len(extents) - d):
             dropped -= 1
-            found.append(_number(offset))
+            found.append(index(offset))
             continue
         wanted.pop(0)
         x = rest.pop(0)
-        x = arith.muli(x, _number(step)) if step != 1 else x
+        x = arith.muli(x, index(step)) if step != 1 else x
         found.append(_minus(x, -offset))
     return found
 
@@ -210,9 +206,9 @@ def _of_units(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value] | None:
         if len(wide) > 1:
             return None
         if expands:
-            found.append(place[wide[0]] if wide else _number(0))
+            found.append(place[wide[0]] if wide else index(0))
         else:
-            found += [place[number] if d in wide else _number(0) for d in group]
+            found += [place[number] if d in wide else index(0) for d in group]
     return found
 
 
@@ -226,24 +222,3 @@ def _is_computable(op: ir.Operation) -> bool:
 def _is_wanted(op: ir.Operation, reader: ir.Operation) -> bool:
     user = only_user(op.results[0])
     return (user is not None and user == reader) or is_cheap(op)
-
-
-def _computed(op: ir.Operation, place: list[ir.Value], wanted: Callable[[ir.Operation, ir.Operation], bool] | None) -> ir.Value:
-    at = dict(zip(dims(maps(op)[-1]), place))
-
-    def index(expr: ir.AffineExpr) -> ir.Value:
-        return at[ir.AffineDimExpr(expr).position] if isinstance(expr, ir.AffineDimExpr) else _number(ir.AffineConstantExpr(expr).value)
-
-    known: dict[ir.Value, ir.Value] = {}
-    for argument, value, map_ in zip(body(op).arguments, inputs(op), maps(op)):
-        if any(True for _ in argument.uses):
-            tensors = isinstance(value.type, ir.RankedTensorType)
-            known[argument] = element_of(value, [index(e) for e in map_.results], op, wanted) if tensors else value
-    for inner in body(op).operations:
-        inner = inner.operation
-        if inner.name == "linalg.index":
-            known[inner.results[0]] = at[ir.IntegerAttr(inner.attributes["dim"]).value]
-        elif inner.name != "linalg.yield":
-            clone_onto(inner, known)
-    result = yielded(op)[0]
-    return known.get(result, result)

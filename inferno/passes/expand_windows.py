@@ -6,11 +6,13 @@ front of a pooling, and what is done with its result, are in the same kernel.
 
 from itertools import product
 
-from inferno.mlir import arith, ir, linalg, owner, walk
+from inferno.mlir import ir, linalg, owner, walk
 from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.expand_pieces import EXPAND, element_of
 from inferno.passes.fuse_elementwise import CHEAP
-from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, loop_sizes, maps, outputs
+from inferno.passes.generics import (
+    PARALLEL, REDUCTION, body, build, clone_at, evaluate, index, inputs, is_generic, kinds, loop_sizes, maps, outputs,
+)
 from inferno.passes.shapes import function_of, shape
 from inferno.symbolic import product as size_of_all
 
@@ -52,13 +54,12 @@ def _rewrite(op: ir.Operation, sizes: list[int | None]) -> None:
         place = [linalg.IndexOp(i).result for i in range(len(loops))]
         running = [owner(v).operands[0] for v in outputs(op)]
         for step in product(*(range(n or 1) for n in sizes)):
-            at = [place[loops.index(d)] if d in loops else _number(step[d]) for d in range(len(sizes))]
+            at = [place[loops.index(d)] if d in loops else index(step[d]) for d in range(len(sizes))].__getitem__
             elements = [
-                element_of(v, [_apply(e, at) for e in m.results], op, _is_repeated) if any(True for _ in a.uses) else None
+                element_of(v, [evaluate(e, at) for e in m.results], op, _is_repeated) if any(True for _ in a.uses) else None
                 for v, m, a in zip(inputs(op), maps(op), body(op).arguments)
             ]
-            exprs = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(step[d]) for d in range(len(sizes))]
-            running = clone_body(body(op), [*elements, *running], exprs)
+            running = clone_at(body(op), [*elements, *running], at)
         return running
 
     with ir.InsertionPoint(op), op.location:
@@ -73,18 +74,3 @@ def _is_repeated(op: ir.Operation, reader: ir.Operation) -> bool:
     """Whether an element is computed anew in every window that it is in: it takes little more than to read it."""
     names = {o.name for o in walk(op) if o != op}
     return all(n in CHEAP or n in ("scf.if", "scf.yield", "tensor.extract") for n in names)
-
-
-def _number(value: int) -> ir.Value:
-    return arith.constant(ir.IndexType.get(), value)
-
-
-def _apply(expr: ir.AffineExpr, at: list[ir.Value]) -> ir.Value:
-    """An affine expression of the loops' coordinates ``at``."""
-    if isinstance(expr, ir.AffineDimExpr):
-        return at[ir.AffineDimExpr(expr).position]
-    if isinstance(expr, ir.AffineConstantExpr):
-        return _number(ir.AffineConstantExpr(expr).value)
-    binary = ir.AffineBinaryExpr(expr)
-    a, b = _apply(binary.lhs, at), _apply(binary.rhs, at)
-    return arith.addi(a, b) if isinstance(expr, ir.AffineAddExpr) else arith.muli(a, b)

@@ -4,8 +4,8 @@
 ``tensor.extract`` picks one, and the tensor of all of them is never made.
 """
 
-from inferno.mlir import arith, clone_onto, ir, tensor, users, walk
-from inferno.passes.generics import body, dims, inputs, is_elementwise, knows_sizes, loop_sizes, maps, yielded
+from inferno.mlir import ir, tensor, users, walk
+from inferno.passes.generics import body, element_at, inputs, is_elementwise, knows_sizes, loop_sizes, maps
 from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
 
@@ -17,7 +17,7 @@ def fuse_gathers(module: ir.Module) -> None:
         if is_elementwise(producer) and len(producer.results) == 1 and knows_sizes(producer) and _is_picked(producer):
             for pick in list(users(producer.results[0])):
                 with ir.InsertionPoint(pick), pick.location:
-                    pick.results[0].replace_all_uses_with(_element(producer, list(pick.operands)[1:]))
+                    pick.results[0].replace_all_uses_with(element_at(producer, list(pick.operands)[1:], tensor.extract))
                 pick.erase()
             producer.erase()
 
@@ -36,8 +36,7 @@ def _is_picked(producer: ir.Operation) -> bool:
     read = sum(any(True for _ in a.uses) for a in list(body(producer).arguments)[: len(inputs(producer))])
     if number * max(1, read) > product(hint(s) for s in shape(producer.results[0])):
         return False
-    simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
-    return simple and _loops(producer) is not None
+    return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
 
 
 def _generic_around(op: ir.Operation) -> ir.Operation | None:
@@ -45,32 +44,3 @@ def _generic_around(op: ir.Operation) -> ir.Operation | None:
     while parent is not None and parent.name not in ("linalg.generic", "func.func"):
         parent = parent.parent
     return parent.operation if parent is not None and parent.name == "linalg.generic" else None
-
-
-def _loops(producer: ir.Operation) -> list[int] | None:
-    """The loop behind each dimension of the result."""
-    return dims(maps(producer)[len(inputs(producer))])
-
-
-def _element(producer: ir.Operation, place: list[ir.Value]) -> ir.Value:
-    """The element of the result at ``place``."""
-    at = dict(zip(_loops(producer), place))
-
-    def index(expr: ir.AffineExpr) -> ir.Value:
-        if isinstance(expr, ir.AffineDimExpr):
-            return at[ir.AffineDimExpr(expr).position]
-        return arith.constant(ir.IndexType.get(), ir.AffineConstantExpr(expr).value)
-
-    known: dict[ir.Value, ir.Value] = {}
-    for argument, value, map_ in zip(body(producer).arguments, inputs(producer), maps(producer)):
-        if any(True for _ in argument.uses):
-            is_tensor = isinstance(value.type, ir.RankedTensorType)
-            known[argument] = tensor.extract(value, [index(e) for e in map_.results]) if is_tensor else value
-    result = yielded(producer)[0]
-    for op in body(producer).operations:
-        op = op.operation
-        if op.name == "linalg.index":
-            known[op.results[0]] = at[ir.IntegerAttr(op.attributes["dim"]).value]
-        elif op.name != "linalg.yield":
-            clone_onto(op, known)
-    return known.get(result, result)

@@ -153,29 +153,54 @@ def indices_are_simple(op: ir.Operation, loops: Sequence[ir.AffineExpr]) -> bool
     return all(isinstance(loops[d], (ir.AffineDimExpr, ir.AffineConstantExpr)) for d in used)
 
 
-def clone_body(block: ir.Block, arguments: Sequence[ir.Value], loops: Sequence[ir.AffineExpr] | None = None) -> list[ir.Value]:
+def clone_body(block: ir.Block, arguments: Sequence[ir.Value | None], loops: Sequence[ir.AffineExpr] | None = None) -> list[ir.Value]:
     """Clone a body at the insertion point on other values and return what it yields; ``loops`` are what each
     ``linalg.index`` becomes: sums of products of loops and constants."""
+    return clone_at(block, arguments, loop if loops is None else lambda dim: evaluate(loops[dim]))
+
+
+def clone_at(block: ir.Block, arguments: Sequence[ir.Value | None], loops: Callable[[int], ir.Value]) -> list[ir.Value]:
+    """The same, where ``loops`` gives the value that each ``linalg.index`` becomes."""
     known: dict[ir.Value, ir.Value] = dict(zip(block.arguments, arguments))
     for op in block.operations:
         op = op.operation
         if op.name == "linalg.yield":
             return [known.get(v, v) for v in op.operands]
-        if op.name == "linalg.index" and loops is not None:
-            known[op.results[0]] = _index(loops[ir.IntegerAttr(op.attributes["dim"]).value])
+        if op.name == "linalg.index":
+            known[op.results[0]] = loops(ir.IntegerAttr(op.attributes["dim"]).value)
             continue
         clone_onto(op, known)
     raise ValueError("a body without linalg.yield")
 
 
-def _index(expr: ir.AffineExpr) -> ir.Value:
+def index(value: int) -> ir.Value:
+    """A place as a constant, at the insertion point."""
+    return arith.constant(ir.IndexType.get(), value)
+
+
+def loop(dim: int) -> ir.Value:
+    """The number of an iteration of the loop around the insertion point."""
+    return linalg.IndexOp(dim).result
+
+
+def evaluate(expr: ir.AffineExpr, loops: Callable[[int], ir.Value] = loop) -> ir.Value:
     """A sum of products of loops and constants, at the insertion point."""
     if isinstance(expr, ir.AffineDimExpr):
-        return linalg.IndexOp(ir.AffineDimExpr(expr).position).result
+        return loops(ir.AffineDimExpr(expr).position)
     if isinstance(expr, ir.AffineConstantExpr):
-        return arith.constant(ir.IndexType.get(), ir.AffineConstantExpr(expr).value)
+        return index(ir.AffineConstantExpr(expr).value)
     parts = ir.AffineBinaryExpr(expr)
-    return (arith.addi if isinstance(expr, ir.AffineAddExpr) else arith.muli)(_index(parts.lhs), _index(parts.rhs))
+    return (arith.addi if isinstance(expr, ir.AffineAddExpr) else arith.muli)(evaluate(parts.lhs, loops), evaluate(parts.rhs, loops))
+
+
+def element_at(op: ir.Operation, place: Sequence[ir.Value], read: Callable[[ir.Value, list[ir.Value]], ir.Value]) -> ir.Value:
+    """The element at ``place`` of an elementwise operation's result, computed at the insertion point; ``read`` gives those of its operands."""
+    at = dict(zip(dims(maps(op)[-1]), place)).__getitem__
+    arguments = [
+        None if not any(True for _ in a.uses) else read(v, [evaluate(e, at) for e in m.results]) if isinstance(v.type, ir.RankedTensorType) else v
+        for v, m, a in zip(inputs(op), maps(op), body(op).arguments)
+    ]
+    return clone_at(body(op), arguments, at)[0]
 
 
 def build(

@@ -7,9 +7,7 @@ from math import prod
 
 from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.fuse_elementwise import fuse_elementwise
-from inferno.passes.generics import (
-    REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, maps, reads_outputs,
-)
+from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, maps
 from inferno.passes.programs import root_of
 
 _Part = tuple[int, int, int]  # where it begins, how many there are, and how far apart
@@ -39,7 +37,7 @@ def _cuts(producer: ir.Operation) -> list[tuple[ir.Operation, list[_Part]]]:
     """The slices that read it with what they take of each loop; none where something else does, or it cannot be computed in parts."""
     type_ = producer.results[0].type
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer) for e in m.results)
-    if not simple or reads_outputs(producer) or not all(t.has_static_shape for t in map(_type, producer.operands) if t is not None):
+    if not simple or not all(t.has_static_shape for t in map(_type, producer.operands) if t is not None):
         return []
     if any(_ends_sum(v) for v in inputs(producer)):
         return []

@@ -26,7 +26,7 @@ _KEPT = VIEWS | {"tensor.empty", "func.call", "func.return"}
 _STARTS = {"tensor.empty", "linalg.fill", "arith.constant"}
 _SCALAR_DIALECTS = ("arith.", "math.", "complex.", "index.")
 # On a part of what is sorted: it is a kernel, for a sort can leave out what is not read.
-_APART = "inferno.apart"
+_OWN_KERNEL = "inferno.own_kernel"
 # Operations without ``outs`` that change a part of a tensor: the number of the operand that they change.
 _UPDATES = {"tensor.insert_slice": 1, "tensor.insert": 1, "tensor.scatter": 1}
 
@@ -66,7 +66,7 @@ def outline_program(main: func.FuncOp, names: Names) -> None:
     values = SizeValues(main.operation)
     for part in walk(main, "tensor.extract_slice"):
         if (made := owner(part.operands[0])) is not None and made.name == "tm_tensor.sort":
-            part.attributes[_APART] = ir.UnitAttr.get(main.context)
+            part.attributes[_OWN_KERNEL] = ir.UnitAttr.get(main.context)
     # Clones keep their locations, which would make equal kernels differ.
     strip = PassManager.parse("func.func(strip-debuginfo)")
     strip.enable_verifier(False)  # of a module that is verified when all are outlined
@@ -124,7 +124,7 @@ def _is_read_in_place(op: ir.Operation | None) -> bool:
     """Whether an operation takes a part of a tensor, at places that are numbers, for operations that can read it where it is."""
     if op is None or op.name != "tensor.extract_slice" or len(op.operands) != 1 or not op.operands[0].type.has_static_shape:
         return False
-    if _APART in op.attributes:
+    if _OWN_KERNEL in op.attributes:
         return False
     return all(_reads_parts(user) or _is_read_in_place(user) for user in users(op.results[0]))
 
@@ -256,8 +256,8 @@ def _build(main: func.FuncOp, name: str, group: _Group) -> func.FuncOp:
         with ir.InsertionPoint(block):
             for op in group.operations:
                 clone = op.clone()
-                if _APART in clone.attributes:
-                    del clone.attributes[_APART]
+                if _OWN_KERNEL in clone.attributes:
+                    del clone.attributes[_OWN_KERNEL]
                 for o in walk(clone):
                     for i, value in enumerate(o.operands):
                         if value in known:

@@ -12,7 +12,6 @@ from inferno.errors import PassError
 from inferno.mlir import arith, func, ir, walk
 
 
-
 @dataclass(frozen=True)
 class _Format:
     """``mantissa`` bits, and the exponent's ``bias``; without the sign, the byte of what is too large, and the least of what is no number."""
@@ -31,7 +30,7 @@ _MOVES = {"arith.select", "linalg.yield", "tensor.extract", "tensor.yield", "scf
 
 def store_float8(module: ir.Module) -> None:
     """Rewrite a module whose tensors hold such numbers.  Raises PassError for operations that compute with them."""
-    if not any(f"x{name}>" in str(module.body) or f"<{name}>" in str(module.body) for name in _FORMATS):
+    if not any(_is_narrow(v.type) for op in walk(module.operation) for v in _values(op)):
         return
     byte, main = ir.IntegerType.get_signless(8, module.context), next(o for o in module.body.operations if isinstance(o, func.FuncOp))
     overflows = OVERFLOWS in main.attributes
@@ -48,7 +47,7 @@ def store_float8(module: ir.Module) -> None:
         ) and not _is_name(op):
             raise PassError(f"store-float8: {op.name} computes with numbers of 8 bits: {str(op)[:200]}")
     for op in walk(module.operation):
-        for value in (*op.results, *(a for region in op.regions for block in region.blocks for a in block.arguments)):
+        for value in _values(op):
             if (type_ := _as_bytes(value.type, byte)) != value.type:
                 value.set_type(type_)
         if isinstance(op.opview, func.FuncOp):
@@ -59,6 +58,11 @@ def store_float8(module: ir.Module) -> None:
         if op.operands[0].type == op.results[0].type:
             op.results[0].replace_all_uses_with(op.operands[0])
             op.erase()
+
+
+def _values(op: ir.Operation) -> list[ir.Value]:
+    """What an operation makes and what its blocks are given."""
+    return [*op.results, *(a for region in op.regions for block in region.blocks for a in block.arguments)]
 
 
 def _is_name(op: ir.Operation) -> bool:
