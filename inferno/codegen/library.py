@@ -5,29 +5,18 @@ loops; the contraction is an ``inferno.library`` operation.  Where it can, its r
 the last map runs over it in place.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from inferno.codegen import launcher as host
-from inferno.codegen.loops import Temporary, build, code_module, emit_launches
-from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
-from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, walk
-from inferno.passes.shapes import shape, symbol_arguments
-from inferno.schedule.accesses import Access, access, iterators, maps, merge
-from inferno.schedule.contraction import Contraction, Map, parse_contraction
+from inferno.codegen.loops import build, code_module, emit_launches
+from inferno.mlir import func, ir
+from inferno.schedule.accesses import Access, merge
+from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.contraction_parts import ContractionParts, Temporary
 from inferno.schedule.convolution import parse_convolution
 from inferno.schedule.library import Library
 from inferno.symbolic import Int, hint, product
 from inferno.target import Target
-
-
-@dataclass(frozen=True)
-class _Part:
-    """An elementwise map as a kernel of its own, and the outer buffer for each of its arguments: a number of the kernel's
-    arguments, or a temporary."""
-
-    module: ir.Module
-    kernel: func.FuncOp
-    buffers: tuple[int | Temporary, ...]
 
 
 def generate(kernel: func.FuncOp, schedule: Library, target: Target) -> None:
@@ -37,7 +26,8 @@ def generate(kernel: func.FuncOp, schedule: Library, target: Target) -> None:
         _generate_convolution(kernel)
         return
     with kernel.context, ir.Location.unknown():
-        parts = _Splitter(parse_contraction(kernel))
+        c = parse_contraction(kernel)
+        parts = ContractionParts(c)
         built = [build(p.kernel, f"{name}__part{i}") for i, p in enumerate(parts.before + parts.after)]
         if built:
             ir.InsertionPoint(kernel.operation).insert(code_module(name, *(module for module, _ in built)))
@@ -53,10 +43,10 @@ def generate(kernel: func.FuncOp, schedule: Library, target: Target) -> None:
 
             for number, (part, (_, steps)) in enumerate(zip(parts.before + parts.after, built)):
                 if number == len(parts.before):
-                    parts.call(schedule.function, buffer)
+                    _call(c, parts, schedule.function, buffer)
                 emit_launches(name, steps, [buffer(b) for b in part.buffers])
             if not parts.after:
-                parts.call(schedule.function, buffer)
+                _call(c, parts, schedule.function, buffer)
 
 
 def _generate_convolution(kernel: func.FuncOp) -> None:
@@ -70,175 +60,23 @@ def _generate_convolution(kernel: func.FuncOp) -> None:
         host.library([host.pointer(arguments[i]) for i in operands], "convolution", options)
 
 
-class _Splitter:
-    """The parts of one contraction kernel."""
+def _call(c: Contraction, parts: ContractionParts, function: str, buffer: Callable[[int | Temporary], ir.Value]) -> None:
+    """The library's call, at the insertion point."""
+    places = [*parts.operands, parts.result]
+    walked = [a for _, a in places]
+    groups: dict[str, list[tuple[int, Int]]] = {}
+    for role in ("batch", "m", "n", "k"):
+        dims = getattr(c, role).dims
+        by = walked[0] if role == "k" else walked[2]
+        dims = sorted(dims, key=lambda d, by=by: -hint(by.strides[d]))
+        groups[role] = [(run[-1], product(c.sizes[d] for d in run)) for run in merge(dims, c.sizes, walked)]
 
-    def __init__(self, c: Contraction) -> None:
-        self._c = c
-        self._function = c.module.body.operations[0]
-        self._arguments = list(self._function.entry_block.arguments)
-        self._symbols = symbol_arguments(self._function.operation)
-        self._op = next(o for o in walk(self._function, "linalg.generic") if "reduction" in iterators(o))
-        self.before: list[_Part] = []
-        self.after: list[_Part] = []
-        self._sides = [self._operand(number) for number in range(2)]
-        if c.lhs.access is not None and c.rhs.access is not None:
-            swapped = self._sides[0][1] != c.lhs.access
-        else:
-            mine = c.lhs.prologue if c.lhs.prologue is not None else c.rhs.prologue
-            first = owner(self._op.operands[0])
-            swapped = (first is not None and first == mine.generic) != (c.lhs.prologue is not None)
-        if swapped:
-            self._sides.reverse()
-        self._result = self._place_result()
+    def strides(at: Access, *roles: str) -> list[Int]:
+        return [at.strides[d] for role in roles for d, _ in groups[role]]
 
-    def _operand(self, number: int) -> tuple[int | Temporary, Access]:
-        """The buffer of a factor, computed first where it has to be, and how the contraction walks over it."""
-        value, map_ = self._op.operands[number], maps(self._op)[number]
-        if isinstance(value, ir.BlockArgument):
-            argument = value.arg_number
-            return argument, access(value, map_, argument)
-        temporary = Temporary(shape(value), value.type.element_type)
-        generic = owner(value)
-        self.before.append(self._part(generic, {}, [temporary]))
-        return temporary, access(value, map_, -1)
-
-    def _place_result(self) -> tuple[int | Temporary, Access]:
-        """Where the contraction's result goes; with an epilogue, the part that goes over it comes after."""
-        total, epilogue = self._op.results[0], self._c.epilogue
-        element = self._sum_type()
-        if epilogue is None:
-            argument = self._c.destinations[0].access.argument
-            return argument, access(total, maps(self._op)[-1], argument)
-        destinations: list[int | Temporary] = self._destinations(epilogue)
-        place = self._in_place(epilogue, element, destinations)
-        if place is None:
-            temporary = Temporary(shape(total), element)
-            self.after.append(self._part(epilogue.generic, {"read": temporary}, destinations))
-            return temporary, access(total, maps(self._op)[-1], -1)
-        self.after.append(self._part(epilogue.generic, {"in place": place}, destinations))
-        return destinations[place], access(total, maps(self._op)[-1], -1)
-
-    def _sum_type(self) -> ir.Type:
-        """The type that the library multiplies in and rounds sums to: the factors', where all results are rounded to it anyway."""
-        factor = ir.RankedTensorType(self._op.operands[0].type).element_type
-        results = [t.element_type for t in self._function.type.results]
-        return factor if all(t == factor for t in results) else self._c.accumulator
-
-    def _destinations(self, epilogue: Map) -> list[int | Temporary]:
-        """The buffer of each of the epilogue's results; one that is not returned has a temporary."""
-        found = {d.source: d.access.argument for d in self._c.destinations}
-        results = list(epilogue.generic.results)
-        return [found[i] if i in found else Temporary(shape(r), r.type.element_type) for i, r in enumerate(results)]
-
-    def _in_place(self, epilogue: Map, element: ir.Type, destinations: list) -> int | None:
-        """The result of the epilogue that can take the contraction's: it has its shape and type, and element for element."""
-        if any(d.source is None for d in self._c.destinations):
-            return None
-        generic, total = epilogue.generic, self._op.results[0]
-        every = maps(generic)
-        reads = {every[i] for i in epilogue.accumulators}
-        if len(reads) != 1:
-            return None
-        for i, result in enumerate(generic.results):
-            out = every[len(every) - len(generic.results) + i]
-            if out in reads and shape(result) == shape(total) and result.type.element_type == element:
-                return i if isinstance(destinations[i], int) else None
-        return None
-
-    def _part(self, generic: ir.Operation, accumulator: dict, destinations: list) -> _Part:
-        """``generic`` as a kernel function: its inputs, then its destinations."""
-        total = self._op.results[0]
-        count = len(generic.operands) - len(generic.results)
-        inputs: list[tuple[ir.Value | None, int | Temporary]] = []
-        for value in list(generic.operands)[:count]:
-            if value == total:
-                if "read" in accumulator and accumulator["read"] not in [b for _, b in inputs]:
-                    inputs.append((value, accumulator["read"]))
-            elif isinstance(value, ir.BlockArgument) and value not in [v for v, _ in inputs]:
-                inputs.append((value, value.arg_number))
-        element = self._sum_type()
-        types = [ir.RankedTensorType.get(list(v.type.shape), element) if v == total else v.type for v, _ in inputs]
-        results, first = [r.type for r in generic.results], len(self._symbols)
-        module = ir.Module.create()
-        with ir.InsertionPoint(module.body):
-            function = func.FuncOp("part", ([*[ir.IndexType.get()] * first, *types, *results], results), visibility="private")
-        if self._symbols:
-            self._describe(function, [*(v for v, _ in inputs), *generic.results])
-        block = function.add_entry_block()
-        known = dict(zip((v for v, _ in inputs), list(block.arguments)[first:]))
-        known.update(zip(self._symbols.values(), block.arguments))
-        outs = list(block.arguments)[first + len(inputs):]
-        with ir.InsertionPoint(block):
-            new = self._rebuilt(generic, known, outs, accumulator.get("in place"))
-            func.ReturnOp(list(new.results))
-        sizes = [v.arg_number for v in self._symbols.values()]
-        return _Part(module, function, (*sizes, *(b for _, b in inputs), *destinations))
-
-    def _describe(self, function: func.FuncOp, tensors: list[ir.Value]) -> None:
-        """Say what the part's sizes are: those of the kernel."""
-        symbols = list(self._symbols)
-        entries = [symbol_attributes(s) for s in symbols]
-        entries += [{SIZES: sizes_attribute(shape(v), symbols)} for v in tensors]
-        function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
-
-    def _rebuilt(self, generic: ir.Operation, known: dict, outs: list[ir.Value], in_place: int | None) -> ir.Operation:
-        """A copy of ``generic`` on other tensors.  The contraction's result may be narrower than the body takes it, or be in
-        destination ``in_place``."""
-        total, count = self._op.results[0], len(generic.operands) - len(generic.results)
-        every, old = maps(generic), generic.regions[0].blocks[0]
-        kept = [i for i in range(count) if not (in_place is not None and generic.operands[i] == total)]
-        operands = [known[v] if v in known else self._clone(v, known) for v in (generic.operands[i] for i in kept)]
-        indexing = [every[i] for i in (*kept, *range(count, len(every)))]
-        new = linalg.GenericOp(
-            [o.type for o in outs], operands, outs, ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in indexing]), generic.attributes["iterator_types"],
-        )
-        types = [v.type.element_type for v in (*operands, *outs)]
-        body = new.regions[0].blocks.append(*types, arg_locs=[ir.Location.unknown()] * len(types))
-        with ir.InsertionPoint(body):
-            values: dict[ir.Value, ir.Value] = {}
-            for i, argument in zip((*kept, *range(count, len(every))), body.arguments):
-                values[old.arguments[i]] = self._widened(argument, old.arguments[i].type)
-            for i in set(range(count)) - set(kept):
-                values[old.arguments[i]] = self._widened(body.arguments[len(kept) + in_place], old.arguments[i].type)
-            for op in old.operations:
-                clone_onto(op.operation, values)
-        return new.operation
-
-    def _widened(self, value: ir.Value, type_: ir.Type) -> ir.Value:
-        if value.type == type_:
-            return value
-        return arith.extsi(type_, value) if isinstance(type_, ir.IntegerType) else arith.extf(type_, value)
-
-    def _clone(self, value: ir.Value, known: dict) -> ir.Value:
-        """A filled or empty tensor, made anew."""
-        if isinstance(value, ir.BlockArgument):
-            return known[value]
-        op = owner(value)
-        operands = [self._clone(v, known) for v in op.operands]
-        new = op.clone()
-        for i, v in enumerate(operands):
-            new.operands[i] = v
-        return new.results[0]
-
-    def call(self, function: str, buffer) -> None:
-        """The library's call, at the insertion point."""
-        c, places = self._c, [*self._sides, self._result]
-        walked = [a for _, a in places]
-        groups: dict[str, list[tuple[int, Int]]] = {}
-        for role in ("batch", "m", "n", "k"):
-            dims = getattr(c, role).dims
-            by = walked[0] if role == "k" else walked[2]
-            dims = sorted(dims, key=lambda d, by=by: -hint(by.strides[d]))
-            groups[role] = [(run[-1], product(c.sizes[d] for d in run)) for run in merge(dims, c.sizes, walked)]
-
-        def strides(at: Access, *roles: str) -> list[Int]:
-            return [at.strides[d] for role in roles for d, _ in groups[role]]
-
-        options = {
-            **{role: [size for _, size in runs] for role, runs in groups.items()},
-            "lhs": strides(walked[0], "batch", "m", "k"), "rhs": strides(walked[1], "batch", "k", "n"),
-            "out": strides(walked[2], "batch", "m", "n"), "offsets": [a.offset for a in walked],
-        }
-        host.library([host.pointer(buffer(b)) for b, _ in places], function, options)
-
+    options = {
+        **{role: [size for _, size in runs] for role, runs in groups.items()},
+        "lhs": strides(walked[0], "batch", "m", "k"), "rhs": strides(walked[1], "batch", "k", "n"),
+        "out": strides(walked[2], "batch", "m", "n"), "offsets": [a.offset for a in walked],
+    }
+    host.library([host.pointer(buffer(b)) for b, _ in places], function, options)

@@ -22,6 +22,7 @@ from inferno.codegen.vector_math import expand_vector_math
 from inferno.mlir import arith, func, ir, memref, owner, run_upstream, scf, walk
 from inferno.passes.shapes import is_dynamic, materialise, shape, static, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
+from inferno.schedule.contraction_parts import Temporary
 from inferno.schedule.fuse_rows import ROWS
 from inferno.schedule.loops import Loops
 from inferno.symbolic import Int, Symbol, product
@@ -30,14 +31,6 @@ from inferno.target import Target
 _VIEWS = {"memref.subview", "memref.cast", "memref.reinterpret_cast", "memref.expand_shape", "memref.collapse_shape", "memref.get_global"}
 _SCALARS = ("arith.", "math.", "index.", "complex.")
 _SMALL = 1024  # elements that one chunk adds up at the end of a reduction in parts
-
-
-@dataclass(frozen=True)
-class Temporary:
-    """A buffer that lives while the kernel runs."""
-
-    shape: tuple[Int, ...]
-    element: ir.Type
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from inferno.capture import Captured, Signature
 from inferno.errors import InfernoError, NoLowering, PassError
 from inferno.runtime.cache.cache import Cache, kernel_key, open_cache, program_key
 from inferno.runtime.database import known_schedules
+from inferno.runtime.launch.cublaslt import library_path
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.program import STAGES, Program
 from inferno.runtime.workers.pool import WorkerDied, pool
@@ -123,6 +124,7 @@ def _fuse(
     fused = pool().run(
         "fusing the program", "fuse", text=text, target=target.name, tf32=tf32, record=record, stage=stage, matmul=matmul, known=known,
         siblings=settings().siblings, bundles=settings().bundles, attention=settings().attention,
+        library=target.kind == "nvptx" and library_path() is not None,
     )
     for name in fused.ignored:
         log.warning("kernel @%s: the schedule that was measured is ignored, because this version does not have it: tune again", name)

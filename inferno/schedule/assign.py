@@ -7,10 +7,12 @@ from typing import Any
 from inferno.errors import PassError
 from inferno.mlir import func, ir
 from inferno.options import MATMUL, MATMULS
+from inferno.passes.programs import callee, main_and_kernels, root_of
 from inferno.schedule import spaces
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.cublaslt import refusal
+from inferno.schedule.cublaslt import refusal, weigh
 from inferno.schedule.known import key_of, set_asked, take_known
+from inferno.schedule.merge_calls import inputs_of
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
 
@@ -29,37 +31,63 @@ _CHOOSERS = {
 
 # On a kernel that a library was asked for: why it does not compute it.
 NO_LIBRARY = "inferno.no_library"
-# Asked by matmul="library" alone: kernels of ours are as fast, unless a measurement says otherwise.
+# Asked by matmul="library" alone: otherwise it is weighed against what the others choose, or was measured.
 _ON_DEMAND = "inferno.schedule.cublaslt"
 # Asked before kernels are merged for it, too.
 _ATTENTION = "inferno.schedule.attention"
 
 
 def assign_schedules(module: ir.Module, target: str) -> None:
-    """Set ``inferno.schedule`` on each kernel that has none yet; a schedule that is already there is kept.  A module with
-    ``inferno.matmul = "library"`` or ``"generated"`` says what computes its contractions, and does not after this.
+    """Set ``inferno.schedule`` on each kernel that has none yet; a schedule that is already there is kept.  A module with ``inferno.matmul``
+    says what computes its contractions, and does not after this: "library", "generated", or "auto", which is what is faster of both by their
+    estimates.  Without, those are kernels of ours: there may be no library.
 
     What was measured to be best, which the module says as ``inferno.known``, goes before what the model picks; then the module says in
     its place what was asked for, as ``inferno.asked``.
     """
-    machine, matmul = find_target(target), "auto"
+    machine, matmul, weighs = find_target(target), "auto", False
     if MATMUL in module.operation.attributes:
         matmul = ir.StringAttr(module.operation.attributes[MATMUL]).value
         if matmul not in MATMULS:
             raise PassError(f"assign-schedules: {MATMUL} is {matmul!r}; expected one of {', '.join(MATMULS)}")
         del module.operation.attributes[MATMUL]
+        weighs = matmul == "auto"
     known = take_known(module)
     keys = {k.name.value: key_of(k) for k in kernels(module) if ATTRIBUTE not in k.attributes} if known is not None else {}
+    chosen = []
     for kernel in kernels(module):
         if ATTRIBUTE not in kernel.attributes:
             own = choose(kernel, machine, matmul)
             found = (read_known(kernel, text, machine) for text in known.get(keys[kernel.name.value], "").splitlines()) if known else ()
             schedule = next((s for s in found if s is not None and _allowed(s, own, matmul)), own)
             kernel.attributes[ATTRIBUTE] = to_attribute(schedule)
+            if schedule is own:
+                chosen.append((kernel, own))
             if matmul == "library" and machine.kind == "nvptx" and (reason := refusal(kernel)):
                 kernel.attributes[NO_LIBRARY] = ir.StringAttr.get(reason, kernel.context)
+    if weighs and chosen:
+        together = _siblings(module)
+        for kernel, own in chosen:
+            if kernel.name.value not in together and (found := weigh(kernel, own, machine)) is not None:
+                kernel.attributes[ATTRIBUTE] = to_attribute(found)
     if known is not None:
         set_asked(module, keys)
+
+
+def _siblings(module: ir.Module) -> set[str]:
+    """The kernels of which a call reads what another call of one like it reads: with kernels of ours they may become one launch."""
+    main, named = main_and_kernels(module)
+    alike = {name for name, kernel in named.items() if ATTRIBUTE in kernel.attributes and "generator" in kernel.attributes[ATTRIBUTE]
+             and ir.StringAttr(kernel.attributes[ATTRIBUTE]["generator"]).value == "wgmma"}
+    found: set[str] = set()
+    readers: dict[ir.Value, ir.Operation] = {}
+    for call in [o for o in main.regions[0].blocks[0].operations if o.operation.name == "func.call"] if main is not None else ():
+        name = callee(call.operation)
+        for value in {root_of(v) for v in inputs_of(call.operation)} if name in alike else ():
+            other = readers.setdefault(value, call)
+            if other != call:
+                found |= {name, callee(other.operation)}
+    return found
 
 
 def _allowed(schedule: Any, own: Any, matmul: str) -> bool:

@@ -1,6 +1,8 @@
 """matmul="library" on a GPU: cuBLASLt's calls in a program are right, in order, and wherever a program may run."""
 
 import itertools
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,8 +10,13 @@ import torch.nn.functional as F
 from checks import assert_right, check, in_threads, poison_memory
 from torch import nn
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+from universal_program import compile_universal
+
 import inferno
+from inferno.runtime.device import target_of
 from inferno.runtime.launch.cublaslt import library_path
+from inferno.schedule import assign, cublaslt
 
 pytestmark = pytest.mark.usefixtures("exact_float32")
 
@@ -51,6 +58,27 @@ def test_epilogues(dtype, epilogue):
         args = numbers(m, k, dtype=dtype), numbers(n, k, dtype=dtype) / k**0.5, numbers(n, dtype=dtype), numbers(m, n, dtype=dtype)
         compiled = assert_right(lambda x, w, b, r: EPILOGUES[epilogue](F.linear(x, w), b, r), args, matmul="library")
         assert calls(compiled) == 1
+
+
+APART = {
+    "relu": lambda y, b, r: torch.relu(y), "gelu, times": lambda y, b, r: F.gelu(y + b) * r, "two": lambda y, b, r: (F.silu(y), y * r),
+    "of float32": lambda y, b, r: torch.tanh(y.float()) + b, "turned": lambda y, b, r: torch.relu(y) + r.reshape(y.shape[::-1]).t(),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("epilogue", APART)
+def test_what_else_comes_of_the_sums_is_a_second_launch(dtype, epilogue):
+    target = target_of(torch.device("cuda"))
+    for m, n, k in SHAPES[:3]:
+        args = numbers(m, k, dtype=dtype), numbers(n, k, dtype=dtype) / k**0.5, numbers(n, dtype=dtype), numbers(m, n, dtype=dtype)
+        model = lambda x, w, b, r: APART[epilogue](F.linear(x, w), b, r)  # noqa: E731
+        compiled = compile_universal(
+            model, args, torch.device("cuda"), target.name, lambda kernel: cublaslt.choose(kernel, target) or assign.choose(kernel, target))
+        assert calls(compiled) == 1
+        poison_memory()
+        verdict = check(compiled, model, args)
+        assert verdict.right, str(verdict)
 
 
 @pytest.mark.parametrize("epilogue", ["residual", "scale"])

@@ -12,7 +12,7 @@ from inferno.runtime.plan.plan import Launch, LibraryCall
 
 
 class Net(nn.Module):
-    """A call of cuBLASLt's, a ReLU, which is none of its, and a matmul whose epilogue is none of its."""
+    """A call of cuBLASLt's, a ReLU, which is none of its, and a call with an epilogue that is none of its."""
 
     def __init__(self):
         super().__init__()
@@ -44,18 +44,25 @@ def test_the_library_is_asked_for(case):
     model, x = case
     compiled = inferno.compile(model, (x,), target="sm_90a", matmul="library")
     rows = compiled.explain().rows
-    (call,) = [r for r in rows if r.generator == "cublaslt"]
-    assert call.fuses[0].startswith("linear") and call.flops >= 2 * 32 * 64 * 96 and call.grid == ()
-    # what lies between two products is a kernel of its own, and the other product one of ours
-    assert sorted(r.generator for r in rows) == ["cublaslt", "elementwise", "simt"]
-    (refused,) = [r for r in rows if r.no_library]
-    assert refused.no_library == "its epilogue is none of cuBLASLt's"
-    assert f"{refused.kernel}: not computed by the library: its epilogue is none of cuBLASLt's" in str(compiled.explain())
+    up, down = [r for r in rows if r.generator == "cublaslt"]
+    assert up.fuses[0].startswith("linear") and up.flops >= 2 * 32 * 64 * 96 and up.grid == down.grid == ()
+    # what lies between two products is a kernel of its own, what is behind one is its second launch
+    assert sorted(r.generator for r in rows) == ["cublaslt", "cublaslt", "elementwise"]
     plan = compiled.program.launch_plan()
-    (step,) = [s for s in plan.steps if isinstance(s, LibraryCall)]
+    assert [isinstance(s, LibraryCall) for s in plan.steps] == [True, False, True, False]
+    step, _ = [s for s in plan.steps if isinstance(s, LibraryCall)]
     assert step.options["activation"] == "none" and step.options["sizes"] == [1, 32, 96, 64]
     check_plan(plan)
-    assert f".entry {call.kernel}(" not in compiled.ir("ptx") and f".entry {refused.kernel}(" in compiled.ir("ptx")
+    assert f".entry {up.kernel}(" not in compiled.ir("ptx")
+
+
+def test_what_the_library_does_not_multiply_is_told(case):
+    x = torch.ones(32, 64, dtype=torch.int64)
+    compiled = inferno.compile(lambda x: x @ x.t(), (x,), target="sm_90a", matmul="library")
+    (refused,) = [r for r in compiled.explain().rows if r.no_library]
+    assert refused.no_library == "sums of i64" and refused.generator != "cublaslt"
+    assert f"{refused.kernel}: not computed by the library: sums of i64" in str(compiled.explain())
+    assert f".entry {refused.kernel}(" in compiled.ir("ptx")
 
 
 def test_a_program_of_calls_alone_has_no_code(tmp_path):

@@ -69,11 +69,15 @@ module attributes {inferno.matmul = "library"} {
 
 // -----
 
-// A sigmoid is none of the library's epilogues: a kernel of ours, with the reason.
+// A sigmoid is none of the library's epilogues: a kernel of ours goes over the sums, which are where the result is to be.
 
 // SCHEDULED: module {
-// SCHEDULED: func.func private @sigmoid({{.*}}attributes {inferno.no_library = "its epilogue is none of cuBLASLt's", inferno.schedule = {{{.*}}generator = "simt"
-// PLAN: "inferno.launch"
+// SCHEDULED: func.func private @sigmoid({{.*}}attributes {inferno.schedule = {algorithm = 0 : i64, generator = "cublaslt", workspace = 33554432 : i64}}
+// PLAN: func.func @main({{.*}}, %[[OUT:.*]]: memref<64x48xf32> {inferno.result = 0 : i64})
+// PLAN: %[[SUMS:.*]] = "inferno.pointer"(%[[OUT]])
+// PLAN: "inferno.library"({{.*}}, %[[SUMS]]) {function = "cublaslt"{{.*}}activation = "none"
+// PLAN: %[[RESULT:.*]] = "inferno.pointer"(%[[OUT]])
+// PLAN: "inferno.launch"(%[[RESULT]]) {{{.*}}kernel = @sigmoid_gpu::@sigmoid_after
 // PLAN: gpu.module @sigmoid_gpu
 module attributes {inferno.matmul = "library"} {
   func.func @main(%x: tensor<64x32xf32>, %w: tensor<32x48xf32>) -> tensor<64x48xf32> {

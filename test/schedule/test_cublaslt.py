@@ -6,12 +6,14 @@ import pytest
 import torch
 from fake_cublaslt import FakeCublasLt
 
+from inferno.codegen.generate import generate_kernels
 from inferno.library_matmul import LibraryMatmul, check_call
 from inferno.mlir import ir, new_context
 from inferno.runtime.launch.cublaslt import MatmulCall
 from inferno.runtime.plan.plan import Buffer, LibraryCall
-from inferno.schedule.attributes import from_attribute, to_attribute
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.cublaslt import CublasLt, Refused, choose, recognise, refusal, space
+from inferno.schedule.pointwise import parse_pointwise
 from inferno.target import find_target
 
 M, N, K = 64, 48, 32
@@ -132,18 +134,47 @@ def test_epilogues(context, sources, body, expected):
     (("mn",), "%y = arith.mulf %v, %s0 : f32"),
     (("n",), "%b = arith.truncf %v : f32 to bf16\n%u = arith.extf %b : bf16 to f32\n%y = arith.addf %u, %s0 : f32"),
 ])
-def test_other_epilogues_are_refused(context, sources, body):
-    assert refusal(kernel(context, linear(body, sources))) == "its epilogue is none of cuBLASLt's"
+def test_other_epilogues_are_kernels_of_ours(context, sources, body):
+    in_two(context, linear(body, sources), sources)
 
 
-@pytest.mark.parametrize(("sources", "body", "says"), [
-    (("m",), ADD, "neither by rows nor by columns"),
-    (("nm",), ADD, "neither by rows nor by columns"),
-    (("mn", "mn"), ADD.replace("%y", "%z") + "\n%y = arith.addf %z, %s1 : f32", "more than a bias and one tensor"),
-    (("n",), C + "%u = arith.mulf %s0, %h : f32\n%y = arith.addf %v, %u : f32", "neither by rows nor by columns"),
+def in_two(context, text, sources):
+    """That the call gives the sums alone, in the result's place, and an elementwise kernel goes over them; what ``recognise`` found."""
+    made = kernel(context, text)
+    found = recognise(made)
+    assert refusal(made) is None and found.call == LibraryMatmul((1, M, N, K), (0, K, 1), (0, 1, K), (0, N, 1))
+    assert found.arguments == (0, 1, 2 + len(sources)) and found.sums is None
+    assert found.after.buffers == (*range(2, 2 + len(sources)), 2 + len(sources))
+    with context:
+        assert parse_pointwise(found.after.kernel) is not None
+    return found
+
+
+@pytest.mark.parametrize(("sources", "body"), [
+    (("m",), ADD), (("nm",), ADD), (("mn", "mn"), ADD.replace("%y", "%z") + "\n%y = arith.addf %z, %s1 : f32"),
+    (("n",), C + "%u = arith.mulf %s0, %h : f32\n%y = arith.addf %v, %u : f32"),
 ])
-def test_what_is_added_must_lie_as_the_library_wants_it(context, sources, body, says):
-    assert says in refusal(kernel(context, linear(body, sources)))
+def test_what_is_added_must_lie_as_the_library_wants_it(context, sources, body):
+    in_two(context, linear(body, sources), sources)
+
+
+def test_sums_that_have_no_place_in_the_result_are_a_temporary(context):
+    found = recognise(kernel(context, linear("%y = math.exp %v : f32", element="f32", out="bf16", extend=None)))
+    assert found.arguments == (0, 1, -1) and found.after.buffers == (found.sums, 2)
+    assert found.sums.shape == (M, N) and str(found.sums.element) == "f32"
+
+
+@pytest.mark.parametrize(("element", "out"), [("bf16", "bf16"), ("f32", "bf16")])
+def test_a_kernel_goes_over_the_sums(context, element, out):
+    text = linear("%g = math.exp %v : f32\n%y = arith.mulf %g, %s0 : f32", ("n",), element, out, extend=None if element == "f32" else "arith.extf")
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(text)
+        module.body.operations[0].attributes[ATTRIBUTE] = to_attribute(CublasLt())
+        generate_kernels(module, "sm_90a")
+        launcher = str(module.body.operations[1])
+    call, launch = launcher.index('"inferno.library"'), launcher.index("kernel = @k_gpu::@k_after")
+    assert call < launch and launcher.count("inferno.launch") == 1 and launcher.count("memref.alloc") == (1 if element == out else 2)
+    assert "gpu.module @k_gpu" in str(module) and "math.exp" in str(module) and "@k_after(" in str(module)
 
 
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64, "i8": torch.int8, "i32": torch.int32}
@@ -178,7 +209,9 @@ def numbers(shape, dtype):
 def test_the_call_computes_what_the_kernel_does(context, sources, body, function, transposed):
     for element, out in (("bf16", "bf16"), ("f16", "f16"), ("f16", "f32"), ("f32", "f32")):
         if body.endswith(GELU) and out == "f32":
-            assert "GELU of float32" in refusal(kernel(context, linear(body, sources, element, out, extend=None if element == "f32" else "arith.extf")))
+            # which the library computes less exactly than eager
+            found = recognise(kernel(context, linear(body, sources, element, out, extend=None if element == "f32" else "arith.extf")))
+            assert found.call.activation == "none" and found.after is not None
             continue
         x, w = numbers((K, M) if transposed[0] else (M, K), DTYPES[element]), numbers((N, K) if transposed[1] else (K, N), DTYPES[element])
         given = [numbers({"n": (N,), "mn": (M, N)}[s], DTYPES[out]) for s in sources]
@@ -197,7 +230,7 @@ NOTHING = "%y = arith.addf %v, %zero : f32"
     ("f32", "f32", "f32", None, "", "f32"), ("f32", "f32", "f32", None, 'inferno.precision = "tf32"', "tf32"),
     ("bf16", "bf16", "f32", "arith.extf", 'inferno.precision = "tf32"', "f32"),
     ("f64", "f64", "f64", None, "", "f64"), ("i8", "i32", "i32", "arith.extsi", "", "i32"),
-    ("f32", "bf16", "f32", None, "", None), ("i8", "i32", "i32", "arith.extui", "", None), ("i16", "i32", "i32", "arith.extsi", "", None),
+    ("f32", "bf16", "f32", None, "", "f32"), ("i8", "i32", "i32", "arith.extui", "", None), ("i16", "i32", "i32", "arith.extsi", "", None),
     ("i64", "i64", "i64", None, "", None),
 ])
 @pytest.mark.parametrize("transposed", list(itertools.product((False, True), repeat=2)))

@@ -79,14 +79,16 @@ def lower_to_linalg(text: str, record: bool = False) -> tuple[str, list[PassReco
 
 def fuse(
     text: str, target: str, tf32: bool = False, record: bool = False, stage: str = "linalg", matmul: str = "auto", known: dict[str, str] | None = None,
-    siblings: bool = False, bundles: bool = False, attention: bool = False,
+    siblings: bool = False, bundles: bool = False, attention: bool = False, library: bool = False,
 ) -> Fused:
     """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own; ``text`` is at one of the three.
-    ``matmul`` is the option, ``known`` has measured schedules by their keys, ``siblings``, ``bundles`` and ``attention`` are the settings."""
+    ``matmul`` is the option, ``known`` has measured schedules by their keys, ``siblings``, ``bundles`` and ``attention`` are the settings,
+    ``library`` says whether there is cuBLASLt."""
     module = parse(text)
     recorder, machine = _Recorder(record), find_target(target)
     stages, keys = {}, {}
-    if matmul == "generated" or (matmul == "library" and machine.kind == "nvptx"):  # the CPU has its library in any case
+    # The CPU has its library in any case.
+    if matmul == "generated" or (machine.kind == "nvptx" and (matmul == "library" or library)):
         module.operation.attributes[MATMUL] = ir.StringAttr.get(matmul, module.context)
     if stage == "linalg":
         if machine.kind == "nvptx":
