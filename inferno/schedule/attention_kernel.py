@@ -113,6 +113,8 @@ class _Parser:
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
         if any(_holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys):
             raise NotUnderstood
+        if _holds(scores, MAXIMUM, SUM, stop=product) or any(_holds(r, MAXIMUM, SUM, stop=o) for r in results):
+            raise NotUnderstood
         (q, of_q), (k, of_k) = map(_unscaled, (q, k))
         rows, width = self.classify(out, scores, v)
         loops = [*rows, *self.keys, *product.loops, *width]
@@ -238,8 +240,8 @@ def _readers(expression: Expression, inner: Expression) -> list[Expression]:
     return [e for e in expression.walk(lambda e: e is inner) if e is not inner and inner in e.operands]
 
 
-def _holds(expression: Expression, *names: str) -> bool:
-    return any(e.name in names for e in expression.walk())
+def _holds(expression: Expression, *names: str, stop: Expression | None = None) -> bool:
+    return any(e.name in names for e in expression.walk(lambda e: e is stop))
 
 
 def _unrounded(expression: Expression) -> Expression:
@@ -270,13 +272,14 @@ def _unscaled(factor: Expression) -> tuple[Expression, float]:
     value, constant = _factor(scaled)
     before = value.operands[0] if value.name == "arith.extf" else value
     fits = before.type == factor.operands[0].type and value.type == factor.type if widened else value.type == factor.type
+    fits = fits and (constant <= 1 or not isinstance(before.type, ir.F16Type))  # what is too large for it is infinite
     return (value, constant) if value is not scaled and fits else (factor, 1.0)
 
 
 def _plain(expression: Expression) -> Expression:
-    """A score without what rounds it and widens it again, and without what adds nothing."""
+    """A score without what rounds it to a type with its range and widens it again, and without what adds nothing."""
     if expression.name == "arith.extf" and (inner := expression.operands[0]).name == "arith.truncf" and inner.operands[0].type == expression.type:
-        return inner.operands[0]
+        return inner.operands[0] if isinstance(inner.type, ir.BF16Type) else expression
     if expression.name == "arith.addf" and any(e.constant == 0 for e in expression.operands):
         return next(e for e in expression.operands if e.constant != 0 or e is expression.operands[1])
     return expression

@@ -60,6 +60,8 @@ APART = {
     "no largest": lambda q, k, v: (e := torch.exp(_scores(q, k))) / e.sum(-1, keepdim=True) @ v,
     "another sum": lambda q, k, v: (e := torch.exp((s := _scores(q, k)) - s.amax(-1, keepdim=True))) / (1 + e.sum(-1, keepdim=True)) @ v,
     "no softmax": lambda q, k, v: F.normalize(_scores(q, k), dim=-1) @ v,
+    "scores of rows": lambda q, k, v: torch.softmax((s := _scores(q, k)) / s.sum(-1, keepdim=True), -1) @ v,
+    "results of rows": lambda q, k, v: (torch.softmax(s := _scores(q, k), -1) @ v) * s.amax(-1, keepdim=True),
     "float64": lambda q, k, v: sdpa(q.double(), k.double(), v.double()),
 }
 
