@@ -79,6 +79,7 @@ RAGGED = {
 }
 RAGGED_SCHEDULES = {
     "held": {"threads": 64, "across": 32},
+    "packed": {"threads": 64, "across": 32, "packed": True},
     "a loop": {"threads": 32, "across": 32, "held": False, "unroll": 2},
     "kept by a cluster": {"threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 1, "kept": 2},
 }
@@ -95,6 +96,9 @@ SCHEDULES = {
     "kept and sent": {"threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 2, "kept": 9, "sends": True},
     "reciprocals": {"reciprocals": True},
     "approximate": {"approximate": True},
+    "online": {"threads": 64, "across": 64, "held": False, "unroll": 2, "online": True},
+    "online in a cluster": {"threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 2, "kept": 9, "sends": True, "online": True},
+    "packed": {"packed": True},
     "single elements": {"threads": 128, "across": 64, "vector": 1},
 }
 

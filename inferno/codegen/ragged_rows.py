@@ -2,6 +2,7 @@
 
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, store, store_vector
 from inferno.codegen.integers import Integer
+from inferno.codegen.unaligned import load_pieces, load_unaligned, piece
 from inferno.mlir import arith, ir, scf
 from inferno.schedule.accesses import Access
 
@@ -37,7 +38,12 @@ class RaggedRows:
     def read_ragged(self, at: Access, point: Integer, inside: list[ir.Value] | None) -> ir.Value:
         ints, buffer, vector = self.ints, self.buffers[at.argument], self.s.vector
         if self.matches(at):
-            return load_vector(ints, buffer, self.offset(at, point), at.element, vector, vector)
+            offset = self.offset(at, point)
+            return load_vector(ints, buffer, offset, at.element, vector, vector) if inside is None else load_pieces(ints, buffer, offset, at.element, vector)
+        width = piece(at.element, vector)
+        if width > 1:
+            past = ints.rem(ints.sub(self.row_offset(at), self.shift), width)
+            return load_unaligned(ints, buffer, self.offset(at, point), at.element, vector, past)
         points = [ints.add(point, i) for i in range(vector)]
         if inside is not None:
             points = [ints.min(p, self.c.width - 1) for p in points]

@@ -20,15 +20,17 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.kept_vectors import KeptVectors
+from inferno.codegen.online_sums import bound, scaled
 from inferno.codegen.ragged_rows import RaggedRows
 from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.shuffles import exchange
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, memref, scf
+from inferno.mlir import arith, func, gpu, ir, llvm, memref, scf, vector
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_kernel import RowKernel
+from inferno.schedule.row_maxima import OnlineSum, online_sums
 from inferno.schedule.row_steps import RowStep
 from inferno.schedule.rows import Rows, can_be_ragged, read
 from inferno.target import Target
@@ -44,6 +46,7 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     whole = c.width % s.vector == 0 or (s.ragged and can_be_ragged(c, s.vector))
     if s.threads % s.across or s.threads % 32 or s.across & (s.across - 1) or not whole or (s.cluster > 1 and s.across != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
+    online = online_sums(c) if s.online and not s.held else {}
     for step in c.steps:
         if s.reciprocals:
             multiply_by_reciprocals(step, c)
@@ -64,7 +67,7 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     kept = s.kept_bytes(c) if not s.held else 0
     with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=kept > 0) as function:
         vectors = KeptVectors(c.repeated(), s, function.dynamic) if kept else None
-        Emitter(c, s, Integers(width), function.buffers, function.shared, places, vectors).emit()
+        Emitter(c, s, Integers(width), function.buffers, function.shared, places, vectors, online).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
 
@@ -80,6 +83,8 @@ class Emitter(RaggedRows):
     shared: list[ir.Value]
     places: dict[int, int]
     kept: KeptVectors | None = None
+    online: dict[int, list[OnlineSum]] = field(default_factory=dict)
+    _taken: dict[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)  # a thread's part of such a sum, and the maximum it is relative to
     _points: dict[tuple[int | Access, object], ir.Value] = field(default_factory=dict)
     _rows: dict[int | Access, ir.Value] = field(default_factory=dict)
     _chunk: dict[object, tuple[Integer, ir.Value | None]] = field(default_factory=dict)
@@ -129,7 +134,8 @@ class Emitter(RaggedRows):
         stored = [d for d in c.destinations if not c.values[d.source].per_row and c.computed(d.source) == phase]
         if not running and not stored:
             return
-        values = self.all_turns(reducing, running, stored)
+        taken = self.online.get(phase - 1)
+        values = [scaled(x, *self._taken[x.result], self._rows[x.base]) for x in taken] if taken else self.all_turns(reducing, running, stored)
         if running:
             self.finish(reducing, running, dict(zip((n for n, _ in running), values)))
 
@@ -146,11 +152,14 @@ class Emitter(RaggedRows):
         """The totals of a thread, all of whose chunks are kept."""
         values: list[list[ir.Value]] | None = None
         chunks = range(self.s.chunks(self.c))
+        if self.s.packed:
+            self._points = {key: opaque_vector(v) for key, v in self._points.items() if isinstance(key[0], Access)}
         for chunk in chunks:
             self.place(chunk, self.ints.add(self.first, chunk * self.stride), chunk)
-        for chunk in chunks:  # all that is read first
+        for chunk in chunks:  # all that is of this row alone is read first; what rows have in common, and caches have, would take registers
             for source in self.reads:
-                self.read(source, chunk)
+                if any(source.strides[d] for d in self.c.rows) or not self.s.packed:
+                    self.read(source, chunk)
         for chunk in chunks:
             values = self.terms(reducing, running, chunk, values)
             self.write(stored, chunk)
@@ -159,7 +168,8 @@ class Emitter(RaggedRows):
     def again(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         """The totals of a thread, by a loop that keeps nothing else."""
         s = self.s
-        totals = self.identities(running)
+        online = self.online.get(self.now, [])
+        totals = self.identities(running) + [x.combiner.identity(x.combiner.total) for x in online]
         rounds, kept = s.rounds(self.c), min(s.kept, s.rounds(self.c)) if self.kept is not None else 0
         # Turns in which rows may begin or end are apart, so that the others have no conditions.
         cuts = {0, kept, rounds} | ({1, rounds - 1} if s.ragged else {s.vectors(self.c) // (self.stride * s.unroll)})
@@ -169,7 +179,9 @@ class Emitter(RaggedRows):
             totals = self.turns(begin, end, totals, reducing, running, stored)
             if kept and end == kept:
                 self.kept.end(self.reads)
-        return totals
+        places = [n for n, _ in running]
+        self._taken = {x.result: (total, bound(x, totals[places.index(x.largest)])) for x, total in zip(online, totals[len(places):])}
+        return totals[:len(places)]
 
     def identities(self, running: list[tuple[int, Combiner]]) -> list[ir.Value]:
         """What totals begin with."""
@@ -204,10 +216,24 @@ class Emitter(RaggedRows):
             for u in range(s.unroll):
                 values = self.terms(reducing, running, u, values)
                 self.write(stored, u)
-            parts = [self.total(k, value) for (_, k), value in zip(running, values or [])]
-            scf.yield_([k.combine(a, b) for (_, k), a, b in zip(running, op.inner_iter_args, parts)])
+            parts, before = [self.total(k, value) for (_, k), value in zip(running, values or [])], list(op.inner_iter_args)
+            after = [k.combine(a, b) for (_, k), a, b in zip(running, before, parts)]
+            scf.yield_([*after, *self.take_online(running, before, after)])
             self._points = kept
         return list(op.results)
+
+    def take_online(self, running: list[tuple[int, Combiner]], before: list[ir.Value], after: list[ir.Value]) -> list[ir.Value]:
+        """The sums that are taken with this phase's maxima, behind a turn: the totals ``before`` and ``after`` it are the maxima's."""
+        found, places = [], [n for n, _ in running]
+        for x, total in zip(self.online.get(self.now, []), before[len(places):]):
+            old, new = (bound(x, values[places.index(x.largest)]) for values in (before, after))
+            self._rows[x.base], lanes = new, None
+            for u in range(self.s.unroll):
+                lanes = self.terms([x.step], [(x.result, x.combiner)], u, lanes)
+                self._points.pop((x.exponential, u), None)  # of another base
+            del self._rows[x.base]
+            found.append(x.combiner.combine(scaled(x, total, old, new), self.total(x.combiner, lanes[0])))
+        return found
 
     def place(self, chunk: object, vector: Integer, number: int | None) -> None:
         """Where a chunk is: (its first point, whether it is the row's; None where it is)."""
@@ -465,6 +491,18 @@ def _tree(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
         half = len(lanes) // 2
         lanes = [combiner.combine(a, b) for a, b in zip(lanes[:half], lanes[half:])] + lanes[2 * half:]
     return lanes[0]
+
+
+def opaque_vector(value: ir.Value) -> ir.Value:
+    """The same as something that LLVM knows nothing about, or it would keep what it has computed of it; numbers of 16 bits and less, by words."""
+    element = value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
+    lanes = value.type.shape[0] if isinstance(value.type, ir.VectorType) else 1
+    if not 8 <= element.width <= 16 or lanes * element.width % 32:
+        return value
+    i32 = ir.IntegerType.get_signless(32)
+    words = lanes_of(vector.bitcast(ir.VectorType.get([lanes * element.width // 32], i32), value))
+    hidden = [llvm.inline_asm(i32, [w], "", "=r,0", has_side_effects=True) for w in words]
+    return vector.bitcast(value.type, join(hidden))
 
 
 def unused() -> ir.Value:

@@ -14,7 +14,6 @@ from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.extrema import Extremum, read_extremum, to_candidate
 
-SEVERAL = False  # whether reductions of the same loops are one kernel: not until such kernels have run on a GPU
 _OTHERS = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
 
 
@@ -90,7 +89,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     generics = [o for o in operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
     if any("reduction" not in iterators(g) or not supported_body(g) or walk(g, "tensor.extract", "scf.if") or not sink_constants(g) for g in generics):
         return None
-    generic = generics[0] if len(generics) == 1 else merge_generics(generics) if SEVERAL else None
+    generic = generics[0] if len(generics) == 1 else merge_generics(generics)
     if generic is None:
         return None
     sizes, kinds, all_maps = loop_sizes(generic), iterators(generic), maps(generic)

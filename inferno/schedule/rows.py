@@ -9,6 +9,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.row_kernel import RowKernel, parse_row_kernel
+from inferno.schedule.row_maxima import online_sums
 from inferno.target import Target
 
 _THREADS = 1024
@@ -29,9 +30,17 @@ _ONE, _SHARE, _CACHE = 6e4, 3e4, 5.5e6
 _IN_CLUSTERS, _IN_PART = 0.93, 0.58
 _SECTOR = 32  # bytes that are read at least; of neighbours that lie apart others need the rest in part
 _BLOCK, _SHARED = 66_000, 220_000  # bytes that a block keeps: three are on a multiprocessor at once; and that it can keep
-# Points of a row, and bytes of a vector that divides rows, from which and below which vectors begin anywhere: softmax of 2671x50257 in bf16 took
-# 180 us instead of 295, LayerNorm 308 instead of 516, and in float32 as long as before.
-_RAGGED, _RAGGED_BYTES = 512, 4
+# Points of a row, and bytes of a vector that divides rows, from which and below which vectors begin anywhere: on an H200 LayerNorm of 134000x1001 in
+# bf16 took 160 us instead of 518, of 16384x4097 in float32 137 instead of 144; softmax of 2671x50257 in bf16 161 instead of 295.
+_RAGGED, _RAGGED_BYTES = 512, 8
+# Points that a block keeps of such rows, and threads of a row that it holds: LayerNorm of 1336x50257 in float32 took 183 us with 4 blocks of 256 that
+# keep a row, 201 with 8, 198 with 8 that hold it; softmax, which has no weights, 143 with 8 of 256 that hold it, 163 with 4 of 512, 176 kept by 4.
+_RAGGED_BLOCK, _RAGGED_THREADS = 16_500, 256
+# Where only totals are written and sums can be taken with the largest point: bytes of a row from which that is done, and rows, of which fewer are
+# several blocks each.  Cross entropy of
+# 16384x8192 in bf16 took 80 us with 128 threads and 85 held, of 2048x65536 69 with 256 threads, 8 vectors at once, 71 with 4, and 79 held; of
+# 2671x50257 76 and 93.
+_ONLINE, _ONLINE_ROWS = 1 << 14, 512
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
 
@@ -42,6 +51,9 @@ class Rows:
     and computed again, ``unroll`` vectors at once; what ``kept`` of these turns read stays in shared memory.
 
     ``sends``: the blocks of a cluster send each other what they have, else they meet and read it.
+
+    ``packed``: of what is held only what was read stays, as it was read, and the rest is computed again.  ``online``: sums of exponentials below the
+    row's largest point are taken with it; see ``codegen/online_sums.py``.
 
     ``ragged``: vectors lie as memory does, and rows begin anywhere in them.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
     ``codegen/row_exponentials.py``.
@@ -60,6 +72,8 @@ class Rows:
     approximate: bool = False
     ragged: bool = False
     sends: bool = False
+    packed: bool = False
+    online: bool = False
 
     def vectors(self, c: RowKernel) -> int:
         """Vectors of a row, of which the first and the last may be another row's in part."""
@@ -109,9 +123,12 @@ def pick(c: RowKernel, target: Target) -> Rows:
     """The schedule that the rows' length and their number ask for."""
     vector, whole = lanes(c), most_lanes(c)
     ragged = vector * 2 <= whole and vector * _narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
+    if (online := _online(c, whole if ragged else vector, ragged)) is not None:
+        return online
     s = _held(c, target, whole if ragged else vector, ragged)
     kept = _kept(c, target, whole if ragged else vector, ragged) if s is None or s.cluster > 1 or s.threads > 512 else None
-    if kept is not None and (s is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2) and kept.blocks(c) * 2 >= target.multiprocessors:
+    keeps = s is None or kept is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2 or (ragged and _has_weights(c))
+    if kept is not None and keeps and kept.blocks(c) * 2 >= target.multiprocessors:
         return kept
     if s is None and ragged:
         s = _held(c, target, vector, False)
@@ -125,13 +142,15 @@ def pick(c: RowKernel, target: Target) -> Rows:
 def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | None:
     """A schedule that has rows in registers; None if they are too long."""
     vectors, held = ceil((c.width + (vector - 1) * ragged) / vector), max(8, c.held_bits())
-    if ragged and not _all_alike(c):
-        return None  # elements that lie differently are read one by one: too many registers
+    if ragged and not _stored_alike(c):
+        return None  # elements that lie differently are written one by one
     most = _PORTABLE if target.capability >= 90 else 1
     points = max(vector, min(_POINTS if c.count * c.width >= _MUCH else _POINTS // 2, _HELD // held))
     across = max(_power(ceil(c.width / points)), min(_NEIGHBOURS, _power(vectors)))
     cluster = 1
-    if across > 512:
+    if ragged and _RAGGED_THREADS < across <= _RAGGED_THREADS * most:
+        across, cluster = _RAGGED_THREADS, across // _RAGGED_THREADS
+    elif across > 512:
         across, cluster = 512, _power(ceil(c.width / (points * 512)))
         if cluster > most or held * points > _HELD:
             across, cluster = _THREADS, min(most, _power(ceil(c.width / (min(points, _HELD_BY_MANY // held) * _THREADS))))
@@ -144,7 +163,7 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     while threads > max(across, 32) and ceil(c.count * across / threads) < 2 * target.multiprocessors:
         threads //= 2
     threads = max(threads, 32)
-    s = Rows(threads, across, vector, cluster, ragged=ragged, reciprocals=True, approximate=True)
+    s = Rows(threads, across, vector, cluster, ragged=ragged, reciprocals=True, approximate=True, packed=ragged)
     each = max(held, 32) if vector == 1 else held  # a register is the least that an element takes
     s = replace(s, sends=s.cluster > 1)
     return s if s.chunks(c) * vector * each <= (_HELD if threads <= 512 else _HELD_BY_MANY) else None
@@ -155,24 +174,46 @@ def _kept(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     point = sum(a.element.width // 8 for a in c.repeated())
     if not point or target.capability < 90:
         return None
-    block, threads = (_BLOCK // 2, 256) if ragged else (_BLOCK, 512)
+    block, threads = (_RAGGED_BLOCK * point, 256) if ragged else (_BLOCK, 512)
     cluster = min(_PORTABLE, _power(ceil(c.width * point / block)))
     unroll = 2
     if c.width * point > cluster * 2 * _BLOCK:
         threads, unroll = _THREADS, 4
     s = Rows(threads, threads, vector, cluster, held=False, unroll=unroll, kept=1, reciprocals=True, approximate=True, ragged=ragged)
     s = replace(s, sends=s.cluster > 1)
-    return replace(s, kept=min(s.rounds(c), _SHARED // s.kept_bytes(c))) if s.kept_bytes(c) <= _SHARED else None
+    if s.kept_bytes(c) > _SHARED:
+        return None
+    s = replace(s, kept=min(s.rounds(c), _SHARED // s.kept_bytes(c)))
+    # Softmax of 128x1M in bf16, of which a part is read again, took 197 us instead of 215 with sums that are taken with the largest point.
+    return replace(s, online=s.kept < s.rounds(c) and bool(online_sums(c)))
+
+
+def _online(c: RowKernel, vector: int, ragged: bool) -> Rows | None:
+    """A schedule that reads rows once and keeps nothing of them; None if there is more to be done than sums of what is below the largest point."""
+    if c.width * _narrowest(c) < _ONLINE or c.count < _ONLINE_ROWS or any(c.wide(d.access) for d in c.destinations):
+        return None
+    sums = online_sums(c)
+    if any(phase - 1 not in sums and c.needed(phase)[0] for phase in range(1, c.phases)):
+        return None
+    long = c.width * _narrowest(c) > 4 * _ONLINE
+    threads, unroll = (256, 4 if ragged else 8) if long else (128, 4)
+    return Rows(threads, threads, vector, held=False, unroll=unroll, reciprocals=True, approximate=True, ragged=ragged, online=True) if sums else None
 
 
 def _is_narrow(c: RowKernel) -> bool:
     return min(a.element.width for a in c.repeated()) <= 16
 
 
-def _all_alike(c: RowKernel) -> bool:
-    """Whether rows lie in every tensor as in the others, as far as vectors go."""
-    wide = [d.access for d in c.destinations if c.wide(d.access)] + [a for s in c.steps for a in s.extras if c.wide(a)]
-    return all((a.strides[d] - wide[0].strides[d]) % 8 == 0 for a in wide for d in c.rows)
+def _has_weights(c: RowKernel) -> bool:
+    """Whether points have something in common with those of other rows."""
+    return any(c.wide(a) and not any(a.strides[d] for d in c.rows) for step in c.steps for a in step.extras)
+
+
+def _stored_alike(c: RowKernel) -> bool:
+    """Whether rows lie in every tensor that is written as in the one that vectors go by, as far as vectors go."""
+    wide = [d.access for d in c.destinations if c.wide(d.access)]
+    lead = max([*wide, *(a for s in c.steps for a in s.extras if c.wide(a))], key=lambda a: sum(a.strides[d] for d in c.rows))
+    return all((a.strides[d] - lead.strides[d]) % 8 == 0 for a in wide for d in c.rows)
 
 
 def lanes(c: RowKernel) -> int:
@@ -222,7 +263,8 @@ def estimate(s: Rows, c: RowKernel, target: Target) -> float:
             at_once = clusters_at_once(s.cluster, target.multiprocessors)
             waves = ceil(c.count / at_once) / max(1.0, c.count / at_once)
         return estimated(c, s.blocks(c), s.cluster, 0, share / waves, target)
-    every = [a for p in range(c.phases) for a in c.needed(p)[0]]
+    taken = online_sums(c) if s.online else {}
+    every = [a for p in range(c.phases) if p - 1 not in taken for a in c.needed(p)[0]]
     again = sum(map(lambda a: row_bytes(c, a), every)) - sum(row_bytes(c, a) for a in set(every))
     return estimated(c, s.blocks(c), s.cluster, again, 1.0, target)
 

@@ -464,6 +464,8 @@ class Simulation:
     def llvm_inline_asm(self, op, operands, mask):
         """A reciprocal, a permutation: each byte of the result is one of the eight of two words, or what a look back does."""
         text = ir.StringAttr(op.attributes["asm_string"]).value
+        if not text:
+            return operands[:1]
         if text.startswith("cp.async"):
             return []  # of what has been copied at once
         if "cp.async" in text:
@@ -519,6 +521,9 @@ class Simulation:
 
     def llvm_call_intrinsic(self, op, operands, mask):
         name = ir.StringAttr(op.attributes["intrin"]).value
+        if name == "llvm.fshr.i32":
+            high, low, bits = (np.asarray(v).astype(np.uint32).astype(np.uint64) for v in operands)
+            return [(((high << np.uint64(32)) | low) >> (bits % np.uint64(32))).astype(np.uint32).view(np.int32)]
         x = [np.asarray(v, np.float64) for v in operands]
         found = {
             "llvm.fabs.f32": lambda a: np.abs(a), "llvm.nvvm.rcp.approx.ftz.f": lambda a: 1 / a, "llvm.nvvm.ex2.approx.ftz.f": np.exp2,

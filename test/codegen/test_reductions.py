@@ -13,7 +13,7 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import reduction_kernel, reductions
+from inferno.schedule import reductions
 from inferno.schedule.assign import kernels
 from inferno.target import find_target
 
@@ -82,8 +82,7 @@ def test_schedules_that_do_not_fit():
     (lambda x: (x.sum(0), x.amax(0)), 2), (lambda x: (x.sum(-1), x.amax(-1), (x * x).sum(-1)), 1), (lambda x: (x.sum(0), (x * x).sum(0)), 2),
     (lambda x: (x.sum(0), x.argmax(0)), 4), (lambda x: (x.sum(0), x.sum(1)), 3),
 ])
-def test_what_reads_the_same_reads_it_once(model, launches, monkeypatch):
-    monkeypatch.setattr(reduction_kernel, "SEVERAL", True)
+def test_what_reads_the_same_reads_it_once(model, launches):
     torch.manual_seed(0)
     x = torch.randn(2000, 300).to(torch.bfloat16)
     simulated = SimulatedModel(model, (x,), choose=choose({}), passes="fuse-reductions{target=sm_90a}")

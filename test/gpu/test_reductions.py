@@ -6,8 +6,6 @@ from checks import check, poison_memory
 from reduction_cases import CASES, SCHEDULES, choose
 from universal_program import compile_universal
 
-from inferno.schedule import reduction_kernel
-
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU of this kind")
 
@@ -45,8 +43,7 @@ def test_beyond_two_to_the_31():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(2000, 304), (300, 5000), (1, 1 << 20)])
-def test_several_of_the_same(shape, dtype, monkeypatch):
-    monkeypatch.setattr(reduction_kernel, "SEVERAL", True)
+def test_several_of_the_same(shape, dtype):
     torch.manual_seed(0)
     x = torch.randn(shape).to(dtype).cuda()
     for model in (lambda x: (x.sum(0), x.amax(0)), lambda x: (x.sum(1), x.amin(1), (x * x).sum(1)), lambda x: (x.sum(), (x * x).sum())):

@@ -60,7 +60,7 @@ def test_lengths(rows, columns, dtype):
 @pytest.mark.parametrize("name", RAGGED)
 @pytest.mark.parametrize("schedule", RAGGED_SCHEDULES)
 def test_rows_that_begin_anywhere(name, columns, schedule):
-    if columns > 10000 and schedule == "held":
+    if columns > 10000 and schedule in ("held", "packed"):
         return  # more than registers hold
     torch.manual_seed(0)
     model, args = RAGGED[name](columns)

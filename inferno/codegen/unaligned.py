@@ -1,0 +1,57 @@
+"""Neighbours that begin anywhere in memory, read in whole aligned pieces of 16 bytes and moved into place in registers: two loads where elements by
+themselves were eight."""
+
+from inferno.codegen.elements import from_memory, join, lanes_of, load_vector
+from inferno.codegen.gpu_function import element_bytes, stored_type
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.nvvm_builder import integer_type
+from inferno.mlir import arith, ir, llvm, vector
+
+_WORD = 4  # bytes of a register
+
+
+def piece(element: ir.Type, lanes: int) -> int:
+    """Elements of a piece, of which ``lanes`` neighbours are one or several; 1 where they are less than a register."""
+    width = min(lanes, 16 // element_bytes(element))
+    return width if width * element_bytes(element) >= _WORD else 1
+
+
+def load_pieces(ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type, lanes: int) -> ir.Value:
+    """``lanes`` neighbours from ``offset`` on, which are aligned together; of those that are not in the buffer whole pieces are not read."""
+    width = piece(element, lanes)
+    if width == lanes:
+        return load_vector(ints, buffer, offset, element, lanes, lanes)
+    last = (ir.MemRefType(buffer.type).shape[0] - 1) // width * width
+    parts = [load_vector(ints, buffer, ints.min(ints.add(offset, i), last), element, width, width) for i in range(0, lanes, width)]
+    return join([x for p in parts for x in lanes_of(p)])
+
+
+def load_unaligned(ints: Integers, buffer: ir.Value, offset: Integer, element: ir.Type, lanes: int, past: Integer) -> ir.Value:
+    """``lanes`` neighbours from ``offset`` on, which lies ``past`` elements behind the beginning of a piece.  What is not in the buffer is anything."""
+    width, bytes_ = piece(element, lanes), element_bytes(element)
+    count = ir.MemRefType(buffer.type).shape[0]
+    stored, last = stored_type(element), (count - 1) // width * width
+    begin, words = ints.sub(offset, past), []
+    for i in range(lanes // width + 1):
+        at = ints.min(ints.add(begin, i * width), last)
+        part = vector.LoadOp(ir.VectorType.get([width], stored), buffer, [ints.index(at)], alignment=width * bytes_).result
+        words += lanes_of(vector.bitcast(ir.VectorType.get([width * bytes_ // _WORD], integer_type(32)), part))
+    moved = _moved(ints, words, past, lanes * bytes_ // _WORD, bytes_)
+    return from_memory(vector.bitcast(ir.VectorType.get([lanes], stored), join(moved)), element)
+
+
+def _moved(ints: Integers, words: list[ir.Value], past: Integer, wanted: int, bytes_: int) -> list[ir.Value]:
+    """The ``wanted`` words that begin ``past`` elements of ``bytes_`` behind the first."""
+    of_words = ints.div(past, _WORD // bytes_) if bytes_ < _WORD else ints.mul(past, bytes_ // _WORD)
+    split, step = bytes_ < _WORD, (len(words) - wanted) // 2
+    while step:  # by powers of two, the largest first
+        needed = wanted + step - 1 + split
+        far = ints.less(step - 1, ints.rem(of_words, 2 * step))
+        words = [arith.select(far, words[i + step], words[i]) if i + step < len(words) else words[i] for i in range(min(needed, len(words)))]
+        step //= 2
+    if not split:
+        return words[:wanted]
+    i32 = integer_type(32)
+    bits = ints.value(ints.mul(ints.rem(past, _WORD // bytes_), 8 * bytes_))
+    bits = bits if bits.type == i32 else arith.trunci(i32, bits)
+    return [llvm.CallIntrinsicOp(i32, "llvm.fshr.i32", [high, low, bits], [], []).operation.results[0] for low, high in zip(words, words[1:])][:wanted]
