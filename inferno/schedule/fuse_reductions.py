@@ -6,20 +6,20 @@ but the threads of a row wait for each other, and long rows that are few leave m
 in bf16 took 150 us instead of 625, a LayerNorm of 131072x1024 131 instead of 446, an RMSNorm of one row of 1M 12.4 instead of 4.4.)
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, yielded
-from inferno.passes.programs import VIEWS, callee, readers, root_of, wants_library
+from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.schedule import columns, reductions, rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes, extracted_bytes, tensor_bytes
 from inferno.schedule.explain_boundaries import note
-from inferno.schedule.kernel_parts import anonymous
 from inferno.schedule.mark_overwrites import overwritable
-from inferno.schedule.merge_calls import Edges, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
+from inferno.schedule.merge_calls import Edges, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, replace_calls, waits
 from inferno.target import Target, find_target
 
 _MOST = 16  # kernels that become one
@@ -32,7 +32,7 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 @dataclass
 class _Program:
     """``places`` are the operations of ``main`` by their order, ``kinds`` what is known of kernels by their names, ``estimates`` of those that
-    several would be, by their text: the layers of a model ask for the same ones."""
+    several calls would be, by their patterns: the layers of a model ask for the same ones."""
 
     module: ir.Module
     main: func.FuncOp
@@ -40,7 +40,7 @@ class _Program:
     target: Target
     places: dict[ir.Operation, int] = field(default_factory=dict)
     kinds: dict[str, str | None] = field(default_factory=dict)
-    estimates: dict[str, float | None] = field(default_factory=dict)
+    estimates: dict[Hashable, float | None] = field(default_factory=dict)
 
     def number(self) -> None:
         self.places = {o.operation: i for i, o in enumerate(self.main.regions[0].blocks[0].operations)}
@@ -54,14 +54,19 @@ class _Program:
             self.kinds[name] = None if left else _kind(kernel)
         return self.kinds[name]
 
-    def estimate(self, kernel: func.FuncOp) -> float | None:
-        """Microseconds of a kernel by the generator that takes it; None where none does."""
-        key = anonymous(kernel)
+    def estimate(self, edges: Edges) -> float | None:
+        """Microseconds of the kernel that calls become, by the generator that takes it; None where none does."""
+        key = pattern(edges)
         if key not in self.estimates:
+            kernel = self.merge(edges)
             read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, rows))
             form, c = next((found for found in read if found[1] is not None), (None, None))
             self.estimates[key] = form.estimate(form.pick(c, self.target), c, self.target) if form is not None else None
+            kernel.operation.erase()
         return self.estimates[key]
+
+    def merge(self, edges: Edges) -> func.FuncOp:
+        return merged_kernel(self.kernels, edges, joint_name(self.module, edges.calls, "rows_"))
 
 
 def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:
@@ -116,13 +121,15 @@ def _tensors(kernel: func.FuncOp) -> list[ir.Value]:
 
 def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
     """Make a group that begins with ``head`` one kernel, if that pays; whether it was."""
-    edges, merged = _grow(program, head)
-    if merged is None:
+    edges = _grow(program, head)
+    if edges is None:
         return False
-    joined = program.estimate(merged)
-    apart = sum(_alone(program.kernels[callee(call)], program.target) for call in edges.calls)
-    if not always and (joined >= apart or (program.kind(head) == "map" and _reads_apart(merged, program.target))):
+    joined, apart = program.estimate(edges), sum(_alone(program.kernels[callee(call)], program.target) for call in edges.calls)
+    merged = program.merge(edges) if always or joined < apart else None
+    if merged is not None and not always and program.kind(head) == "map" and _reads_apart(merged, program.target):
         merged.operation.erase()
+        merged = None
+    if merged is None:
         _tell(program, edges, f"as one kernel of {len(edges.calls)} {joined:.1f} us are estimated, apart {apart:.1f}")
         return False
     defer(edges)
@@ -161,28 +168,24 @@ def _moved_bytes(kernel: func.FuncOp) -> int:
     return count_bytes(kernel) - sum(tensor_bytes(t.type) for t in only) + sum(map(extracted_bytes, generics))
 
 
-def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, func.FuncOp | None]:
-    """The kernel of a group, and what it stands for; None if there is none."""
+def _grow(program: _Program, head: ir.Operation) -> Edges | None:
+    """A group of calls that can be one kernel; None if there is none."""
     calls, refused = [head], set()
-    edges, found = None, None
+    found = None
     while len(calls) < _MOST:
         candidate = _next(program, calls, refused)
         if candidate is None:
             break
-        trial_calls = sorted([*calls, candidate], key=program.places.__getitem__)
-        if not any(program.kind(c) == "reduction" for c in trial_calls):
-            calls = trial_calls
+        trial = sorted([*calls, candidate], key=program.places.__getitem__)
+        if not any(program.kind(c) == "reduction" for c in trial):
+            calls = trial
             continue
-        more = edges_of(trial_calls, views=True)
-        trial = merged_kernel(program.kernels, more, free_name(program.module, "rows_" + "_".join(callee(c).rstrip("_0123456789") for c in trial_calls)))
-        if program.estimate(trial) is None:
-            trial.operation.erase()
+        edges = edges_of(trial, views=True)
+        if program.estimate(edges) is None:
             refused.add(candidate)
-            continue
-        if found is not None:
-            found.operation.erase()
-        calls, edges, found = trial_calls, more, trial
-    return edges, found
+        else:
+            calls, found = trial, edges
+    return found
 
 
 def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operation]) -> ir.Operation | None:
@@ -198,25 +201,6 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
         if u not in calls and u not in refused and u in program.places and program.kind(u) is not None and program.places[u] > first
     ]
     for call in sorted(able, key=program.places.__getitem__):
-        if not _waits(program, call, set(calls), first):
+        if not waits(call, set(calls), program.places):
             return call
     return None
-
-
-def _waits(program: _Program, call: ir.Operation, group: set[ir.Operation], first: int) -> bool:
-    """Whether a call needs the result of something outside of the group that needs the group's."""
-    pending = [(root_of(v), False) for v in inputs_of(call)]
-    seen = set()
-    while pending:
-        value, outside = pending.pop()
-        if (value, outside) in seen or isinstance(value, ir.BlockArgument):
-            continue
-        seen.add((value, outside))
-        made = value.owner.operation
-        if made in group:
-            if outside:
-                return True
-            continue
-        if made.name in VIEWS or made not in program.places or program.places[made] > first:
-            pending += [(root_of(v), True) for v in made.operands]
-    return False

@@ -15,7 +15,7 @@ from inferno.schedule.accesses import iterators
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import count_bytes
-from inferno.schedule.merge_calls import Edges, defer, edges_of, free_name, merge_in, merged_kernel, pattern, replace_calls
+from inferno.schedule.merge_calls import Edges, defer, edges_of, joint_name, merge_in, merged_kernel, pattern, replace_calls
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
 
@@ -101,7 +101,7 @@ def _time(kernel: func.FuncOp) -> float:
 
 
 def _merge(module: ir.Module, kernels: dict[str, func.FuncOp], edges: Edges) -> func.FuncOp:
-    return merged_kernel(kernels, edges, free_name(module, "_".join(callee(c).rstrip("_0123456789") for c in edges.calls)))
+    return merged_kernel(kernels, edges, joint_name(module, edges.calls))
 
 
 def _grow(

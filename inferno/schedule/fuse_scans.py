@@ -9,7 +9,7 @@ from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule import scans
 from inferno.schedule.accesses import filled, iterators
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.merge_calls import Edges, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
+from inferno.schedule.merge_calls import Edges, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, replace_calls, waits
 from inferno.target import Target, find_target
 
 _MOST = 8  # kernels that become one
@@ -40,7 +40,7 @@ def _fuse(module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp],
     while len(calls) < _MOST and (candidate := _next(kernels, calls, refused, places)) is not None:
         trial = sorted([*calls, candidate], key=places.__getitem__)
         edges = edges_of(trial, views=True)
-        merged = merged_kernel(kernels, edges, free_name(module, "_".join(callee(c).rstrip("_0123456789") for c in trial)))
+        merged = merged_kernel(kernels, edges, joint_name(module, trial))
         if scans.read(merged, target) is None:
             merged.operation.erase()
             refused.add(candidate)
@@ -63,7 +63,7 @@ def _next(kernels: dict[str, func.FuncOp], calls: list[ir.Operation], refused: s
             if all(u in calls for r in maker.results for u in readers(r)):
                 return maker
     for reader in sorted({u for c in calls for r in c.results for u in readers(r)} & set(places), key=places.__getitem__):
-        if reader not in calls and reader not in refused and _is_map(kernels, reader) and not _waits(reader, set(calls), places):
+        if reader not in calls and reader not in refused and _is_map(kernels, reader) and not waits(reader, set(calls), places):
             return reader
     return None
 
@@ -74,18 +74,3 @@ def _is_map(kernels: dict[str, func.FuncOp], call: ir.Operation) -> bool:
         return False
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
     return len(generics) == 1 and "reduction" not in iterators(generics[0])
-
-
-def _waits(call: ir.Operation, group: set[ir.Operation], places: dict[ir.Operation, int]) -> bool:
-    """Whether a call needs the result of something outside of the group that needs the group's."""
-    first, seen = min(places[c] for c in group), set()
-    pending = [made for v in inputs_of(call) if (made := owner(root_of(v))) is not None and made not in group]
-    while pending:
-        op = pending.pop()
-        if op in group:
-            return True
-        if op in seen or places.get(op, -1) < first:
-            continue
-        seen.add(op)
-        pending += [made for v in op.operands if (made := owner(root_of(v))) is not None]
-    return False

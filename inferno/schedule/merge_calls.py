@@ -1,6 +1,6 @@
 """Several calls of kernels become one call of a kernel that holds the operations of all."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
@@ -50,7 +50,28 @@ def pattern(edges: Edges) -> Hashable:
     numbers = {v: i for i, v in enumerate((*edges.captured, *(r for c in edges.calls for r in c.results)))}
     exported = set(edges.exported)
     place = lambda v: (numbers[v] if v in numbers else numbers[root_of(v)], str(v.type))  # noqa: E731
-    return tuple((callee(c), tuple(map(place, inputs_of(c))), tuple(r in exported for r in c.results)) for c in edges.calls)
+    taken = tuple(str(v.type) for v in edges.captured)
+    return taken, tuple((callee(c), tuple(map(place, inputs_of(c))), tuple(r in exported for r in c.results)) for c in edges.calls)
+
+
+def waits(call: ir.Operation, group: Collection[ir.Operation], places: Mapping[ir.Operation, int]) -> bool:
+    """Whether a call needs the result of something outside of the group that needs the group's; ``places`` are ``@main``'s operations by order."""
+    first, seen = min(places[c] for c in group), set()
+    pending = [made for v in inputs_of(call) if (made := owner(root_of(v))) is not None and made not in group]
+    while pending:
+        op = pending.pop()
+        if op in group:
+            return True
+        if op in seen or places.get(op, -1) < first:
+            continue
+        seen.add(op)
+        pending += [made for v in op.operands if (made := owner(root_of(v))) is not None]
+    return False
+
+
+def joint_name(module: ir.Module, calls: Sequence[ir.Operation], begin: str = "") -> str:
+    """A name for the kernel that these calls become."""
+    return free_name(module, begin + "_".join(callee(c).rstrip("_0123456789") for c in calls))
 
 
 def size_attributes(parts: Sequence[tuple[func.FuncOp, Sequence[int | None]]], count: int) -> tuple[list[dict[str, ir.Attribute]], list[Renamed]]:
