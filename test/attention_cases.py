@@ -36,6 +36,12 @@ def _added(s):
     return s + torch.full(s.shape[-2:], torch.finfo(s.dtype).min, dtype=s.dtype).triu(1)
 
 
+def _causal_and_padding(s, mask):
+    """Rows of which all is masked have the same weight everywhere."""
+    i, j = torch.arange(s.shape[-2])[:, None], torch.arange(s.shape[-1])
+    return torch.where((j <= i) & mask, s, torch.finfo(s.dtype).min)
+
+
 def _alibi(s, slopes):
     return s - (torch.arange(s.shape[-2])[:, None] - torch.arange(s.shape[-1])).abs() * slopes[:, None, None]
 
@@ -73,6 +79,9 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "added": (lambda q, k, v: _by_hand(q, k, v, _added), _operands(), (None, 0)),
     "added to a bias": (lambda q, k, v, b: _by_hand(q, k, v, lambda s: _added(s + b)), _operands(12, 12, 4, lambda: torch.randn(4, 12, 12)), (None, 0)),
     "added to padding": (lambda q, k, v, b: _by_hand(q, k, v, lambda s: _added(s + b)), _operands(12, 12, 4, lambda: torch.randn(2, 1, 1, 12)), None),
+    "causal and padding": (
+        lambda q, k, v, m: _by_hand(q, k, v, lambda s: _causal_and_padding(s, m)), _operands(12, 12, 4, lambda: torch.rand(2, 1, 1, 12) > 0.6), None,
+    ),
     "alibi": (lambda q, k, v, b: _by_hand(q, k, v, lambda s: _alibi(s, b)), _operands(12, 12, 4, lambda: torch.rand(4)), None),
     "capped": (lambda q, k, v: _by_hand(q, k, v, lambda s: 2 * torch.tanh(s / 2)), _operands(), None),
     "one query": (sdpa, _operands(1, 18), None),
