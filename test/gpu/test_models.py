@@ -6,11 +6,15 @@ from checks import assert_right
 
 from benchmarks.suites import MODELS
 
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", MODELS)
-def test_small_models(name, dtype):
+def test_small_models(name, dtype, monkeypatch):
+    monkeypatch.setenv("INFERNO_ATTENTION", "1")
     torch.manual_seed(0)
     model, args, kwargs = MODELS[name]("small", dtype, torch.device("cuda"))
     compiled = assert_right(model, args, kwargs)
-    assert all(row.generator != "library" for row in compiled.explain().rows)
+    generators = {row.generator for row in compiled.explain().rows}
+    assert "library" not in generators and ("attention" in generators) == (dtype == torch.bfloat16 and name != "resnet50" and HOPPER)
