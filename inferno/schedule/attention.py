@@ -1,5 +1,6 @@
 """The schedule of attention on Hopper's tensor cores: which queries and keys a block has at a time, and who gets which."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil, prod
@@ -170,14 +171,17 @@ _HELD = {1: 212, 2: 212, 3: 136}
 def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
     depth, width = a.depth.size, a.width.size
-    read = sum(max(2, bit_width(x.element) // 8) for x in a.score_extras if any(x.strides[d] for d in a.keys.dims))
     blocks = ceil(a.keys.size / s.keys)
     if s.parts > 1 and (s.order != "single" or s.consumers != 1 or s.parts > 8 or (s.parts - 1) * ceil(blocks / s.parts) >= blocks):
         return False
-    held = s.keys * (3 + read // 2) // 4 + width * 5 // 8
     if s.consumers not in _HELD or s.keys % 16 or not 16 <= s.keys <= 256 or s.order not in ORDERS or (s.turns and s.consumers == 1):
         return False
-    return held <= _HELD[s.consumers] and s.stages >= 2 and s.shared(depth, width).total <= target.shared
+    return _held(s, a) <= _HELD[s.consumers] and s.stages >= 2 and s.shared(depth, width).total <= target.shared
+
+
+def _held(s: Attention, a: AttentionKernel) -> int:
+    read = sum(max(2, bit_width(x.element) // 8) for x in a.score_extras if any(x.strides[d] for d in a.keys.dims))
+    return s.keys * (3 + read // 2) // 4 + a.width.size * 5 // 8
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
@@ -188,23 +192,24 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
 
 
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> list[Attention]:
-    """Schedules that may be the best: for each number of consumers as many keys as fit, up to 128."""
+    """Schedules that may be the best."""
     found = []
-    for consumers in (2, 1, 3):
-        forms = [
+    for consumers, keys in itertools.product((2, 3, 1), range(192, 0, -16)):
+        forms = (
             Attention(consumers, keys, stages, "single", consumers > 1, apart=apart)
-            for keys in (128, 112, 96, 80, 64, 48, 32, 16) for stages, apart in ((3, True), (2, True), (2, False))
-        ]
+            for stages, apart in ((3 if consumers == 1 else 2, True), (2, True), (2, False))
+        )
         first = next((s for s in forms if fits(s, a, target)), None)
         if first is not None:
             found += [first, *_shared_out(first, a, tiling, target)]
-    return found
+    roomy = [s for s in found if _held(s, a) <= _ROOMY or s.keys <= 64]
+    return roomy or found
 
 
 def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> Iterator[Attention]:
     """``s`` with more tiles than blocks, or with several blocks for a tile."""
     tiles = tiling.tiles(s)
-    if tiles > target.multiprocessors:
+    if tiles > target.multiprocessors and s.apart:
         yield replace(s, order="static" if a.band is None else "dynamic")
     for parts in range(2, 9):
         if tiles <= clusters_at_once(parts, target.multiprocessors) and fits(made := replace(s, parts=parts), a, target):
@@ -212,28 +217,38 @@ def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, targe
 
 
 def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> float:
-    """Microseconds: a block of keys after the other at the tensor core's rate or the copy engine's, and what a tile takes beside."""
+    """Microseconds: a block of keys after the other, and what a tile takes beside.  Where tiles are equally long whole rounds of them."""
     depth, width = a.depth.size, a.width.size
-    rounds = tiling.tiles(s) / target.multiprocessors
-    rounds = ceil(rounds) if a.band is None or rounds <= 1 else rounds + 0.5
-    multiply = s.queries * s.keys * (depth + width) / 2048 / _SHARES[s.consumers]
+    each_key, each_block = _SOFTMAX[s.consumers]
+    multiply = s.queries * s.keys * (depth + width) / 2048
     copy = s.keys * (lines(depth) + lines(width)) * 128 / _COPY_RATE
-    each = ceil(ceil(tiling.keys.size * _seen(a) / s.keys) / s.parts) * max(multiply, copy)
-    finish = _TILE if s.order == "single" else _TILE // 2
-    counting = _COUNTER if s.order == "dynamic" else 0
-    return _START + counting + (rounds * (each + finish) + (s.parts > 1) * (_EXCHANGE + s.parts * _EXCHANGE_EACH)) / CLOCK
+    block = max(_HIDDEN * multiply + each_key * s.keys + each_block, copy)
+    tiles = [ceil(n / s.parts) * block + (_TILE if s.order == "single" else _NEXT_TILE) + (0 if s.apart else _IN_PLACE) for n in _seen(s, a)]
+    rounds = tiling.tiles(s) * s.parts / target.multiprocessors
+    clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
+    clocks += (_EXCHANGE + s.parts * _EXCHANGE_EACH) if s.parts > 1 else 0
+    return _START + (_COUNTER if s.order == "dynamic" else 0) + clocks / CLOCK
 
 
-def _seen(a: AttentionKernel) -> float:
-    """The share of all queries and keys that see each other."""
-    if a.band is None:
-        return 1.0
-    queries, keys = a.queries.size, a.keys.size
-    rows = [min(queries - 1, round(queries * (i + 0.5) / 16)) for i in range(16)]
-    low = [0 if a.band.low is None else min(keys, max(0, r + a.band.low)) for r in rows]
-    high = [keys if a.band.high is None else min(keys, max(0, r + a.band.high + 1)) for r in rows]
-    return max(sum(h - b for b, h in zip(low, high) if h > b) / 16, 1) / keys
+def _seen(s: Attention, a: AttentionKernel) -> list[int]:
+    """Blocks of keys that the tiles of a head see."""
+    keys, low, high = a.keys.size, *((None, None) if a.band is None else (a.band.low, a.band.high))
+    found = []
+    for first in range(0, a.queries.size, s.queries):
+        end = keys if high is None else min(keys, max(1, first + s.queries + high))
+        begin = 0 if low is None else min(end - 1, max(0, first + low))
+        found.append(ceil(end / s.keys) - begin // s.keys)
+    return found
 
 
-_SHARES = {1: 0.45, 2: 0.65, 3: 0.55}
-_COPY_RATE, _TILE, _START, _COUNTER, _EXCHANGE, _EXCHANGE_EACH = 60, 2500, 2.5, 1.0, 2000, 200
+# Clocks of softmax for each key and for each block of keys, by the number of consumers, beside this share of the products' (fitted to 70 times of
+# 14 shapes on an H200, as all that follows: 4x32x4096x128 in blocks of 128 keys 1682 us, of 160 1717; 2x16x8192x64 with two consumers 1182, with
+# three 1040; 2x16x4096x256 in blocks of 64 keys 775; 2x16x4096x80 in blocks of 128 keys 368, of 176 346).
+_SOFTMAX, _HIDDEN = {1: (2.7, 500), 2: (5.4, 790), 3: (8.1, 320)}, 0.75
+_ROOMY = 185  # numbers of a thread beyond which ptxas has too little room to overlap (4x32x4096x128 in blocks of 176 keys: 1804 us)
+# Clocks of a tile beside its blocks: where each has a block of threads of its own, or the next one's begin meanwhile (4x32x1024x128, causal: 84.3
+# and 71.8 us); and where results take the place of queries (4x32x4096x128, causal: 905 and 938).
+_TILE, _NEXT_TILE, _IN_PLACE = 4000, 1500, 1500
+_START, _COUNTER = 2.5, 1.5  # microseconds (1x32x512x128: 8.6 in single tiles, 10.3 by the counter)
+_COPY_RATE = 60  # bytes a clock (an estimate)
+_EXCHANGE, _EXCHANGE_EACH = 2000, 200  # clocks (estimates)
