@@ -56,6 +56,7 @@ def _n(*values: int) -> tuple[dict[str, int], ...]:
 _DUALS = "fuse-duals{target=sm_90a always=1}"
 _STAGES = "threads = 128, lanes = 8, vector = 2, items = 4, stages = 2"
 _ROWS = "fuse-row-epilogues{target=sm_90a always=1}"
+_ATTENTION = "fuse-attention{target=sm_90a always=1}"
 
 def _projections(x, w, v, u, b, r):
     return F.linear(x, w, b), F.linear(x, v), F.gelu(F.linear(x, u)) + r
@@ -89,6 +90,17 @@ CASES = (
         "dual", "few rows, columns together, in parts", lambda x, g, u: F.silu(x @ g) * (x @ u), ((9, 2048), (2048, 520), (2048, 520)), torch.bfloat16,
         passes=_DUALS,
     ),
+    Case(
+        "attention", "causal, heads share keys, tiles by a counter",
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True), ((3, 48, 130, 64), (3, 24, 140, 64), (3, 24, 140, 64)),
+        torch.bfloat16, passes=_ATTENTION, knobs='keys = 64, order = "dynamic"',
+    ),
+    Case(
+        "attention", "a mask, results in the place of queries", lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m),
+        ((1, 2, 200, 80), (1, 2, 300, 80), (1, 2, 300, 80), (200, 300)), torch.float16, passes=_ATTENTION, knobs="keys = 64, apart = false",
+    ),
+    Case("attention", "few queries, keys in parts", F.scaled_dot_product_attention, ((2, 4, 5, 128), (2, 4, 1000, 128), (2, 4, 1000, 128)), torch.bfloat16,
+         passes=_ATTENTION, knobs="consumers = 1, turns = false, parts = 3"),
     Case("siblings", "queries, keys and values", _projections, ((200, 136), (264, 136), (72, 136), (72, 136), (264,), (200, 72)), torch.bfloat16),
     Case("siblings", "few rows, sums in parts", _projections, ((9, 8192), (136, 8192), (72, 8192), (72, 8192), (136,), (9, 72)), torch.float16),
     Case("siblings", "vectors", _projections, ((2, 1032), (264, 1032), (72, 1032), (72, 1032), (264,), (2, 72))),
