@@ -10,7 +10,7 @@ Settings come from environment variables, which are read again at each use, so t
 | `INFERNO_TUNED`      | `0`: schedules that were measured are not used                      | `1`                              |
 | `INFERNO_SIBLINGS`   | `0`: independent products of one tensor are launches of their own   | `1`                              |
 | `INFERNO_BUNDLES`    | `0`: small kernels that do not wait for each other are launched one by one | `1`                       |
-| `INFERNO_ATTENTION`  | `1`: attention is one kernel, where a generator takes it            | `0`                              |
+| `INFERNO_ATTENTION`  | `0`: attention is several kernels                                   | `1`                              |
 | `INFERNO_WORKERS`    | how many processes compile                                          | as many as there are cores, to 16 |
 | `INFERNO_PROGRESS`   | `0`: no progress bar; `1`: one, terminal or not                     | if stderr is a terminal          |
 """
@@ -57,7 +57,7 @@ def settings() -> Settings:
         tuned=_flag("INFERNO_TUNED", True),
         siblings=_flag("INFERNO_SIBLINGS", True),
         bundles=_flag("INFERNO_BUNDLES", True),
-        attention=_flag("INFERNO_ATTENTION", False),
+        attention=_flag("INFERNO_ATTENTION", True),
         workers=_count("INFERNO_WORKERS", min(cores, _MOST_WORKERS)),
         progress=_flag("INFERNO_PROGRESS", sys.stderr is not None and sys.stderr.isatty()),
     )

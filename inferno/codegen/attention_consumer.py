@@ -16,10 +16,15 @@ from inferno.codegen.attention_softmax import Softmax, State, number, pack_weigh
 from inferno.codegen.attention_tiles import Place
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
-from inferno.codegen.nvvm_builder import loop, only_if
-from inferno.codegen.tensor_core import pin
+from inferno.codegen.nvvm_builder import loop, only_if, opaque
 from inferno.codegen.wgmma_epilogue import Warpgroup
 from inferno.mlir import ir, nvvm
+from inferno.schedule.attention import held
+
+
+# Numbers that a thread has at a time, up to which a loop of one turn may be none: both blocks' would be in registers, of which ptxas spills some
+# (300 keys in blocks of 160: 292 bytes; 197 in blocks of 112 none).
+_UNROLLED = 128
 
 
 class Running(NamedTuple):
@@ -67,6 +72,8 @@ class Consumer:
         f = self.frame
         place = f.order.place(tile)
         free, low, count = f.order.turning_points(place)
+        if count == low == 2 and held(f.schedule, f.kernel) > _UNROLLED:
+            low = count = opaque(self.words, count)
         running = self.begin(place, Position(*at))
         running = self.walk(place, 1, free, running, above=True, below=True)
         running = self.walk(place, free, low, running)
@@ -127,11 +134,8 @@ class Consumer:
         f.keys.release(following.slot, self.member)
         scores = self.scores.finish(products, above, below, edge=False)
         weights, state, decay = self.softmax.step(scores, old.state)
-        done = pin("", [*weights, *state.values, *decay])
-        if f.schedule.split:
-            # A block's end (this phase is complete), over which ptxas does not move the wait for the sums.
-            f.values.await_full(old.at)
-        sums, done = cut(awaited(0, [*sums, *done]), len(sums))  # all of softmax is in front of it
+        # All of softmax is in front of the wait.
+        sums, done = cut(awaited(0, [*sums, *weights, *state.values, *decay]), len(sums))
         weights, state, decay = done[:len(weights)], State(done[-6:-4], done[-4:-2]), done[-2:]
         f.values.release(old.at.slot, self.member)
         return Running(following, state, scale_rows(sums, decay), self.pack(weights))

@@ -60,8 +60,8 @@ def text_key(text: str, target: Target, tf32: bool, matmul: str = "auto", tune: 
         options["siblings"] = False
     if not settings().bundles:
         options["bundles"] = False
-    if settings().attention:
-        options["attention"] = True
+    if not settings().attention:
+        options["attention"] = False
     return program_key(text, target, options)
 
 

@@ -39,8 +39,7 @@ class Attention:
     ``order``: a block of threads has a ``single`` tile of queries, or takes every so-manieth (``static``), or whenever it has finished one the
     next of a counter (``dynamic``).
     ``turns``: consumers start their products one after the other, so that one's exponentials lie under another's products.
-    ``overlap``: the scores of the next keys are multiplied in front of the values of these ones, and the softmax lies under the latter; with
-    ``split`` it has a basic block of its own, without which ptxas awaits the products first.
+    ``overlap``: the scores of the next keys are multiplied in front of the values of these ones, and the softmax lies under the latter.
     ``apart``: results have shared memory of their own; otherwise they lie where the queries were, which the next ones wait for.
     ``parts``: so many blocks, a cluster, share the keys of a tile, and the first one adds up.
     """
@@ -52,7 +51,6 @@ class Attention:
     order: str = "single"
     turns: bool = True
     overlap: bool = True
-    split: bool = True
     apart: bool = True
     parts: int = 1
 
@@ -176,10 +174,11 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         return False
     if s.consumers not in _HELD or s.keys % 16 or not 16 <= s.keys <= 256 or s.order not in ORDERS or (s.turns and s.consumers == 1):
         return False
-    return _held(s, a) <= _HELD[s.consumers] and s.stages >= 2 and s.shared(depth, width).total <= target.shared
+    return held(s, a) <= _HELD[s.consumers] and s.stages >= 2 and s.shared(depth, width).total <= target.shared
 
 
-def _held(s: Attention, a: AttentionKernel) -> int:
+def held(s: Attention, a: AttentionKernel) -> int:
+    """Numbers of 32 bits that a thread has at a time."""
     read = sum(max(2, bit_width(x.element) // 8) for x in a.score_extras if any(x.strides[d] for d in a.keys.dims))
     return s.keys * (3 + read // 2) // 4 + a.width.size * 5 // 8
 
@@ -195,6 +194,8 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> l
     """Schedules that may be the best."""
     found = []
     for consumers, keys in itertools.product((2, 3, 1), range(192, 0, -16)):
+        if consumers > ceil(tiling.queries.size / 64):
+            continue
         forms = (
             Attention(consumers, keys, stages, "single", consumers > 1, apart=apart)
             for stages, apart in ((3 if consumers == 1 else 2, True), (2, True), (2, False))
@@ -202,14 +203,14 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> l
         first = next((s for s in forms if fits(s, a, target)), None)
         if first is not None:
             found += [first, *_shared_out(first, a, tiling, target)]
-    roomy = [s for s in found if _held(s, a) <= _ROOMY or s.keys <= 64]
+    roomy = [s for s in found if held(s, a) <= _ROOMY or s.keys <= 64]
     return roomy or found
 
 
 def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> Iterator[Attention]:
     """``s`` with more tiles than blocks, or with several blocks for a tile."""
     tiles = tiling.tiles(s)
-    if tiles > target.multiprocessors and s.apart:
+    if tiles > target.multiprocessors and s.apart and (a.band is None or a.depth.size + a.width.size <= _WIDE):
         yield replace(s, order="static" if a.band is None else "dynamic")
     for parts in range(2, 9):
         if tiles <= clusters_at_once(parts, target.multiprocessors) and fits(made := replace(s, parts=parts), a, target):
@@ -219,10 +220,10 @@ def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, targe
 def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> float:
     """Microseconds: a block of keys after the other, and what a tile takes beside.  Where tiles are equally long whole rounds of them."""
     depth, width = a.depth.size, a.width.size
-    each_key, each_block = _SOFTMAX[s.consumers]
+    each_product, each_key, each_block = _CLOCKS[s.consumers]
     multiply = s.queries * s.keys * (depth + width) / 2048
     copy = s.keys * (lines(depth) + lines(width)) * 128 / _COPY_RATE
-    block = max(_HIDDEN * multiply + each_key * s.keys + each_block, copy)
+    block = max(each_product * multiply + each_key * s.keys + each_block, copy)
     tiles = [ceil(n / s.parts) * block + (_TILE if s.order == "single" else _NEXT_TILE) + (0 if s.apart else _IN_PLACE) for n in _seen(s, a)]
     rounds = tiling.tiles(s) * s.parts / target.multiprocessors
     clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
@@ -241,14 +242,18 @@ def _seen(s: Attention, a: AttentionKernel) -> list[int]:
     return found
 
 
-# Clocks of softmax for each key and for each block of keys, by the number of consumers, beside this share of the products' (fitted to 70 times of
-# 14 shapes on an H200, as all that follows: 4x32x4096x128 in blocks of 128 keys 1682 us, of 160 1717; 2x16x8192x64 with two consumers 1182, with
-# three 1040; 2x16x4096x256 in blocks of 64 keys 775; 2x16x4096x80 in blocks of 128 keys 368, of 176 346).
-_SOFTMAX, _HIDDEN = {1: (2.7, 500), 2: (5.4, 790), 3: (8.1, 320)}, 0.75
+# What a block of keys takes, by the number of consumers: this share of its products' clocks, clocks for each key, and others.  Fitted to 150 times
+# of 17 shapes on an H200, as all that follows: 4x32x4096x128 in blocks of 128 keys 1549 us, of 144 1665, with three consumers and 64 keys 1716;
+# 2x16x8192x64 with two consumers and 192 keys 1182, with three and 128 1047, and 96 1081; 2x16x4096x256 in blocks of 64 keys 736; 2x16x4096x80 with
+# two consumers and 160 keys 353, with three and 112 335, and 96 352.
+_CLOCKS = {1: (0.75, 2.7, 500), 2: (0.65, 6.0, 620), 3: (0.75, 7.1, 480)}
 _ROOMY = 185  # numbers of a thread beyond which ptxas has too little room to overlap (4x32x4096x128 in blocks of 176 keys: 1804 us)
+# Columns of keys and values from which on tiles of different lengths are begun as there is room for them, not by the counter (2x16x4096x256,
+# causal: 395 and 456 us).
+_WIDE = 256
 # Clocks of a tile beside its blocks: where each has a block of threads of its own, or the next one's begin meanwhile (4x32x1024x128, causal: 84.3
-# and 71.8 us); and where results take the place of queries (4x32x4096x128, causal: 905 and 938).
-_TILE, _NEXT_TILE, _IN_PLACE = 4000, 1500, 1500
+# and 71.8 us; 8x12x197x64: 7.5 and 6.2); and where results take the place of queries (4x32x4096x128, causal: 905 and 938).
+_TILE, _NEXT_TILE, _IN_PLACE = 3500, 1000, 1500
 _START, _COUNTER = 2.5, 1.5  # microseconds (1x32x512x128: 8.6 in single tiles, 10.3 by the counter)
 _COPY_RATE = 60  # bytes a clock (an estimate)
 _EXCHANGE, _EXCHANGE_EACH = 2000, 200  # clocks (estimates)

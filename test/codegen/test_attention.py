@@ -133,7 +133,7 @@ def test_orders(order):
 
 
 @pytest.mark.parametrize("schedule", [
-    Attention(3, 128), Attention(1, 128, turns=False), Attention(overlap=False), Attention(split=False), Attention(turns=False),
+    Attention(3, 128), Attention(1, 128, turns=False), Attention(overlap=False), Attention(turns=False),
     Attention(keys=176, apart=False), Attention(keys=160),
 ])
 def test_schedules(schedule):

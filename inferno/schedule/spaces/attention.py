@@ -17,9 +17,8 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
         return
     a, tiling = found
     rest = (
-        Attention(consumers, keys, stages, order, turns, True, split, apart)
-        for consumers, keys, stages, order, turns, split, apart
-        in itertools.product((2, 1, 3), _KEYS, (2, 3, 4), ORDERS, (True, False), (True, False), (True, False))
+        Attention(consumers, keys, stages, order, turns, True, apart)
+        for consumers, keys, stages, order, turns, apart in itertools.product((2, 1, 3), _KEYS, (2, 3, 4), ORDERS, (True, False), (True, False))
     )
     for s in dict.fromkeys((*candidates(a, tiling, target), *rest)):
         if fits(s, a, target) and (s.order == "single" or tiling.tiles(s) > target.multiprocessors):
