@@ -141,7 +141,8 @@ class Emitter(RaggedRows):
 
     def per_row(self, step: RowStep) -> None:
         arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
-        results = inline_body(step.block, arguments, [_zero() for _ in step.indices], custom={"tensor.extract": self.extract})
+        indices = [_zero() if d is None else self.ints.index(self.row[d]) for d in step.indices]
+        results = inline_body(step.block, arguments, indices, custom={"tensor.extract": self.extract})
         self._rows.update({n: r for n, r in zip(step.results, results) if n is not None})
 
     def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:

@@ -43,6 +43,7 @@ _PASSES = {
     "fuse-attention": "inferno.schedule.fuse_attention:fuse_attention",
     "fuse-duals": "inferno.schedule.fuse_duals:fuse_duals",
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
+    "split-terms": "inferno.schedule.split_terms:split_terms",
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",
     "fuse-scans": "inferno.schedule.fuse_scans:fuse_scans",
     "fuse-sorts": "inferno.schedule.fuse_sorts:fuse_sorts",

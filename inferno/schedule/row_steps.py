@@ -174,10 +174,12 @@ class StepParser:
     def indices(self, generic: ir.Operation, order: list[int], sizes: Sequence[int], per_row: bool) -> tuple[int | None, ...] | None:
         """The rows' loops behind those that the body reads the numbers of; None where there is one without."""
         read = {ir.IntegerAttr(o.attributes["dim"]).value for o in walk(generic, "linalg.index")}
-        loops = self.loops
+        if per_row and not self.with_tables and any(sizes[d] != 1 for d in read):
+            return None
+        loops = self.rows if per_row else self.loops
         known = {(p, size): d for d, (p, size, _) in zip(loops, inner_points([(self.sizes[d], 0) for d in loops]))}
         own = {d: known.get((p, size)) for d, (p, size, _) in zip(order, inner_points([(sizes[d], 0) for d in order]))}
-        if any(sizes[d] != 1 and (per_row or own[d] is None) for d in read):
+        if any(sizes[d] != 1 and own[d] is None for d in read):
             return None
         return tuple(own.get(d) if d in read else None for d in range(len(sizes)))
 

@@ -21,6 +21,9 @@ _HELD, _HELD_BY_MANY = 64 * 32, 32 * 32
 # reciprocals and approximate exponentials); in float32 the three took the same.
 _POINTS = 32
 _MUCH = 1 << 24  # elements; what was timed with 32 points a thread had 64M, and what was timed with 16 of it alone up to 1M
+# Threads of a block that has rows of 16-bit numbers with weights, at most so many a row: LayerNorm of 16384x8192 in bf16 took 137 us and 148 with 256, of
+# 32768x4096 133 and 143, of 65536x2048 133 and 146; RMSNorm of 16384x8192 130 and 133, of the others 135 and 134.
+_NORMED = 128
 _ENOUGH = 128  # threads of a multiprocessor
 _NEIGHBOURS = 8  # threads of a row at least, so that what a warp reads at once are whole lines
 # Bytes a microsecond: of a multiprocessor, of a GPU's memory for each of its multiprocessors, and of its L2 cache.
@@ -36,10 +39,12 @@ _RAGGED, _RAGGED_BYTES = 512, 8
 # Points that a block keeps of such rows, and threads of a row that it holds: LayerNorm of 1336x50257 in float32 took 183 us with 4 blocks of 256 that
 # keep a row, 201 with 8, 198 with 8 that hold it; softmax, which has no weights, 143 with 8 of 256 that hold it, 163 with 4 of 512, 176 kept by 4.
 _RAGGED_BLOCK, _RAGGED_THREADS = 16_500, 256
+# Points of a thread up to which these threads hold a row: LayerNorm of 13400x10003 in bf16 took 163 us with 256, 228 with 512 and 182 kept; softmax of
+# 6600x10001 in float32 134, 133 and 149.  In float32 and up to so many points a row half as many as otherwise are a thread's: of 65536x1023 136 and 141.
+_RAGGED_HELD, _RAGGED_SHORT = 40, 2048
 # Where only totals are written and sums can be taken with the largest point: bytes of a row from which that is done, and rows, of which fewer are
-# several blocks each.  Cross entropy of
-# 16384x8192 in bf16 took 80 us with 128 threads and 85 held, of 2048x65536 69 with 256 threads, 8 vectors at once, 71 with 4, and 79 held; of
-# 2671x50257 76 and 93.
+# several blocks each.  Cross entropy of 16384x8192 in bf16 took 69 us with 64 threads and 8 vectors at once, 73 with 128, 80 held; of 2048x65536 68
+# with 128 and with 256, 79 held; of 4096x16384 in float32 65 with 256, 66 with 128; of 2671x50257 in bf16 75 with 256 and 4 vectors, 93 held.
 _ONLINE, _ONLINE_ROWS = 1 << 14, 512
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
@@ -146,9 +151,12 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
         return None  # elements that lie differently are written one by one
     most = _PORTABLE if target.capability >= 90 else 1
     points = max(vector, min(_POINTS if c.count * c.width >= _MUCH else _POINTS // 2, _HELD // held))
+    points = points // 2 if ragged and held > 16 and c.width <= _RAGGED_SHORT and points == _POINTS else points
     across = max(_power(ceil(c.width / points)), min(_NEIGHBOURS, _power(vectors)))
     cluster = 1
-    if ragged and _RAGGED_THREADS < across <= _RAGGED_THREADS * most:
+    if ragged and across > _RAGGED_THREADS and c.width <= _RAGGED_HELD * _RAGGED_THREADS:
+        across = _RAGGED_THREADS
+    elif ragged and 512 < across <= _RAGGED_THREADS * most:
         across, cluster = _RAGGED_THREADS, across // _RAGGED_THREADS
     elif across > 512:
         across, cluster = 512, _power(ceil(c.width / (points * 512)))
@@ -160,10 +168,14 @@ def _held(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     while c.count * cluster * 2 <= target.multiprocessors and cluster < most and across * cluster * 2 * 4 <= vectors and across >= 256:
         cluster *= 2
     threads = across if cluster > 1 else max(across, min(256, _power(c.count) * across))
+    normed = not ragged and cluster == 1 and across <= 2 * _NORMED and _is_weighted(c) and c.count * c.width >= _MUCH
+    if normed:
+        across = min(across, _NORMED)
+        threads = max(across, _NORMED)
     while threads > max(across, 32) and ceil(c.count * across / threads) < 2 * target.multiprocessors:
         threads //= 2
     threads = max(threads, 32)
-    s = Rows(threads, across, vector, cluster, ragged=ragged, reciprocals=True, approximate=True, packed=ragged)
+    s = Rows(threads, across, vector, cluster, ragged=ragged, reciprocals=True, approximate=True, packed=ragged or normed)
     each = max(held, 32) if vector == 1 else held  # a register is the least that an element takes
     s = replace(s, sends=s.cluster > 1)
     return s if s.chunks(c) * vector * each <= (_HELD if threads <= 512 else _HELD_BY_MANY) else None
@@ -195,8 +207,7 @@ def _online(c: RowKernel, vector: int, ragged: bool) -> Rows | None:
     sums = online_sums(c)
     if any(phase - 1 not in sums and c.needed(phase)[0] for phase in range(1, c.phases)):
         return None
-    long = c.width * _narrowest(c) > 4 * _ONLINE
-    threads, unroll = (256, 4 if ragged else 8) if long else (128, 4)
+    threads, unroll = min(256, 64 * _power(c.width * _narrowest(c) // _ONLINE)), 4 if ragged else 8
     return Rows(threads, threads, vector, held=False, unroll=unroll, reciprocals=True, approximate=True, ragged=ragged, online=True) if sums else None
 
 
@@ -207,6 +218,12 @@ def _is_narrow(c: RowKernel) -> bool:
 def _has_weights(c: RowKernel) -> bool:
     """Whether points have something in common with those of other rows."""
     return any(c.wide(a) and not any(a.strides[d] for d in c.rows) for step in c.steps for a in step.extras)
+
+
+def _is_weighted(c: RowKernel) -> bool:
+    """Whether a row's points are of one tensor of 16-bit numbers, with weights that all rows have in common."""
+    of_rows = {a for step in c.steps for a in step.extras if c.wide(a) and any(a.strides[d] for d in c.rows)}
+    return len(of_rows) == 1 and all(a.element.width == 16 for a in of_rows) and _has_weights(c)
 
 
 def _stored_alike(c: RowKernel) -> bool:

@@ -11,7 +11,7 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import rows
+from inferno.schedule import assign, rows
 from inferno.schedule.assign import kernels
 from inferno.target import find_target
 
@@ -74,6 +74,22 @@ def test_sums_taken_with_the_largest(name, approximate):
         plain, once = (SimulatedModel(model, (given,), choose=choose({**online, "online": o}), passes=PASSES) for o in (False, True))
         assert once.program.gpu.count("scf.for") < plain.program.gpu.count("scf.for")
         torch.testing.assert_close(once(given), model(given), equal_nan=True)
+
+
+@pytest.mark.parametrize("rows, columns", [(40, 70), (530, 8200), (520, 8193)])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses(rows, columns, reduction):
+    """Cross entropy, whose kernel takes each row's element at its target, too."""
+    def model(x, t):
+        return F.cross_entropy(x, t, reduction=reduction)
+
+    torch.manual_seed(0)
+    args = torch.randn(rows, columns), torch.randint(0, columns, (rows,)).index_fill(0, torch.tensor([3]), -100)
+    passes = "split-terms{target=sm_90a},fuse-reductions{target=sm_90a}"
+    simulated = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes=passes)
+    assert len(simulated.program.plan.steps) == {"mean": 3, "sum": 2, "none": 2}[reduction]
+    found = check(simulated, model, args)
+    assert found.right, str(found)
 
 
 def test_only_exponentials_below_the_largest_are_approximate():

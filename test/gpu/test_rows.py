@@ -8,6 +8,10 @@ from row_kernel_cases import (
 )
 from universal_program import compile_universal
 
+from inferno.schedule import assign
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU with clusters")
 
@@ -69,3 +73,22 @@ def test_rows_that_begin_anywhere(name, columns, schedule):
     poison_memory()
     found = check(compiled, model, args)
     assert found.right, str(found)
+
+
+@pytest.mark.parametrize("rows, columns, dtype", [
+    (40, 70, torch.float32), (600, 8192, torch.bfloat16), (530, 8200, torch.float32), (1000, 50257, torch.bfloat16),
+])
+def test_losses(rows, columns, dtype):
+    """Cross entropy, whose kernel takes each row's element at its target, too."""
+    torch.manual_seed(0)
+    x, targets = randn(rows, columns, dtype=dtype), torch.randint(0, columns, (rows,), device="cuda")
+    targets[1] = -100
+    passes = "split-terms{target=sm_90a},fuse-reductions{target=sm_90a}"
+    for reduction in ("mean", "none"):
+        def model(x, t, reduction=reduction):
+            return torch.nn.functional.cross_entropy(x, t, reduction=reduction)
+
+        compiled = compile_universal(model, (x, targets), x.device, "sm_90a", lambda k: assign.choose(k, TARGET), passes=passes)
+        poison_memory()
+        found = check(compiled, model, (x, targets))
+        assert found.right, str(found)

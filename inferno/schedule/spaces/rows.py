@@ -21,7 +21,8 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Rows]]:
         return
     own = pick(c, target)
     clusters = (1, 2, 4, _PORTABLE) if target.capability >= 90 else (1,)
-    held = (replace(own, threads=max(t, a), across=a, cluster=n, held=True, kept=0, packed=own.ragged, online=False) for t, a, n in itertools.product(
+    first = replace(own, held=True, kept=0, packed=own.packed or own.ragged, online=False)
+    held = (replace(first, threads=max(t, a), across=a, cluster=n) for t, a, n in itertools.product(
         (64, 128, 256), (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), clusters))
     shapes = itertools.product((128, 256, 512, 1024), clusters, (1, 2, 4))
     loops = [replace(own, threads=t, across=t, cluster=n, held=False, unroll=u, kept=1) for t, n, u in shapes]
