@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from inferno.codegen.shuffles import exchange
 from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, splat, store, to_memory
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of, stored_type
+from inferno.codegen.gpu_function import Buffer, gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.joining import Joining, Values, convert, tree, where
@@ -26,6 +26,7 @@ from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.schedule.reductions import Reductions, read
+from inferno.symbolic import is_multiple, reach
 from inferno.target import Target
 
 _FINISH = 256  # threads of a block that puts chunks together
@@ -44,11 +45,13 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     buffers = parameters_of(kernel, {a.argument for a in c.results if a is not None})
     blocks = s.tiles(c) * s.chunks
     work = (s.share(c) + s.along * s.unroll) * s.chunks * (s.vector if c.along else 1)
-    width = 32 if max(blocks * s.threads * s.vector, work, c.count * s.chunks, *(b.count for b in buffers)) < 2**31 else 64
-    ints, join_ = Integers(width), Joining(c, 32 if c.length < 2**31 else 64)
+    offsets = (reach(blocks * s.threads * s.vector), work, reach(c.count * s.chunks), *(b.count for b in buffers if b is not None))
+    width = 32 if max(offsets) < 2**31 else 64
+    join_ = Joining(c, 32 if c.length < 2**31 else 64)
     types = [stored_type(k.total) for k in join_.combiners]
     partial = [Buffer(t, c.count * s.chunks, False) for t in types] if s.chunks > 1 else []
     with gpu_function(kernel, [*buffers, *partial], s.threads, _shared(s.along, s.across, 1 if c.along else s.vector, types, c.along)) as function:
+        ints = integers_for(kernel, width, function.buffers)
         _Emitter(c, s, ints, join_, function.buffers, function.shared).emit()
     blocks_of_sums, across, along = 0, 0, 0
     if s.chunks > 1:
@@ -60,7 +63,7 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
         results = [b for i, b in enumerate(buffers) if i in {a.argument for a in c.results if a is not None}]
         own = _shared(along, across, 1, types, False)
         with gpu_function(kernel, [*read_only, *results], across * along, own, suffix="_sums") as function:
-            add_chunks(c, s, ints, join_, across, along, function.buffers, function.shared)
+            add_chunks(c, s, Integers(width), join_, across, along, function.buffers, function.shared)
     with launcher(kernel) as arguments:
         made = [temporary([c.count * s.chunks], t) for t in types] if s.chunks > 1 else []
         given = [pointer(t) for t in made]
@@ -119,7 +122,7 @@ class _Emitter:
         sizes = [c.size(run) for run in c.points]
         if c.along:
             point = ints.add(ints.mul(tile, s.across), column)
-            if c.count % s.across:
+            if not is_multiple(c.count, s.across):
                 self.mine = ints.less(point, c.count)
                 point = ints.min(point, c.count - 1)
             self.point = point

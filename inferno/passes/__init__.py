@@ -45,6 +45,7 @@ _PASSES = {
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "split-terms": "inferno.schedule.split_terms:split_terms",
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",
+    "merge-variances": "inferno.schedule.merge_variances:merge_variances",
     "fuse-scans": "inferno.schedule.fuse_scans:fuse_scans",
     "fuse-sorts": "inferno.schedule.fuse_sorts:fuse_sorts",
     "assign-schedules": "inferno.schedule.assign:assign_schedules",

@@ -5,6 +5,7 @@ from math import prod
 
 from inferno.mlir import arith, func, ir, owner, walk
 from inferno.passes.programs import VIEWS
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import (
     Access, access, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed, sink_constants,
 )
@@ -13,6 +14,7 @@ from inferno.schedule.cost import bit_width
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.extrema import Extremum, read_extremum, to_candidate
+from inferno.schedule.varying_rows import read_varying
 
 _OTHERS = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
 
@@ -68,8 +70,16 @@ class ReductionKernel:
 
 
 def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
-    """What ``kernel`` computes, or None if it is anything else, or of sizes that vary."""
-    types = [a.type for a in kernel.entry_block.arguments]
+    """What ``kernel`` computes, or None if it is anything else.  Of sizes that vary, one symbol may be in the number of sums: neighbours in memory are
+    terms of one sum then, and their number is known."""
+    if not symbol_arguments(kernel.operation):
+        return _parse_known(kernel)
+    c = read_varying(kernel, _parse_known)
+    return c if c is not None and c.along and isinstance(c.length, int) else None
+
+
+def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
+    types = [a.type for a in kernel.entry_block.arguments if not (isinstance(a.type, ir.IndexType) and not any(True for _ in a.uses))]
     if not knows_arguments(kernel) or any(not isinstance(t, ir.RankedTensorType) or not t.has_static_shape for t in types):
         return None
     operations = [o.operation for o in kernel.entry_block.operations]

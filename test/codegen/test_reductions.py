@@ -6,6 +6,7 @@ import pytest
 import torch
 from checks import check
 from reduction_cases import CASES, SCHEDULES, choose
+from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
 
 from inferno.capture import capture
@@ -13,7 +14,7 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import reductions
+from inferno.schedule import assign, reductions
 from inferno.schedule.assign import kernels
 from inferno.target import find_target
 
@@ -89,3 +90,28 @@ def test_what_reads_the_same_reads_it_once(model, launches):
     assert len(simulated.program.plan.steps) == launches
     found = check(simulated, model, (x,))
     assert found.right, str(found)
+
+
+@pytest.mark.parametrize("mean", [0, 1000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_variances_by_one_read(mean, dtype):
+    def batch_norm(x, w):
+        return torch.nn.functional.batch_norm(x, None, None, w, w, training=True)
+
+    torch.manual_seed(0)
+    x = torch.randn(3, 16, 5, 7) + mean
+    last = x.to(dtype).contiguous(memory_format=torch.channels_last)
+    for model, args in ((batch_norm, (last, torch.randn(16).to(dtype))), (lambda x: torch.var_mean(x, (0, 2)), (x[:, :, 0].to(dtype).contiguous(),))):
+        simulated = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes="merge-variances{target=sm_90a}")
+        assert "reduce_squares" in simulated.program.gpu
+        found = check(simulated, model, args)
+        assert found.right, str(found)
+
+
+@pytest.mark.parametrize("model", [lambda x: x.sum(-1), lambda x: (x.amax(-1), (x * x).sum(-1)), lambda x: x.argmax(-1), lambda x: x.view(-1, 50).sum(-1)])
+def test_sums_whose_number_varies(model):
+    torch.manual_seed(0)
+    simulated = SimulatedModel(model, (torch.randn(5, 100),), ({0: Dim("n", min=1, max=4096)},), choose=choose({}))
+    for rows in (5, 1, 64, 333):
+        found = check(simulated, model, (torch.randn(rows, 100),))
+        assert found.right, f"{rows}: {found}"

@@ -4,8 +4,13 @@ import pytest
 import torch
 from checks import check, poison_memory
 from reduction_cases import CASES, SCHEDULES, choose
+from torch.export import Dim
 from universal_program import compile_universal
 
+from inferno.schedule import assign
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU of this kind")
 
@@ -51,3 +56,32 @@ def test_several_of_the_same(shape, dtype):
         poison_memory()
         found = check(compiled, model, (x,))
         assert found.right, str(found)
+
+
+@pytest.mark.parametrize("mean", [0, 1000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_variances_by_one_read(mean, dtype):
+    def batch_norm(x, w):
+        return torch.nn.functional.batch_norm(x, None, None, w, w, training=True)
+
+    torch.manual_seed(0)
+    x = (torch.randn(32, 128, 28, 28) + mean).to(dtype).contiguous(memory_format=torch.channels_last).cuda()
+    for model, args in ((batch_norm, (x, torch.randn(128).to(dtype).cuda())), (lambda x: torch.var_mean(x, (0, 2)), (x[:, :, 0].contiguous(),))):
+        passes = "merge-variances{target=sm_90a}"
+        compiled = compile_universal(model, args, x.device, "sm_90a", lambda k: assign.choose(k, TARGET), passes=passes)
+        poison_memory()
+        found = check(compiled, model, args)
+        assert found.right, str(found)
+
+
+@pytest.mark.parametrize("model", [lambda x: x.sum(-1), lambda x: (x.amax(-1), (x * x).sum(-1)), lambda x: x.argmax(-1), lambda x: x.var(-1)])
+@pytest.mark.parametrize("length", [48, 8192])
+def test_sums_whose_number_varies(model, length):
+    torch.manual_seed(0)
+    x = torch.randn(70000 if length < 100 else 5000, length, device="cuda")
+    varying = ({0: Dim("n", min=1, max=1 << 20)},)
+    compiled = compile_universal(model, (x[:9],), x.device, "sm_90a", lambda k: assign.choose(k, TARGET), varying)
+    for rows in (9, 1, len(x)):
+        poison_memory()
+        found = check(compiled, model, (x[:rows].clone(),))
+        assert found.right, f"{rows}: {found}"

@@ -15,9 +15,9 @@ _STEP = 0.01  # how much worse a schedule is taken to be for each doubling that 
 
 
 def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Reductions]]:
-    """Schedules, those that are like the model's choice first: it is all memory's rate to the model."""
+    """Schedules, those that are like the model's choice first: it is all memory's rate to the model.  None for a number of sums that varies."""
     c = read(kernel, target)
-    if c is None:
+    if c is None or not isinstance(c.count, int):
         return
     own, least = pick(c, target), _START + count_bytes(kernel) / _RATE
     for across, along, unroll, chunks in itertools.product((0.25, 0.5, 1, 2, 4), (0.25, 0.5, 1, 2, 4), (1, 2, 4, 8), (0.5, 1, 2)):
@@ -32,6 +32,6 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Reductio
 def valid(kernel: func.FuncOp, schedule: Reductions, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     c, s = read(kernel, target), schedule
-    if c is None or s.vector != pick(c, target).vector or not 1 <= s.unroll <= 8:
+    if c is None or not isinstance(c.count, int) or s.vector != pick(c, target).vector or not 1 <= s.unroll <= 8:
         return False
     return s.fits(c) and s.shared_bytes(c) <= STATIC

@@ -1,0 +1,116 @@
+// RUN: inferno-opt -p 'merge-variances{target=sm_90a}' %s --split-input-file | FileCheck %s
+// RUN: inferno-opt -p 'merge-variances{target=cpu}' %s --split-input-file | FileCheck %s --check-prefix=CPU
+
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+#one = affine_map<(c) -> (c)>
+
+// A mean and a sum of squared distances from it: one kernel reads the tensor, and a small one makes both.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[S:.*]]:2 = call @[[SUMS:reduce_squares[_0-9]*]](%arg0, %{{.*}}, %{{.*}}) {inferno.source = ["mean", "distances"]}
+// CHECK: %[[R:.*]]:2 = call @[[REST:squared_distances[_0-9]*]](%[[S]]#0, %[[S]]#1,
+// CHECK: %[[M:.*]] = call @mean(%[[R]]#0,
+// CHECK: return %[[M]], %[[R]]#1
+// CHECK-NOT: func.func private @distances
+// CHECK: func.func private @[[SUMS]](%{{.*}}: tensor<500x64xbf16>, %{{.*}}: tensor<64xf64>, %{{.*}}: tensor<64xf64>)
+// CHECK: linalg.generic
+// CHECK: %[[X:.*]] = arith.extf %{{.*}} : bf16 to f64
+// CHECK: %[[Q:.*]] = arith.mulf %[[X]], %[[X]]
+// CHECK: arith.addf %[[X]], %{{.*}} : f64
+// CHECK: arith.addf %[[Q]], %{{.*}} : f64
+// CHECK: func.func private @[[REST]]
+// CHECK: arith.divf %{{.*}}, %{{.*}} : f64
+// CPU-LABEL: func.func @main
+// CPU-COUNT-3: call
+func.func @main(%x: tensor<500x64xbf16>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %e = tensor.empty() : tensor<64xf32>
+  %s = call @sum(%x, %e) {inferno.source = ["mean"]} : (tensor<500x64xbf16>, tensor<64xf32>) -> tensor<64xf32>
+  %m = call @mean(%s, %e) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %d = call @distances(%m, %x, %e) {inferno.source = ["distances"]} : (tensor<64xf32>, tensor<500x64xbf16>, tensor<64xf32>) -> tensor<64xf32>
+  return %m, %d : tensor<64xf32>, tensor<64xf32>
+}
+func.func private @sum(%x: tensor<500x64xbf16>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<500x64xbf16>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: bf16, %s: f32):
+    %w = arith.extf %a : bf16 to f32
+    %y = arith.addf %w, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @mean(%s: tensor<64xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %n = arith.constant 500.0 : f32
+  %r = linalg.generic {indexing_maps = [#one, #one], iterator_types = ["parallel"]} ins(%s : tensor<64xf32>) outs(%o : tensor<64xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %y = arith.divf %a, %n : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @distances(%m: tensor<64xf32>, %x: tensor<500x64xbf16>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#columns, #points, #columns], iterator_types = ["reduction", "parallel"]}
+      ins(%m, %x : tensor<64xf32>, tensor<500x64xbf16>) outs(%f : tensor<64xf32>) {
+  ^bb0(%b: f32, %a: bf16, %s: f32):
+    %w = arith.extf %a : bf16 to f32
+    %d = arith.subf %w, %b : f32
+    %q = arith.mulf %d, %d : f32
+    %y = arith.addf %q, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+#one = affine_map<(c) -> (c)>
+
+// Distances from something else than the mean, a sum by another number: both kernels stay.
+// CHECK-LABEL: func.func @main
+// CHECK: call @sum
+// CHECK: call @half
+// CHECK: call @distances
+func.func @main(%x: tensor<500x64xf32>) -> tensor<64xf32> {
+  %e = tensor.empty() : tensor<64xf32>
+  %s = call @sum(%x, %e) : (tensor<500x64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %m = call @half(%s, %e) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %d = call @distances(%m, %x, %e) : (tensor<64xf32>, tensor<500x64xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %d : tensor<64xf32>
+}
+func.func private @sum(%x: tensor<500x64xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<500x64xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %s: f32):
+    %y = arith.addf %a, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @half(%s: tensor<64xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %n = arith.constant 250.0 : f32
+  %r = linalg.generic {indexing_maps = [#one, #one], iterator_types = ["parallel"]} ins(%s : tensor<64xf32>) outs(%o : tensor<64xf32>) {
+  ^bb0(%a: f32, %old: f32):
+    %y = arith.divf %a, %n : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @distances(%m: tensor<64xf32>, %x: tensor<500x64xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [#columns, #points, #columns], iterator_types = ["reduction", "parallel"]}
+      ins(%m, %x : tensor<64xf32>, tensor<500x64xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%b: f32, %a: f32, %s: f32):
+    %d = arith.subf %a, %b : f32
+    %q = arith.mulf %d, %d : f32
+    %y = arith.addf %q, %s : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
