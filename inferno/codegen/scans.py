@@ -39,7 +39,7 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
         shared += [(s.columns(c), total), (1, ir.IntegerType.get_signless(32))]
     place = len(shared)
     shared += [(s.stages * s.items * s.threads * s.vector, stored_type(at.element)) for at in s.staged(c)]
-    with gpu_function(kernel, buffers, s.threads, shared) as function:
+    with gpu_function(kernel, buffers, s.threads, shared, s.resident) as function:
         ints = Integers(width)
         back = LookBack(words, c.combiner, s.threads, ints, function.buffers[-1], *function.shared[place - 2:place]) if words else None
         emitter.emit(ints, function.buffers, function.shared, back)

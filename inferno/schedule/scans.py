@@ -10,7 +10,7 @@ from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel
 from inferno.target import Target
 
-_WARP = 32
+_WARP, _THREADS = 32, 2048  # threads of a warp, and of a multiprocessor
 _SHARED = 48 << 10  # bytes of a block whose arrays have sizes that the code says
 _HELD = 64  # bytes that a thread holds of a tile, and where tiles are few twice as many
 _COLUMNS = 4  # running values of a thread across rows
@@ -30,7 +30,7 @@ class Scans:
     Along memory ``lanes`` threads have a row, next to each other; across memory a row's neighbours are ``lanes`` threads', and those behind each
     other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles, of which the next ``stages`` wait
     in shared memory, or one in registers.  With it each tile is a block's, which looks for what is in front of it: parts of the tiles of its group
-    of so many, and the sum of all groups before.
+    of so many, and the sum of all groups before.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
     """
 
     generator: ClassVar[str] = "scans"
@@ -41,6 +41,7 @@ class Scans:
     items: int
     group: int = 0
     stages: int = 0
+    resident: int = 0
 
     def columns(self, c: ScanKernel) -> int:
         """Running values of a tile."""
@@ -85,6 +86,8 @@ class Scans:
         if c.neighbours % self.vector or self.group & (self.group - 1) or self.stages not in range(4):
             return False
         if (self.group or self.tiles(c) > 1) and c.along and self.lanes != self.threads:
+            return False
+        if self.resident * self.threads > _THREADS or (self.resident and not self.group):
             return False
         if self.stages and (self.group or self.tiles(c) == 1):
             return False
@@ -137,9 +140,13 @@ def _along(c: ScanKernel, target: Target) -> Scans:
     s = Scans(_WALKS, _WALKS, vector, items)
     if c.outer >= _BLOCKS * target.multiprocessors or s.tiles(c) <= _FEW:
         return s
-    # Of one row of 64M, in float32 512 threads took 190 us and 256 took 210, in bf16 133 and 120; of 64 rows 155 and 154, 110 and 80.
-    threads = 512 if c.outer < _WARP and c.bytes > 2 else 256
-    s = Scans(threads, threads, vector, min(8, 2 * items))
+    if c.outer < _WARP and c.bytes <= 4:
+        # Of one row of 64M, in float32 three blocks of 256 threads took 172 us, one of 512 took 193, in bf16 100 and 121; groups of 128 tiles 187 and
+        # 135.  Two bytes in 8 items took 115.
+        s = Scans(256, 256, vector, 8 if c.bytes > 2 else 6, resident=3)
+        return replace(s, group=min(64, _group(s, c)))
+    # Of 64 rows of 1M 512 threads took 155 us in float32 and 256 took 154, in bf16 110 and 80.
+    s = Scans(256, 256, vector, min(8, 2 * items))
     return replace(s, group=_group(s, c))
 
 

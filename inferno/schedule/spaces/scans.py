@@ -21,8 +21,9 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Scans]]:
     own, least = pick(c, target), _START + count_bytes(kernel) / _RATE
     lanes = (own.lanes // 2, own.lanes, own.lanes * 2) if own.lanes < own.threads or not c.along else (0,)  # 0: all of a block's threads
     groups = (own.group // 4, own.group // 2, own.group, own.group * 2) if own.group else (0,)
-    for threads, each, items, group, stages in itertools.product((128, 256, 512, 1024), lanes, (1, 2, 4, 8), groups, (0,) if own.group else (0, 1, 2)):
-        s = Scans(threads, each or threads, own.vector, items, group, stages)
+    counts, ahead = sorted({1, 2, 4, 8, own.items}), (0,) if own.group else (0, 1, 2)
+    for threads, each, items, group, stages in itertools.product((128, 256, 512, 1024), lanes, counts, groups, ahead):
+        s = Scans(threads, each or threads, own.vector, items, group, stages, own.resident * own.threads // threads)
         if (bool(group) == bool(own.group)) and 0 < s.lanes <= s.threads and s.fits(c):
             pairs = ((threads, own.threads), (s.lanes, own.lanes), (items, own.items), (group or 1, own.group or 1))
             yield least * (1 + _STEP * (sum(abs(log2(a / b)) for a, b in pairs) + abs(stages - own.stages))), s
