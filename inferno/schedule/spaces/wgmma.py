@@ -24,6 +24,8 @@ _SHARES = {
     (1, 128, 32): 0.6,
 }
 _COLUMNS = {n for _, _, n in _SHARES}
+# What schedules with clusters take beside their estimates: 102 times of 50 matmuls on an H200 were 1.12 and 1.30 times those, others 0.97 times.
+_CLUSTERS = {1: 1.0, 2: 1.12, 4: 1.3}
 _FORMS = (
     Wgmma(), Wgmma(pingpong=True), Wgmma(cluster=2), Wgmma(pingpong=True, cluster=2), Wgmma(cluster=4),
     Wgmma(cluster=2, across=True), Wgmma(cluster=4, across=True), Wgmma(stream=True),
@@ -40,7 +42,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Wgmma]]:
     for rewrite in (True, False):
         tiling = _tile(kernel, c, rewrite)
         if tiling is not None:
-            yield from ((estimate(s, share, c, tiling, target), s) for share, s in forms(c, tiling, rewrite, target))
+            yield from ((_CLUSTERS[s.cluster] * estimate(s, share, c, tiling, target), s) for share, s in forms(c, tiling, rewrite, target))
 
 
 def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iterator[tuple[float, Wgmma]]:
