@@ -7,6 +7,7 @@ from torch import nn
 
 import inferno
 from inferno.errors import OptionError
+from inferno.runtime import build
 from inferno.runtime.plan.data import check_plan
 from inferno.runtime.plan.plan import Launch, LibraryCall
 
@@ -38,6 +39,14 @@ def test_a_gpu_multiplies_by_kernels_of_ours(case, matmul):
     compiled = inferno.compile(model, (x,), target="sm_90a", matmul=matmul)
     assert "cublaslt" not in generators(compiled).values() and not any(r.no_library for r in compiled.explain().rows)
     assert all(isinstance(s, Launch) for s in compiled.program.launch_plan().steps)
+
+
+def test_auto_weighs_a_library_that_is_there(monkeypatch):
+    x, w = torch.randn(520, 4096).bfloat16(), torch.randn(4096, 4096).bfloat16()
+    for path, matmul, expected in (("libcublasLt.so", "auto", "cublaslt"), ("libcublasLt.so", "generated", "wgmma"), (None, "auto", "wgmma")):
+        monkeypatch.setattr(build, "library_path", lambda path=path: path)
+        compiled = inferno.compile(lambda x, w: torch.tanh(x @ w), (x, w), target="sm_90a", matmul=matmul)
+        assert list(generators(compiled).values()) == [expected]
 
 
 def test_the_library_is_asked_for(case):
