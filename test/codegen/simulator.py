@@ -4,43 +4,22 @@ A value is an array with one entry a thread.  Checked on the way: accesses in bo
 two threads that store to one place in one step.  Memory starts as NaN.  Barriers need no code, since threads run in step.
 """
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from simulated_arithmetic import compute, from_bf16, stored_dtype, to_bf16
 
-from inferno.mlir import arith, ir, walk
+from inferno.mlir import ir, walk
 from inferno.runtime.plan.plan import Buffer, Launch, Plan, Scalar, at_sizes
 from inferno.runtime.call.sizes import size_reader
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
-_INTEGERS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
-_STORED = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16, "i1": np.bool_, "index": np.int64}
 
 # By MLIR's number: what is done, and to which kind of integers.
 _ATOMICS = {0: (np.add, "i"), 1: (np.add, "i"), 6: (np.maximum, "i"), 7: (np.maximum, "u"), 10: (np.minimum, "i"), 11: (np.minimum, "u")}
-
-
-def stored_dtype(element: str) -> type:
-    return _STORED.get(element) or _INTEGERS[int(element.lstrip("sui"))]
-
-
-def _register_dtype(type_: ir.Type) -> type:
-    return np.float32 if isinstance(type_, ir.BF16Type) else stored_dtype(str(type_))
-
-
-def _to_bf16(x: np.ndarray) -> np.ndarray:
-    """Bits of the nearest bfloat16, ties to even."""
-    bits = np.asarray(x, np.float32).view(np.uint32)
-    rounded = ((bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-    return np.where(np.isnan(x), np.uint16(0x7FC0), rounded)
-
-
-def _from_bf16(x: np.ndarray) -> np.ndarray:
-    return (x.astype(np.uint32) << 16).view(np.float32)
 
 
 @dataclass
@@ -192,7 +171,7 @@ class Simulation:
             return handler(op, operands, mask)
         if op.name in ("arith.mulf", "arith.addf") and "contract" in str(op.attributes["fastmath"]) and isinstance(op.results[0].type, ir.F32Type):
             return [self.contracted(op, operands)]
-        return [_compute(op, operands)]
+        return [compute(op, operands)]
 
     def contracted(self, op, operands) -> np.ndarray:
         """A product, or a sum that takes up the exact product of one of its operands: a fused multiply-add."""
@@ -266,13 +245,13 @@ class Simulation:
     llvm_inttoptr = memref_extract_aligned_pointer_as_index
 
     def arith_index_cast(self, op, operands, mask):
-        return [operands[0] if isinstance(operands[0], View) else _compute(op, operands)]
+        return [operands[0] if isinstance(operands[0], View) else compute(op, operands)]
 
     def arith_addi(self, op, operands, mask):
         """A number, or bytes added to where something lies in shared memory."""
         view, more = operands
         if not isinstance(view, View):
-            return [_compute(op, operands)]
+            return [compute(op, operands)]
         return [View(view.memory, view.strides, view.offset + np.asarray(more) // view.memory.data.dtype.itemsize)]
 
     def nvvm_mapa(self, op, operands, mask):
@@ -304,7 +283,7 @@ class Simulation:
         value, address = operands
         blocks, places, element, lanes = self.dynamic_bytes(address, op.operands[0].type, mask)
         value = np.broadcast_to(np.asarray(value) if lanes > 1 else np.asarray(value)[..., None], (self.count, lanes))
-        data = _to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(stored_dtype(str(element)))
+        data = to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(stored_dtype(str(element)))
         self.dynamic[np.broadcast_to(blocks, places.shape)[mask], places[mask]] = np.ascontiguousarray(data).view(np.uint8)[mask]
         return []
 
@@ -312,7 +291,7 @@ class Simulation:
         if not isinstance(operands[0], tuple):
             blocks, places, element, lanes = self.dynamic_bytes(operands[0], op.results[0].type, mask)
             found = np.ascontiguousarray(self.dynamic[blocks, places]).view(stored_dtype(str(element)))
-            found = _from_bf16(found) if isinstance(element, ir.BF16Type) else found
+            found = from_bf16(found) if isinstance(element, ir.BF16Type) else found
             return [found if lanes > 1 else found[:, 0]]
         view, blocks = operands[0]
         offset = np.where(mask, view.offset, 0)
@@ -404,12 +383,12 @@ class Simulation:
     def memref_load(self, op, operands, mask):
         view, places = operands[0], self.places(operands[0], operands[1:], mask)
         found = view.memory.data[(self.block_of, places)] if view.memory.shared else view.memory.data[places]
-        return [_from_bf16(found) if view.memory.bf16 else found]
+        return [from_bf16(found) if view.memory.bf16 else found]
 
     def memref_store(self, op, operands, mask):
         value, view = operands[0], operands[1]
         places = self.places(view, operands[2:], mask)[mask]
-        value = np.broadcast_to(_to_bf16(value) if view.memory.bf16 else value, mask.shape)[mask]
+        value = np.broadcast_to(to_bf16(value) if view.memory.bf16 else value, mask.shape)[mask]
         assert view.memory.writable, "a store to a read-only parameter"
         where = (self.block_of[mask], places) if view.memory.shared else (places,)
         flat = where[0] * view.memory.data.shape[-1] + where[1] if view.memory.shared else places
@@ -431,7 +410,7 @@ class Simulation:
         size, each = view.memory.data.shape[-1], first[:, None] + np.arange(lanes)
         assert (each < (-(-size * item // aligned) * aligned) // item).all(), f"an access out of bounds: {each.max()} of {size}"
         found = view.memory.data[np.minimum(each, size - 1)]
-        return [_from_bf16(found) if view.memory.bf16 else found]
+        return [from_bf16(found) if view.memory.bf16 else found]
 
     def vector_store(self, op, operands, mask):
         value, view, *where = operands
@@ -550,103 +529,3 @@ def _where(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.where(mask, a, b)
     a, b = (v if np.ndim(v) == 2 else np.broadcast_to(v, mask.shape)[:, None] for v in (a, b))
     return np.where(mask[:, None], a, b)
-
-
-def _compute(op: ir.Operation, x: list) -> np.ndarray:
-    """arith and math, one entry a thread."""
-    result = op.results[0].type
-    result = result.element_type if isinstance(result, ir.VectorType) else result
-    dtype = _register_dtype(result)
-    if op.name == "arith.constant":
-        value = op.attributes["value"]
-        if isinstance(value, ir.DenseElementsAttr):
-            value = value.get_splat_value()
-        return np.asarray(value.value, np.int64).astype(dtype) if not isinstance(value, ir.FloatAttr) else _round(np.float64(value.value), result)
-    x = [np.asarray(v) for v in x]
-    if any(v.ndim == 2 for v in x):  # a condition of the thread's for all lanes
-        x = [v[:, None] if v.ndim == 1 else v for v in x]
-    with np.errstate(all="ignore"):
-        name = op.name.split(".")[1]
-        if name in ("cmpi", "cmpf"):
-            return _compare(op, *x)
-        if name in _SPECIAL:
-            return _SPECIAL[name](op, x, dtype)
-        made = _FUNCTIONS[name](*x)
-    return _round(made, result)
-
-
-def _round(value: np.ndarray, type_: ir.Type) -> np.ndarray:
-    type_ = type_.element_type if isinstance(type_, ir.VectorType) else type_
-    if isinstance(type_, ir.BF16Type):
-        return _from_bf16(_to_bf16(np.asarray(value)))
-    return np.asarray(value).astype(_register_dtype(type_))
-
-
-def _unsigned(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.uint8) if x.dtype == np.bool_ else x.view(np.dtype(f"u{x.dtype.itemsize}"))
-
-
-def _compare(op, a, b):
-    if op.name == "arith.cmpi":
-        predicate = arith.CmpIPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name
-        if predicate[0] == "u":
-            a, b = _unsigned(a), _unsigned(b)
-            predicate = predicate[1:]
-        predicate = predicate.removeprefix("s")
-        return {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[predicate](a, b)
-    predicate = arith.CmpFPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name.lower()
-    nan = np.isnan(a) | np.isnan(b)
-    if predicate in ("ord", "uno"):
-        return nan if predicate == "uno" else ~nan
-    plain = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[predicate[1:]](a, b)
-    return plain | nan if predicate[0] == "u" else plain & ~nan
-
-
-def _divide(a, b):
-    """Integer division that truncates."""
-    b = np.where(b == 0, 1, b)
-    quotient = np.abs(a) // np.abs(b)
-    return np.where((a < 0) != (b < 0), -quotient, quotient)
-
-
-def _bitcast(source: ir.Type, result: ir.Type, x: np.ndarray, dtype: type) -> np.ndarray:
-    bf16 = [isinstance(t.element_type if isinstance(t, ir.VectorType) else t, ir.BF16Type) for t in (source, result)]
-    x = (x.view(np.uint32) >> 16).astype(np.uint16) if bf16[0] else x  # NaN keeps its bits
-    return _from_bf16(x.view(np.uint16)) if bf16[1] else x.view(dtype)
-
-
-_SPECIAL = {
-    "select": lambda op, x, dtype: np.where(*x),
-    "bitcast": lambda op, x, dtype: _bitcast(op.operands[0].type, op.results[0].type, np.ascontiguousarray(x[0]), dtype),
-    "extui": lambda op, x, dtype: _unsigned(x[0]).astype(dtype),
-    "index_castui": lambda op, x, dtype: _unsigned(x[0]).astype(dtype),
-    "extsi": lambda op, x, dtype: -x[0].astype(dtype) if x[0].dtype == np.bool_ else x[0].astype(dtype),
-    "index_cast": lambda op, x, dtype: -x[0].astype(dtype) if x[0].dtype == np.bool_ else x[0].astype(dtype),
-    "trunci": lambda op, x, dtype: (x[0] & 1).astype(bool) if dtype == np.bool_ else x[0].astype(dtype),
-    "divui": lambda op, x, dtype: (_unsigned(x[0]) // np.maximum(_unsigned(x[1]), 1)).astype(dtype),
-    "remui": lambda op, x, dtype: (_unsigned(x[0]) % np.maximum(_unsigned(x[1]), 1)).astype(dtype),
-    "shrui": lambda op, x, dtype: (_unsigned(x[0]) >> _unsigned(x[1])).astype(dtype),
-    "minui": lambda op, x, dtype: np.minimum(_unsigned(x[0]), _unsigned(x[1])).astype(dtype),
-    "maxui": lambda op, x, dtype: np.maximum(_unsigned(x[0]), _unsigned(x[1])).astype(dtype),
-    "uitofp": lambda op, x, dtype: _round(_unsigned(x[0]).astype(np.float64), op.results[0].type),
-    "sitofp": lambda op, x, dtype: _round(-x[0].astype(np.float64) if x[0].dtype == np.bool_ else x[0].astype(np.float64), op.results[0].type),
-    "fptosi": lambda op, x, dtype: np.trunc(x[0]).astype(np.int64).astype(dtype),
-    "fptoui": lambda op, x, dtype: np.trunc(x[0]).astype(np.int64).astype(dtype),
-    "addi": lambda op, x, dtype: np.logical_xor(*x) if dtype == np.bool_ else x[0] + x[1],
-    "muli": lambda op, x, dtype: np.logical_and(*x) if dtype == np.bool_ else x[0] * x[1],
-    "isnan": lambda op, x, dtype: np.isnan(x[0]), "isinf": lambda op, x, dtype: np.isinf(x[0]),
-}
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-_FUNCTIONS = {
-    "subi": np.subtract, "divsi": _divide, "remsi": lambda a, b: a - _divide(a, b) * b, "andi": np.bitwise_and, "ori": np.bitwise_or,
-    "xori": np.bitwise_xor, "shli": np.left_shift, "shrsi": np.right_shift, "maxsi": np.maximum, "minsi": np.minimum,
-    "floordivsi": np.floor_divide, "absi": np.abs,
-    "addf": np.add, "subf": np.subtract, "mulf": np.multiply, "divf": np.divide, "negf": np.negative, "remf": np.fmod,
-    "maximumf": np.maximum, "minimumf": np.minimum, "maxnumf": np.fmax, "minnumf": np.fmin,
-    "extf": lambda a: a, "truncf": lambda a: a, "absf": np.abs, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
-    "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a.astype(np.float64)),
-    "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh,
-    "erf": lambda a: _erf(a.astype(np.float64)), "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": lambda a: np.trunc(a + np.copysign(0.5, a)),
-    "roundeven": np.rint, "powf": lambda a, b: np.power(a.astype(np.float64), b), "fpowi": lambda a, b: np.power(a.astype(np.float64), b),
-    "copysign": np.copysign, "fma": lambda a, b, c: a.astype(np.float64) * b + c,
-}

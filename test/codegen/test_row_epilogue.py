@@ -5,7 +5,8 @@ import pytest
 import torch
 from checks import assert_close_to_float64
 from row_cases import CASES, operands, scheduled
-from simulator import Memory, _numpy, _torch, _torch_dtype, stored_dtype
+from simulated_arithmetic import stored_dtype
+from simulator import Memory, _numpy, _torch, _torch_dtype
 from warp_simulator import WarpSimulation
 
 from inferno.codegen.expand_math import expand_math

@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass, field
 
 import numpy as np
-from simulator import Memory, Simulation, _from_bf16, _register_dtype, _to_bf16
+from simulated_arithmetic import from_bf16, register_dtype, to_bf16
+from simulator import Memory, Simulation
 
 from inferno.mlir import ir
 
@@ -92,9 +93,9 @@ class WarpSimulation(Simulation):
         if isinstance(op.results[0].type, ir.VectorType):  # of 16 bits
             element = op.results[0].type.element_type
             halves = np.ascontiguousarray(np.broadcast_to(operands[0], mask.shape).astype(np.int32))[:, None].view(np.uint16)
-            return [_from_bf16(halves) if isinstance(element, ir.BF16Type) else halves.view(_register_dtype(element))]
+            return [from_bf16(halves) if isinstance(element, ir.BF16Type) else halves.view(register_dtype(element))]
         value, element = np.asarray(operands[0]), op.operands[0].type.element_type
-        value = _to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(_register_dtype(element))
+        value = to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(register_dtype(element))
         return [np.ascontiguousarray(value).view(np.int32)[:, 0]]
 
     def nvvm_shfl_sync(self, op, operands, mask):
@@ -119,13 +120,13 @@ class WarpSimulation(Simulation):
         if operands[0].shared:
             self.check_banks(operands[0].at[mask].reshape(-1, 32 if _bytes(element) <= 4 else 16), _bytes(element) * lanes)
         found = self.gather(operands[0], _bytes(element) * lanes, mask)
-        found = _from_bf16(found.view(np.uint16)) if isinstance(element, ir.BF16Type) else found.view(_register_dtype(element))
+        found = from_bf16(found.view(np.uint16)) if isinstance(element, ir.BF16Type) else found.view(register_dtype(element))
         return [found if lanes > 1 else found[:, 0]]
 
     def llvm_store(self, op, operands, mask):
         value, type_ = np.asarray(operands[0]), op.operands[0].type
         element = type_.element_type if isinstance(type_, ir.VectorType) else type_
-        value = _to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(_register_dtype(element))
+        value = to_bf16(value) if isinstance(element, ir.BF16Type) else value.astype(register_dtype(element))
         lanes = value.shape[-1] if isinstance(type_, ir.VectorType) else 1
         value = np.broadcast_to(value.reshape(-1, lanes), (self.count, lanes))
         self.scatter(operands[1], np.ascontiguousarray(value).view(np.uint8), mask)
@@ -248,7 +249,7 @@ def _matrix(registers: list[np.ndarray], kind: str, rows: int, terms: int, halve
         if kind in ("bf16", "f16", "s8", "u8"):
             kept = {"bf16": np.uint16, "f16": np.float16, "s8": np.int8, "u8": np.uint8}[kind]
             values = np.ascontiguousarray(register.astype(np.int32))[..., None].view(kept).reshape(*register.shape[:2], -1)
-            values = _from_bf16(values) if kind == "bf16" else values
+            values = from_bf16(values) if kind == "bf16" else values
         elif kind == "tf32":
             bits = np.ascontiguousarray(register.astype(np.int32))
             finite = (bits & 0x7F800000) != 0x7F800000
