@@ -11,6 +11,7 @@ Settings come from environment variables, which are read again at each use, so t
 | `INFERNO_SIBLINGS`   | `0`: independent products of one tensor are launches of their own   | `1`                              |
 | `INFERNO_BUNDLES`    | `0`: small kernels that do not wait for each other are launched one by one | `1`                       |
 | `INFERNO_ATTENTION`  | `0`: attention is several kernels                                   | `1`                              |
+| `INFERNO_UNMEASURED` | `1`: generators that no GPU has run yet are chosen too              | `0`                              |
 | `INFERNO_WORKERS`    | how many processes compile                                          | as many as there are cores, to 16 |
 | `INFERNO_PROGRESS`   | `0`: no progress bar; `1`: one, terminal or not                     | if stderr is a terminal          |
 """
@@ -33,7 +34,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 class Settings:
     """``cache`` says whether the cache on disk is used, ``cache_dir`` and ``cache_bytes`` where it is and its bound;
     ``tuned`` whether measured schedules are used; ``siblings`` whether independent products of one tensor are one launch, ``bundles`` whether
-    small kernels are that do not wait for each other, ``attention`` whether attention is one kernel; ``workers`` compile at once;
+    small kernels are that do not wait for each other, ``attention`` whether attention is one kernel, ``unmeasured`` whether generators are
+    chosen that no GPU has run yet; ``workers`` compile at once;
     ``progress`` says whether a bar is drawn."""
 
     cache: bool
@@ -43,8 +45,13 @@ class Settings:
     siblings: bool
     bundles: bool
     attention: bool
+    unmeasured: bool
     workers: int
     progress: bool
+
+    def features(self) -> tuple[str, ...]:
+        """The names of those settings that are on and change what is compiled."""
+        return tuple(name for name in ("siblings", "bundles", "attention", "unmeasured") if getattr(self, name))
 
 
 def settings() -> Settings:
@@ -58,6 +65,7 @@ def settings() -> Settings:
         siblings=_flag("INFERNO_SIBLINGS", True),
         bundles=_flag("INFERNO_BUNDLES", True),
         attention=_flag("INFERNO_ATTENTION", True),
+        unmeasured=_flag("INFERNO_UNMEASURED", False),
         workers=_count("INFERNO_WORKERS", min(cores, _MOST_WORKERS)),
         progress=_flag("INFERNO_PROGRESS", sys.stderr is not None and sys.stderr.isatty()),
     )

@@ -12,6 +12,9 @@ FROZEN, FREEZE = "inferno.frozen", "inferno.freeze"
 PREPARED, ARGUMENT = "inferno.prepared", "inferno.argument"
 """On an argument of ``@main``: it is this result of ``@prepare``; on one of ``@prepare``: it is this argument of ``@main``."""
 
+UNMEASURED = "inferno.unmeasured"
+"""On a module: generators may be chosen that no GPU has run yet."""
+
 VIEWS = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"})
 """Operations that give a tensor another type and leave its memory."""
 
@@ -31,6 +34,15 @@ def main_and_kernels(module: ir.Module) -> tuple[func.FuncOp | None, dict[str, f
 def wants_library(module: ir.Module) -> bool:
     """Whether a library was asked for to compute the contractions (``matmul="library"``)."""
     return MATMUL in module.operation.attributes and ir.StringAttr(module.operation.attributes[MATMUL]).value == "library"
+
+
+def takes_unmeasured(op: ir.Operation) -> bool:
+    """Whether the module around ``op`` asks for generators that no GPU has run yet."""
+    while op.name != "builtin.module":
+        if op.parent is None:
+            return False
+        op = op.parent.operation
+    return UNMEASURED in op.attributes
 
 
 def callee(call: ir.Operation) -> str:

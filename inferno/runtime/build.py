@@ -56,13 +56,7 @@ def build_text(text: str, target: Target, tf32: bool = False, matmul: str = "aut
 def text_key(text: str, target: Target, tf32: bool, matmul: str = "auto", tune: bool = False) -> str:
     """The key under which ``build_text`` keeps a program.  One that was tuned for is another: what was compiled before was not."""
     options = {"tf32": tf32, **({"matmul": matmul} if matmul != "auto" else {}), **({"tune": True} if tune else {})}
-    if not settings().siblings:
-        options["siblings"] = False
-    if not settings().bundles:
-        options["bundles"] = False
-    if not settings().attention:
-        options["attention"] = False
-    return program_key(text, target, options)
+    return program_key(text, target, {**options, "features": settings().features(), "library": _has_library(target)})
 
 
 def load_or_build(kept: Cache, key: str, target: Target, build: Callable[[], Program]) -> Program:
@@ -123,12 +117,16 @@ def _fuse(
     known = dict(known_schedules(target))
     fused = pool().run(
         "fusing the program", "fuse", text=text, target=target.name, tf32=tf32, record=record, stage=stage, matmul=matmul, known=known,
-        siblings=settings().siblings, bundles=settings().bundles, attention=settings().attention,
-        library=target.kind == "nvptx" and library_path() is not None,
+        features=settings().features(), library=_has_library(target),
     )
     for name in fused.ignored:
         log.warning("kernel @%s: the schedule that was measured is ignored, because this version does not have it: tune again", name)
     return fused, {key: known.get(key, "") for key in fused.keys.values()}
+
+
+def _has_library(target: Target) -> bool:
+    """Whether cuBLASLt is there, which ``matmul="auto"`` weighs."""
+    return target.kind == "nvptx" and library_path() is not None
 
 
 def _warn(kernels: Iterable[Kernel]) -> None:

@@ -15,7 +15,8 @@ from inferno.errors import CompileError, UnsupportedOperation
 from inferno.runtime.cache import cache
 from inferno.runtime.cache import recall
 from inferno.runtime.workers import pool as workers
-from inferno.runtime.build import build_program, build_text
+from inferno.runtime import build
+from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.plan.kernel import Kernel
 from inferno.runtime.cache.store import Store
 from inferno.runtime.cache.versions import versions
@@ -58,7 +59,7 @@ def entries(folder):
 def test_a_program_comes_back_as_it_was(cache_folder, target):
     captured = capture(Model().eval(), (torch.randn(8, 32),))
     made = build_program(captured, target)
-    found = cache.open_cache().load_program(cache.program_key(captured.text, target, {"tf32": False}), target)
+    found = cache.open_cache().load_program(text_key(captured.text, target, tf32=False), target)
     assert replace(made, signature=None, passes=[replace(p, after=None) for p in made.passes]) == found
     assert found.launch_plan() == found.plan and found.plan.steps
     assert target is CPU or all(k.cubin and k.resources for k in found.kernels.values())
@@ -166,11 +167,23 @@ def test_damaged_entries_compile_again(cache_folder, caplog, damage):
     assert not [r for r in caplog.records if r.levelname == "WARNING"]
 
 
+def test_what_changes_a_program_is_in_its_key(monkeypatch):
+    keys = {text_key("module {}", HOPPER, False), text_key("module {}", HOPPER, True), text_key("module {}", HOPPER, False, tune=True)}
+    for name, value in (("SIBLINGS", "0"), ("BUNDLES", "0"), ("ATTENTION", "0"), ("UNMEASURED", "1")):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"INFERNO_{name}", value)
+            keys.add(text_key("module {}", HOPPER, False))
+    for path in ("libcublasLt.so", None):
+        monkeypatch.setattr(build, "library_path", lambda path=path: path)
+        keys.add(text_key("module {}", HOPPER, False))
+    assert len(keys) == 8
+
+
 def test_an_entry_with_other_contents_compiles_again(cache_folder, caplog):
     """Its checksum holds, but it is not what the key promises."""
     captured = capture(lambda x: x * 2, (torch.randn(4),))
     made = build_program(captured, CPU)
-    store, key = cache.open_cache().store, cache.program_key(captured.text, CPU, {"tf32": False})
+    store, key = cache.open_cache().store, text_key(captured.text, CPU, tf32=False)
     header, parts = store.read("program", key)
     facts = parts["facts"].replace(b'"Launch"', b'"Lunch"')
     assert facts != parts["facts"]

@@ -21,7 +21,7 @@ def test_models(name):
     model, args, kwargs = ZOO[name]()
     halves = {key: v.bfloat16() if v.is_floating_point() else v for key, v in kwargs.items() if isinstance(v, torch.Tensor)}
     linalg, _ = jobs.lower_to_linalg(capture(model.bfloat16(), args, {**kwargs, **halves}).text)
-    text = jobs.fuse(linalg, "sm_90a", attention=True).stages["scheduled"]
+    text = jobs.fuse(linalg, "sm_90a", features=["attention"]).stages["scheduled"]
     main, kernels = text.split("func.func private", 1)
     assert (len(re.findall(r"call @attention\w*\(", main)), kernels.count('generator = "attention"')) == MODELS[name]
     assert "reduce_maximumf" not in main

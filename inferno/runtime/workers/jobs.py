@@ -2,6 +2,7 @@
 
 import importlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from inferno.passes.draw_numbers import draw_numbers
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
+from inferno.passes.programs import UNMEASURED
 from inferno.runtime.check.calls import Calls, read_calls, without_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.plan.plan import Plan, Preparation
@@ -21,11 +23,8 @@ from inferno.runtime.plan.reader import read_module, read_preparation
 from inferno.runtime.workers.tuning import Problem, problem_of
 from inferno.schedule.assign import choosers, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
-from inferno.schedule.bundle_kernels import BUNDLE
 from inferno.schedule.cost import count_bytes, count_flops
-from inferno.schedule.fuse_attention import ATTENTION
 from inferno.schedule.known import key_of, set_known, take_asked
-from inferno.schedule.merge_siblings import MERGE
 from inferno.target import Target, find_target
 from inferno.targets.torch_source import Source, to_torch
 
@@ -79,17 +78,19 @@ def lower_to_linalg(text: str, record: bool = False) -> tuple[str, list[PassReco
 
 def fuse(
     text: str, target: str, tf32: bool = False, record: bool = False, stage: str = "linalg", matmul: str = "auto", known: dict[str, str] | None = None,
-    siblings: bool = False, bundles: bool = False, attention: bool = False, library: bool = False,
+    features: Sequence[str] = (), library: bool = False,
 ) -> Fused:
     """``linalg`` -> ``fused`` -> ``scheduled``, and the kernels, each as a module of its own; ``text`` is at one of the three.
-    ``matmul`` is the option, ``known`` has measured schedules by their keys, ``siblings``, ``bundles`` and ``attention`` are the settings,
-    ``library`` says whether there is cuBLASLt."""
+    ``matmul`` is the option, ``known`` has measured schedules by their keys, ``features`` are the settings' (each is an attribute of the
+    module that a pass looks for), ``library`` says whether there is cuBLASLt."""
     module = parse(text)
     recorder, machine = _Recorder(record), find_target(target)
     stages, keys = {}, {}
     # The CPU has its library in any case.
     if matmul == "generated" or (machine.kind == "nvptx" and (matmul == "library" or library)):
         module.operation.attributes[MATMUL] = ir.StringAttr.get(matmul, module.context)
+    if UNMEASURED.removeprefix("inferno.") in features:
+        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get(module.context)
     if stage == "linalg":
         if machine.kind == "nvptx":
             module.operation.attributes[EXPAND] = ir.UnitAttr.get(module.context)
@@ -101,13 +102,11 @@ def fuse(
                 kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32", module.context)
         if machine.kind == "nvptx":
             set_known(module, known or {})
-        if siblings:
-            module.operation.attributes[MERGE] = ir.UnitAttr.get(module.context)
-        if bundles:
-            module.operation.attributes[BUNDLE] = ir.UnitAttr.get(module.context)
-        if attention:
-            module.operation.attributes[ATTENTION] = ir.UnitAttr.get(module.context)
+        for feature in features:
+            module.operation.attributes[f"inferno.{feature}"] = ir.UnitAttr.get(module.context)
         run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
+        if UNMEASURED in module.operation.attributes:
+            del module.operation.attributes[UNMEASURED]
         asked = take_asked(module)
         keys = {name: asked[name] for k in kernels(module) if (name := k.name.value) in asked}
         stages["scheduled"] = print_module(module)
