@@ -151,7 +151,8 @@ class Consumer:
 
     def end(self, place: Place, running: Running) -> list[ir.Value]:
         f, words = self.frame, self.words
-        if f.early:  # each warp has read its queries, and the number of the tile
+        if f.early:  # each warp has read its queries, and every lane of it the number of the tile
+            nvvm.SyncWarpOp(words.value(-1))
             with only_if(words.equal(self.lane, 0)):
                 f.queries.empty.arrive(self.number)
         self.epilogue.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)

@@ -127,6 +127,8 @@ def test_heads_share_keys():
 def test_orders(order):
     built = build(kernel_of(causal, heads(2048, 2048, of=16, shared=16)), "attention", Attention(order=order))
     assert built.gpu.count('"inferno.launch"') == 1 + (order == "dynamic") and built.count(r"atom\.\w*") == 2 * (order == "dynamic")
+    # Every lane reads the tile's number, and one of each warp says that its place is free.
+    assert order != "dynamic" or re.search(r"bar\.warp\.sync[^\n]*\n[^\n]*bra[^\n]*\n[^\n]*mbarrier\.arrive", built.ptx)
     blocks = re.findall(r"grid = \[(\d+)", built.gpu)[-1]
     assert blocks == {"single": "512"}.get(order, "132")
     assembled(built)
