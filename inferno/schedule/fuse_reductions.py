@@ -46,11 +46,12 @@ class _Program:
         self.places = {o.operation: i for i, o in enumerate(self.main.regions[0].blocks[0].operations)}
 
     def kind(self, call: ir.Operation) -> str | None:
-        """"reduction" or "map" for a call that may be part of a group."""
+        """"reduction" or "map" for a call that may be part of a group; not for a product of two matrices, whose elements are read again and again."""
         name = callee(call) if call.name == "func.call" else ""
         if name not in self.kinds:
             kernel = self.kernels.get(name)
-            left = kernel is None or _is_update(call, kernel) or (wants_library(self.module) and parse_contraction(kernel) is not None)
+            c = parse_contraction(kernel) if kernel is not None else None
+            left = kernel is None or _is_update(call, kernel) or (c is not None and (wants_library(self.module) or c.M != 1 != c.N))
             self.kinds[name] = None if left else _kind(kernel)
         return self.kinds[name]
 
@@ -100,6 +101,12 @@ def _kind(kernel: func.FuncOp) -> str | None:
     return "reduction" if any(k == "reduction" and s != 1 for k, s in zip(kinds, sizes)) else "map"
 
 
+def _multiplies(kernel: func.FuncOp) -> bool:
+    """Whether it is a product of a matrix, with vectors or another: not the products of two rows each."""
+    c = parse_contraction(kernel)
+    return c is not None and (c.M != 1 or c.N != 1)
+
+
 def _is_update(call: ir.Operation, kernel: func.FuncOp) -> bool:
     """Whether a tensor is changed in places and returned, as a cache by a token: that can be done where it lies, but by no kernel that does
     more."""
@@ -122,8 +129,8 @@ def _tensors(kernel: func.FuncOp) -> list[ir.Value]:
 def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
     """Make a group that begins with ``head`` one kernel, if that pays; whether it was."""
     edges = _grow(program, head)
-    if edges is None:
-        return False
+    if edges is None or all(_multiplies(program.kernels[callee(call)]) for call in edges.calls):
+        return False  # products alone are merge-siblings'
     joined, apart = program.estimate(edges), sum(_alone(program.kernels[callee(call)], program.target) for call in edges.calls)
     merged = program.merge(edges) if always or joined < apart else None
     if merged is not None and not always and program.kind(head) == "map" and _reads_apart(merged, program.target):

@@ -107,3 +107,71 @@ func.func private @square(%x: tensor<17xi32>, %o: tensor<17xi32>) -> tensor<17xi
   } -> tensor<17xi32>
   return %r : tensor<17xi32>
 }
+
+// -----
+
+// Two products of a vector with matrices, which are merge-siblings', and two matrices' likewise.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-4: call @{{vector|matrix}}
+// CHECK-NOT: call
+// CPU-LABEL: func.func @main
+func.func @main(%x: tensor<768xf32>, %y: tensor<32x768xf32>, %w: tensor<64x768xf32>, %v: tensor<64x768xf32>)
+    -> (tensor<64xf32>, tensor<64xf32>, tensor<32x64xf32>, tensor<32x64xf32>) {
+  %e = tensor.empty() : tensor<64xf32>
+  %f = tensor.empty() : tensor<32x64xf32>
+  %a = call @vector(%x, %w, %e) : (tensor<768xf32>, tensor<64x768xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %b = call @vector(%x, %v, %e) : (tensor<768xf32>, tensor<64x768xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %c = call @matrix(%y, %w, %f) : (tensor<32x768xf32>, tensor<64x768xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  %d = call @matrix(%y, %v, %f) : (tensor<32x768xf32>, tensor<64x768xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  return %a, %b, %c, %d : tensor<64xf32>, tensor<64xf32>, tensor<32x64xf32>, tensor<32x64xf32>
+}
+func.func private @vector(%x: tensor<768xf32>, %w: tensor<64x768xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, k) -> (k)>, affine_map<(n, k) -> (n, k)>, affine_map<(n, k) -> (n)>],
+      iterator_types = ["parallel", "reduction"]} ins(%x, %w : tensor<768xf32>, tensor<64x768xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %y = arith.addf %s, %p : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+func.func private @matrix(%x: tensor<32x768xf32>, %w: tensor<64x768xf32>, %o: tensor<32x64xf32>) -> tensor<32x64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<32x64xf32>) -> tensor<32x64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>],
+      iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<32x768xf32>, tensor<64x768xf32>) outs(%f : tensor<32x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %y = arith.addf %s, %p : f32
+    linalg.yield %y : f32
+  } -> tensor<32x64xf32>
+  return %r : tensor<32x64xf32>
+}
+
+// -----
+
+// What a cosine is made of, the products of two rows each, is read once.
+// CHECK-LABEL: func.func @main
+// CHECK: call @rows
+// CHECK-NOT: call
+// CPU-LABEL: func.func @main
+func.func @main(%x: tensor<64x1000xf32>, %y: tensor<64x1000xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %e = tensor.empty() : tensor<64xf32>
+  %a = call @dot(%x, %y, %e) : (tensor<64x1000xf32>, tensor<64x1000xf32>, tensor<64xf32>) -> tensor<64xf32>
+  %b = call @dot(%y, %y, %e) : (tensor<64x1000xf32>, tensor<64x1000xf32>, tensor<64xf32>) -> tensor<64xf32>
+  return %a, %b : tensor<64xf32>, tensor<64xf32>
+}
+func.func private @dot(%x: tensor<64x1000xf32>, %w: tensor<64x1000xf32>, %o: tensor<64xf32>) -> tensor<64xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<64xf32>) -> tensor<64xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, k) -> (n, k)>, affine_map<(n, k) -> (n, k)>, affine_map<(n, k) -> (n)>],
+      iterator_types = ["parallel", "reduction"]} ins(%x, %w : tensor<64x1000xf32>, tensor<64x1000xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %y = arith.addf %s, %p : f32
+    linalg.yield %y : f32
+  } -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
