@@ -12,6 +12,9 @@ FROZEN, FREEZE = "inferno.frozen", "inferno.freeze"
 PREPARED, ARGUMENT = "inferno.prepared", "inferno.argument"
 """On an argument of ``@main``: it is this result of ``@prepare``; on one of ``@prepare``: it is this argument of ``@main``."""
 
+PRECISION = "inferno.precision"
+"""On a kernel: "tf32" where its products of float32 numbers may be computed in TF32."""
+
 UNMEASURED = "inferno.unmeasured"
 """On a module: generators may be chosen that no GPU has run yet."""
 
@@ -34,6 +37,11 @@ def main_and_kernels(module: ir.Module) -> tuple[func.FuncOp | None, dict[str, f
 def wants_library(module: ir.Module) -> bool:
     """Whether a library was asked for to compute the contractions (``matmul="library"``)."""
     return MATMUL in module.operation.attributes and ir.StringAttr(module.operation.attributes[MATMUL]).value == "library"
+
+
+def takes_tf32(kernel: ir.OpView) -> bool:
+    """Whether a kernel's products of float32 numbers may be computed in TF32."""
+    return PRECISION in kernel.attributes and ir.StringAttr(kernel.attributes[PRECISION]).value == "tf32"
 
 
 def takes_unmeasured(op: ir.Operation) -> bool:

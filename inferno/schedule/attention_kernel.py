@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import inf, prod
 
 from inferno.mlir import arith, func, ir, run_upstream
+from inferno.passes.programs import takes_tf32
 from inferno.schedule.accesses import Access, destination_index, knows_arguments, merge, row_major
 from inferno.schedule.bands import Band, compares, find_band
 from inferno.schedule.contraction import Destination, Group, Map, Operand
@@ -17,7 +18,6 @@ from inferno.schedule.expression_tracer import NotUnderstood, Tracer
 from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
 from inferno.symbolic import Int
 
-PRECISION = "inferno.precision"
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,7 @@ class _Parser:
         if not all(g.flat for g in groups[1:]):
             raise NotUnderstood
         weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
-        tf32 = PRECISION in self.kernel.attributes and ir.StringAttr(self.kernel.attributes[PRECISION]).value == "tf32"
-        return AttentionKernel(self.sizes, *groups, *operands, weight, scale, score, band, safe, epilogue, destinations, tf32, self.module)
+        return AttentionKernel(self.sizes, *groups, *operands, weight, scale, score, band, safe, epilogue, destinations, takes_tf32(self.kernel), self.module)
 
     def results(self) -> tuple[list[Expression], list[Loops]]:
         """An element of each result, and the loops of the dimensions, which all have in common."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from inferno.mlir import arith, func, ir, run_upstream, walk
+from inferno.passes.programs import takes_tf32
 from inferno.schedule.accesses import (
     Access, Linear, access, argument_index, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
     knows_arguments, outputs, sink_constants,
@@ -380,8 +381,7 @@ class _Parser:
         return Contraction(
             self.sizes, group("batch"), group("m"), group("n"), group("k"), lhs, rhs,
             ir.RankedTensorType(self.op.results[0].type).element_type, epilogue, destinations,
-            "inferno.precision" in self.op.attributes and ir.StringAttr(self.op.attributes["inferno.precision"]).value == "tf32",
-            module,
+            takes_tf32(self.op), module,
         )
 
     def loops(self, accesses: Sequence[Access]) -> set[int]:

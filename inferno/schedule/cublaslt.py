@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from inferno.library_matmul import LibraryMatmul
 from inferno.mlir import func, ir
+from inferno.passes.programs import takes_tf32
 from inferno.schedule import wgmma
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Destination, Group, parse_contraction
@@ -232,7 +233,7 @@ def _strides(access: Access, *axes: Run) -> tuple[int, int, int]:
 
 def _compute(kernel: func.FuncOp, c: Contraction) -> str:
     """How products are computed: in the sum's type, or of float32 in TF32 where that is allowed."""
-    allowed = c.tf32 or ("inferno.precision" in kernel.attributes and ir.StringAttr(kernel.attributes["inferno.precision"]).value == "tf32")
+    allowed = c.tf32 or takes_tf32(kernel)
     kind = str(c.accumulator)
     if kind not in ("f32", "f64", "i32"):
         raise Refused(f"sums of {kind}")

@@ -12,9 +12,9 @@ from math import prod
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.contraction import parse_fused
 from inferno.passes.generics import body, inputs, is_elementwise
-from inferno.passes.programs import VIEWS, callee, readers, root_of, wants_library
+from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
 from inferno.schedule.assign import attention_chooser
-from inferno.schedule.attention_kernel import PRECISION, parse_attention
+from inferno.schedule.attention_kernel import parse_attention
 from inferno.schedule.merge_calls import edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls
 from inferno.schedule.operation_order import order_by_need
 from inferno.target import find_target

@@ -74,6 +74,14 @@ def joint_name(module: ir.Module, calls: Sequence[ir.Operation], begin: str = ""
     return free_name(module, begin + "_".join(callee(c).rstrip("_0123456789") for c in calls))
 
 
+def new_kernel(module: ir.Module, before: func.FuncOp, name: str, given: Sequence[ir.Type], made: Sequence[ir.Type]) -> func.FuncOp:
+    """A kernel without operations in front of another one, of these operands and results."""
+    with ir.InsertionPoint(before):
+        new = func.FuncOp(free_name(module, name), ([*given, *made], list(made)), visibility="private")
+    new.add_entry_block()
+    return new
+
+
 def size_attributes(parts: Sequence[tuple[func.FuncOp, Sequence[int | None]]], count: int) -> tuple[list[dict[str, ir.Attribute]], list[Renamed]]:
     """What each of a function's ``count`` arguments says of sizes that vary, where the arguments of every part are some of them, by number, or
     none of them; and for each part its symbols by the function's."""

@@ -5,16 +5,16 @@ the mean is larger than the deviation, squared, of 2^-53, and so below what the 
 elements, makes what the two made.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
 from inferno.mlir import arith, func, ir, linalg, owner, tensor
-from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, is_generic, kinds, maps, outputs
+from inferno.passes.generics import PARALLEL, body, build, inputs, is_elementwise, is_generic, kinds, maps, outputs, yielded
 from inferno.passes.programs import callee, root_of
 from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.merge_calls import empty_like, free_name, inputs_of, merge_in, tell_sources
+from inferno.schedule.merge_calls import empty_like, inputs_of, merge_in, new_kernel, tell_sources
 from inferno.target import find_target
 
 _FLOATS = ("f32", "bf16", "f16")
@@ -80,7 +80,7 @@ def _sum(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Sum | None:
     block, given = body(generic), inputs(generic)
     if len(generic.results) != 1 or str(generic.results[0].type.element_type) != "f32" or any(not isinstance(v, ir.BlockArgument) for v in given):
         return None
-    start, last = filled(outputs(generic)[0]), owner(block.operations[len(block.operations) - 1].operands[0])
+    start, last = filled(outputs(generic)[0]), owner(yielded(generic)[0])
     if start is None or ir.FloatAttr(start).value != 0 or last is None or last.name != "arith.addf" or len(set(kinds(generic))) < 2:
         return None
     running = block.arguments[len(given)]
@@ -120,7 +120,7 @@ def _mean(value: ir.Value, kernels: dict[str, func.FuncOp]) -> tuple[ir.Operatio
     if len(generics) != 1 or not is_elementwise(generics[0]) or len(inputs_of(call)) != 1 or len(set(map(str, maps(generics[0])))) != 1:
         return None
     block = body(generics[0])
-    quotient = owner(block.operations[len(block.operations) - 1].operands[0])
+    quotient = owner(yielded(generics[0])[0])
     if quotient is None or quotient.name != "arith.divf" or quotient.operands[0] != block.arguments[0]:
         return None
     count, made = owner(quotient.operands[1]), owner(root_of(inputs_of(call)[0]))
@@ -149,18 +149,11 @@ def _replacement(module: ir.Module, kernels: dict[str, func.FuncOp], first: _Sum
     return replace
 
 
-def _new(module: ir.Module, kernel: func.FuncOp, name: str, given: Sequence[ir.Type], made: Sequence[ir.Type]) -> func.FuncOp:
-    with ir.InsertionPoint(kernel):
-        new = func.FuncOp(free_name(module, name), ([*given, *made], list(made)), visibility="private")
-    new.add_entry_block()
-    return new
-
-
 def _sums_kernel(module: ir.Module, kernel: func.FuncOp, first: _Sum) -> func.FuncOp:
     """Of the elements and of their squares."""
     f64, (points, sums, loops), location = ir.F64Type.get(), first.shape, first.generic.location
     result = ir.RankedTensorType.get(first.generic.results[0].type.shape, f64)
-    new = _new(module, kernel, "reduce_squares", [first.tensor.type], [result, result])
+    new = new_kernel(module, kernel, "reduce_squares", [first.tensor.type], [result, result])
     x, *given = new.entry_block.arguments
 
     def fill(values: list[ir.Value]) -> list[ir.Value]:
@@ -180,7 +173,7 @@ def _rest_kernel(module: ir.Module, kernel: func.FuncOp, result: ir.Type, terms:
     """The sum, and the sum of squared distances."""
     f32, f64 = ir.F32Type.get(), ir.F64Type.get()
     wide = ir.RankedTensorType.get(result.shape, f64)
-    new = _new(module, kernel, "squared_distances", [wide, wide], [result, result])
+    new = new_kernel(module, kernel, "squared_distances", [wide, wide], [result, result])
     a, b, *given = new.entry_block.arguments
     identity = ir.AffineMap.get_identity(result.rank)
 

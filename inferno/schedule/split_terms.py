@@ -7,11 +7,11 @@ losses of a cross entropy are.  (On an H200 the gather of 16384 losses with its 
 from math import prod
 
 from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
-from inferno.passes.generics import PARALLEL, body, build, inputs, is_generic, kinds, maps, outputs
+from inferno.passes.generics import PARALLEL, body, build, inputs, is_generic, kinds, maps, outputs, yielded
 from inferno.passes.programs import callee
 from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.merge_calls import free_name, inputs_of, merge_in, tell_sources
+from inferno.schedule.merge_calls import inputs_of, merge_in, new_kernel, tell_sources
 from inferno.target import find_target
 
 _MOST = 1 << 18  # terms, which are written and read again: a microsecond
@@ -44,16 +44,12 @@ def _reduction(kernel: func.FuncOp | None) -> ir.Operation | None:
     if any(not isinstance(s, int) for s in sizes) or set(kinds(generic)) == {PARALLEL} or not 0 < prod(sizes) <= _MOST:
         return None
     block, start = body(generic), outputs(generic)[0]
-    last, running = owner(_yielded(block)), block.arguments[len(inputs(generic))]
+    last, running = owner(yielded(generic)[0]), block.arguments[len(inputs(generic))]
     direct = last is not None and last.parent == generic and len(last.operands) == 2 and list(last.operands).count(running) == 1 and not len(last.regions)
     given = [v for v in inputs(generic) if not isinstance(v, ir.BlockArgument)]
     others = [o.name for o in kernel.entry_block.operations if o.name not in ("arith.constant", "linalg.fill", "linalg.generic", "func.return")]
     alone = direct and sum(1 for _ in running.uses) == 1 and filled(start) is not None and not given and not others
     return generic if alone and end.operands[0] == generic.results[0] else None
-
-
-def _yielded(block: ir.Block) -> ir.Value:
-    return block.operations[len(block.operations) - 1].operands[0]
 
 
 def _plain(op: ir.Operation, block: ir.Block, loops: int) -> ir.AffineMap | None:
@@ -66,12 +62,12 @@ def _plain(op: ir.Operation, block: ir.Block, loops: int) -> ir.AffineMap | None
 
 def _split(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: ir.Operation) -> None:
     sizes, given, block = loop_sizes(generic), inputs_of(call), body(generic)
-    last = owner(_yielded(block))
+    last = owner(yielded(generic)[0])
     running = block.arguments[len(inputs(generic))]
     (term,) = [v for v in last.operands if v != running]
     made = ir.RankedTensorType.get(sizes, term.type)
     types = list(kernel.type.inputs)[: len(given)]
-    terms, result = _new(module, kernel, f"{kernel.name.value}_terms", types, made), kernel.type.results[0]
+    terms, result = new_kernel(module, kernel, f"{kernel.name.value}_terms", types, [made]), kernel.type.results[0]
     identity = ir.AffineMap.get_identity(len(sizes))
     with ir.InsertionPoint(terms.entry_block):
         known = dict(zip(kernel.entry_block.arguments, list(terms.entry_block.arguments)[: len(given)]))
@@ -90,7 +86,7 @@ def _split(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
         own = [known[v] for v in (*inputs(generic), *(op.operands[0] for op, _ in plain))]
         every = [*maps(generic)[: len(inputs(generic))], *(m for _, m in plain), identity]
         func.ReturnOp(build(own, [terms.entry_block.arguments[len(given)]], every, [PARALLEL] * len(sizes), fill, generic.location).results)
-    total = _new(module, kernel, kernel.name.value, [made], result)
+    total = new_kernel(module, kernel, kernel.name.value, [made], [result])
     with ir.InsertionPoint(total.entry_block):
         x, to = total.entry_block.arguments
         start = linalg.fill(owner(owner(outputs(generic)[0]).operands[0]).clone().results[0], outs=[to])
@@ -108,10 +104,3 @@ def _split(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: 
         tell_sources(new, [call])
     call.results[0].replace_all_uses_with(second.results[0])
     call.erase()
-
-
-def _new(module: ir.Module, kernel: func.FuncOp, name: str, given: list[ir.Type], made: ir.Type) -> func.FuncOp:
-    with ir.InsertionPoint(kernel):
-        new = func.FuncOp(free_name(module, name), ([*given, made], [made]), visibility="private")
-    new.add_entry_block()
-    return new

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import ClassVar
 
-from inferno.mlir import func, ir, walk
+from inferno.mlir import func, walk
+from inferno.passes.programs import takes_tf32
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -334,10 +335,7 @@ def precision(kernel: func.FuncOp, c: Contraction) -> str | None:
         return None
     if kind in ("bf16", "f16"):
         return kind if c.lhs.extend == c.rhs.extend == "arith.extf" else None
-    allowed = c.tf32 or (
-        "inferno.precision" in kernel.attributes and ir.StringAttr(kernel.attributes["inferno.precision"]).value == "tf32"
-    )
-    return "tf32" if kind == "f32" and allowed else None
+    return "tf32" if kind == "f32" and (c.tf32 or takes_tf32(kernel)) else None
 
 
 def supported(c: Contraction) -> bool:

@@ -15,7 +15,7 @@ from inferno.passes.draw_numbers import draw_numbers
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
-from inferno.passes.programs import UNMEASURED
+from inferno.passes.programs import PRECISION, UNMEASURED
 from inferno.runtime.check.calls import Calls, read_calls, without_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.plan.plan import Plan, Preparation
@@ -99,7 +99,7 @@ def fuse(
     if stage != "scheduled":
         if tf32:
             for kernel in kernels(module):
-                kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32", module.context)
+                kernel.attributes[PRECISION] = ir.StringAttr.get("tf32", module.context)
         if machine.kind == "nvptx":
             set_known(module, known or {})
         for feature in features:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from inferno.mlir import func, ir, owner, run_upstream, walk
 from inferno.passes.generics import body, inputs, is_generic, yielded
-from inferno.passes.programs import callee
+from inferno.passes.programs import callee, takes_tf32
 from inferno.passes.remove_asserts import remove_asserts
 from inferno.passes.split_contractions import split_contractions
 from inferno.targets.torch_source.generic import Generic
@@ -34,7 +34,7 @@ def to_torch(module: ir.Module) -> Source:
     """
     with module.context, ir.Location.unknown():
         roundings = {o.name.value: _roundings(o) for o in module.body.operations if isinstance(o, func.FuncOp)}
-        tf32 = frozenset(o.name.value for o in module.body.operations if isinstance(o, func.FuncOp) and "inferno.precision" in o.attributes)
+        tf32 = frozenset(o.name.value for o in module.body.operations if isinstance(o, func.FuncOp) and takes_tf32(o))
         remove_asserts(module)
         run_upstream(module, f"func.func({_NAMED[0]})")
         split_contractions(module)
