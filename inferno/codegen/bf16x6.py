@@ -21,7 +21,7 @@ from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import tensor_map
 from inferno.codegen.mbarriers import Position, Ring
-from inferno.codegen.nvvm_builder import integer_type, load_shared, loop, only_if, operation, shared_pointer, store
+from inferno.codegen.nvvm_builder import integer_type, load_shared, loop, only_if, opaque, operation, shared_pointer, store
 from inferno.codegen.splitting import PARTS, Fragments, Pieces, split_all
 from inferno.codegen.tensor_core import Tile, matrix_address, multiply_registers, pin
 from inferno.codegen.wgmma import Emitter, emit, prepare_bodies
@@ -82,6 +82,11 @@ class _Emitter(Emitter):
             raw_map(lhs, left, (DEPTH, s.tile_m) if left.raw_along_k else (PANEL, DEPTH), 128),
             raw_map(rhs, self.right_source, (DEPTH, rows) if self.right_source.raw_along_k else (rows, DEPTH), 0),
         ]
+
+    def tile(self, number: Integer) -> tuple[list[Integer], Integer, Integer]:
+        # (256x4096x11008 in tiles of 128 x 128 spilled 976 bytes a thread.)
+        grid, m0, n0 = super().tile(number)
+        return grid, opaque(self.words, m0), opaque(self.words, n0)
 
     @property
     def helpers(self) -> int:
@@ -163,7 +168,7 @@ class _Emitter(Emitter):
         words, slices = self.words, self.schedule.slices
         grid, m0, n0 = self.tile(number)
         zero = arith.constant(ir.F32Type.get(), 0.0)
-        count = self.schedule.tile_n // 2
+        count = self.rhs.rows // 2
         sums = [zero] * (count * (2 if self.schedule.compensated else 1))
         here, raw = self.own(self.ring, Position(*at[:2])), self.own(self.raw, Position(*at[2:]))
         first = words.add(self.first, self.slice)
@@ -287,7 +292,7 @@ class _Emitter(Emitter):
         words, size = self.words, len(factors) // PARTS
         base = words.add(self.rhs_base, words.mul(slot, PARTS * self.rhs.bytes >> 4))
         undefined = operation("llvm.mlir.undef", [ir.F32Type.get()])
-        sums, first = [undefined] * (self.schedule.tile_n // 2), True
+        sums, first = [undefined] * (self.rhs.rows // 2), True
         for left, right in ((0, 2), (2, 0), (1, 1), (0, 1), (1, 0), (0, 0)):
             for t in range(DEPTH // 16):
                 registers = factors[left * size + 4 * t:left * size + 4 * t + 4]
@@ -326,15 +331,20 @@ class _Emitter(Emitter):
         def term(where: dict[Axis, Integer], sums: Sequence[ir.Value]) -> list[ir.Value]:
             left, made = [self.factor(c.lhs, {**where, t.m: r}) for r in rows], list(sums)
             for j in range(count // 4):
+                operand, place = self.column(j)
                 for e in range(2):
-                    at = words.min(words.add(column, 8 * j + e), t.n.size - 1)
-                    right = self.factor(c.rhs, {**where, t.n: at})
+                    at = words.min(words.add(column, 8 * place + e), t.n.size - 1)
+                    right = self.factor(operand, {**where, t.n: at})
                     for h in range(2):
                         i = 4 * j + 2 * h + e
                         made[i] = operation("llvm.intr.fma", [right.type], [left[h], right, sums[i]])
             return made
 
         return loop(words, words.add(self.first, self.slice), self.end, self.schedule.slices, [zero] * count, step)
+
+    def column(self, j: int) -> tuple[Operand, int]:
+        """Of which operand the ``j``-th 8 columns of the tensor core's are, and where there."""
+        return self.contraction.rhs, j
 
     def factor(self, operand: Operand, where: dict[Axis, Integer]) -> ir.Value:
         """One element of an operand, from global memory."""

@@ -22,18 +22,18 @@ class Epilogue:
     ragged_m: bool
     ragged_n: bool
 
-    def emit(self, m: Integer, n: Integer, sums: ir.Value) -> None:
-        """``sums`` is a vector of the sums at (m, n), (m, n + 1), ...  Loads are clamped, so that only the stores wait for
-        a condition."""
+    def emit(self, m: Integer, n: Integer, sums: ir.Value, others: ir.Value | None = None) -> None:
+        """``sums`` is a vector of the sums at (m, n), (m, n + 1), ..., and of two contractions ``others`` the second one's.  Loads are clamped,
+        so that only the stores wait for a condition."""
         c, ints, width = self.contraction, self.ints, ir.VectorType(sums.type).shape[0]
         together = width == 1 or (c.n.size % width == 0 and c.n.run_sizes[-1] % width == 0)
         if not together:
             for i, x in enumerate(lanes_of(sums)):
-                self.emit(m, ints.add(n, i), join([x]))
+                self.emit(m, ints.add(n, i), join([x]), None if others is None else join([lanes_of(others)[i]]))
             return
         row = ints.min(m, c.M - 1) if self.ragged_m else m
         column = ints.min(n, c.N - width) if self.ragged_n else n
-        values = self.apply(row, column, sums, width)
+        values = self.apply(row, column, sums, others, width)
         conditions = [ints.less(m, c.M)] if self.ragged_m else []
         conditions += [ints.less(n, c.N)] if self.ragged_n else []
         if not conditions:
@@ -44,14 +44,14 @@ class Epilogue:
             self.write(row, column, values, width)
             scf.yield_([])
 
-    def apply(self, m: Integer, n: Integer, sums: ir.Value, width: int) -> list[ir.Value]:
+    def apply(self, m: Integer, n: Integer, sums: ir.Value, others: ir.Value | None, width: int) -> list[ir.Value]:
         """The results for each destination."""
         c, lanes = self.contraction, width if width > 1 else 0
         if not lanes:
-            sums = lanes_of(sums)[0]
+            sums, others = lanes_of(sums)[0], None if others is None else lanes_of(others)[0]
         results: list[ir.Value] = []
         if c.epilogue is not None:
-            arguments = epilogue_arguments(c.epilogue, sums, lambda source: self.read(source, m, n, width))
+            arguments = epilogue_arguments(c.epilogue, sums, lambda source: self.read(source, m, n, width), others)
             results = inline_body(c.epilogue.block, arguments, self.indices(m, n, width), lanes)
         return [sums if d.source is None else results[d.source] for d in c.destinations]
 

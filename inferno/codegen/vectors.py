@@ -4,6 +4,7 @@ All loads of a step are started before its first product, and there are enough t
 added in a row, their sums in trees or, in float32, with what the additions lose: eager adds such products in trees.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.codegen.elements import join, lanes_of, load, splat, store
@@ -17,7 +18,7 @@ from inferno.codegen.simt_epilogue import Epilogue
 from inferno.codegen.simt_operand import Reader, group_offset
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, math, scf, vector
-from inferno.schedule.contraction import Contraction, oriented, parse_contraction
+from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.vectors import Vectors
 from inferno.symbolic import ceildiv, reach
 from inferno.target import Target
@@ -29,17 +30,23 @@ def generate(kernel: func.FuncOp, schedule: Vectors, target: Target) -> None:
     if c is None:
         raise CompileError(f"@{name} is not a contraction")
     c = oriented(c, schedule.swapped)
+    emit(kernel, c, (c.rhs,), schedule)
+
+
+def emit(kernel: func.FuncOp, c: Contraction, factors: Sequence[Operand], schedule: Vectors) -> None:
+    """The same for the products of the lhs with one or two ``factors``, whose sums ``c``'s epilogue takes."""
+    name = kernel.name.value
     if not isinstance(c.K, int) or c.K % schedule.terms or (not schedule.along_k and c.N % schedule.columns != 0):
         raise CompileError(f"@{name}: {schedule} cannot read {c.N} columns of {c.K} terms")
-    for map_ in (c.lhs.prologue, c.rhs.prologue, c.epilogue):
+    for map_ in (c.lhs.prologue, *(f.prologue for f in factors), c.epilogue):
         if map_ is not None:
             expand_math(map_.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
     blocks = c.B * ceildiv(c.M, schedule.rows) * ceildiv(c.N, schedule.width)
     width = 32 if max(reach(blocks), *(b.count for b in buffers if b is not None)) < 2**31 else 64
-    with gpu_function(kernel, buffers, schedule.threads, [(schedule.shared_elements, c.accumulator)]) as function:
+    with gpu_function(kernel, buffers, schedule.threads, [(len(factors) * schedule.shared_elements, c.accumulator)]) as function:
         ints = integers_for(kernel, width, function.buffers)
-        _Emitter(ints, c, schedule, function.buffers, function.shared[0]).emit()
+        _Emitter(ints, c, factors, schedule, function.buffers, function.shared[0]).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1))
 
@@ -48,6 +55,7 @@ def generate(kernel: func.FuncOp, schedule: Vectors, target: Target) -> None:
 class _Emitter:
     ints: Integers
     contraction: Contraction
+    factors: Sequence[Operand]
     schedule: Vectors
     buffers: list[ir.Value]
     shared: ir.Value
@@ -65,33 +73,33 @@ class _Emitter:
         self.place(batch, m0, ints.add(n0, ints.mul(ints.rem(lane, s.across), s.columns)))
         sums = self.meet(self.multiply())
         epilogue = Epilogue(ints, c, self.buffers, batch, c.M % s.rows != 0, c.N % s.width != 0)
-        self.finish(sums, thread, warp, lane, lambda row, column, x: epilogue.emit(ints.add(m0, row), ints.add(n0, column), x))
+        self.finish(sums, thread, warp, lane, lambda row, column, *x: epilogue.emit(ints.add(m0, row), ints.add(n0, column), *x))
 
     def place(self, batch: Integer, m0: Integer, n0: Integer) -> None:
         """Where this thread reads: of each row, and of each column or of the columns together."""
         c, s, ints = self.contraction, self.schedule, self.ints
         self.left = Reader(ints, c.lhs, c.batch, c.m, c.k, c.accumulator, self.buffers, lanes=s.terms)
-        self.right = Reader(
-            ints, c.rhs, c.batch, c.n, c.k, c.accumulator, self.buffers, lanes=s.terms if s.along_k else s.columns,
-            along="k" if s.along_k else "mn",
-        )
+        self.rights = [
+            Reader(ints, f, c.batch, c.n, c.k, c.accumulator, self.buffers, lanes=s.terms if s.along_k else s.columns, along="k" if s.along_k else "mn")
+            for f in self.factors
+        ]
         rows = [ints.min(ints.add(m0, i), c.M - 1) if c.M % s.rows != 0 else ints.add(m0, i) for i in range(s.rows)]
         if s.along_k:
             columns = [ints.min(ints.add(n0, i), c.N - 1) if c.N % s.width != 0 else ints.add(n0, i) for i in range(s.columns)]
         else:
             columns = [ints.min(n0, c.N - s.columns) if c.N % s.width != 0 else n0]
-        self.rows, self.columns = (
+        self.rows, *self.columns = (
             [[reader.base(a, batch, at) for a in reader.operand.reads] for at in places]
-            for reader, places in ((self.left, rows), (self.right, columns))
+            for reader, places in ((self.left, rows), *((right, columns) for right in self.rights))
         )
 
     # The products.
 
     def multiply(self) -> list[ir.Value]:
-        """This thread's sums: of each row those of all columns."""
+        """This thread's sums: for each factor, of each row those of all columns."""
         c, s, ints = self.contraction, self.schedule, self.ints
         each, lanes = s.depth * s.unroll, s.terms if s.along_k else s.columns
-        count = s.rows * (s.columns if s.along_k else 1)
+        count = len(self.factors) * s.rows * (s.columns if s.along_k else 1)
         type_ = ir.VectorType.get([lanes], c.accumulator) if lanes > 1 else c.accumulator
         whole, rest = divmod(c.K, each)
         if self.exact:
@@ -123,20 +131,24 @@ class _Emitter:
                 inside = ints.less(at, c.K)
                 at = ints.min(at, c.K - s.terms)
             left = [self.load(self.left, bases, at) for bases in self.rows]
-            if s.along_k:
-                right = [self.load(self.right, bases, at) for bases in self.columns]
-            else:
-                right = [self.load(self.right, self.columns[0], ints.add(at, p)) for p in range(s.terms)]
-            loaded.append((left, right, inside))
+            loaded.append((left, [self.load_columns(*factor, at) for factor in zip(self.rights, self.columns)], inside))
         number = len(carried) // 2 if self.exact else len(carried)
         sums = [splat(type_, 0)] * number if self.exact else list(carried)
-        for left, right, inside in loaded:
-            left, right = ([self.keep(reader.finish(v), inside) for v in values]
-                           for reader, values in ((self.left, left), (self.right, right)))
-            sums = self.products(left, right, sums)
+        own = number // len(self.factors)
+        for left, rights, inside in loaded:
+            left = [self.keep(self.left.finish(v), inside) for v in left]
+            for f, (reader, right) in enumerate(zip(self.rights, rights)):
+                right = [self.keep(reader.finish(v), inside) for v in right]
+                sums[f * own:(f + 1) * own] = self.products(left, right, sums[f * own:(f + 1) * own])
         if not self.exact:
             return sums
         return add_exactly(carried, [self.tree(lanes_of(x)) for x in sums] if s.along_k else sums)
+
+    def load_columns(self, reader: Reader, columns: list[list[Integer]], at: Integer) -> list[list[ir.Value]]:
+        """The terms from ``at`` on of each column, or of all columns term by term."""
+        if self.schedule.along_k:
+            return [self.load(reader, bases, at) for bases in columns]
+        return [self.load(reader, columns[0], self.ints.add(at, p)) for p in range(self.schedule.terms)]
 
     def load(self, reader: Reader, bases: list[Integer], at: Integer) -> list[ir.Value]:
         ints = self.ints
@@ -184,13 +196,13 @@ class _Emitter:
         return sums
 
     def finish(self, sums: list[ir.Value], thread: Integer, warp: Integer, lane: Integer, emit) -> None:
-        """Add the warps' sums up; ``emit(row, column, sum)``, a thread for each result."""
-        s, ints = self.schedule, self.ints
+        """Add the warps' sums up; ``emit(row, column, sum)``, with a sum for each factor, a thread for each result."""
+        s, ints, rows = self.schedule, self.ints, len(self.factors) * self.schedule.rows
         first = scf.IfOp(ints.less(lane, s.across))
         with ir.InsertionPoint(first.then_block):
             for i, x in enumerate(sums):
                 row, column = divmod(i, s.columns)
-                where = ints.mul(ints.add(ints.mul(warp, s.rows), row), s.width)
+                where = ints.mul(ints.add(ints.mul(warp, rows), row), s.width)
                 store(ints, x, self.shared, ints.add(ints.add(where, ints.mul(lane, s.columns)), column))
             scf.yield_([])
         gpu.barrier()
@@ -199,14 +211,15 @@ class _Emitter:
             number = ints.add(thread, begin)
             inside = scf.IfOp(ints.less(number, results)) if begin + s.threads > results else None
             with ir.InsertionPoint(inside.then_block) if inside else ir.InsertionPoint.current:
-                emit(ints.div(number, s.width), ints.rem(number, s.width), join([self.total(number, results)]))
+                sums = [join([self.total(ints.add(number, f * results), rows * s.width)]) for f in range(len(self.factors))]
+                emit(ints.div(number, s.width), ints.rem(number, s.width), *sums)
                 if inside:
                     scf.yield_([])
 
-    def total(self, number: Integer, results: int) -> ir.Value:
-        """The sum of all warps' sums of a result."""
+    def total(self, number: Integer, each: int) -> ir.Value:
+        """The sum of all warps' sums, of which each has so many."""
         ints, warps = self.ints, self.schedule.threads // 32
-        parts = [load(ints, self.shared, number, self.contraction.accumulator, w * results) for w in range(warps)]
+        parts = [load(ints, self.shared, number, self.contraction.accumulator, w * each) for w in range(warps)]
         if not self.exact:
             return self.tree(parts)
         carried = [parts[0], splat(parts[0].type, 0)]

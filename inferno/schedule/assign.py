@@ -21,7 +21,8 @@ _CHOOSERS = {
     "nvptx": (
         "inferno.schedule.cublaslt", "inferno.schedule.by_size", "inferno.schedule.siblings", "inferno.schedule.vectors", "inferno.schedule.wgmma",
         "inferno.schedule.attention",
-        "inferno.schedule.dual", "inferno.schedule.wgmma_rows", "inferno.schedule.mma", "inferno.schedule.bf16x6", "inferno.schedule.simt",
+        "inferno.schedule.dual", "inferno.schedule.dual_bf16x6", "inferno.schedule.dual_vectors", "inferno.schedule.wgmma_rows",
+        "inferno.schedule.mma", "inferno.schedule.bf16x6", "inferno.schedule.simt",
         "inferno.schedule.reductions", "inferno.schedule.columns", "inferno.schedule.rows", "inferno.schedule.scans", "inferno.schedule.select",
         "inferno.schedule.sorts", "inferno.schedule.elementwise", "inferno.schedule.universal",
     ),

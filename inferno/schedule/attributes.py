@@ -27,6 +27,8 @@ _CLASSES = {
     "wgmma": "inferno.schedule.wgmma:Wgmma",
     "dual": "inferno.schedule.dual:Dual",
     "attention": "inferno.schedule.attention:Attention",
+    "dual_bf16x6": "inferno.schedule.dual_bf16x6:DualBf16x6",
+    "dual_vectors": "inferno.schedule.dual_vectors:DualVectors",
     "wgmma_rows": "inferno.schedule.wgmma_rows:WgmmaRows",
     "mma": "inferno.schedule.mma:Mma",
     "bf16x6": "inferno.schedule.bf16x6:Bf16x6",

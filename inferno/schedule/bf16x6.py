@@ -4,12 +4,14 @@ Every number is the sum of three bf16 numbers (``codegen/splitting.py``); of the
 below 2^-24 of the largest, are left out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf, lcm
 from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.schedule import simt
+from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.tiling import Source, Tiling, tile_contraction
@@ -105,7 +107,7 @@ CANDIDATES = (
     (Bf16x6(64, 64, 6, 6, groups=3, slices=2), 0.393),
     (Bf16x6(64, 32, 6, 12, groups=3, slices=2), 0.26),
 )
-_SPLIT = tuple((replace(s, persistent=False, split=split), step) for s, step in CANDIDATES for split in (2, 4, 8))
+SPLIT = tuple((replace(s, persistent=False, split=split), step) for s, step in CANDIDATES for split in (2, 4, 8))
 # For few rows.  Measured on an H200: 16x4096x4096 (64x16 in two parts: 21.5 us, 64x32: 22.8) and 16x4096x11008 (128x16: 58.7, 64x16: 66).
 _FEW = tuple(
     (replace(s, swapped=True, persistent=split == 1, split=split), step)
@@ -171,7 +173,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
     if not target.hopper or precision(kernel, c) is not None or not supported(c) or min(at(c.M), at(c.N)) <= simt.VECTOR:
         return []
     found, rows = [], min(bounds(c.M)[1], most or inf)
-    for swapped, schedules in ((False, CANDIDATES + _SPLIT), (True, _FEW if rows <= _ROWS else ())):
+    for swapped, schedules in ((False, CANDIDATES + SPLIT), (True, _FEW if rows <= _ROWS else ())):
         turned = oriented(c, swapped)
         tiling = tile(turned) if schedules else None
         if tiling is None:
@@ -227,8 +229,8 @@ MEMORY_RATE = 4.3e6  # bytes a microsecond
 _ALONE = 1.6  # a step's time where no second slice multiplies while the first one splits: sums of a varying length (not measured)
 
 
-def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint) -> float:
-    """Microseconds: rounds of tiles, each so many steps; no less than memory takes; and temporaries."""
+def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint, more: Sequence[Access] = ()) -> float:
+    """Microseconds: rounds of tiles, each so many steps; no less than memory takes for the contraction's tensors and ``more``; and temporaries."""
     rounds = ceil(at(tiling.tiles(s.tile_m, s.tile_n)) * s.split / target.multiprocessors)
     slower = 1.15 if s.groups == 1 and s.generator == "bf16x6" else 1
     if s.slices == 1 and s.tile_m == 64 and c.varies:
@@ -237,6 +239,6 @@ def estimate(s: Bf16x6, step: float, c: Contraction, tiling: Tiling, target: Tar
     sums = s.tile_m * s.tile_n * 4
     time = _START + rounds * (ceil(at(tiling.k_steps(DEPTH)) / s.split) * step * slower + sums / _FINISH_RATE)
     time += _CLUSTER + (s.split - 1) * sums / _EXCHANGE_RATE if s.split > 1 else 0
-    memory = moved_bytes(c, at) / MEMORY_RATE
+    memory = moved_bytes(c, at, more) / MEMORY_RATE
     copies = sum(2 + 8 * at(product(o.shape)) / MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     return max(time, memory) + copies

@@ -15,7 +15,7 @@ from itertools import combinations
 from inferno.mlir import func, ir, owner
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.programs import callee, main_and_kernels, readers, root_of, wants_library
-from inferno.schedule import dual, vectors, wgmma
+from inferno.schedule import bf16x6, dual, dual_bf16x6, dual_vectors, simt, vectors, wgmma
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.join_epilogues import join_epilogues
@@ -121,6 +121,8 @@ class _Fuse:
         c = parse_contraction(kernel)
         if c is not None:
             found = [*wgmma.candidates(kernel, c, self.target), *vectors.candidates(c, self.target)]
+            if str(c.lhs.element) == "f32" and not c.varies:
+                found += [*bf16x6.candidates(kernel, c, self.target), *simt.candidates(c, self.target)]
             return (True, min(time for time, _ in found)) if found else None
         point = parse_pointwise(kernel)
         return (False, _START + count_bytes(kernel) / _MEMORY_RATE) if point is not None else None
@@ -141,7 +143,8 @@ class _Fuse:
             merged.operation.erase()
             return None
         pair = dual.parse_pair(kernel)
-        found = dual.candidates(kernel, pair, self.target) if pair is not None else []
+        makers = (dual.candidates, dual_bf16x6.candidates, dual_vectors.candidates)
+        found = [item for make in makers for item in make(kernel, pair, self.target)] if pair is not None else []
         least = _LEAST if before is None else _LEAST_BEHIND
         before = sum(self.time(c)[1] for c in edges.calls) if before is None else before
         if found and (self.always or min(time for time, _ in found) + least < before):

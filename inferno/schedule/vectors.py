@@ -127,10 +127,12 @@ _BOTH = 0.1  # of the shorter one of both times that the longer one does not hid
 _ISSUED = 4 * CLOCK  # instructions of warps that a multiprocessor starts in a microsecond
 
 
-def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint) -> float:
-    """Microseconds: what memory takes, at its rate or the one of the loads under way, or the arithmetic; they hide each other in part."""
+def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: Operand | None = None) -> float:
+    """Microseconds: what memory takes, at its rate or the one of the loads under way, or the arithmetic; they hide each other in part.
+    With a ``second`` rhs each result has two sums."""
+    factors, more = (1, ()) if second is None else (2, second.reads)
     blocks = at(c.B) * ceil(at(c.M) / s.rows) * ceil(at(c.N) / s.width)
-    resident = min(_RESIDENT, _REGISTERS / (30 + 1.5 * s.rows * s.columns * (s.terms if s.along_k else 1)))
+    resident = min(_RESIDENT, _REGISTERS / (30 + 1.5 * factors * s.rows * s.columns * (s.terms if s.along_k else 1)))
     at_once = target.multiprocessors * max(1, int(resident / s.threads))
     width = bit_width(c.rhs.reads[0].element) // 8
     share = 1 if s.along_k else next(share for bytes_, share in _LINES if s.width * width >= bytes_)
@@ -141,8 +143,8 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint) -> float
 
     # The last blocks may be too few to keep memory busy.
     last = blocks % at_once
-    memory = moved_bytes(c, at) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
-    work = blocks * s.threads / 32 * _instructions(s, c, at) / (target.multiprocessors * _ISSUED)
+    memory = moved_bytes(c, at, more) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
+    work = blocks * s.threads / 32 * _instructions(s, c, at, factors) / (target.multiprocessors * _ISSUED)
     return _START + (max(memory, work) + _BOTH * min(memory, work)) * _slower(s, c)
 
 
@@ -153,9 +155,9 @@ def _slower(s: Vectors, c: Contraction) -> float:
     return (_HALVES if bit_width(c.lhs.element) == 16 else 1.0) * (1.0 if isinstance(c.M, int) else _VARYING)
 
 
-def _instructions(s: Vectors, c: Contraction, at: At) -> float:
+def _instructions(s: Vectors, c: Contraction, at: At, factors: int) -> float:
     """Of a warp: products and what adds and widens them, for each step; in the end five exchanges a sum."""
-    exact, sums, terms = str(c.lhs.element) == str(c.rhs.element) == "f32", s.rows * s.columns, s.terms * s.unroll
+    exact, sums, terms = str(c.lhs.element) == str(c.rhs.element) == "f32", factors * s.rows * s.columns, s.terms * s.unroll
     step = terms * (1.5 * sums if exact else sums + s.rows + s.columns) + (8 * sums if exact else 0)
     if any(bit_width(a.element) == 8 for a in c.rhs.reads):
         step += _BYTE * terms * s.columns

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from universal_program import compile_universal
 
 import inferno
-from inferno.schedule import assign, dual, spaces
+from inferno.schedule import assign, dual, dual_bf16x6, dual_vectors, spaces
 from inferno.target import find_target
 from inferno.tools.check import compare
 
@@ -38,6 +38,13 @@ def measured(kernel) -> list[dual.Dual]:
     for _, s in spaces.find("dual").space(kernel, TARGET):
         found.setdefault((s.pingpong, s.cluster, s.across, s.split), s)
     return list(found.values())
+
+
+def float32(kernel) -> list:
+    """All for a pair of float32."""
+    pair = dual.parse_pair(kernel)
+    found = [*dual_bf16x6.candidates(kernel, pair, TARGET), *dual_vectors.candidates(kernel, pair, TARGET)] if pair is not None else []
+    return [s for _, s in sorted(found, key=lambda x: x[0])]
 
 
 def right(function, *args, schedules=best, dtype=torch.bfloat16, most: int = 3):
@@ -98,6 +105,22 @@ def test_all_forms(function, shapes):
 
 def test_bias_on_both():
     right(lambda x, a, b, c, d: F.gelu(F.linear(x, a, c)) * F.linear(x, b, d), (200, 136), (264, 136), (264, 136), (264,), (264,))
+
+
+@pytest.mark.parametrize("m, k, n", [(1, 512, 1032), (3, 136, 515), (4, 264, 264), (9, 512, 1032), (64, 264, 515), (600, 1536, 520), (256, 1024, 11008)])
+def test_float32(m, k, n):
+    right(swiglu, (m, k), (n, k), (n, k), schedules=float32, dtype=torch.float32, most=8)
+
+
+@pytest.mark.parametrize("m, k, n", [(1, 512, 1032), (2, 136, 516)])
+def test_float32_with_columns_together(m, k, n):
+    right(geglu, (m, k), (k, n), (k, n), schedules=float32, dtype=torch.float32, most=4)
+
+
+def test_float32_that_is_not_finite():
+    x, g, u = torch.randn(70, 256, device="cuda"), torch.randn(96, 256, device="cuda"), torch.randn(96, 256, device="cuda")
+    x[3, 5], g[7, 9], u[11, 13], x[33, 40] = torch.inf, -torch.inf, torch.nan, 3e38
+    right(swiglu, x, g, u, schedules=float32, dtype=torch.float32, most=8)
 
 
 def test_scalars_and_a_residual():
