@@ -63,6 +63,7 @@ SHAPES = (
     (Simt(32, 64, 16, 4, 8, 2), 0.47),  # 512x1024x512 on an H200: 21.9 us, where 4 x 4 results a thread take 30
     (Simt(32, 64, 32, 4, 4, 2), 0.33),
     (Simt(32, 32, 64, 4, 4, 4), 0.40),
+    (Simt(16, 32, 128, 4, 4, 8, stages=1), 0.29),  # 2.7 us, where the next one takes 3.2; not yet known for [N, K]
     (Simt(16, 32, 64, 4, 4, 16), 0.22),  # 128x256x512 on an H200: 4.0 us with weights [K, N], 4.8 with [N, K]
     (Simt(16, 32, 64, 4, 2, 4), 0.19),  # 5.3 and 5.5
     (Simt(8, 32, 128, 8, 1, 8, stages=1), 0.18),
