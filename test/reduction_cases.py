@@ -21,6 +21,16 @@ def odd_ones(*shape):
     return x
 
 
+def variances(x):
+    """(model, arguments): statistics of an image [n, c, h, w] with its channels last, and of one row of each channel's."""
+    def batch_norm(x, w):
+        return torch.nn.functional.batch_norm(x, None, None, w, w, training=True)
+
+    x = x.contiguous(memory_format=torch.channels_last)
+    weight = randn(x.shape[1], device=x.device).to(x.dtype)
+    return [(batch_norm, (x, weight)), (lambda x: torch.var_mean(x, (0, 2)), (x[:, :, 0].contiguous(),))]
+
+
 CASES = {
     "last": lambda: (lambda x: x.sum(-1), randn(7, 1000)),
     "last of few": lambda: (lambda x: x.sum(-1), randn(70, 8).to(bf16)),

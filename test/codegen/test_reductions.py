@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 from checks import check
-from reduction_cases import CASES, SCHEDULES, choose
+from reduction_cases import CASES, SCHEDULES, choose, variances
 from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
 
@@ -95,13 +95,8 @@ def test_what_reads_the_same_reads_it_once(model, launches):
 @pytest.mark.parametrize("mean", [0, 1000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_variances_by_one_read(mean, dtype):
-    def batch_norm(x, w):
-        return torch.nn.functional.batch_norm(x, None, None, w, w, training=True)
-
     torch.manual_seed(0)
-    x = torch.randn(3, 16, 5, 7) + mean
-    last = x.to(dtype).contiguous(memory_format=torch.channels_last)
-    for model, args in ((batch_norm, (last, torch.randn(16).to(dtype))), (lambda x: torch.var_mean(x, (0, 2)), (x[:, :, 0].to(dtype).contiguous(),))):
+    for model, args in variances((torch.randn(3, 16, 5, 7) + mean).to(dtype)):
         simulated = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes="merge-variances{target=sm_90a}")
         assert "reduce_squares" in simulated.program.gpu
         found = check(simulated, model, args)

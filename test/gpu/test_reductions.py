@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check, poison_memory
-from reduction_cases import CASES, SCHEDULES, choose
+from reduction_cases import CASES, SCHEDULES, choose, variances
 from torch.export import Dim
 from universal_program import compile_universal
 
@@ -61,14 +61,10 @@ def test_several_of_the_same(shape, dtype):
 @pytest.mark.parametrize("mean", [0, 1000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_variances_by_one_read(mean, dtype):
-    def batch_norm(x, w):
-        return torch.nn.functional.batch_norm(x, None, None, w, w, training=True)
-
     torch.manual_seed(0)
-    x = (torch.randn(32, 128, 28, 28) + mean).to(dtype).contiguous(memory_format=torch.channels_last).cuda()
-    for model, args in ((batch_norm, (x, torch.randn(128).to(dtype).cuda())), (lambda x: torch.var_mean(x, (0, 2)), (x[:, :, 0].contiguous(),))):
+    for model, args in variances((torch.randn(32, 128, 28, 28) + mean).to(dtype).cuda()):
         passes = "merge-variances{target=sm_90a}"
-        compiled = compile_universal(model, args, x.device, "sm_90a", lambda k: assign.choose(k, TARGET), passes=passes)
+        compiled = compile_universal(model, args, args[0].device, "sm_90a", lambda k: assign.choose(k, TARGET), passes=passes)
         poison_memory()
         found = check(compiled, model, args)
         assert found.right, str(found)
