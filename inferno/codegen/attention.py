@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.codegen.attention_consumer import Consumer
+from inferno.codegen.attention_exact import ExactConsumer
 from inferno.codegen.attention_frame import Frame
 from inferno.codegen.attention_parts import meet_parts
+from inferno.codegen.attention_pieces import Pieces
 from inferno.codegen.attention_producer import Producer
 from inferno.codegen.attention_results import result_axes, result_schedule, with_sources
 from inferno.codegen.expand_math import expand_math
@@ -75,6 +77,7 @@ class Emitter:
         self.layout = s.shared(t.depth.size, t.width.size)
         plain = {a.argument: a.element for a in (*a.score_extras, *a.extras)}
         plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
+        self.pieces = Pieces(self.words, [o.access for o in (a.q, a.k, a.v)], [t.q, t.k, t.v], s.pieces)
         written = {d.access.argument for d in a.destinations}
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
         self.plain = {x: (plain[x], x not in written) for x in sorted(plain)}
@@ -83,10 +86,8 @@ class Emitter:
 
     def launch(self, arguments: Sequence[ir.Value]) -> None:
         a, t, s = self.kernel, self.tiling, self.schedule
-        maps = [
-            self.operand_map(arguments[o.access.argument], copied, rows)
-            for o, copied, rows in ((a.q, t.q, 64), (a.k, t.k, s.keys), (a.v, t.v, s.keys))
-        ]
+        operands = [(arguments[o.access.argument], copied, rows) for o, copied, rows in ((a.q, t.q, 64), (a.k, t.k, s.keys), (a.v, t.v, s.keys))]
+        maps = [self.operand_map(*o) for o in operands] if s.pieces == 1 else self.pieces.launch(self.name, operands)
         together = columns_together(a, result_axes(t), self.finished)
         for i, m in self.stores.items():
             access = a.destinations[i].access
@@ -117,6 +118,8 @@ class Emitter:
             "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}" for _, readonly in self.plain.values()
         ]
         count = 3 + len(self.stores)
+        if s.pieces > 1:
+            self.pieces.emit(module, self.name)
         scratch = ["!llvm.ptr<1>"] if s.order == "dynamic" else []
         if scratch:
             with device_kernel(module, f"{self.name}_counter", ["!llvm.ptr<1> {llvm.noalias}"], 32) as device:
@@ -141,7 +144,7 @@ class Emitter:
                 scf.yield_([])
             with ir.InsertionPoint(role.else_block):
                 nvvm.SetMaxRegisterOp(many, ir.Attribute.parse("#nvvm<action increase>"))
-                Consumer(frame, dict(zip(self.stores, device.parameters[3:count]))).emit()
+                (Consumer if s.pieces == 1 else ExactConsumer)(frame, dict(zip(self.stores, device.parameters[3:count]))).emit()
                 scf.yield_([])
             if s.parts > 1:  # shared memory must stay until the first one is done with it
                 meet_parts()

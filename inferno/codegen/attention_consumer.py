@@ -99,7 +99,7 @@ class Consumer:
         f, words = self.frame, self.words
         f.keys.await_full(at)
         nvvm.WgmmaFenceAlignedOp()
-        products = self.products.scores(at.slot)
+        products = self.products.scores(at)
         self.scores.begin(place.grid, place.first, words.sub(place.end, 1))
         products = awaited(0, products)
         f.keys.release(at.slot, self.member)
@@ -116,7 +116,7 @@ class Consumer:
         if not f.schedule.overlap:
             sums = self.add_values(old)
             nvvm.WgmmaFenceAlignedOp()
-            products = self.products.scores(following.slot)
+            products = self.products.scores(following)
             self.scores.begin(place.grid, place.first, block)
             products = awaited(0, products)
             f.keys.release(following.slot, self.member)
@@ -125,7 +125,7 @@ class Consumer:
             return Running(following, state, scale_rows(sums, decay), self.pack(weights))
         self.take_turn()
         sums, packed = cut(fence([*old.sums, *old.weights]), len(old.sums))
-        products = self.products.scores(following.slot)
+        products = self.products.scores(following)
         f.values.await_full(old.at)
         sums = self.products.add_values(sums, packed, old.at.slot)
         self.pass_turn()
@@ -156,12 +156,7 @@ class Consumer:
             with only_if(words.equal(self.lane, 0)):
                 f.queries.empty.arrive(self.number)
         self.epilogue.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
-        f.values.await_full(running.at)
-        sums, packed = cut(fence([*running.sums, *running.weights]), len(running.sums))
-        sums = self.products.add_values(sums, packed, running.at.slot)
-        totals = self.softmax.totals(running.state)
-        sums = awaited(0, sums)
-        f.values.release(running.at.slot, self.member)
+        sums, totals = self.complete(running)
         if f.schedule.parts > 1:
             exchange = Parts(f, self.softmax, self.member, self.epilogue.barrier)
             exchange.leave([*sums, *running.state.largest, *totals])
@@ -174,6 +169,17 @@ class Consumer:
                 tma.await_stores(0, read=True)
                 f.queries.empty.arrive(self.number)
         return f.keys.next(running.at).values
+
+    def complete(self, running: Running) -> tuple[list[ir.Value], list[ir.Value]]:
+        """The sums with those of the last weights, and both rows' sums of weights."""
+        f = self.frame
+        f.values.await_full(running.at)
+        sums, packed = cut(fence([*running.sums, *running.weights]), len(running.sums))
+        sums = self.products.add_values(sums, packed, running.at.slot)
+        totals = self.softmax.totals(running.state)
+        sums = awaited(0, sums)
+        f.values.release(running.at.slot, self.member)
+        return sums, totals
 
     def finish(self, sums: Sequence[ir.Value], totals: Sequence[ir.Value]) -> None:
         """Divide by the weights' totals and store."""

@@ -47,9 +47,10 @@ class Frame:
         self.q_tile, self.k_tile = Tile(64, 2, True), Tile(s.keys, 2, True)
         # Values lie in panels of 64 columns, with a line for each key.
         self.v_tile = Tile(64 * lines(self.tiling.width.size), 2, False, 2 * s.keys)
-        self.q_bytes = self.q_tile.bytes * lines(self.tiling.depth.size)
-        self.k_bytes = self.k_tile.bytes * lines(self.tiling.depth.size)
-        self.v_bytes = self.v_tile.bytes
+        # Of an operand's piece, one behind the other, and of all.
+        self.q_piece, self.k_piece, self.v_piece = (
+            self.q_tile.bytes * lines(self.tiling.depth.size), self.k_tile.bytes * lines(self.tiling.depth.size), self.v_tile.bytes)
+        self.q_bytes, self.k_bytes, self.v_bytes = (s.pieces * size for size in (self.q_piece, self.k_piece, self.v_piece))
         barriers = words.add(self.shared, self.layout.barriers)
         self.keys = Ring(words, barriers, s.stages, s.consumers)
         self.values = Ring(words, words.add(barriers, 16 * s.stages), s.stages, s.consumers)

@@ -33,8 +33,11 @@ class Producer:
         def step(i: ir.Value, *at: ir.Value) -> list[ir.Value]:
             here, block = Position(*at), words.sub(words.sub(place.end, 1), i)
             following = f.keys.next(here)
-            self.copy_keys(place, block, following)
+            if f.schedule.overlap:
+                self.copy_keys(place, block, following)
             self.copy_values(place, words.add(block, 1), here)
+            if not f.schedule.overlap:  # in the order in which they are taken
+                self.copy_keys(place, block, following)
             return following.values
 
         count = words.sub(place.end, place.begin)
@@ -69,12 +72,19 @@ class Producer:
     def copy_lines(self, operand: tuple, place: Place, row: Integer, rows: int, target: Integer, barrier: ir.Value) -> None:
         """``rows`` rows of a tensor of heads, in panels of 64 columns."""
         map_, copied, inner = operand
+        for piece, outer in enumerate(self.outer(copied, place)):
+            for line in range(lines(inner.size)):
+                at = self.words.add(target, (piece * lines(inner.size) + line) * rows * 128)
+                tma.load_box(self.words, map_, [LINE * line, row, *outer], at, barrier)
+
+    def outer(self, copied: Copied, place: Place) -> list[list[Integer]]:
+        """Where each piece of the heads is, by a map's outer dimensions."""
+        words, pieces = self.words, self.frame.schedule.pieces
         where = {BEHIND: 1, **dict(zip(self.frame.tiling.grid, place.grid))}
-        outer = [where[a] for a in outer_axes(copied)]
-        for line in range(lines(inner.size)):
-            at = self.words.add(target, line * rows * 128)
-            tma.load_box(self.words, map_, [LINE * line, row, *outer], at, barrier)
-
-
-def outer_axes(copied: Copied) -> list:
-    return list(copied.axes[2:])
+        outer = [where[a] for a in copied.axes[2:]]
+        if pieces == 1:
+            return [outer]
+        head: Integer = 0
+        for at, axis in zip(outer, copied.axes[2:]):
+            head = words.add(words.mul(head, axis.size), at)
+        return [[words.add(head, piece * copied.heads)] for piece in range(pieces)]

@@ -1,12 +1,17 @@
 """The two products of attention: scores of queries and keys, both in shared memory, and sums of values by weights in registers."""
 
 from collections.abc import Sequence
+from itertools import product
 
 from inferno.codegen.attention_frame import Frame
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import operation
+from inferno.codegen.mbarriers import Position
+from inferno.codegen.nvvm_builder import opaque, operation
 from inferno.codegen.tensor_core import matrix_address, multiply_registers, pin
 from inferno.mlir import ir, nvvm
+
+PAIRS = {1: ((0, 0),), 2: ((0, 1), (1, 0), (0, 0)), 3: ((0, 2), (2, 0), (1, 1), (0, 1), (1, 0), (0, 0))}
+"""By the number of pieces, which are multiplied with which: the smallest first, which lose least where sums are cut off."""
 
 
 class Products:
@@ -14,21 +19,25 @@ class Products:
 
     def __init__(self, frame: Frame, consumer: Integer) -> None:
         self.frame, words, layout = frame, frame.words, frame.layout
-        self.kind = str(frame.kernel.q.element)
+        self.kind = str(frame.kernel.q.element) if frame.schedule.pieces == 1 else "bf16"
         self.queries = matrix_address(words, frame.place(0, frame.q_bytes, consumer))
         self.keys = matrix_address(words, words.add(frame.shared, layout.keys))
         self.values = matrix_address(words, words.add(frame.shared, layout.values))
 
-    def scores(self, slot: ir.Value) -> list[ir.Value]:
-        """64 queries times the slot's keys."""
+    def base(self, base: Integer, at: Position) -> Integer:
+        """Where pieces are many, their addresses are to be computed when they are needed: there are no registers to keep them."""
+        return base if self.frame.schedule.pieces == 1 else opaque(self.frame.words, base, at.parity)
+
+    def scores(self, at: Position) -> list[ir.Value]:
+        """64 queries times a slot's keys."""
         f, words = self.frame, self.frame.words
-        keys = words.add(self.keys, words.mul(slot, f.k_bytes >> 4))
-        sums = [operation("llvm.mlir.undef", [ir.F32Type.get()])] * (f.schedule.keys // 2)
-        for term in range(0, f.tiling.depth.size, 16):
+        queries, keys = self.base(self.queries, at), words.add(self.base(self.keys, at), words.mul(at.slot, f.k_bytes >> 4))
+        sums, terms = undefined(f.schedule.keys // 2), range(0, f.tiling.depth.size, 16)
+        for n, ((of_q, of_k), term) in enumerate(product(PAIRS[f.schedule.pieces], terms)):
             line, inside = divmod(term, f.q_tile.depth)
-            q = f.q_tile.descriptor(words, words.add(self.queries, line * f.q_tile.bytes >> 4), 0, inside)
-            k = f.k_tile.descriptor(words, words.add(keys, line * f.k_tile.bytes >> 4), 0, inside)
-            sums = multiply_registers(sums, [q], k, False, term == 0, self.kind)
+            q = f.q_tile.descriptor(words, words.add(queries, of_q * f.q_piece + line * f.q_tile.bytes >> 4), 0, inside)
+            k = f.k_tile.descriptor(words, words.add(keys, of_k * f.k_piece + line * f.k_tile.bytes >> 4), 0, inside)
+            sums = multiply_registers(sums, [q], k, False, n == 0, self.kind)
         nvvm.WgmmaGroupSyncAlignedOp()
         return sums
 
@@ -41,6 +50,21 @@ class Products:
             sums = multiply_registers(sums, weights[term // 4:term // 4 + 4], v, True, False, self.kind)
         nvvm.WgmmaGroupSyncAlignedOp()
         return list(sums)
+
+    def values_in_pieces(self, weights: Sequence[Sequence[ir.Value]], at: Position, first: int, columns: int) -> list[ir.Value]:
+        """The weights, by pieces, times ``columns`` of the slot's values from the ``first``."""
+        f, words = self.frame, self.frame.words
+        values, sums = words.add(self.base(self.values, at), words.mul(at.slot, f.v_bytes >> 4)), undefined(columns // 2)
+        for n, ((of_w, of_v), term) in enumerate(product(PAIRS[f.schedule.pieces], range(0, f.schedule.keys, 16))):
+            v = f.v_tile.descriptor(words, words.add(values, of_v * f.v_piece >> 4), first, term)
+            sums = multiply_registers(sums, weights[of_w][term // 4:term // 4 + 4], v, True, n == 0, self.kind)
+        nvvm.WgmmaGroupSyncAlignedOp()
+        return sums
+
+
+def undefined(count: int) -> list[ir.Value]:
+    """Registers for sums before their first product, which overwrites them."""
+    return [operation("llvm.mlir.undef", [ir.F32Type.get()])] * count
 
 
 def fence(values: Sequence[ir.Value]) -> list[ir.Value]:

@@ -114,10 +114,11 @@ def uniform(words: Words, value: ir.Value) -> ir.Value:
     )
 
 
-def opaque(words: Words, value: Integer) -> ir.Value:
-    """``value`` as a number that LLVM knows nothing about.  What it can see to grow by a constant from turn to turn of a loop it
-    carries along, and with it each of the columns that are computed of it, in registers that are needed for sums."""
-    return llvm.inline_asm(words.type, [words.value(value)], "mov.b32 $0, $1;", "=r,r")
+def opaque(words: Words, value: Integer, *beside: ir.Value) -> ir.Value:
+    """``value`` as a number that LLVM knows nothing about, but that it may depend on what is given ``beside``.  What it can see to grow by a
+    constant from turn to turn of a loop, or to be the same, it carries along, and with it each of the columns that are computed of it, in
+    registers that are needed for sums."""
+    return llvm.inline_asm(words.type, [words.value(value), *beside], "mov.b32 $0, $1;", ",".join(["=r", "r", *["r"] * len(beside)]))
 
 
 def elect() -> ir.Value:

@@ -7,6 +7,7 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
 from inferno.schedule.contraction import Map
@@ -18,6 +19,7 @@ from inferno.target import Target
 
 LINE = 64  # elements of 16 bits in a line of shared memory, 128 bytes: the span of the swizzle
 ORDERS = ("single", "static", "dynamic")
+PIECES = 3  # of bf16 that hold a float32
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Attention:
     ``overlap``: the scores of the next keys are multiplied in front of the values of these ones, and the softmax lies under the latter.
     ``apart``: results have shared memory of their own; otherwise they lie where the queries were, which the next ones wait for.
     ``parts``: so many blocks, a cluster, share the keys of a tile, and the first one adds up.
+    ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
     """
 
     generator: ClassVar[str] = "attention"
@@ -53,6 +56,7 @@ class Attention:
     overlap: bool = True
     apart: bool = True
     parts: int = 1
+    pieces: int = 1
 
     @property
     def queries(self) -> int:
@@ -64,9 +68,9 @@ class Attention:
 
     def shared(self, depth: int, width: int) -> Shared:
         """Queries, slots for keys and for values, results (two buffers of 64 lines a consumer), barriers, and the numbers of tiles."""
-        keys = self.queries * lines(depth) * 128
-        values = keys + self.stages * self.keys * lines(depth) * 128
-        results = values + self.stages * self.keys * lines(width) * 128
+        keys = self.pieces * self.queries * lines(depth) * 128
+        values = keys + self.pieces * self.stages * self.keys * lines(depth) * 128
+        results = values + self.pieces * self.stages * self.keys * lines(width) * 128
         barriers = results + (self.consumers * min(2, lines(width)) * 64 * 128 if self.apart else 0)
         return Shared(keys, values, results, barriers, barriers + 32 * self.stages + 16 * self.consumers + 4 * self.consumers)
 
@@ -78,10 +82,17 @@ def lines(size: int) -> int:
 
 @dataclass(frozen=True)
 class Copied:
-    """The tensor map of an operand: ``axes`` innermost first, ``strides`` in elements."""
+    """The tensor map of an operand: ``axes`` innermost first, ``strides`` in elements.
+
+    Of a float32 operand they are the tensor's; its pieces lie one behind the other without gaps.
+    """
 
     axes: tuple[Axis, ...]
     strides: tuple[int, ...]
+
+    @property
+    def heads(self) -> int:
+        return prod(a.size for a in self.axes[2:])
 
 
 @dataclass(frozen=True)
@@ -112,12 +123,17 @@ def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
     queries, keys, depth, width = (_axis(g) for g in (a.queries, a.keys, a.depth, a.width))
     grid = tuple(axes(a.batch))
     found = [
-        direct(o.access, tiled, grid, 2, offset=True)
+        direct(o.access, tiled, grid, 2, offset=True) if o.element.width == 16 else _all_axes(o.access, tiled, grid)
         for o, tiled in ((a.q, (depth, queries)), (a.k, (depth, keys)), (a.v, (width, keys)))
     ]
     if None in found:
         return None
     return AttentionTiling(grid, queries, keys, depth, width, *(Copied(*f) for f in found))
+
+
+def _all_axes(access: Access, tiled: tuple[Axis, Axis], grid: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[int, ...]]:
+    found = (*tiled, *(a for a in grid if a.stride(access) != 0))
+    return found, tuple(a.stride(access) for a in found)
 
 
 def _axis(group) -> Axis:
@@ -127,11 +143,17 @@ def _axis(group) -> Axis:
 def supported(a: AttentionKernel) -> bool:
     """Whether types and sizes are ones that the generator takes, and it can inline what is done to scores and results."""
     kinds = {str(x) for x in (a.q.element, a.k.element, a.v.element, a.weight)}
-    if len(kinds) != 1 or not kinds & {"bf16", "f16"} or a.varies:
+    if len(kinds) != 1 or not kinds & {"bf16", "f16", "f32"} or a.varies:
         return False
     if any(size % 8 or size > 256 for size in (a.depth.size, a.width.size)):
         return False
     places = [*a.score_extras, *a.extras, *(d.access for d in a.destinations)]
+    if kinds == {"f32"}:
+        if max(a.depth.size, a.width.size) > 128 or any(o.access is None for o in (a.q, a.k, a.v)):
+            return False
+        places += [o.access for o in (a.q, a.k, a.v)]
+        if any(PIECES * prod(o.access.shape) >= 2**31 for o in (a.q, a.k, a.v)):
+            return False
     if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
         return False
     written = {d.access.argument: d.access for d in a.destinations}
@@ -166,40 +188,62 @@ def read(kernel: func.FuncOp, target: Target) -> tuple[AttentionKernel, Attentio
 _HELD = {1: 212, 2: 212, 3: 136}
 
 
+def pieces_of(a: AttentionKernel) -> int:
+    """Of how many pieces operands are."""
+    return 1 if a.q.element.width == 16 else 2 if a.tf32 else PIECES
+
+
 def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
+    if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
+        return False
     depth, width = a.depth.size, a.width.size
     blocks = ceil(a.keys.size / s.keys)
     if s.parts > 1 and (s.order != "single" or s.consumers != 1 or s.parts > 8 or (s.parts - 1) * ceil(blocks / s.parts) >= blocks):
         return False
     if s.consumers not in _HELD or s.keys % 16 or not 16 <= s.keys <= 256 or s.order not in ORDERS or (s.turns and s.consumers == 1):
         return False
-    return held(s, a) <= _HELD[s.consumers] and s.stages >= 2 and s.shared(depth, width).total <= target.shared
+    return held(s, a) <= _HELD[s.consumers] and s.stages >= (2 if s.pieces == 1 else 1) and s.shared(depth, width).total <= target.shared
 
 
 def held(s: Attention, a: AttentionKernel) -> int:
     """Numbers of 32 bits that a thread has at a time."""
     read = sum(max(2, bit_width(x.element) // 8) for x in a.score_extras if any(x.strides[d] for d in a.keys.dims))
+    if s.pieces > 1:  # scores and what is read for them, or pieces of weights and a line of products
+        return (a.width.size // 2 + max(s.keys * (2 + read // 2) // 4, s.keys * s.pieces // 4 + min(a.width.size, LINE) // 2))
     return s.keys * (3 + read // 2) // 4 + a.width.size * 5 // 8
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     """The schedule with the lowest estimate if ``kernel`` is attention for Hopper's tensor cores, else None."""
     found = read(kernel, target)
+    if found is not None and not measured(found[0]) and not takes_unmeasured(kernel.operation):
+        return None
     times = [(estimate(s, *found, target), s) for s in candidates(*found, target)] if found is not None else []
     return min(times, key=lambda item: item[0])[1] if times else None
 
 
+def measured(a: AttentionKernel) -> bool:
+    """Whether a GPU has run kernels of this kind."""
+    return pieces_of(a) == 1
+
+
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> list[Attention]:
     """Schedules that may be the best."""
-    found = []
+    found, pieces = [], pieces_of(a)
     for consumers, keys in itertools.product((2, 3, 1), range(192, 0, -16)):
         if consumers > ceil(tiling.queries.size / 64):
             continue
-        forms = (
-            Attention(consumers, keys, stages, "single", consumers > 1, apart=apart)
-            for stages, apart in ((3 if consumers == 1 else 2, True), (2, True), (2, False))
-        )
+        if pieces == 1:
+            forms = [
+                Attention(consumers, keys, stages, "single", consumers > 1, apart=apart)
+                for stages, apart in ((3 if consumers == 1 else 2, True), (2, True), (2, False))
+            ]
+        else:
+            forms = [
+                Attention(consumers, keys, stages, "single", False, False, apart, pieces=pieces)
+                for stages, apart in ((2, True), (1, True), (2, False), (1, False))
+            ]
         first = next((s for s in forms if fits(s, a, target)), None)
         if first is not None:
             found += [first, *_shared_out(first, a, tiling, target)]
@@ -221,14 +265,17 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     """Microseconds: a block of keys after the other, and what a tile takes beside.  Where tiles are equally long whole rounds of them."""
     depth, width = a.depth.size, a.width.size
     each_product, each_key, each_block = _CLOCKS[s.consumers]
-    multiply = s.queries * s.keys * (depth + width) / 2048
-    copy = s.keys * (lines(depth) + lines(width)) * 128 / _COPY_RATE
+    multiply = s.queries * s.keys * (depth + width) / 2048 * _PRODUCTS[s.pieces]
+    copy = s.pieces * s.keys * (lines(depth) + lines(width)) * 128 / _COPY_RATE
+    if s.pieces > 1:
+        each_key, each_block = each_key + _SPLIT_KEY, each_block + (_ONE_SLOT if s.stages == 1 else 0)
     block = max(each_product * multiply + each_key * s.keys + each_block, copy)
     tiles = [ceil(n / s.parts) * block + (_TILE if s.order == "single" else _NEXT_TILE) + (0 if s.apart else _IN_PLACE) for n in _seen(s, a)]
     rounds = tiling.tiles(s) * s.parts / target.multiprocessors
     clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
     clocks += (_EXCHANGE + s.parts * _EXCHANGE_EACH) if s.parts > 1 else 0
-    return _START + (_COUNTER if s.order == "dynamic" else 0) + clocks / CLOCK
+    pieces = _PIECES + sum(10 * prod(o.access.shape) for o in (a.q, a.k, a.v)) / _MEMORY_RATE if s.pieces > 1 else 0
+    return _START + (_COUNTER if s.order == "dynamic" else 0) + pieces + clocks / CLOCK
 
 
 def _seen(s: Attention, a: AttentionKernel) -> list[int]:
@@ -257,3 +304,7 @@ _TILE, _NEXT_TILE, _IN_PLACE = 3500, 1000, 1500
 _START, _COUNTER = 2.5, 1.5  # microseconds (1x32x512x128: 8.6 in single tiles, 10.3 by the counter)
 _COPY_RATE = 60  # bytes a clock (an estimate)
 _EXCHANGE, _EXCHANGE_EACH = 2000, 200  # clocks (estimates)
+# Of operands in pieces (estimates): products, clocks for each key that weights take, those of a block that waits for its only slot, and what the
+# launch in front takes: microseconds, and bytes a microsecond.
+_PRODUCTS = {1: 1, 2: 3, 3: 6}
+_SPLIT_KEY, _ONE_SLOT, _PIECES, _MEMORY_RATE = 6, 500, 2.0, 3e6

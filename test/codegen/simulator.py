@@ -13,7 +13,7 @@ import torch
 from simulated_arithmetic import compute, from_bf16, stored_dtype, to_bf16
 
 from inferno.mlir import ir, walk
-from inferno.runtime.plan.plan import Buffer, Launch, Plan, Scalar, at_sizes
+from inferno.runtime.plan.plan import Buffer, Launch, Plan, Scalar, TensorMap, at_sizes
 from inferno.runtime.call.sizes import size_reader
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -30,6 +30,14 @@ class Memory:
     bf16: bool
     writable: bool = True
     shared: bool = False
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A tensor map of a buffer."""
+
+    map: TensorMap
+    memory: Memory
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,9 @@ class Executable:
 
         for step in self.plan.steps:
             assert isinstance(step, Launch), step
-            parameters = [p.value if isinstance(p, Scalar) else memory(p) for p in step.parameters]
+            parameters = [
+                p.value if isinstance(p, Scalar) else Mapped(p, memory(p.buffer)) if isinstance(p, TensorMap) else memory(p) for p in step.parameters
+            ]
             if step.grid[0]:
                 self.simulate(self.kernels[step.kernel], step, parameters)
         for argument, array in zip(arguments, inputs):

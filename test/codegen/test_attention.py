@@ -4,6 +4,8 @@ import re
 
 import pytest
 import torch
+from attention_program import simulate
+from checks import assert_close_to_float64
 from kernels import TARGET, build
 from test_wgmma import assembled, products
 from universal_program import _fuse
@@ -156,6 +158,21 @@ def test_few_queries(queries, parts, size):
     assembled(built)
 
 
+@pytest.mark.parametrize("schedule, early", [
+    (Attention(2, 64, order="dynamic"), False), (Attention(1, 48, turns=False, parts=2), True), (Attention(2, 48, apart=False), True),
+])
+def test_by_the_simulator(schedule, early):
+    """Copies as late as they may be, and as early."""
+    torch.manual_seed(0)
+    q, k, v = torch.randn(1, 2, 5 if schedule.parts > 1 else 150, 40), torch.randn(1, 1, 150, 40), torch.randn(1, 1, 150, 40)
+    args = tuple(x.bfloat16() for x in (q, k, v))
+
+    def grouped(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=schedule.parts == 1, enable_gqa=True)
+
+    assert_close_to_float64(simulate(grouped, args, schedule, early), grouped, args)
+
+
 def test_the_space():
     text = kernel_of(causal, heads(2048, 2048, of=16, shared=16))
     with new_context(), ir.Location.unknown():
@@ -170,7 +187,7 @@ def test_the_space():
         build(text, "attention", Attention(stages=3))
 
 
-@pytest.mark.parametrize("args", [heads(dtype=torch.float32), heads(size=100), heads(size=264)], ids=["float32", "strides", "wide"])
+@pytest.mark.parametrize("args", [heads(size=200, dtype=torch.float32), heads(size=100), heads(size=264)], ids=["float32", "strides", "wide"])
 def test_left_alone(args):
     assert chosen(kernel_of(F.scaled_dot_product_attention, args)) is None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import role_simulator
 import torch
 from simulator import Executable, simulate_launch
 from warp_simulator import WarpSimulation
@@ -52,6 +53,8 @@ class Simulated:
         def simulate(function, launch, parameters) -> None:
             if function.name == "gpu.func":
                 simulate_launch(function, launch, parameters)
+            elif walk(function, "nvvm.setmaxregister"):
+                role_simulator.run(function, launch, parameters, early)
             else:
                 WarpSimulation(function, launch.grid[0], launch.block[0], parameters, shared=launch.shared, early=early).run()
 

@@ -4,10 +4,10 @@ import itertools
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.attention import ORDERS, Attention, candidates, estimate, fits, read
+from inferno.schedule.attention import ORDERS, Attention, candidates, estimate, fits, pieces_of, read
 from inferno.target import Target
 
-_KEYS = (64, 80, 96, 112, 128, 160, 176, 192)
+_KEYS = (48, 64, 80, 96, 112, 128, 160, 176, 192)
 
 
 def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attention]]:
@@ -16,9 +16,11 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
     if found is None:
         return
     a, tiling = found
+    pieces = pieces_of(a)
+    slots, turns = ((2, 3, 4), (True, False)) if pieces == 1 else ((1, 2), (False,))
     rest = (
-        Attention(consumers, keys, stages, order, turns, True, apart)
-        for consumers, keys, stages, order, turns, apart in itertools.product((2, 1, 3), _KEYS, (2, 3, 4), ORDERS, (True, False), (True, False))
+        Attention(consumers, keys, stages, order, turn, pieces == 1, apart, pieces=pieces)
+        for consumers, keys, stages, order, turn, apart in itertools.product((2, 1, 3), _KEYS, slots, ORDERS, turns, (True, False))
     )
     for s in dict.fromkeys((*candidates(a, tiling, target), *rest)):
         if fits(s, a, target) and (s.order == "single" or tiling.tiles(s) > target.multiprocessors):

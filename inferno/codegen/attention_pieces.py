@@ -1,0 +1,152 @@
+"""Float32 numbers as sums of bf16 pieces, each with the next 8 bits: of operands of attention in a launch in front of it, and of its weights.
+
+Pieces are cut off, not rounded: all have the number's sign, and three of them are it.  None but those of 0 are 0.  So products of infinite numbers
+are infinite, or no numbers, where the numbers' own are, and none of their parts is 0 times infinity or infinities of both signs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from inferno.codegen.elements import join, lanes_of
+from inferno.codegen.global_memory import Elements
+from inferno.codegen.integers import Integer
+from inferno.codegen.launcher import launch, pointer, temporary, tensor_map
+from inferno.codegen.nvvm_builder import Words, device_kernel, integer_type, only_if, operation, special_register, store, widen_pointer
+from inferno.mlir import arith, ir
+from inferno.schedule.accesses import Access
+from inferno.schedule.attention import LINE, Copied
+from inferno.symbolic import ceildiv
+
+_THREADS = 256
+_LANES = 8  # elements of a thread: 16 bytes of each piece
+_HIGH = -65536  # the bits of a float32 that are a bf16
+_TINY = 2.0**-126  # the smallest piece, next to which a number is as good as exact if it is at least:
+_SMALL = 2.0**-90
+_TINY_WEIGHT = 2.0**-100  # beside weights, which are up to 1
+_NO_NUMBER = 0x7FC00000
+
+
+def weight_pieces(pair: Sequence[ir.Value], count: int) -> list[ir.Value]:
+    """The pieces of two numbers from 0 to 1, each in one register."""
+    rest, pieces = list(pair), []
+    for piece in range(count):
+        bits = [_bits(x) for x in rest]
+        pieces.append(_together(bits))
+        if piece < count - 1:
+            rest = [_largest(arith.subf(x, _high(b)), _float(_TINY_WEIGHT)) for x, b in zip(rest, bits)]
+    return pieces
+
+
+def pieces_of(pair: Sequence[ir.Value], count: int) -> list[ir.Value]:
+    """The pieces of two numbers, each in one register."""
+    signs = [arith.andi(_bits(x), _integer(-1 << 31)) for x in pair]
+    least = [arith.select(arith.cmpf(arith.CmpFPredicate.OGT, _absolute(x), _float(_SMALL)), _float(_TINY), _float(0.0)) for x in pair]
+    rest, pieces = list(pair), []
+    for piece in range(count):
+        bits = [_bits(x) for x in rest]
+        if piece == 0:  # what tells a NaN may be among the low bits
+            bits = [arith.select(arith.cmpf(arith.CmpFPredicate.UNO, x, x), _integer(_NO_NUMBER), b) for x, b in zip(rest, bits)]
+        pieces.append(_together(bits))
+        if piece < count - 1:
+            rest = [_signed(_largest(_absolute(arith.subf(x, _high(b))), t), s) for x, b, t, s in zip(rest, bits, least, signs)]
+    return pieces
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The launch that makes the pieces of tensors.  A tensor's are one behind the other, each [its heads, rows, columns]."""
+
+    words: Words
+    accesses: Sequence[Access]
+    tensors: Sequence[Copied]
+    count: int
+
+    def elements(self, t: Copied) -> int:
+        return t.axes[0].size * t.axes[1].size * t.heads
+
+    def blocks(self, t: Copied) -> int:
+        return ceildiv(self.elements(t), _LANES * _THREADS)
+
+    def launch(self, name: str, operands: Sequence[tuple[ir.Value, Copied, int]]) -> list[ir.Value]:
+        """On the host: split (buffer, tensor, rows of a box) and return the tensor maps of the pieces."""
+        made = [temporary((self.count * self.elements(t),), ir.BF16Type.get()) for _, t, _ in operands]
+        parameters = [*(pointer(buffer) for buffer, _, _ in operands), *map(pointer, made)]
+        launch(f"{name}_gpu", f"{name}_pieces", parameters, (sum(map(self.blocks, self.tensors)), 1, 1), (_THREADS, 1, 1))
+        maps = []
+        for buffer, (_, t, rows) in zip(made, operands):
+            columns, lines = t.axes[0].size, t.axes[1].size
+            sizes, strides = [columns, lines, t.heads * self.count], [2, 2 * columns, 2 * columns * lines]
+            maps.append(tensor_map(buffer, sizes=sizes, strides=strides, box=[LINE, rows, 1], element="bf16"))
+        return maps
+
+    def emit(self, module: ir.Block, name: str) -> None:
+        words, count = self.words, len(self.tensors)
+        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"] * count + ["!llvm.ptr<1> {llvm.noalias}"] * count
+        with device_kernel(module, f"{name}_pieces", pointers, _THREADS) as device:
+            block, thread, first = special_register("ctaid.x"), special_register("tid.x"), 0
+            for t, access, source, target in zip(self.tensors, self.accesses, device.parameters, device.parameters[count:]):
+                number = words.add(words.mul(words.sub(block, first), _THREADS), thread)
+                with only_if(arith.andi(words.at_least(block, first), words.less(number, self.elements(t) // _LANES))):
+                    self.split(t, Elements(words, source, access.element), access, number, target)
+                first += self.blocks(t)
+
+    def split(self, t: Copied, source: Elements, access: Access, number: Integer, target: ir.Value) -> None:
+        """Some neighbours of a row."""
+        words, columns, rows = self.words, t.axes[0].size, t.axes[1].size
+        inner, outer, *others = t.strides
+        if inner == 1 or columns == 1:
+            row, column = words.div(number, columns // _LANES), words.rem(number, columns // _LANES)
+            head, row = words.div(row, rows), words.rem(row, rows)
+        else:  # neighbouring threads have neighbouring rows
+            row, column = words.rem(number, rows), words.div(number, rows)
+            head, column = words.div(column, columns // _LANES), words.rem(column, columns // _LANES)
+        column = words.mul(column, _LANES)
+        where = words.split(head, [a.size for a in t.axes[2:]])
+        at = words.dot([column, row, *where], [inner, outer, *others], access.offset)
+        if inner == 1:
+            aligned = gcd(4, outer, access.offset, *others)
+            values = lanes_of(source.read(at, 0, _LANES, aligned))
+        else:
+            values = [source.read(at, i * inner) for i in range(_LANES)]
+        pairs = [pieces_of(values[i:i + 2], self.count) for i in range(0, _LANES, 2)]
+        to = words.add(words.mul(words.add(words.mul(head, rows), row), columns), column)
+        for piece in range(self.count):
+            place = widen_pointer(words, target, to, 2 * piece * self.elements(t), ir.BF16Type.get())
+            store(join([p[piece] for p in pairs]), place, 16)
+
+
+def _integer(value: int) -> ir.Value:
+    return arith.constant(integer_type(32), value)
+
+
+def _float(value: float) -> ir.Value:
+    return arith.constant(ir.F32Type.get(), value)
+
+
+def _bits(x: ir.Value) -> ir.Value:
+    return arith.bitcast(integer_type(32), x)
+
+
+def _high(bits: ir.Value) -> ir.Value:
+    return arith.bitcast(ir.F32Type.get(), arith.andi(bits, _integer(_HIGH)))
+
+
+def _absolute(x: ir.Value) -> ir.Value:
+    return arith.bitcast(ir.F32Type.get(), arith.andi(_bits(x), _integer((1 << 31) - 1)))
+
+
+def _signed(x: ir.Value, sign: ir.Value) -> ir.Value:
+    """A number that is not negative with a sign."""
+    return arith.bitcast(ir.F32Type.get(), arith.ori(_bits(x), sign))
+
+
+def _largest(x: ir.Value, y: ir.Value) -> ir.Value:
+    """Of numbers; the other one if one is none."""
+    return operation("llvm.intr.maxnum", [x.type], [x, y])
+
+
+def _together(bits: Sequence[ir.Value]) -> ir.Value:
+    """The high halves of two registers in one, the first in the low half."""
+    low = arith.shrui(bits[0], _integer(16))
+    return arith.ori(low, arith.andi(bits[1], _integer(_HIGH)))

@@ -1,0 +1,490 @@
+"""Kernels whose warps have different roles on the simulator: mbarriers, named barriers, the copy engine, wgmma, clusters.
+
+Every warpgroup runs on its own (the first one warp by warp), one at a time: until it waits for what is not there yet.  If all wait the kernel
+would hang.  With ``early`` copies happen when they are started and stores when they are, otherwise as late as they may: when somebody waits
+for them.  A kernel that fills a slot that is still read, or reads one that is not filled, is wrong in one of the two.
+
+Sums of products are cut off as the tensor core does: all terms to 25 bits behind the largest one's first, and the sum to float32.
+"""
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from simulated_arithmetic import from_bf16
+from simulator import Mapped, Memory
+from warp_simulator import Pointer, WarpSimulation
+
+from inferno.mlir import ir
+
+_TOGETHER = 16  # blocks that run at a time
+
+
+@dataclass
+class _Barrier:
+    """An mbarrier: what its phase waits for, and the copies that it will be told of."""
+
+    count: int
+    pending: int
+    bytes: int = 0
+    phase: int = 0
+    copies: list = field(default_factory=list)
+
+    def arrive(self, count: int) -> None:
+        assert self.pending >= count, "more arrivals at a barrier than it waits for"
+        self.pending -= count
+        self.settle()
+
+    def settle(self) -> None:
+        if self.pending == 0 and self.bytes == 0:
+            self.phase, self.pending = self.phase ^ 1, self.count
+
+    def land(self) -> None:
+        """Let the copies happen."""
+        while self.copies:
+            copy, size = self.copies.pop(0)
+            copy()
+            self.bytes -= size
+            self.settle()
+
+
+@dataclass
+class Launch:
+    """What the roles of a launch share.  ``blocks`` run together, in clusters of ``cluster``."""
+
+    function: ir.Operation
+    blocks: range
+    cluster: int
+    threads: int
+    parameters: list
+    shared: int
+    early: bool
+
+    def __post_init__(self) -> None:
+        self.memory = np.full((self.blocks.stop, self.shared), 0xFF, np.uint8)
+        self.mbarriers: dict[tuple[int, int], _Barrier] = {}
+        self.named: dict[tuple, list[int]] = {}
+        self.turns = threading.Condition()
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        sizes = [32] * 4 + [128] * (self.threads // 128 - 1) if self.threads % 128 == 0 else [32] * (self.threads // 32)
+        self.roles = []
+        for block in self.blocks:
+            first = 0
+            for size in sizes:
+                self.roles.append(Role(self, block, first, size))
+                first += size
+        self.current = 0
+        threads = [threading.Thread(target=role.start, args=(n,), daemon=True) for n, role in enumerate(self.roles)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def hand_on(self, number: int) -> None:
+        """Let another one go on that can; with the lock."""
+        roles, count = self.roles, len(self.roles)
+        for step in range(1, count + 1):
+            following = roles[(number + step) % count]
+            if not following.done and (following.condition is None or following.condition()):
+                self.current = (number + step) % count
+                self.turns.notify_all()
+                return
+        if not all(r.done for r in roles):
+            waiting = [f"block {r.number_of_block} from thread {r.first}: {r.what}" for r in roles if not r.done]
+            self.fail(AssertionError("all wait: " + "; ".join(waiting)))
+        self.turns.notify_all()
+
+    def fail(self, failure: BaseException) -> None:
+        self.failure = self.failure or failure
+        self.turns.notify_all()
+
+
+class _Stopped(Exception):
+    pass
+
+
+class Role(WarpSimulation):
+    """Threads that run in step: a warp, or a warpgroup."""
+
+    def __init__(self, launch: Launch, block: int, first: int, size: int) -> None:
+        super().__init__(launch.function, 1, size, launch.parameters, launch.shared, shared=launch.shared, early=launch.early)
+        self.launch, self.number_of_block, self.first = launch, block, first
+        self.done, self.condition, self.what = False, None, ""
+        self.stores: list[list[Callable]] = [[]]
+        self.memory = launch.memory
+
+    def start(self, number: int) -> None:
+        self.number = number
+        try:
+            with self.launch.turns:
+                self.launch.turns.wait_for(lambda: self.launch.current == number or self.launch.failure)
+            if not self.launch.failure:
+                self.run()
+                self.land_stores(0)
+        except _Stopped:
+            pass
+        except BaseException as error:  # (raised again by ``Launch.run``)
+            with self.launch.turns:
+                self.launch.fail(error)
+        with self.launch.turns:
+            self.done = True
+            if not self.launch.failure:
+                self.launch.hand_on(number)
+
+    def run(self) -> None:
+        self.count = self.threads
+        self.block_of, self.lane_of = np.full(self.count, self.number_of_block), np.arange(self.first, self.first + self.count)
+        self.mbarriers, self.sent = self.launch.mbarriers, None
+        body = self.function.regions[0].blocks[0]
+        attributes = list(self.function.attributes["arg_attrs"])
+        for argument, parameter, known in zip(body.arguments, self.parameters, attributes):
+            if isinstance(parameter, Memory):
+                writable = "llvm.readonly" not in ir.DictAttr(known)
+                self.values[argument] = Pointer(parameter.data.view(np.uint8), np.zeros(self.count, np.int64), False, writable)
+            else:
+                self.values[argument] = parameter if isinstance(parameter, Mapped) else np.int64(parameter)
+        with np.errstate(all="ignore"):
+            self.block(body, np.ones(self.count, bool))
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        if condition():
+            return
+        launch = self.launch
+        with launch.turns:
+            self.condition, self.what = condition, what
+            launch.hand_on(self.number)
+            launch.turns.wait_for(lambda: launch.failure or launch.current == self.number)
+            self.condition = None
+        if launch.failure:
+            raise _Stopped
+
+    def block(self, block: ir.Block, mask: np.ndarray) -> list:
+        return super().block(block, mask) if mask.any() or len(block.operations) == 1 else self.skipped(block)
+
+    def skipped(self, block: ir.Block) -> list:
+        """Of a branch that no thread takes: anything of the right form."""
+        return [_nothing(v.type, self.count) for v in list(block.operations)[-1].operation.operands]
+
+    # Registers.
+
+    def nvvm_read_ptx_sreg_clusterid_x(self, op, operands, mask):
+        return [(self.block_of // self.launch.cluster).astype(np.int32)]
+
+    def nvvm_read_ptx_sreg_cluster_ctarank(self, op, operands, mask):
+        return [(self.block_of % self.launch.cluster).astype(np.int32)]
+
+    def nvvm_elect_sync(self, op, operands, mask):
+        return [self.lane_of % 32 == 0]
+
+    def llvm_mlir_undef(self, op, operands, mask):
+        return [_nothing(op.results[0].type, self.count)]
+
+    def nothing(self, op, operands, mask):
+        return []
+
+    nvvm_prefetch = nvvm_griddepcontrol = nvvm_setmaxregister = nvvm_fence_mbarrier_init = nvvm_fence_proxy = nothing
+    nvvm_bar_warp_sync = nvvm_wgmma_fence_aligned = nvvm_wgmma_commit_group_sync_aligned = nvvm_memory_barrier = llvm_fence = nothing
+
+    # Barriers.
+
+    def mbarrier(self, pointer, mask) -> _Barrier:
+        """The barrier that all active threads mean."""
+        where = {(int(b), int(a)) for b, a in zip(np.broadcast_to(self.blocks_of(pointer), mask.shape)[mask], pointer.at[mask])}
+        assert len(where) == 1, "threads that wait for different barriers"
+        return self.mbarriers[where.pop()]
+
+    def blocks_of(self, pointer) -> np.ndarray:
+        return self.block_of if getattr(pointer, "block", None) is None else pointer.block
+
+    def nvvm_mbarrier_init(self, op, operands, mask):
+        count = int(np.broadcast_to(operands[1], mask.shape)[mask][0])
+        for block, at in zip(self.block_of[mask], operands[0].at[mask]):
+            self.mbarriers[int(block), int(at)] = _Barrier(count, count)
+        return []
+
+    def nvvm_mbarrier_try_wait_parity(self, op, operands, mask):
+        barrier, parity = self.mbarrier(operands[0], mask), set(np.broadcast_to(operands[1], mask.shape)[mask].tolist())
+        assert len(parity) == 1
+        wanted = parity.pop()
+
+        def complete() -> bool:
+            barrier.land()
+            return barrier.phase != wanted
+
+        self.wait_for(complete, f"the barrier at {int(operands[0].at[mask][0])}, parity {wanted}")
+        return []
+
+    def nvvm_mbarrier_arrive(self, op, operands, mask):
+        blocks = np.broadcast_to(self.blocks_of(operands[0]), mask.shape)
+        for block, at in zip(blocks[mask], operands[0].at[mask]):
+            self.mbarriers[int(block), int(at)].arrive(1)
+        return [np.zeros(self.count, np.int64)] * len(op.results)
+
+    def nvvm_mbarrier_arrive_expect_tx(self, op, operands, mask):
+        assert mask.sum() == 1
+        barrier = self.mbarrier(operands[0], mask)
+        barrier.bytes += int(np.broadcast_to(operands[1], mask.shape)[mask][0])
+        barrier.arrive(1)
+        return [np.zeros(self.count, np.int64)] * len(op.results)
+
+    def nvvm_barrier(self, op, operands, mask):
+        self.meet(*self.named_barrier(op, operands, mask), wait=True)
+        return []
+
+    def nvvm_barrier_arrive(self, op, operands, mask):
+        self.meet(*self.named_barrier(op, operands, mask), wait=False)
+        return []
+
+    def named_barrier(self, op, operands, mask) -> tuple[tuple, int, int]:
+        assert mask.all(), "a barrier that not all threads of a warp reach"
+        numbers = [int(np.broadcast_to(x, mask.shape)[0]) for x in operands]
+        if "operandSegmentSizes" in op.attributes:
+            segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+            number, threads = (numbers.pop(0) if n else None for n in segments[:2])
+        else:  # (an arrival: the number may be missing in the operation, the count is not)
+            number, threads = (numbers[0], numbers[1]) if len(numbers) == 2 else (0, numbers[0])
+        return (self.number_of_block, number or 0), threads or self.launch.threads, self.count
+
+    def meet(self, key: tuple, threads: int, arriving: int, wait: bool) -> None:
+        state = self.launch.named.setdefault(key, [0, 0])
+        turn = state[1]
+        state[0] += arriving
+        assert state[0] <= threads, f"{state[0]} threads at barrier {key} of {threads}"
+        if state[0] == threads:
+            state[:] = [0, turn + 1]
+        if wait:
+            self.wait_for(lambda: state[1] > turn, f"barrier {key[1:]}")
+
+    def nvvm_cluster_arrive(self, op, operands, mask):
+        assert mask.all()
+        key = ("cluster", self.number_of_block // self.launch.cluster)
+        self.sent = (self.launch.named.setdefault(key, [0, 0]), self.launch.named[key][1])
+        self.meet(key, self.launch.cluster * self.launch.threads, self.count, wait=False)
+        return []
+
+    def nvvm_cluster_wait(self, op, operands, mask):
+        (state, turn), self.sent = self.sent, None
+        self.wait_for(lambda: state[1] > turn, "the cluster")
+        return []
+
+    # Memory.
+
+    def nvvm_mapa(self, op, operands, mask):
+        rank = np.broadcast_to(operands[1], mask.shape)
+        assert ((rank >= 0) & (rank < self.launch.cluster))[mask].all(), "a block that the cluster does not have"
+        return [_Remote(operands[0].data, operands[0].at, True, True, self.block_of // self.launch.cluster * self.launch.cluster + rank)]
+
+    def llvm_getelementptr(self, op, operands, mask):
+        (made,) = super().llvm_getelementptr(op, operands, mask)
+        block = getattr(operands[0], "block", None)
+        return [made if block is None else _Remote(made.data, made.at, True, True, block)]
+
+    def gather(self, pointer, count, mask):
+        if getattr(pointer, "block", None) is None:
+            return super().gather(pointer, count, mask)
+        return np.ascontiguousarray(pointer.data[pointer.block[:, None], self.check(pointer, count, mask)])
+
+    def check_banks(self, together, size) -> None:
+        """(Conflicts are counted where all warps run in step.)"""
+
+    def llvm_atomicrmw(self, op, operands, mask):
+        pointer, value = operands
+        data, found = pointer.data.view(np.int32), np.zeros(self.count, np.int32)
+        for thread in np.flatnonzero(mask):
+            at = pointer.at[thread] // 4
+            found[thread] = data[at]
+            data[at] += np.broadcast_to(value, mask.shape)[thread]
+        return [found]
+
+    def nvvm_stmatrix(self, op, operands, mask):
+        pointer, registers = operands[0], operands[1:]
+        turned = "col" in str(op.attributes["layout"])
+        for number, register in enumerate(registers):
+            lines = np.ascontiguousarray(np.broadcast_to(register, mask.shape).astype(np.int32)).view(np.uint16).reshape(-1, 8, 8)
+            lines = np.ascontiguousarray(lines.swapaxes(1, 2) if turned else lines)
+            at = pointer.at.reshape(-1, 4, 8)[:, number].reshape(-1)
+            assert (at % 16 == 0).all() and (at >= 0).all() and (at + 16 <= self.shared).all()
+            places = at[:, None] + np.arange(16)
+            self.launch.memory[self.number_of_block, places] = lines.view(np.uint8).reshape(-1, 16)
+        return []
+
+    # The copy engine.
+
+    def box(self, op, operands, mask, segments) -> tuple:
+        assert mask.sum() == 1, "a copy that several threads start"
+        groups, rest = [], list(operands)
+        for n in segments:
+            groups.append(rest[:n])
+            rest = rest[n:]
+        return groups
+
+    def nvvm_cp_async_bulk_tensor_shared_cluster_global(self, op, operands, mask):
+        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+        (target,), (map_,), where, (barrier,), *_, = self.box(op, operands, mask, segments)
+        assert not any(segments[4:]), "a multicast"
+        where = [int(np.broadcast_to(x, mask.shape)[mask][0]) for x in where]
+        at = int(target.at[mask][0])
+        memory = self.launch.memory[self.number_of_block]
+
+        def copy() -> None:
+            inside, places = _box(map_, where)
+            data = np.where(inside, map_.memory.data.reshape(-1)[places], 0).astype(map_.memory.data.dtype)
+            raw = np.ascontiguousarray(data).view(np.uint8).reshape(-1, 16)
+            memory[_swizzled(at + 16 * np.arange(len(raw)), map_.map.swizzle)[:, None] + np.arange(16)] = raw
+
+        size = int(np.prod(map_.map.box)) * map_.memory.data.dtype.itemsize
+        assert at % 128 == 0 and at + size <= self.shared
+        found = self.mbarrier(barrier, mask)
+        found.copies.append((copy, size))
+        if self.early:
+            found.land()
+        return []
+
+    def nvvm_cp_async_bulk_tensor_global_shared_cta(self, op, operands, mask):
+        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+        (map_,), (source,), where, *_ = self.box(op, operands, mask, segments)
+        where, at = [int(np.broadcast_to(x, mask.shape)[mask][0]) for x in where], int(source.at[mask][0])
+
+        def copy() -> None:
+            inside, places = _box(map_, where)
+            dtype = map_.memory.data.dtype
+            steps = np.arange(inside.size * dtype.itemsize // 16)
+            raw = self.launch.memory[self.number_of_block][_swizzled(at + 16 * steps, map_.map.swizzle)[:, None] + np.arange(16)]
+            data = np.ascontiguousarray(raw).reshape(-1).view(dtype).reshape(inside.shape)
+            map_.memory.data.reshape(-1)[places[inside]] = data[inside]
+
+        if self.early:
+            copy()
+        else:
+            self.stores[-1].append(copy)
+        return []
+
+    def nvvm_cp_async_bulk_commit_group(self, op, operands, mask):
+        self.stores.append([])
+        return []
+
+    def nvvm_cp_async_bulk_wait_group(self, op, operands, mask):
+        if mask.any():
+            self.land_stores(ir.IntegerAttr(op.attributes["group"]).value)
+        return []
+
+    def land_stores(self, left: int) -> None:
+        while len(self.stores) - 1 > left:
+            for copy in self.stores.pop(0):
+                copy()
+
+    # The tensor core.
+
+    def llvm_inline_asm(self, op, operands, mask):
+        text = ir.StringAttr(op.attributes["asm_string"]).value
+        if text.startswith(("wgmma.fence", "wgmma.wait_group")):
+            return [list(operands)]
+        found = re.search(r"setp\.ne\.b32 p, (\d), 0; wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.f32\.(\w+)\.\w+ .*p, 1, 1(?:, ([01, ]+))?; \}", text)
+        if not found:
+            return super().llvm_inline_asm(op, operands, mask)
+        assert mask.all() and self.count == 128, "a product that not all threads of a warpgroup reach"
+        old, columns, terms, kind = found[1] == "1", int(found[2]), int(found[3]), found[4]
+        layouts = [int(x) for x in found[5].split(",")] if found[5] else [0]
+        sums, rest = operands[:columns // 2], operands[columns // 2:]
+        lhs = _registers(rest[:-1], kind, terms) if len(rest) > 2 else self.matrix(rest[0], 64, terms, kind, len(layouts) == 2 and layouts[0])
+        rhs = self.matrix(rest[-1], columns, terms, kind, layouts[-1])
+        totals = None
+        if old:
+            totals = np.stack([np.broadcast_to(x, (128,)) for x in sums], -1).reshape(4, 8, 4, columns // 8, 2, 2)  # warp, row, quad, 8 columns, half, lane
+            totals = totals.transpose(0, 4, 1, 3, 2, 5).reshape(64, columns)
+        made = _multiply(lhs, rhs, totals).reshape(4, 2, 8, columns // 8, 4, 2).transpose(0, 2, 4, 3, 1, 5).reshape(128, columns // 2)
+        return [list(np.ascontiguousarray(made.T))]
+
+    def matrix(self, descriptor, rows: int, terms: int, kind: str, turned: int) -> np.ndarray:
+        """[row, term] of what a descriptor tells of shared memory."""
+        whole = int(np.broadcast_to(descriptor, (self.count,)).astype(np.int64)[0]) & (1 << 64) - 1
+        assert (np.asarray(descriptor) == np.asarray(descriptor).flat[0]).all()
+        start, leading, stride = ((whole >> s & 0x3FFF) << 4 for s in (0, 16, 32))
+        span, size = {1: 128, 2: 64, 3: 32}[whole >> 62], 4 if kind == "tf32" else 2
+        row, term = np.arange(rows)[:, None], np.arange(terms)[None]
+        if turned:
+            panel = span // size
+            places = start + row // panel * leading + term // 8 * stride + term % 8 * span + row % panel * size
+        else:
+            places = start + row // 8 * stride + row % 8 * span + term * size
+        places = _swizzled(places, span)
+        found = self.launch.memory[self.number_of_block][places[..., None] + np.arange(size)]
+        return _decode(np.ascontiguousarray(found), kind)[..., 0]
+
+
+@dataclass(frozen=True)
+class _Remote(Pointer):
+    block: np.ndarray | None = None
+
+
+def _nothing(type_: ir.Type, count: int):
+    if isinstance(type_, ir.FloatType):
+        return np.full(count, np.nan, np.float32)
+    if isinstance(type_, ir.VectorType):
+        element = _nothing(type_.element_type, count)
+        return np.repeat(element[:, None], type_.shape[0], 1)
+    return np.zeros(count, bool if type_.width == 1 else np.int64 if type_.width == 64 else np.int32)
+
+
+def _swizzled(at: np.ndarray, span: int) -> np.ndarray:
+    return at ^ (at >> 3 & {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}[span])
+
+
+def _box(map_: Mapped, where: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Which elements of a box lie inside of the tensor, and where, outermost dimension first."""
+    m, size = map_.map, map_.memory.data.dtype.itemsize
+    assert len(where) == len(m.sizes) and m.strides[0] == size
+    inside, places = np.ones((), bool), np.zeros((), np.int64)
+    for d in reversed(range(len(where))):
+        number = where[d] + np.arange(m.box[d])
+        inside = inside[..., None] & ((number >= 0) & (number < m.sizes[d]))
+        places = places[..., None] + number * (m.strides[d] // size)
+    assert (places[inside] < map_.memory.data.size).all(), "a tensor map that goes beyond its buffer"
+    return inside, np.where(inside, places, 0)
+
+
+def _decode(raw: np.ndarray, kind: str) -> np.ndarray:
+    if kind == "bf16":
+        return from_bf16(raw.view(np.uint16))
+    if kind == "f16":
+        return raw.view(np.float16).astype(np.float32)
+    return (raw.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)  # what the tensor core sees of a float32
+
+
+def _registers(registers: list, kind: str, terms: int) -> np.ndarray:
+    """[row, term] of a lhs in registers: register i has half i % 2 of each 16 rows, part i // 2 of the terms."""
+    made, each = np.zeros((4, 16, terms), np.float32), terms // 2
+    for i, register in enumerate(registers):
+        raw = np.ascontiguousarray(np.broadcast_to(register, (128,)))
+        values = _decode(raw.view(np.uint8).reshape(128, 4), kind).reshape(4, 8, each)
+        made[:, 8 * (i % 2):8 * (i % 2) + 8, each * (i // 2):each * (i // 2 + 1)] = values
+    return made.reshape(64, terms)
+
+
+def _multiply(lhs: np.ndarray, rhs: np.ndarray, sums: np.ndarray | None) -> np.ndarray:
+    terms = lhs.astype(np.float64)[:, None, :] * rhs.astype(np.float64)[None]
+    if sums is not None:
+        terms = np.concatenate([terms, sums.astype(np.float64)[..., None]], -1)
+    total = terms.sum(-1)
+    largest = np.abs(terms).max(-1)
+    usual = np.isfinite(total) & (largest > 0)
+    unit = np.exp2(np.floor(np.log2(np.where(usual, largest, 1))) - 25)
+    cut = (np.trunc(terms / unit[..., None])).sum(-1) * unit
+    exact = np.where(usual, cut, total)
+    narrow = exact.astype(np.float32)
+    low = np.where(np.abs(narrow.astype(np.float64)) > np.abs(exact), np.nextafter(narrow, np.float32(0)), narrow)  # cut, not rounded
+    return np.where(np.isfinite(narrow), low, narrow)
+
+
+def run(function: ir.Operation, launch, parameters: list, early: bool = False) -> None:
+    """One launch of a plan."""
+    cluster, blocks = launch.cluster[0], launch.grid[0]
+    together = max(cluster, _TOGETHER // cluster * cluster)
+    for first in range(0, blocks, together):
+        Launch(function, range(first, min(first + together, blocks)), cluster, launch.block[0], parameters, launch.shared, early).run()

@@ -1,0 +1,82 @@
+"""Attention in float32 by products of bf16 pieces: as exact as eager by the simulator, which cuts sums off as the tensor core does."""
+
+import torch
+from attention_program import simulate
+from checks import assert_close_to_float64
+from kernels import build
+from test_attention import TARGET, causal, chosen, heads, kernel_of
+
+from inferno.mlir import ir, new_context
+from inferno.passes.programs import UNMEASURED
+from inferno.schedule.assign import kernels
+from inferno.schedule.attention import Attention, choose, fits, read
+from inferno.schedule.spaces import attention as spaces
+
+F = torch.nn.functional
+
+
+def exact(consumers=2, keys=64, stages=1, pieces=3, **more):
+    return Attention(consumers, keys, stages, turns=False, overlap=False, pieces=pieces, **more)
+
+
+def normal(queries, keys, size, of=2, shared=2):
+    torch.manual_seed(0)
+    return torch.randn(1, of, queries, size), torch.randn(1, shared, keys, size), torch.randn(1, shared, keys, size)
+
+
+def test_as_exact_as_eager():
+    args = normal(70, 110, 72)
+    assert_close_to_float64(simulate(F.scaled_dot_product_attention, args, exact(keys=48)), F.scaled_dot_product_attention, args)
+
+
+def test_any_strides():
+    """Keys innermost, heads side by side and shared, results turned; copies as early as they may be."""
+    def model(q, k, v):
+        made = F.scaled_dot_product_attention(q, k.transpose(-1, -2), v.transpose(1, 2), is_causal=True, enable_gqa=True)
+        return made.transpose(1, 2)
+
+    q, k, v = normal(90, 90, 16, shared=1)
+    args = q, k.transpose(-1, -2).contiguous(), v.transpose(1, 2).contiguous()
+    assert_close_to_float64(simulate(model, args, exact(1, 48, order="dynamic"), early=True), model, args)
+
+
+def test_pieces_for_tf32():
+    args = normal(40, 90, 32)
+    found = simulate(F.scaled_dot_product_attention, args, exact(1, 48, pieces=2)).double()
+    wanted = F.scaled_dot_product_attention(*(x.double() for x in args))
+    assert 1e-6 < (found - wanted).norm() / wanted.norm() < 1e-4
+
+
+def test_what_is_no_number():
+    """Infinities and NaN come out where eager has them: no piece makes one of the other."""
+    q, k, v = normal(20, 40, 24)
+    inf = float("inf")
+    q[0, 0, 3, 1], q[0, 1, 8, 0] = float("nan"), inf
+    q[0, 0, 4, 2], q[0, 0, 5, 2] = 0, 2  # (one piece, of a number that is not 0)
+    k[0, 0, 5, 2], k[0, 1, 9, 0] = inf, -inf
+    v[0, 1, 7, 3], v[0, 1, 11, 4] = inf, -inf
+    found, wanted = simulate(F.scaled_dot_product_attention, (q, k, v), exact(1, 48)), F.scaled_dot_product_attention(q, k, v)
+    assert wanted.isinf().any() and wanted.isfinite().any() and wanted.isnan().any()
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+def test_registers():
+    size, schedule = 128, exact(2, 64)
+    built = build(kernel_of(causal, heads(1024, 1024, size, dtype=torch.float32)), "attention", schedule)
+    assert built.gpu.count('"inferno.launch"') == 2 and built.gpu.count('element = "bf16"') == 3
+    # The first scores and the last values, and both of each loop over blocks, with a mask and without.
+    each = 6 * (-(-size // 16) + schedule.keys // 16 * -(-size // 64))
+    assert built.count(r"wgmma\.mma_async") == (2 if schedule.keys % schedule.queries == 0 else 3) * each
+    assert built.resources is None or built.resources.spills <= 128  # (some addresses wait in memory for the end of a tile)
+
+
+def test_chosen_where_what_was_not_measured_is():
+    text = kernel_of(causal, heads(1000, 1000, 64, dtype=torch.float32))
+    assert chosen(text) is None
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        kernel = kernels(module)[0]
+        found, (a, _) = choose(kernel, TARGET), read(kernel, TARGET)
+        assert found.pieces == 3 and not found.overlap and fits(found, a, TARGET) and not fits(Attention(), a, TARGET)
+        assert found in [s for _, s in spaces.space(kernel, TARGET)]
