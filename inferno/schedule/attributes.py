@@ -24,6 +24,7 @@ _CLASSES = {
     "select": "inferno.schedule.select:Select",
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",
+    "windows": "inferno.schedule.windows:Windows",
     "wgmma": "inferno.schedule.wgmma:Wgmma",
     "dual": "inferno.schedule.dual:Dual",
     "attention": "inferno.schedule.attention:Attention",

@@ -199,10 +199,11 @@ def _parse(kernel: func.FuncOp, count: int) -> tuple[Contraction, ...] | None:
         from inferno.passes.split_contractions import split_contractions
 
         split_contractions(module)
-        return _parse_split(module, count)
+        return parse_split(module, count)
 
 
-def _parse_split(module: ir.Module, count: int) -> tuple[Contraction, ...] | None:
+def parse_split(module: ir.Module, count: int) -> tuple[Contraction, ...] | None:
+    """As ``parse_both``, on a module of its own with one kernel, whose contractions are split already; it is changed."""
     if any(op.name.startswith("linalg.") and op.name not in ("linalg.generic", "linalg.fill", "linalg.yield", "linalg.index")
            and len(op.regions) and op.parent.name == "func.func" for op in walk(module)):
         run_upstream(module, "func.func(linalg-generalize-named-ops)")

@@ -446,6 +446,12 @@ class Simulation:
     def vector_from_elements(self, op, operands, mask):
         return [np.stack([np.broadcast_to(v, mask.shape) for v in operands], -1)]
 
+    def vector_bitcast(self, op, operands, mask):
+        source, result = (v.type.element_type for v in (op.operands[0], op.results[0]))
+        value = np.asarray(operands[0])
+        value = np.ascontiguousarray(to_bf16(value) if isinstance(source, ir.BF16Type) else value).view(stored_dtype(str(result)))
+        return [from_bf16(value) if isinstance(result, ir.BF16Type) else value]
+
     def vector_fma(self, op, operands, mask):
         a, b, c = (np.asarray(v) for v in operands)
         return [(a.astype(np.float64) * b + c).astype(c.dtype)]

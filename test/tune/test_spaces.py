@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from contractions import contraction, varying
 from kernels import TARGET, build, matmul, unary
 from test_dual import dual
+from window_cases import Case
 
 from inferno.codegen.generate import generate_kernels
 from inferno.mlir import ir, new_context
@@ -55,6 +56,7 @@ KERNELS = {
     "dual, columns together": (dual(512, 512, 640, "kn"), {"dual"}),
     "elementwise": (unary("%y = math.exp %x0 : f32", (1000, 1000)), {"elementwise"}),
     "sum": (NORM, {"reductions"}),
+    "windows": (Case((4, 96, 28, 28), (1, 1, 3, 3), padding=1).text(main=False), {"windows"}),
     "scan": (SCAN, {"scans"}),
     "scan of few rows": (SCAN.replace("4096", "4194304"), {"scans"}),
     "scan across": (SCAN.replace("dimension(1)", "dimension(0)").replace("tensor<64xf32>", "tensor<4096xf32>"), {"scans"}),

@@ -1,0 +1,195 @@
+"""The schedule of kernels that multiply and add over windows on CUDA cores: depthwise convolutions, and those with few channels a group."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, prod
+from typing import ClassVar
+
+from inferno.mlir import func, walk
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule.accesses import Access
+from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
+from inferno.schedule.window_kernel import WindowKernel, parse_windows
+from inferno.target import Target
+
+_MOST_TERMS = 128  # weights that a thread can keep
+_FEW_CHANNELS = 4  # that are all of an image's: with more the tensor cores' generators are better
+MOST_IN_A_ROW = 32
+"""Products that are added one after the other in float32: 49 gave errors of 1.5e-7, over the least that is allowed."""
+_REGISTERS = 200
+# Estimates, not measured yet: bytes a microsecond of memory and of the L2 cache, microseconds of a row's loads and of a launch, and the share of
+# issue slots that are used.
+_RATE, _L2_RATE, _LATENCY, _START, _ISSUED = 4.0e6, 5.5e6, 0.7, 2.0, 0.85
+_ELEMENTS = ("f32", "bf16", "f16")
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A thread computes ``vector`` lanes of ``along`` outputs side by side in each of ``rows`` rows, and reads each row of the image once.
+    ``across`` threads are neighbours along the lanes, the next ones along the image; a block has ``threads``.  ``ahead``: the next row is on its way
+    while one is multiplied."""
+
+    generator: ClassVar[str] = "windows"
+
+    threads: int = 128
+    vector: int = 1
+    along: int = 1
+    rows: int = 1
+    across: int = 1
+    ahead: bool = True
+
+    def ages(self, c: WindowKernel) -> int:
+        """Rows of outputs that one row of the image, or the ``step`` that are read together, is part of."""
+        return ceil(c.taps(c.down) / (c.down.step if c.down is not None else 1))
+
+    def columns(self, c: WindowKernel) -> int:
+        """Elements of a row that are read."""
+        return (self.along - 1) * (c.along.step if c.along is not None else 1) + c.taps(c.along)
+
+    def lanes(self, c: WindowKernel) -> int:
+        """Vectors along the lanes."""
+        return c.sizes[c.lane] // self.vector if c.lane is not None else 1
+
+    def count(self, c: WindowKernel) -> int:
+        """Threads that have work."""
+        found = self.lanes(c)
+        for axis, each in ((c.down, self.rows), (c.along, self.along)):
+            found *= ceil(c.outputs(axis) / each) * (axis.phases if axis is not None else 1)
+        for d in c.others:
+            found *= c.sizes[d]
+        return found
+
+    def blocks(self, c: WindowKernel) -> int:
+        return ceil(self.count(c) / self.threads)
+
+    def registers(self, c: WindowKernel) -> int:
+        """About so many a thread has."""
+        width = bit_width(c.image.element) // 8
+        loaded = self.columns(c) * c.depth * (self.vector if c.lane is None or c.image.strides[c.lane] else 1)
+        step = c.down.step if c.down is not None else 1
+        per_channel = sum(c.lane is not None and a.strides[c.lane] != 0 for a in c.contraction.extras)
+        kept = self.vector * (self.ages(c) * self.along + c.terms + per_channel)
+        return kept + loaded + (ceil(loaded * width / 4) * step if self.ahead else 0) + 30
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Windows | None:
+    """A schedule if ``kernel`` has windows of few enough terms."""
+    if not takes_unmeasured(kernel):
+        return None
+    c = read(kernel, target)
+    return pick(c, target) if c is not None else None
+
+
+def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:
+    """What ``kernel`` computes if that can be generated."""
+    if target.kind != "nvptx":
+        return None
+    c = parse_windows(kernel)
+    if c is None or c.terms > _MOST_TERMS or (_channels(c) > _FEW_CHANNELS and not _grouped(c)):
+        return None
+    k = c.contraction
+    if str(k.accumulator) != "f32" or str(c.image.element) not in _ELEMENTS or c.image.element != c.weight.element:
+        return None
+    if any(o.extend not in (None, "arith.extf") for o in (k.lhs, k.rhs)):
+        return None
+    written = {d.access.argument for d in k.destinations}
+    if any(a.argument in written for a in (c.image, c.weight, *k.extras)):
+        return None
+    if k.epilogue is not None and (walk(k.epilogue.generic, "linalg.index") or walk(k.epilogue.generic, "tensor.extract")):
+        return None
+    if any(a.element.width < 16 and str(a.element) != "i1" for a in (*k.extras, *(d.access for d in k.destinations))):
+        return None
+    return c
+
+
+def _channels(c: WindowKernel) -> int:
+    """Channels that a sum is over."""
+    return prod(c.sizes[d] for d in c.further if d not in {a.tap for a in c.axes})
+
+
+def _grouped(c: WindowKernel) -> bool:
+    """Whether each feature has channels of its own."""
+    return any(c.image.strides[d] and c.weight.strides[d] for d in (*c.others, *((c.lane,) if c.lane is not None else ())))
+
+
+def fits(s: Windows, c: WindowKernel) -> bool:
+    """Whether the generator takes the kernel with the schedule."""
+    powers = (s.threads, s.vector)
+    if any(n < 1 or n & (n - 1) for n in powers) or not 32 <= s.threads <= 1024 or s.vector > 8 or min(s.along, s.rows, s.across) < 1:
+        return False
+    if (c.lane is None and (s.vector, s.across) != (1, 1)) or (c.along is None and s.along > 1) or (c.down is None and s.rows > 1):
+        return False
+    if c.lane is not None and (c.sizes[c.lane] % s.vector or s.lanes(c) % s.across):
+        return False
+    return s.along <= c.outputs(c.along) and s.rows <= max(1, c.outputs(c.down)) and s.registers(c) <= 255
+
+
+def schedules(c: WindowKernel) -> Iterator[Windows]:
+    """What is worth a look."""
+    rows, along = c.outputs(c.down), c.outputs(c.along)
+    lengths = sorted({min(rows, n) for n in (1, 2, 4, 8, 16, 32, 64)} | {ceil(rows / n) for n in (1, 2, 3, 4, 8)})
+    widths = sorted({min(along, n) for n in (1, 2, 4, 8)} | {n for n in (3, 5, 6, 7) if along % n == 0})
+    for vector, each, length, threads, ahead in product((1, 2, 4, 8), widths, lengths, (128, 256), (True, False)):
+        across = 1
+        if c.lane is not None and c.sizes[c.lane] % vector == 0 and c.side_by_side:
+            lanes = c.sizes[c.lane] // vector
+            across = max(n for n in range(1, min(32, lanes) + 1) if lanes % n == 0)
+            across = lanes if across < 8 and lanes <= 128 else across
+        s = Windows(threads, vector, each, length, across, ahead)
+        if fits(s, c) and s.registers(c) <= _REGISTERS:
+            yield s
+
+
+def pick(c: WindowKernel, target: Target) -> Windows | None:
+    """The schedule with the least estimate."""
+    return min(schedules(c), key=lambda s: (estimate(s, c, target), s.threads, s.vector, s.along), default=None)
+
+
+def estimate(s: Windows, c: WindowKernel, target: Target) -> float:
+    """Microseconds: what memory, the L2 cache, the issue slots or the latency of one row after the other take."""
+    width, step = bit_width(c.image.element) // 8, c.down.step if c.down is not None else 1
+    threads = s.count(c)
+    outputs, ages = s.rows * s.along * s.vector, s.ages(c)
+    read = (s.rows + ages - 1) * min(step, c.taps(c.down)) * s.columns(c) * c.depth  # places
+    in_vector = s.vector if c.lane is None or c.image.strides[c.lane] else 1
+    loads = read * max(1, in_vector * width // 16)
+    slots = outputs * c.terms + 2 * loads + (read * in_vector if width < 4 else 0) + 2 * c.terms * s.vector + 60
+    slots += outputs * (_operations(c) + 1) + s.rows * s.along * 4 * len(c.contraction.destinations)
+    issue = threads * slots / (target.multiprocessors * 128 * CLOCK * _ISSUED)
+    each = ceil(s.blocks(c) / target.multiprocessors) * s.threads  # threads of the multiprocessor that has most of them
+    issue = each * slots / (128 * CLOCK * _ISSUED)
+    l1 = each * loads / 32 * _wavefronts(s, c, width) / CLOCK  # one wavefront a clock
+    memory = moved_bytes(c.contraction) / _RATE
+    again = threads * read * in_vector * width / (1 if c.lane is None or c.image.strides[c.lane] else 8) / _neighbours(s, c)
+    l2 = (again + _bytes(c, [d.access for d in c.contraction.destinations])) / _L2_RATE
+    resident = max(s.threads, min(2048, 65536 // max(32, s.registers(c))) // s.threads * s.threads)
+    latency = ceil(each / resident) * ((s.rows + ages - 1) * (0.7 if s.ahead else 1.0) + 1) * _LATENCY
+    return _START + sum(x**2 for x in (memory, issue, l2, l1, latency)) ** 0.5
+
+
+def _operations(c: WindowKernel) -> int:
+    epilogue = c.contraction.epilogue
+    names = [op.name for op in walk(epilogue.generic) if op.name.startswith(("arith.", "math."))] if epilogue is not None else []
+    return sum(8 if n.startswith("math.") or n == "arith.divf" else 1 for n in names if n != "arith.constant")
+
+
+def _wavefronts(s: Windows, c: WindowKernel, width: int) -> float:
+    """Lines of 128 bytes that the 32 threads of one load touch."""
+    if c.side_by_side or (c.lane is not None and c.along is None):
+        return max(1.0, 32 * s.vector * width / 128)
+    return max(1.0, s.along * (c.along.stride if c.along is not None else 1) * width * 32 / 128)
+
+
+def _neighbours(s: Windows, c: WindowKernel) -> float:
+    """How often what threads of one block read is the same, and found in the L1 cache."""
+    if c.along is None:
+        return 1.0
+    groups = max(1, min(s.threads // max(1, s.across), ceil(c.outputs(c.along) / s.along)))
+    step = c.along.step
+    span = (groups * s.along - 1) * step + c.taps(c.along)
+    return max(1.0, groups * s.columns(c) / span)
+
+
+def _bytes(c: WindowKernel, accesses: list[Access]) -> int:
+    return sum(bit_width(a.element) // 8 * prod(a.shape) for a in accesses)
