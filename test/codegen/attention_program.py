@@ -6,8 +6,9 @@ from torch import Tensor
 from universal_program import SimulatedModel
 
 from inferno.mlir import ir
+from inferno.passes.programs import PRECISION
 from inferno.schedule.attention import Attention
-from inferno.schedule.attention_kernel import PRECISION, parse_attention
+from inferno.schedule.attention_kernel import parse_attention
 
 
 def simulate(function: Callable, args: tuple[Tensor, ...], schedule: Attention, early: bool = False) -> Tensor:
