@@ -18,10 +18,14 @@ _ENCODE = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64),
     ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_uint32), *[ctypes.c_int] * 4,
 )
+_PIXELS = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64),
+    ctypes.POINTER(ctypes.c_uint64), *[ctypes.POINTER(ctypes.c_int)] * 2, *[ctypes.c_uint] * 2, ctypes.POINTER(ctypes.c_uint32), *[ctypes.c_int] * 4,
+)
 
 
 class FakeDriver:
-    """``launch`` and ``encode`` are addresses to call; ``parameters`` gives the number of a function's parameters.
+    """``launch``, ``encode`` and ``pixels`` (cuTensorMapEncodeIm2col) are addresses to call; ``parameters`` gives the number of a function's parameters.
 
     ``launches`` holds (function, sizes, stream, attributes, first 8 bytes of each parameter); a tensor map's first 8 bytes are
     its number in ``maps``, which holds what each was made of.  ``calls`` counts the launches that were asked for, failed ones too.
@@ -52,5 +56,12 @@ class FakeDriver:
                 self.maps.append((element, address, sizes[:rank], strides[:rank - 1], box[:rank], steps[:rank], rest))
             return 0
 
-        self._kept = _LAUNCH(launch), _ENCODE(encode)
-        self.launch, self.encode = (ctypes.cast(f, ctypes.c_void_p).value for f in self._kept)
+        def pixels(target, element, rank, address, sizes, strides, lower, upper, channels, count, steps, *rest):
+            with lock:
+                ctypes.c_int64.from_address(target).value = len(self.maps)
+                corners = lower[:rank - 2], upper[:rank - 2]
+                self.maps.append((element, address, sizes[:rank], strides[:rank - 1], *corners, channels, count, steps[:rank], rest))
+            return 0
+
+        self._kept = _LAUNCH(launch), _ENCODE(encode), _PIXELS(pixels)
+        self.launch, self.encode, self.pixels = (ctypes.cast(f, ctypes.c_void_p).value for f in self._kept)

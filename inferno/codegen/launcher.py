@@ -5,7 +5,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from inferno.dialect import AT_CALL, LaunchOp, LibraryOp, ParameterType, PointerOp, ScalarOp, SizedTensorMapOp, TensorMapOp
+from inferno.dialect import AT_CALL, LaunchOp, LibraryOp, ParameterType, PixelMapOp, PointerOp, ScalarOp, SizedTensorMapOp, TensorMapOp
 from inferno.mlir import func, ir, memref
 from inferno.passes.shapes import function_of, materialise, static, symbol_arguments
 from inferno.symbolic import Int, Size
@@ -83,6 +83,18 @@ def tensor_map(
     return TensorMapOp(
         buffer, ParameterType.get(), integers(sizes), integers(strides), integers(box), ir.StringAttr.get(element),
         integer(swizzle), integer(l2),
+    ).parameter
+
+
+def pixel_map(
+    buffer: ir.Value, *, sizes: Sequence[int], strides: Sequence[int], channels: int, pixels: int, lower: Sequence[int], upper: Sequence[int],
+    steps: Sequence[int], element: str, swizzle: int = 128, l2: int = 256,
+) -> ir.Value:
+    """The buffer as a TMA tensor of images, channels innermost, of which ``channels`` of ``pixels`` pixels are copied together; see the
+    operation."""
+    return PixelMapOp(
+        buffer, ParameterType.get(), integers(sizes), integers(strides), integers([channels, pixels]), integers(lower), integers(upper),
+        integers(steps), ir.StringAttr.get(element), integer(swizzle), integer(l2),
     ).parameter
 
 

@@ -27,7 +27,7 @@ class TileCopies:
             rows = tile.rows // blocks
             begin = words.mul(self.rank, rows) if blocks > 1 else 0
             target = words.add(slot, words.mul(begin, ROW))
-            tma.load_box(words, map_, [k0, words.add(first, begin), *outer], target, barrier, blocks)
+            self.load_rows(map_, tile, [k0, words.add(first, begin), *outer], target, barrier, blocks)
             return
         panels = tile.panels // blocks
         for i in range(panels):
@@ -35,6 +35,10 @@ class TileCopies:
             target = words.add(slot, words.mul(panel, tile.panel_bytes))
             row = words.add(first, words.mul(panel, tile.panel))
             tma.load_box(words, map_, [row, k0, *outer], target, barrier, blocks)
+
+    def load_rows(self, map_: ir.Value, tile: Tile, where: list[Integer], target: Integer, barrier: ir.Value, blocks: int) -> None:
+        """Rows of a tile with k innermost, from position ``where`` on."""
+        tma.load_box(self.words, map_, where, target, barrier, blocks)
 
 
 def operand_map(buffer: ir.Value, source: Source, tile: Tile, kind: str, share: int, l2: int = 256) -> ir.Value:

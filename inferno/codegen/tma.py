@@ -18,14 +18,30 @@ def load_box(
     """Start the copy of the map's box at ``coordinates`` (innermost first) to shared address ``target``; ``barrier`` gets the
     bytes.  What lies outside of the tensor arrives as zeros.  With ``blocks`` > 1 all of a cluster's blocks get it, at the
     same address, and each one's barrier the bytes."""
-    where = [words.value(c) for c in coordinates]
+    _load(words, map_, coordinates, [], target, barrier, blocks)
+
+
+def load_pixels(
+    words: Words, map_: ir.Value, coordinates: Sequence[Integer], offsets: Sequence[Integer], target: Integer, barrier: ir.Value, blocks: int = 1,
+) -> None:
+    """As ``load_box``, of a map of pixels: those from the place ``coordinates`` on (channel, spatial ones innermost first, image), each ``offsets``
+    away (innermost first)."""
+    shifts = [arith.trunci(integer_type(16), words.value(o)) for o in offsets]
+    _load(words, map_, coordinates, shifts, target, barrier, blocks, mode="#nvvm.tma_load_mode<im2col>")
+
+
+def _load(
+    words: Words, map_: ir.Value, coordinates: Sequence[Integer], offsets: Sequence[ir.Value], target: Integer, barrier: ir.Value, blocks: int,
+    mode: str = "#nvvm.tma_load_mode<tile>",
+) -> None:
+    where, mode = [words.value(c) for c in coordinates], ir.Attribute.parse(mode)
     pointer = shared_pointer(words, target)
     if blocks == 1:
-        nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, [], isCTAOnly=True)
+        nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, offsets, isCTAOnly=True, mode=mode)
         return
     pointer = operation("llvm.addrspacecast", [pointer_type(CLUSTER)], [pointer])
     everyone = arith.constant(integer_type(16), (1 << blocks) - 1)
-    nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, [], multicastMask=everyone)
+    nvvm.CpAsyncBulkTensorGlobalToSharedClusterOp(pointer, map_, where, barrier, offsets, multicastMask=everyone, mode=mode)
 
 
 def store_box(words: Words, map_: ir.Value, coordinates: Sequence[Integer], source: Integer) -> None:

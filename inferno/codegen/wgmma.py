@@ -223,11 +223,11 @@ class Emitter(TileCopies, SplitSums):
         return [("lhs", c.lhs, t.lhs), ("rhs", c.rhs, t.rhs)]
 
     def operand_maps(self, lhs: ir.Value, rhs: ir.Value) -> list[ir.Value]:
-        t = self.tiling
-        return [
-            operand_map(buffer, source, tile, self.kind, blocks, l2) for buffer, source, tile, blocks, l2
-            in zip((lhs, rhs), (t.lhs, t.rhs), (self.lhs, self.rhs), self.schedule.sharing, (256, self.rhs_piece))
-        ]
+        t, (left, right) = self.tiling, self.schedule.sharing
+        return [self.lhs_map(lhs, left), operand_map(rhs, t.rhs, self.rhs, self.kind, right, self.rhs_piece)]
+
+    def lhs_map(self, lhs: ir.Value, share: int) -> ir.Value:
+        return operand_map(lhs, self.tiling.lhs, self.lhs, self.kind, share)
 
     @property
     def rhs_piece(self) -> int:

@@ -6,6 +6,7 @@
 | ``inferno.pointer``    | gpu   | a buffer's address, as a parameter |
 | ``inferno.scalar``     | gpu   | a number, as a parameter |
 | ``inferno.tensor_map`` | gpu   | a buffer as the copy engine (TMA) sees it, as a parameter: boxes of a strided tensor of up to 5 dimensions |
+| ``inferno.pixel_map``  | gpu   | images as the copy engine sees them in its im2col mode: pixels that a convolution's windows begin at |
 | ``inferno.sized_tensor_map`` | gpu | the same where sizes or strides depend on the call |
 | ``inferno.workspace``  | gpu   | a buffer inside the plan's workspace, at a byte offset |
 | ``inferno.sized_workspace`` | gpu | the same where its offset or its sizes depend on the call |
@@ -19,12 +20,12 @@ import sys
 from torch_mlir.dialects import ext
 
 from inferno.dialect.ops import (
-    AT_CALL, Inferno, LaunchOp, LibraryOp, ParameterType, PointerOp, ScalarOp, SizedTensorMapOp, SizedWorkspaceOp, TensorMapOp,
+    AT_CALL, Inferno, LaunchOp, LibraryOp, ParameterType, PixelMapOp, PointerOp, ScalarOp, SizedTensorMapOp, SizedWorkspaceOp, TensorMapOp,
     WorkspaceOp,
 )
 
 __all__ = [
-    "AT_CALL", "Inferno", "LaunchOp", "LibraryOp", "ParameterType", "PointerOp", "ScalarOp", "SizedTensorMapOp",
+    "AT_CALL", "Inferno", "LaunchOp", "LibraryOp", "ParameterType", "PixelMapOp", "PointerOp", "ScalarOp", "SizedTensorMapOp",
     "SizedWorkspaceOp", "TensorMapOp", "WorkspaceOp",
 ]
 

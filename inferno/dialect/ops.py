@@ -9,6 +9,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import ext
 
+from inferno.pixel_limits import MOST_CHANNELS, MOST_PIXELS, MOST_STEP, fits_corner
 
 AT_CALL = -1
 
@@ -104,6 +105,41 @@ class TensorMapOp(Inferno.Operation, name="tensor_map"):
             raise _Invalid(f"box sizes must be 1 to 256, got {box}")
         if swizzle not in (0, 32, 64, 128):
             raise _Invalid(f"swizzle must be 0, 32, 64 or 128 bytes, got {swizzle}")
+
+
+class PixelMapOp(Inferno.Operation, name="pixel_map"):
+    """How the copy engine sees ``buffer``, images with channels innermost, in its im2col mode; ``sizes``, ``strides``, ``element``, ``swizzle`` and
+    ``l2`` are as in ``tensor_map``.  ``box``: channels and pixels that are copied together.  Pixels are walked by ``steps`` through
+    the box from corner ``lower`` to ``upper``, distances from the image's own corners, and on to the next image; these three have a number
+    for each spatial dimension, innermost first."""
+
+    buffer: ext.Operand[ir.MemRefType]
+    parameter: ext.Result[ParameterType]
+    sizes: ir.ArrayAttr
+    strides: ir.ArrayAttr
+    box: ir.ArrayAttr
+    lower: ir.ArrayAttr
+    upper: ir.ArrayAttr
+    steps: ir.ArrayAttr
+    element: ir.StringAttr
+    swizzle: ir.IntegerAttr
+    l2: ir.IntegerAttr
+
+    @_verifier
+    def verify_invariants(op):
+        sizes, strides, box, lower, upper, steps = (_integers(op, n) for n in ("sizes", "strides", "box", "lower", "upper", "steps"))
+        if not 3 <= len(sizes) <= 5 or len(strides) != len(sizes):
+            raise _Invalid(f"a map of pixels has 3 to 5 dimensions and as many strides, got {len(sizes)} and {len(strides)}")
+        if {len(lower), len(upper), len(steps)} != {len(sizes) - 2}:
+            raise _Invalid(f"{len(sizes) - 2} spatial dimensions have as many corners and steps, got {lower}, {upper} and {steps}")
+        if any(s % 16 for s in strides[1:]):
+            raise _Invalid(f"strides but the innermost must be multiples of 16 bytes, got {strides}")
+        if len(box) != 2 or not 1 <= box[0] <= MOST_CHANNELS or not 1 <= box[1] <= MOST_PIXELS:
+            raise _Invalid(f"a box has 1 to {MOST_CHANNELS} channels of 1 to {MOST_PIXELS} pixels, got {box}")
+        if any(not 1 <= s <= MOST_STEP for s in steps):
+            raise _Invalid(f"steps must be 1 to {MOST_STEP}, got {steps}")
+        if not all(fits_corner(c, len(lower)) for c in (*lower, *upper)):
+            raise _Invalid(f"corners {lower} and {upper} are too far away")
 
 
 class SizedTensorMapOp(Inferno.Operation, name="sized_tensor_map"):

@@ -20,7 +20,7 @@ from inferno.target import Target, find_target
 _CHOOSERS = {
     "nvptx": (
         "inferno.schedule.cublaslt", "inferno.schedule.by_size", "inferno.schedule.siblings", "inferno.schedule.windows",
-        "inferno.schedule.vectors", "inferno.schedule.wgmma", "inferno.schedule.attention",
+        "inferno.schedule.im2col", "inferno.schedule.vectors", "inferno.schedule.wgmma", "inferno.schedule.attention",
         "inferno.schedule.dual", "inferno.schedule.dual_bf16x6", "inferno.schedule.dual_vectors", "inferno.schedule.wgmma_rows",
         "inferno.schedule.mma", "inferno.schedule.bf16x6", "inferno.schedule.simt",
         "inferno.schedule.reductions", "inferno.schedule.columns", "inferno.schedule.rows", "inferno.schedule.scans", "inferno.schedule.select",

@@ -26,6 +26,7 @@ _CLASSES = {
     "vectors": "inferno.schedule.vectors:Vectors",
     "windows": "inferno.schedule.windows:Windows",
     "wgmma": "inferno.schedule.wgmma:Wgmma",
+    "im2col": "inferno.schedule.im2col:Im2col",
     "dual": "inferno.schedule.dual:Dual",
     "attention": "inferno.schedule.attention:Attention",
     "dual_bf16x6": "inferno.schedule.dual_bf16x6:DualBf16x6",

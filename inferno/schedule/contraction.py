@@ -14,6 +14,7 @@ from inferno.schedule.accesses import (
     Access, Linear, access, argument_index, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
     knows_arguments, outputs, sink_constants,
 )
+from inferno.schedule.unfolded import Unfolded, unfold
 from inferno.symbolic import Int, bounds, hint, product
 
 
@@ -41,12 +42,14 @@ class Map:
 @dataclass(frozen=True)
 class Operand:
     """A factor: read from ``access``, or computed by ``prologue`` from its own sources.  ``element`` is the type of what the
-    multiplication gets; ``extend`` the operation (such as arith.extf) that widens it to the accumulator's type, or None."""
+    multiplication gets; ``extend`` the operation (such as arith.extf) that widens it to the accumulator's type, or None.
+    ``unfolded``: it is the matrix of all windows of an image, and ``access`` walks over that."""
 
     element: ir.Type
     access: Access | None
     prologue: Map | None
     extend: str | None
+    unfolded: Unfolded | None = None
 
     @property
     def reads(self) -> tuple[Access, ...]:
@@ -171,10 +174,10 @@ def oriented(c: Contraction, swapped: bool) -> Contraction:
     return replace(c, m=c.n, n=c.m, lhs=c.rhs, rhs=c.lhs) if swapped else c
 
 
-def parse_contraction(kernel: func.FuncOp) -> Contraction | None:
+def parse_contraction(kernel: func.FuncOp, unfolded: bool = False) -> Contraction | None:
     """The contraction that ``kernel`` is, or None if it is anything else, has empty dimensions, a sum that may be empty, or reads by a
-    map that is not linear."""
-    found = _parse(kernel, 1)
+    map that is not linear.  With ``unfolded`` an operand may be an image that is read through windows, which may be padded."""
+    found = _parse(kernel, 1, unfolded)
     return None if found is None else found[0]
 
 
@@ -189,7 +192,7 @@ def _reduces(op: ir.Operation) -> bool:
     return "reduction" in iterators(op) if op.name == "linalg.generic" else op.name not in ("linalg.fill", "linalg.yield")
 
 
-def _parse(kernel: func.FuncOp, count: int) -> tuple[Contraction, ...] | None:
+def _parse(kernel: func.FuncOp, count: int, unfolded: bool = False) -> tuple[Contraction, ...] | None:
     """The ``count`` contractions that a kernel consists of; None if they are not so many, or there is anything else."""
     if not knows_arguments(kernel) or sum(op.name.startswith("linalg.") and _reduces(op) for op in kernel.entry_block.operations) < count:
         return None
@@ -199,10 +202,10 @@ def _parse(kernel: func.FuncOp, count: int) -> tuple[Contraction, ...] | None:
         from inferno.passes.split_contractions import split_contractions
 
         split_contractions(module)
-        return parse_split(module, count)
+        return parse_split(module, count, unfolded)
 
 
-def parse_split(module: ir.Module, count: int) -> tuple[Contraction, ...] | None:
+def parse_split(module: ir.Module, count: int, unfolded: bool = False) -> tuple[Contraction, ...] | None:
     """As ``parse_both``, on a module of its own with one kernel, whose contractions are split already; it is changed."""
     if any(op.name.startswith("linalg.") and op.name not in ("linalg.generic", "linalg.fill", "linalg.yield", "linalg.index")
            and len(op.regions) and op.parent.name == "func.func" for op in walk(module)):
@@ -215,20 +218,22 @@ def parse_split(module: ir.Module, count: int) -> tuple[Contraction, ...] | None
             if not sink_constants(op):
                 return None
             generics.append(op)
-        elif op.name not in ("linalg.fill", "linalg.generic", "arith.constant", "tensor.empty", "func.return"):
+        elif op.name not in ("linalg.fill", "linalg.generic", "arith.constant", "tensor.empty", "func.return", "tensor.pad" if unfolded else ""):
             return None
     contractions = [op for op in generics if "reduction" in iterators(op)]
     if len(contractions) != count:
         return None
-    found = [_Parser(kernel, generics, op, [o for o in contractions if o != op]).parse(module) for op in contractions]
+    found = [_Parser(kernel, generics, op, [o for o in contractions if o != op], unfolded).parse(module) for op in contractions]
     return None if None in found else tuple(found)
 
 
 class _Parser:
     """One try: ``parse`` and the methods that it is made of return None for what is not a contraction, maybe next to ``others``."""
 
-    def __init__(self, kernel: func.FuncOp, generics: Sequence[ir.Operation], contraction: ir.Operation, others: Sequence[ir.Operation]):
-        self.kernel, self.generics, self.op = kernel, generics, contraction
+    def __init__(
+        self, kernel: func.FuncOp, generics: Sequence[ir.Operation], contraction: ir.Operation, others: Sequence[ir.Operation], unfolded: bool,
+    ) -> None:
+        self.kernel, self.generics, self.op, self.unfolded = kernel, generics, contraction, unfolded
         self.dims = len(iterators(contraction))
         self.used, self.sums = [contraction, *others], [o.results[0] for o in (contraction, *others)]
 
@@ -259,6 +264,8 @@ class _Parser:
     def operand(self, number: int, extend: str | None) -> Operand | None:
         value, map_ = self.op.operands[number], maps(self.op)[number]
         element = ir.RankedTensorType(value.type).element_type
+        if self.unfolded and (found := unfold(self.kernel, value, map_, self.sizes, iterators(self.op))) is not None:
+            return Operand(element, found[0], None, extend, found[1])
         argument = argument_index(self.kernel, value)
         if argument is not None:
             found = access(value, map_, argument)
@@ -376,7 +383,8 @@ class _Parser:
         def group(role: str) -> Group:
             by = lhs.reads[0] if role == "k" and lhs.reads else into
             dims = sorted(roles[role], key=lambda d: -hint(by.strides[d]))
-            runs = merge(dims, self.sizes, every)
+            apart = role == "k" and any(o.unfolded is not None for o in (lhs, rhs))  # taps are positions, not terms in a row
+            runs = [[d] for d in dims] if apart else merge(dims, self.sizes, every)
             return Group(tuple(dims), tuple(self.sizes[d] for d in dims), tuple(tuple(r) for r in runs))
 
         return Contraction(

@@ -44,7 +44,8 @@ no loop, and what is read without the map has no stride along it."""
 
 @dataclass(frozen=True)
 class Source:
-    """The tensor map of an operand: ``axes`` innermost first, ``strides`` in elements.
+    """The tensor map of an operand: ``axes`` innermost first, ``strides`` in elements.  For an unfolded operand all axes, and the strides
+    are those of the matrix of windows, of which there is no such map.
 
     ``along_k``: in the tiles k is innermost; otherwise the operand's other tiled axis is.  The map has the same order, but for
     that of ``raw``, the tensor whose tiles are rewritten in shared memory: ``raw_along_k`` says it; ``prologue`` whether they are
@@ -108,6 +109,8 @@ def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bo
     if found is None:
         return None
     others = (*found.grid, *found.steps)
+    if c.rhs.unfolded is not None:
+        return None
     lhs = _source(c.lhs, found.m, found.k, others, width, only_along_k, rewrite)
     rhs = _source(c.rhs, found.n, found.k, others, width, only_along_k, rewrite, offset)
     if lhs is None or rhs is None:
@@ -144,6 +147,10 @@ def _pick(candidates: list[Axis], key) -> Axis:
 def _source(
     operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], width: int, only_along_k: bool, rewrite: bool, offset: bool = False,
 ) -> Source | None:
+    if operand.unfolded is not None:
+        if k.stride(operand.access) != 1 or not operand.unfolded.fits(width):
+            return None
+        return Source((k, rows, *others), (1, *(a.stride(operand.access) for a in (rows, *others))), True)
     if operand.prologue is None:
         for along_k in (True,) if only_along_k else (True, False):
             found = direct(operand.access, (k, rows) if along_k else (rows, k), others, width, offset)

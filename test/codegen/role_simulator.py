@@ -7,19 +7,22 @@ for them.  A kernel that fills a slot that is still read, or reads one that is n
 Sums of products are cut off as the tensor core does: all terms to 25 bits behind the largest one's first, and the sum to float32.
 """
 
+import functools
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from simulated_arithmetic import from_bf16
 from simulator import Mapped, Memory
+from tensor_maps import copied, moved, swizzled
 from warp_simulator import Pointer, WarpSimulation
 
 from inferno.mlir import ir
 
 _TOGETHER = 16  # blocks that run at a time
+_RANK = 24  # bits of an address in shared memory below the rank
 
 
 @dataclass
@@ -190,6 +193,30 @@ class Role(WarpSimulation):
 
     nvvm_prefetch = nvvm_griddepcontrol = nvvm_setmaxregister = nvvm_fence_mbarrier_init = nvvm_fence_proxy = nothing
     nvvm_bar_warp_sync = nvvm_wgmma_fence_aligned = nvvm_wgmma_commit_group_sync_aligned = nvvm_memory_barrier = llvm_fence = nothing
+    nvvm_wgmma_wait_group_sync_aligned = nothing
+
+    def llvm_ptrtoint(self, op, operands, mask):
+        """In a cluster the block's rank is part of an address in shared memory."""
+        return [(operands[0].at + (self.number_of_block % self.launch.cluster << _RANK)).astype(np.int32)]
+
+    def llvm_inttoptr(self, op, operands, mask):
+        (pointer,) = super().llvm_inttoptr(op, operands, mask)
+        assert (pointer.at[mask] >> _RANK == self.number_of_block % self.launch.cluster).all(), "another block's shared memory"
+        return [replace(pointer, at=pointer.at & (1 << _RANK) - 1)]
+
+    def llvm_addrspacecast(self, op, operands, mask):
+        return [operands[0]]
+
+    def scf_for(self, op, operands, mask):
+        """Sums are carried as they are."""
+        if not any("llvm.struct" in str(r.type) for r in op.results) or not mask.any():
+            return super().scf_for(op, operands, mask)
+        at, end, step = (int(np.broadcast_to(v, mask.shape)[mask][0]) for v in operands[:3])
+        body, carried = op.regions[0].blocks[0], operands[3:]
+        while at < end:
+            self.values.update(zip(body.arguments, [np.int32(at), *carried]))
+            carried, at = self.block(body, mask), at + step
+        return carried
 
     # Barriers.
 
@@ -326,24 +353,25 @@ class Role(WarpSimulation):
 
     def nvvm_cp_async_bulk_tensor_shared_cluster_global(self, op, operands, mask):
         segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-        (target,), (map_,), where, (barrier,), *_, = self.box(op, operands, mask, segments)
-        assert not any(segments[4:]), "a multicast"
-        where = [int(np.broadcast_to(x, mask.shape)[mask][0]) for x in where]
+        (target,), (map_,), where, (barrier,), offsets, multicast, *_ = self.box(op, operands, mask, segments)
+        assert not any(segments[6:]) and ("im2col" in str(op.attributes["mode"])) == bool(offsets)
+        where, offsets = ([int(np.broadcast_to(x, mask.shape)[mask][0]) for x in each] for each in (where, offsets))
         at = int(target.at[mask][0])
-        memory = self.launch.memory[self.number_of_block]
 
-        def copy() -> None:
-            inside, places = _box(map_, where)
-            data = np.where(inside, map_.memory.data.reshape(-1)[places], 0).astype(map_.memory.data.dtype)
-            raw = np.ascontiguousarray(data).view(np.uint8).reshape(-1, 16)
-            memory[_swizzled(at + 16 * np.arange(len(raw)), map_.map.swizzle)[:, None] + np.arange(16)] = raw
+        def copy(block: int) -> None:
+            raw = copied(map_, where, offsets).view(np.uint8).reshape(-1, 16)
+            self.launch.memory[block, swizzled(at + 16 * np.arange(len(raw)), map_.map.swizzle)[:, None] + np.arange(16)] = raw
 
         size = int(np.prod(map_.map.box)) * map_.memory.data.dtype.itemsize
         assert at % 128 == 0 and at + size <= self.shared
-        found = self.mbarrier(barrier, mask)
-        found.copies.append((copy, size))
-        if self.early:
-            found.land()
+        first = self.number_of_block // self.launch.cluster * self.launch.cluster
+        blocks = [first + r for r in range(16) if int(multicast[0]) >> r & 1] if multicast else [self.number_of_block]
+        assert blocks[-1] < first + self.launch.cluster
+        for block in blocks:
+            found = self.mbarriers[block, int(barrier.at[mask][0])]
+            found.copies.append((functools.partial(copy, block), size))
+            if self.early:
+                found.land()
         return []
 
     def nvvm_cp_async_bulk_tensor_global_shared_cta(self, op, operands, mask):
@@ -352,10 +380,10 @@ class Role(WarpSimulation):
         where, at = [int(np.broadcast_to(x, mask.shape)[mask][0]) for x in where], int(source.at[mask][0])
 
         def copy() -> None:
-            inside, places = _box(map_, where)
+            inside, places = moved(map_, where, [])
             dtype = map_.memory.data.dtype
             steps = np.arange(inside.size * dtype.itemsize // 16)
-            raw = self.launch.memory[self.number_of_block][_swizzled(at + 16 * steps, map_.map.swizzle)[:, None] + np.arange(16)]
+            raw = self.launch.memory[self.number_of_block][swizzled(at + 16 * steps, map_.map.swizzle)[:, None] + np.arange(16)]
             data = np.ascontiguousarray(raw).reshape(-1).view(dtype).reshape(inside.shape)
             map_.memory.data.reshape(-1)[places[inside]] = data[inside]
 
@@ -394,12 +422,25 @@ class Role(WarpSimulation):
         sums, rest = operands[:columns // 2], operands[columns // 2:]
         lhs = _registers(rest[:-1], kind, terms) if len(rest) > 2 else self.matrix(rest[0], 64, terms, kind, len(layouts) == 2 and layouts[0])
         rhs = self.matrix(rest[-1], columns, terms, kind, layouts[-1])
-        totals = None
-        if old:
+        return [self.product(lhs, rhs, sums if old else None)]
+
+    def nvvm_wgmma_mma_async(self, op, operands, mask):
+        assert mask.all() and self.count == 128, "a product that not all threads of a warpgroup reach"
+        text = {name: str(op.attributes[name]) for name in ("shape", "typeA", "layoutA", "layoutB", "scaleD")}
+        columns, terms = (int(re.search(rf"{x} = (\d+)", text["shape"])[1]) for x in "nk")
+        kind, (sums, lhs, rhs) = re.search(r"<(\w+)>", text["typeA"])[1], operands
+        lhs = self.matrix(lhs, 64, terms, kind, "col" in text["layoutA"])
+        rhs = self.matrix(rhs, columns, terms, kind, "row" in text["layoutB"])
+        return [self.product(lhs, rhs, None if "zero" in text["scaleD"] else sums)]
+
+    def product(self, lhs: np.ndarray, rhs: np.ndarray, sums: list | None) -> list:
+        """The new sums, by register."""
+        columns, totals = len(rhs), None
+        if sums is not None:
             totals = np.stack([np.broadcast_to(x, (128,)) for x in sums], -1).reshape(4, 8, 4, columns // 8, 2, 2)  # warp, row, quad, 8 columns, half, lane
             totals = totals.transpose(0, 4, 1, 3, 2, 5).reshape(64, columns)
         made = _multiply(lhs, rhs, totals).reshape(4, 2, 8, columns // 8, 4, 2).transpose(0, 2, 4, 3, 1, 5).reshape(128, columns // 2)
-        return [list(np.ascontiguousarray(made.T))]
+        return list(np.ascontiguousarray(made.T))
 
     def matrix(self, descriptor, rows: int, terms: int, kind: str, turned: int) -> np.ndarray:
         """[row, term] of what a descriptor tells of shared memory."""
@@ -413,7 +454,7 @@ class Role(WarpSimulation):
             places = start + row // panel * leading + term // 8 * stride + term % 8 * span + row % panel * size
         else:
             places = start + row // 8 * stride + row % 8 * span + term * size
-        places = _swizzled(places, span)
+        places = swizzled(places, span)
         found = self.launch.memory[self.number_of_block][places[..., None] + np.arange(size)]
         return _decode(np.ascontiguousarray(found), kind)[..., 0]
 
@@ -424,29 +465,14 @@ class _Remote(Pointer):
 
 
 def _nothing(type_: ir.Type, count: int):
+    if str(type_).startswith("!llvm.struct"):
+        return None
     if isinstance(type_, ir.FloatType):
         return np.full(count, np.nan, np.float32)
     if isinstance(type_, ir.VectorType):
         element = _nothing(type_.element_type, count)
         return np.repeat(element[:, None], type_.shape[0], 1)
     return np.zeros(count, bool if type_.width == 1 else np.int64 if type_.width == 64 else np.int32)
-
-
-def _swizzled(at: np.ndarray, span: int) -> np.ndarray:
-    return at ^ (at >> 3 & {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}[span])
-
-
-def _box(map_: Mapped, where: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Which elements of a box lie inside of the tensor, and where, outermost dimension first."""
-    m, size = map_.map, map_.memory.data.dtype.itemsize
-    assert len(where) == len(m.sizes) and m.strides[0] == size
-    inside, places = np.ones((), bool), np.zeros((), np.int64)
-    for d in reversed(range(len(where))):
-        number = where[d] + np.arange(m.box[d])
-        inside = inside[..., None] & ((number >= 0) & (number < m.sizes[d]))
-        places = places[..., None] + number * (m.strides[d] // size)
-    assert (places[inside] < map_.memory.data.size).all(), "a tensor map that goes beyond its buffer"
-    return inside, np.where(inside, places, 0)
 
 
 def _decode(raw: np.ndarray, kind: str) -> np.ndarray:

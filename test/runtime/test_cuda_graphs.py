@@ -50,9 +50,9 @@ class FakeGraphs:
             return self._next
 
     def encode(self, *arguments):
-        from inferno.runtime.launch.parameters import ENCODE
+        from inferno.runtime.launch.parameters import encoder
 
-        return 1 if "encode" in self.refuses else ENCODE(self._driver.encode)(*arguments)
+        return 1 if "encode" in self.refuses else encoder(self._driver.encode)(*arguments)
 
     def is_capturing(self, stream, status):
         ctypes.c_int.from_address(status).value = int(stream in self.capturing)

@@ -21,7 +21,7 @@ from typing import Protocol
 from inferno.runtime.launch import driver
 from inferno.runtime.launch.cublaslt import MatmulCall
 from inferno.runtime.launch.host import ERROR, STEP, STREAM, WORKSPACE, begins_early
-from inferno.runtime.launch.parameters import ENCODE, Layout, Parameters
+from inferno.runtime.launch.parameters import Layout, Parameters, encoder
 from inferno.runtime.plan.plan import LibraryCall, Plan
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Driver:
         def entry(name: str, *types: type) -> Callable[..., int]:
             return ctypes.CFUNCTYPE(ctypes.c_int, *types)(driver.address(name))
 
-        self.encode = ENCODE(driver.address("cuTensorMapEncodeTiled"))
+        self.encode = encoder(driver.address("cuTensorMapEncodeTiled"), driver.address("cuTensorMapEncodeIm2col"))
         self.is_capturing = entry("cuStreamIsCapturing", pointer, pointer)
         self.create = entry("cuGraphCreate", pointer, unsigned)
         self.add_kernel = entry("cuGraphAddKernelNode_v2", pointer, pointer, pointer, ctypes.c_size_t, pointer)

@@ -55,14 +55,14 @@ class GpuExecutable:
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             self._modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
             self._functions = functions = functions_of(plan, self._modules, self.index)
-        entry = driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")
+        entry, pixels = (driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")), driver.address("cuTensorMapEncodeIm2col")
         self._engines: list = []
 
         def make(begin: int, end: int) -> Callable[[int], None]:
             part = replace(plan, steps=plan.steps[begin:end])
             if interpret:
-                return interpreter(part, functions[begin:end], *entry, words, early)
-            return self._compile(host_program(part, functions[begin:end], *entry, words, early))
+                return interpreter(part, functions[begin:end], *entry, words, early, pixels)
+            return self._compile(host_program(part, functions[begin:end], *entry, words, early, pixels))
 
         self._chunks = cut(plan, given) if given and not cuda_graphs else []
         self._natives = [make(c.begin, c.end) for c in self._chunks] if len(self._chunks) > 1 else []

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from inferno.runtime.launch.cublaslt import MatmulCall
 from inferno.runtime.launch.library_host import library_function
 from inferno.runtime.launch.rows import rows_of, run_from_rows
-from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Scalar, TensorMap
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, PixelMap, Plan, Scalar, TensorMap
 from inferno.symbolic import Int, build, product
 
 ERROR, STEP, STREAM, WORKSPACE, ARGUMENTS = 2, 3, 4, 5, 6
@@ -24,6 +24,7 @@ PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 # CUlaunchConfig, and CUlaunchAttribute as 64-bit words: its kind, and the value from the second one on.
 _CONFIG = ("gx", "gy", "gz", "bx", "by", "bz", "shared", "stream", "attribute", "attributes")
 _CONFIG_TYPES = ("i32",) * 7 + ("!llvm.ptr",) * 2 + ("i32",)
+_OF_PIXELS = 16  # more than any rank
 EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 # How the functions end: the driver's %code, and the step that it failed in, go to the state.
@@ -77,24 +78,42 @@ _DECLARATIONS = """
     %zero = llvm.mlir.constant(0 : i32) : i32
     %strides = llvm.getelementptr %table[5] : (!llvm.ptr) -> !llvm.ptr, i64
     %box = llvm.getelementptr %table[10] : (!llvm.ptr) -> !llvm.ptr, i64
-    %ones = llvm.getelementptr %table[13] : (!llvm.ptr) -> !llvm.ptr, i64
+    %steps = llvm.getelementptr %table[13] : (!llvm.ptr) -> !llvm.ptr, i64
     %nowhere = llvm.mlir.zero : !llvm.ptr
     %empty = llvm.icmp "eq" %address, %nowhere : !llvm.ptr
     llvm.cond_br %empty, ^out, ^go
   ^go:
+    %first = llvm.mlir.constant({first} : i32) : i32
+    %of_pixels = llvm.icmp "sge" %rank, %first : i32
+    llvm.cond_br %of_pixels, ^pixels, ^tiled
+  ^tiled:
     %target = llvm.mlir.constant({encode} : i64) : i64
     %driver = llvm.inttoptr %target : i64 to !llvm.ptr
-    %code = llvm.call %driver(%map, %element, %rank, %address, %table, %strides, %box, %ones, %zero, %swizzle, %l2, %zero) : !llvm.ptr, (!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i32, i32, i32) -> i32
+    %tiled = llvm.call %driver(%map, %element, %rank, %address, %table, %strides, %box, %steps, %zero, %swizzle, %l2, %zero) : !llvm.ptr, (!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i32, i32, i32) -> i32
+    llvm.br ^end(%tiled : i32)
+  ^pixels:
+    %dimensions = llvm.sub %rank, %first : i32
+    %upper = llvm.getelementptr %box[3] : (!llvm.ptr) -> !llvm.ptr, i32
+    %channels_at = llvm.getelementptr %table[9] : (!llvm.ptr) -> !llvm.ptr, i64
+    %channels = llvm.load %channels_at : !llvm.ptr -> i32
+    %pixels_at = llvm.getelementptr %channels_at[1] : (!llvm.ptr) -> !llvm.ptr, i32
+    %pixels = llvm.load %pixels_at : !llvm.ptr -> i32
+    %other = llvm.mlir.constant({pixels} : i64) : i64
+    %encoder = llvm.inttoptr %other : i64 to !llvm.ptr
+    %done = llvm.call %encoder(%map, %element, %dimensions, %address, %table, %strides, %box, %upper, %channels, %pixels, %steps, %zero, %swizzle, %l2, %zero) : !llvm.ptr, (!llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i32, i32, !llvm.ptr, i32, i32, i32, i32) -> i32
+    llvm.br ^end(%done : i32)
+  ^end(%code: i32):
 {end}"""
 
 
 def host_program(
     plan: Plan, functions: Sequence[int | MatmulCall], launch: int, encode: int, result_words: dict[int, int], early: bool,
+    pixels: int = 0,
 ) -> str:
     """The text of a module with ``@run``.
 
     ``functions`` are the kernels' handles and the library's calls, one for each step; ``launch`` and ``encode`` the addresses of cuLaunchKernelEx and
-    cuTensorMapEncodeTiled; ``result_words`` gives the word of each fresh result's address.  ``early``: kernels wait for those
+    cuTensorMapEncodeTiled, ``pixels`` that of cuTensorMapEncodeIm2col; ``result_words`` gives the word of each fresh result's address.  ``early``: kernels wait for those
     before them themselves (``await-kernels``), and are launched before those have ended.  The values of the plan's symbols are behind the last result.
     """
     functions = [f.record if isinstance(f, MatmulCall) else f for f in functions]
@@ -115,7 +134,9 @@ def host_program(
         for i, (name, type_) in enumerate(zip(_CONFIG, _CONFIG_TYPES))
     )
     end = _END.format(error=ERROR, step=STEP)
-    declarations = _DECLARATIONS.format(error=ERROR, end=end, stream=STREAM, launch=launch, encode=encode, config=config, fields=fields, early=EARLY)
+    declarations = _DECLARATIONS.format(
+        error=ERROR, end=end, stream=STREAM, launch=launch, encode=encode, pixels=pixels, first=_OF_PIXELS, config=config, fields=fields, early=EARLY,
+    )
     if any(isinstance(s, LibraryCall) for s in plan.steps):
         declarations += library_function(ERROR, STREAM, end)
     return f"module {{\n{declarations}{run}}}\n"
@@ -134,13 +155,21 @@ def _place(buffer: Buffer, result_words: dict[int, int]) -> tuple[int, Int]:
 
 
 def _head(map_: TensorMap) -> list[int]:
-    """What ``@encode`` takes of a tensor map by value: its element type, rank, swizzle and promotion."""
-    return [ELEMENTS[map_.element], len(map_.sizes), SWIZZLES[map_.swizzle], PROMOTIONS[map_.l2]]
+    """What ``@encode`` takes of a tensor map by value: its element type, rank (of pixels so much more), swizzle and promotion."""
+    return [ELEMENTS[map_.element], len(map_.sizes) + _OF_PIXELS * isinstance(map_, PixelMap), SWIZZLES[map_.swizzle], PROMOTIONS[map_.l2]]
 
 
 def _table_words(map_: TensorMap) -> list[Int]:
-    """A tensor map's sizes, strides, box sizes and element strides (all one)."""
-    return [*_padded(map_.sizes, 5), *_padded(map_.strides[1:], 5), *_pairs(map_.box, 3), *_pairs([1] * len(map_.sizes), 3)]
+    """A tensor map's sizes, strides, box sizes and steps; of pixels the corners instead of the box, whose sizes are behind the strides."""
+    strides, box = _padded(map_.strides[1:], 5), map_.box
+    if isinstance(map_, PixelMap):
+        strides[4], box = _pairs(map_.box, 1)[0], (*_padded(map_.lower, 3), *map_.upper)
+    return [*_padded(map_.sizes, 5), *strides, *_pairs(box, 3), *_pairs(element_steps(map_), 3)]
+
+
+def element_steps(map_: TensorMap) -> list[int]:
+    """A number for each dimension."""
+    return [1, *map_.steps, 1] if isinstance(map_, PixelMap) else [1] * len(map_.sizes)
 
 
 class _Writer:
@@ -281,6 +310,6 @@ def _padded(values: Sequence[int], count: int) -> list[int]:
 
 
 def _pairs(values: Sequence[int], count: int) -> list[int]:
-    """32-bit values, two in each 64-bit word."""
+    """32-bit values, two in each 64-bit word, which is signed."""
     padded = _padded(values, 2 * count)
-    return [padded[2 * i] | padded[2 * i + 1] << 32 for i in range(count)]
+    return [padded[2 * i] & 0xFFFFFFFF | padded[2 * i + 1] << 32 for i in range(count)]

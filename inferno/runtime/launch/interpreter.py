@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from inferno.runtime.launch.cublaslt import MatmulCall
 from inferno.runtime.launch.host import EARLY, ERROR, STEP, STREAM, begins_early
-from inferno.runtime.launch.parameters import ENCODE, Layout, Parameters
+from inferno.runtime.launch.parameters import Layout, Parameters, encoder
 from inferno.runtime.plan.plan import LibraryCall, Plan, at_sizes
 from inferno.runtime.plan.data import check_plan
 
@@ -30,21 +30,21 @@ _KEPT = 16  # sizes of a plan whose launches are kept; making them again takes s
 
 
 def interpreter(
-    plan: Plan, functions: Sequence[int | MatmulCall], launch: int, encode: int, result_words: dict[int, int], early: bool,
+    plan: Plan, functions: Sequence[int | MatmulCall], launch: int, encode: int, result_words: dict[int, int], early: bool, pixels: int = 0,
 ) -> Callable[[int], None]:
     """The function of a state's address that launches every kernel of the plan; takes what ``host_program`` takes."""
-    return _Interpreter(Layout(plan, result_words), functions, _LAUNCH(launch), ENCODE(encode), early).run
+    return _Interpreter(Layout(plan, result_words), functions, _LAUNCH(launch), encoder(encode, pixels), early).run
 
 
 def sized_interpreter(
-    plan: Plan, functions: Sequence[int | MatmulCall], launch: int, encode: int, result_words: dict[int, int], early: bool,
+    plan: Plan, functions: Sequence[int | MatmulCall], launch: int, encode: int, result_words: dict[int, int], early: bool, pixels: int = 0,
 ) -> Callable[[tuple[int, ...]], Callable[[int], None]]:
     """For a plan whose sizes vary: the function of the symbols' values that gives ``interpreter``'s.
 
     A launch of no blocks is none.  The plan may come from a file, so its numbers are checked for each of the sizes: PlanError.
     """
     names = [s.name for s in plan.symbols]
-    entries = _LAUNCH(launch), ENCODE(encode)
+    entries = _LAUNCH(launch), encoder(encode, pixels)
     kept: OrderedDict[tuple[int, ...], Callable[[int], None]] = OrderedDict()
 
     def at(values: tuple[int, ...]) -> Callable[[int], None]:

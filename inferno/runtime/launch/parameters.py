@@ -7,8 +7,8 @@ buffer has moved.
 import ctypes
 from collections.abc import Callable, Sequence
 
-from inferno.runtime.launch.host import ARGUMENTS, ELEMENTS, PROMOTIONS, SWIZZLES, WORKSPACE
-from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Scalar, TensorMap
+from inferno.runtime.launch.host import ARGUMENTS, ELEMENTS, PROMOTIONS, SWIZZLES, WORKSPACE, element_steps
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, PixelMap, Plan, Scalar, TensorMap
 
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64  # of a CUtensorMap
 
@@ -94,17 +94,33 @@ class Parameters:
 
     def _map_arguments(self, map_: TensorMap) -> tuple:
         """The driver's arguments behind the slot, but for the address, which comes third."""
-        rank = len(map_.sizes)
-        tables = [
-            (ctypes.c_uint64 * rank)(*map_.sizes), (ctypes.c_uint64 * rank)(*map_.strides[1:]),
-            (ctypes.c_uint32 * rank)(*map_.box), (ctypes.c_uint32 * rank)(*[1] * rank),
-        ]
-        self._kept += tables
-        return (ELEMENTS[map_.element], rank, *map(ctypes.addressof, tables), 0, SWIZZLES[map_.swizzle], PROMOTIONS[map_.l2], 0)
+        rank, pixels = len(map_.sizes), isinstance(map_, PixelMap)
+        tables = [(ctypes.c_uint64 * rank)(*map_.sizes), (ctypes.c_uint64 * rank)(*map_.strides[1:])]
+        if pixels:
+            tables += [(ctypes.c_int32 * rank)(*map_.lower), (ctypes.c_int32 * rank)(*map_.upper)]
+        else:
+            tables.append((ctypes.c_uint32 * rank)(*map_.box))
+        steps = (ctypes.c_uint32 * rank)(*(element_steps(map_)))
+        self._kept += [*tables, steps]
+        box = map_.box if pixels else ()
+        return (
+            ELEMENTS[map_.element], rank, *map(ctypes.addressof, tables), *box, ctypes.addressof(steps), 0, SWIZZLES[map_.swizzle],
+            PROMOTIONS[map_.l2], 0,
+        )
 
 
-ENCODE = ctypes.CFUNCTYPE(
+_TILED = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, *[ctypes.c_void_p] * 5, *[ctypes.c_int] * 4,
 )  # cuTensorMapEncodeTiled
+_PIXELS = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, *[ctypes.c_void_p] * 5, *[ctypes.c_uint] * 2, ctypes.c_void_p, *[ctypes.c_int] * 4,
+)  # cuTensorMapEncodeIm2col
 
-__all__ = ["ENCODE", "Layout", "Parameters"]
+
+def encoder(tiled: int, pixels: int = 0) -> Callable[..., int]:
+    """A function of either of these functions' arguments that calls the one that takes so many; ``tiled`` and ``pixels`` are their addresses."""
+    functions = {len(f.argtypes): f for f in (_TILED(tiled), _PIXELS(pixels))}
+    return lambda *arguments: functions[len(arguments)](*arguments)
+
+
+__all__ = ["Layout", "Parameters", "encoder"]

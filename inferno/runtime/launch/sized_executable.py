@@ -43,11 +43,11 @@ class SizedGpuExecutable:
             modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
             functions = functions_of(plan, modules, self.index)
         self._modules, self._functions = modules, functions
-        entry = driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")
+        entry, pixels = (driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")), driver.address("cuTensorMapEncodeIm2col")
         if interpret:
-            self._at = sized_interpreter(plan, functions, *entry, result_words, early)
+            self._at = sized_interpreter(plan, functions, *entry, result_words, early, pixels)
         else:
-            native = self._compile(host_program(plan, functions, *entry, result_words, early))
+            native = self._compile(host_program(plan, functions, *entry, result_words, early, pixels))
             self._at = lambda values: native
 
     def _compile(self, text: str) -> Callable[[int], None]:

@@ -10,8 +10,9 @@ from typing import Any
 
 from inferno.errors import PlanError
 from inferno.library_matmul import FUNCTION, check_call
+from inferno.pixel_limits import MOST_CHANNELS, MOST_PIXELS, MOST_STEP, fits_corner
 from inferno.runtime.plain_data import reader, to_data
-from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Preparation, TensorMap, at_sizes
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, PixelMap, Plan, Preparation, TensorMap, at_sizes
 
 ELEMENT_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "ui64": 8, "ui32": 4, "ui16": 2, "ui8": 1, "si8": 1,
@@ -157,11 +158,13 @@ def _check_library(step: LibraryCall, where: str) -> None:
 
 def _check_map(map_: TensorMap, where: str) -> None:
     rank = len(map_.sizes)
-    if not 1 <= rank <= 5 or len(map_.strides) != rank or len(map_.box) != rank:
+    if isinstance(map_, PixelMap):
+        _check_pixels(map_, where)
+    elif not 1 <= rank <= 5 or len(map_.strides) != rank or len(map_.box) != rank:
         raise PlanError(f"{where}: a tensor map of {rank} sizes, {len(map_.strides)} strides and {len(map_.box)} box sizes; 1 to 5 of each")
     if map_.element not in MAP_ELEMENTS or map_.swizzle not in MAP_SWIZZLES or map_.l2 not in MAP_PROMOTIONS:
         raise PlanError(f"{where}: a tensor map of {map_.element}, swizzle {map_.swizzle}, promotion {map_.l2}, which the copy engine does not have")
-    if any(not 1 <= b <= 256 for b in map_.box):
+    if any(not 1 <= b <= 256 for b in map_.box) and not isinstance(map_, PixelMap):
         raise PlanError(f"{where}: a tensor map's box {map_.box}; 1 to 256 are possible")
     if any(_known(s) and not 1 <= s <= 2**32 for s in map_.sizes):
         raise PlanError(f"{where}: a tensor map of sizes {map_.sizes}")
@@ -173,6 +176,18 @@ def _check_map(map_: TensorMap, where: str) -> None:
         end = sum((n - 1) * s for n, s in zip(map_.sizes[1:], map_.strides[1:])) + map_.sizes[0] * size
         if end > held:
             raise PlanError(f"{where}: a tensor map over {end} bytes of a buffer that has {held}")
+
+
+def _check_pixels(map_: PixelMap, where: str) -> None:
+    rank = len(map_.sizes)
+    if not 3 <= rank <= 5 or len(map_.strides) != rank or {len(map_.lower), len(map_.upper), len(map_.steps)} != {rank - 2}:
+        raise PlanError(f"{where}: a map of pixels of {rank} sizes, with corners {map_.lower}, {map_.upper} and steps {map_.steps}")
+    if len(map_.box) != 2 or not 1 <= map_.box[0] <= MOST_CHANNELS or not 1 <= map_.box[1] <= MOST_PIXELS:
+        raise PlanError(f"{where}: a map of pixels with box {map_.box}; 1 to {MOST_CHANNELS} channels of 1 to {MOST_PIXELS} pixels are possible")
+    if not all(fits_corner(c, rank - 2) for c in (*map_.lower, *map_.upper)) or any(not 1 <= s <= MOST_STEP for s in map_.steps):
+        raise PlanError(f"{where}: a map of pixels from {map_.lower} to {map_.upper} by {map_.steps}, which the copy engine does not have")
+    if any(_known(n) and n + up - low < 1 for n, low, up in zip(map_.sizes[1:], map_.lower, map_.upper)):
+        raise PlanError(f"{where}: a map of pixels of {map_.sizes} without any from {map_.lower} to {map_.upper}")
 
 
 def _known(value: Any) -> bool:

@@ -40,6 +40,17 @@ class TensorMap:
 
 
 @dataclass(frozen=True)
+class PixelMap(TensorMap):
+    """Images as the copy engine sees them in its im2col mode: ``box`` is the channels and the pixels that are copied together; the others have a
+    number for each spatial dimension, innermost first: the corners of the box that pixels are walked through, as distances from the
+    image's own, and the steps."""
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Launch:
     """One kernel launch; ``kernel`` is ``module::function``."""
 
@@ -48,7 +59,7 @@ class Launch:
     block: tuple[int, int, int]
     cluster: tuple[int, int, int]
     shared: int
-    parameters: tuple[Buffer | TensorMap | Scalar, ...]
+    parameters: tuple[Buffer | TensorMap | PixelMap | Scalar, ...]
     source: tuple[str, ...] = ()
 
 
@@ -123,4 +134,4 @@ def at_sizes(part: Any, values: dict[str, int]) -> Any:
     return {k: at_sizes(v, values) for k, v in part.items()} if isinstance(part, dict) else part
 
 
-__all__ = ["Buffer", "Launch", "LibraryCall", "Output", "Plan", "Preparation", "Scalar", "TensorMap", "at_sizes", "read_plan"]
+__all__ = ["Buffer", "Launch", "LibraryCall", "Output", "PixelMap", "Plan", "Preparation", "Scalar", "TensorMap", "at_sizes", "read_plan"]

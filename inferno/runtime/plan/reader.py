@@ -9,7 +9,7 @@ from inferno.dialect import AT_CALL
 from inferno.dialect.sizes import SIZES, read_sizes
 from inferno.passes.programs import ARGUMENT, PREPARE, programs
 from inferno.passes.shapes import argument_attributes, known_size, shape, symbol_arguments
-from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, Plan, Preparation, Scalar, TensorMap
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Output, PixelMap, Plan, Preparation, Scalar, TensorMap
 from inferno.symbolic import Int
 
 
@@ -92,6 +92,12 @@ class _Reader:
             return TensorMap(
                 self._buffer(op.operands[0]), sizes, strides, box, ir.StringAttr(op.attributes["element"]).value,
                 _integer(op.attributes["swizzle"]), _integer(op.attributes["l2"]),
+            )
+        if op.name == "inferno.pixel_map":
+            sizes, strides, box, *walk = (tuple(_plain(op.attributes[n])) for n in ("sizes", "strides", "box", "lower", "upper", "steps"))
+            return PixelMap(
+                self._buffer(op.operands[0]), sizes, strides, box, ir.StringAttr(op.attributes["element"]).value,
+                _integer(op.attributes["swizzle"]), _integer(op.attributes["l2"]), *walk,
             )
         raise CompileError(f"a launch has a parameter made by {op.name}, which the plan does not know")
 

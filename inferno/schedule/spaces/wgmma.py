@@ -36,8 +36,12 @@ _FORMS = (
 def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Wgmma]]:
     """Schedules with their estimates; where those are equal the usual one is first."""
     c = parse_contraction(kernel) if target.hopper else None
-    if c is None or c.varies:
-        return
+    if c is not None and not c.varies:
+        yield from space_of(kernel, c, target)
+
+
+def space_of(kernel: func.FuncOp, c: Contraction, target: Target) -> Iterator[tuple[float, Wgmma]]:
+    """As ``space``, of what the kernel computes."""
     yield from candidates(kernel, c, target)
     for rewrite in (True, False):
         tiling = _tile(kernel, c, rewrite)
@@ -68,7 +72,12 @@ def _variants(first: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> I
 def valid(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     c = parse_contraction(kernel) if target.hopper else None
-    tiling = _tile(kernel, c, schedule.rewrite) if c is not None and not c.varies else None
+    return c is not None and not c.varies and valid_for(kernel, c, schedule, target)
+
+
+def valid_for(kernel: func.FuncOp, c: Contraction, schedule: Wgmma, target: Target) -> bool:
+    """As ``valid``, of what the kernel computes."""
+    tiling = _tile(kernel, c, schedule.rewrite)
     if tiling is None:
         return False
     if not is_regular(schedule):

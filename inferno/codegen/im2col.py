@@ -1,0 +1,73 @@
+"""Convolutions on Hopper's tensor cores: generator ``wgmma`` with another way to load the lhs, the copy engine's im2col mode.
+
+The matrix of windows (see ``schedule.unfolded``) has a row for each pixel of the result and a column for each term.  A tile of it is a number of
+neighbouring rows, and some of the channels of one tap.  The copy engine is given the place of the first row's first tap and the tap's
+offset, and walks the pixels from there on through the box of all first taps' places, along rows, columns and images, by the convolution's
+strides; what lies outside of the image, as padding does, arrives as zeros, and so do channels and images that there are not.
+"""
+
+from inferno.codegen import tma, wgmma
+from inferno.codegen.integers import Integer
+from inferno.codegen.launcher import pixel_map
+from inferno.codegen.stream_k import StreamEmitter
+from inferno.codegen.tensor_core import Tile
+from inferno.errors import CompileError
+from inferno.mlir import func, ir
+from inferno.schedule.im2col import Im2col, parse_unfolded
+from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.wgmma import precision
+from inferno.target import Target
+
+
+def generate(kernel: func.FuncOp, schedule: Im2col, target: Target) -> None:
+    """Add the ``gpu.module`` of a convolution and make ``kernel`` its launcher."""
+    c = parse_unfolded(kernel, target)
+    kind = precision(kernel, c) if c is not None else None
+    width = 4 if kind == "tf32" else 2
+    tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite) if kind is not None else None
+    if tiling is None or schedule.swapped or schedule.threads > 384:
+        raise CompileError(f"@{kernel.name.value} is not a convolution for tensor cores by {schedule}")
+    wgmma.prepare_bodies(c)
+    emitter = _StreamEmitter if schedule.stream else _Emitter
+    wgmma.emit(kernel, emitter(kernel.name.value, c, tiling, schedule, target, kind))
+
+
+class _Unfolded:
+    """The lhs of an emitter."""
+
+    def lhs_map(self, lhs: ir.Value, share: int) -> ir.Value:
+        window, tile = self.contraction.lhs.unfolded, self.lhs
+        strides = [tile.width]
+        for size in window.shape[:0:-1]:
+            strides.append(strides[-1] * size)
+        lower, upper = window.corners
+        return pixel_map(
+            lhs, sizes=window.shape[::-1], strides=strides, channels=tile.depth, pixels=tile.rows // share, lower=lower, upper=upper,
+            steps=window.steps[::-1], element=self.kind, swizzle=tile.span,
+        )
+
+    def load_rows(self, map_: ir.Value, tile: Tile, where: list[Integer], target: Integer, barrier: ir.Value, blocks: int) -> None:
+        if tile is not self.lhs:
+            super().load_rows(map_, tile, where, target, barrier, blocks)
+            return
+        words, operand = self.words, self.contraction.lhs
+        window, (_, rows, *outer), (channel, row, *positions) = operand.unfolded, self.tiling.lhs.axes, where
+        taps = dict.fromkeys(d for d in window.loops if d is not None)
+        pixel = words.mul(row, rows.stride(operand.access) // window.terms)
+        for axis, at in zip(outer, positions):
+            if axis.dims and axis.dims[0] in taps:
+                taps[axis.dims[0]] = at
+            else:
+                pixel = words.add(pixel, words.mul(at, axis.stride(operand.access) // window.terms))
+        image, *places = words.split(pixel, [window.shape[0], *window.counts])
+        places = [words.sub(words.mul(p, s), low) for p, s, low in zip(places, window.steps, window.low)]
+        offsets = [0 if d is None else words.mul(taps[d], dilation) for d, dilation in zip(window.loops, window.dilations)]
+        tma.load_pixels(words, map_, [channel, *places[::-1], image], offsets[::-1], target, barrier, blocks)
+
+
+class _Emitter(_Unfolded, wgmma.Emitter):
+    pass
+
+
+class _StreamEmitter(_Unfolded, StreamEmitter):
+    pass

@@ -1,0 +1,44 @@
+"""The schedule of convolutions on Hopper's tensor cores: contractions whose lhs the copy engine brings window by window (implicit GEMM).
+
+A tile's rows are neighbouring pixels of the result, of one image and the next; a step along k is a chunk of the channels of one tap of the filter.
+All else is as in ``wgmma``, and so are the estimates: of a tap's last chunk the part that lies behind the channels is multiplied for nothing.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.wgmma import Wgmma, candidates
+from inferno.target import Target
+
+
+@dataclass(frozen=True)
+class Im2col(Wgmma):
+    """As ``Wgmma``; the lhs has k innermost, and the sides stay where they are."""
+
+    generator: ClassVar[str] = "im2col"
+
+
+def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:
+    """The schedule with the lowest estimate if ``kernel`` is a convolution for Hopper's tensor cores."""
+    c = taken(kernel, target)
+    found = candidates(kernel, c, target) if c is not None else []
+    return im2col(min(found, key=lambda item: item[0])[1]) if found else None
+
+
+def taken(kernel: func.FuncOp, target: Target) -> Contraction | None:
+    """As ``parse_unfolded``, None where only generators may be chosen that a GPU has run."""
+    return parse_unfolded(kernel, target) if takes_unmeasured(kernel.operation) else None
+
+
+def parse_unfolded(kernel: func.FuncOp, target: Target) -> Contraction | None:
+    """What ``kernel`` computes, if that is a contraction of a known number of windows of an image, the lhs, with more than one feature."""
+    c = parse_contraction(kernel, unfolded=True) if target.hopper else None
+    return c if c is not None and c.lhs.unfolded is not None and c.n.dims and not c.varies else None
+
+
+def im2col(s: Wgmma) -> Im2col:
+    """The schedule of a contraction as that of windows."""
+    return Im2col(**asdict(s))

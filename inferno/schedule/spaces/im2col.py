@@ -1,0 +1,23 @@
+"""As ``wgmma``'s, of the schedules that need neither other sides nor rewritten tiles."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from inferno.mlir import func
+from inferno.schedule.im2col import Im2col, im2col, taken
+from inferno.schedule.spaces import wgmma
+from inferno.schedule.wgmma import Wgmma
+from inferno.target import Target
+
+
+def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Im2col]]:
+    """Schedules with their estimates; where those are equal the usual one is first."""
+    c = taken(kernel, target)
+    if c is not None:
+        yield from ((time, im2col(s)) for time, s in wgmma.space_of(kernel, c, target))
+
+
+def valid(kernel: func.FuncOp, schedule: Im2col, target: Target) -> bool:
+    """Whether the generator takes the kernel with it."""
+    c = taken(kernel, target)
+    return c is not None and wgmma.valid_for(kernel, c, Wgmma(**asdict(schedule)), target)

@@ -1,0 +1,138 @@
+"""An operand of a contraction that is an image read through windows, as in a convolution, and what Hopper's copy engine can bring of it.
+
+A kernel's operand ``image[n, oh * stride + r * dilation, ow * ..., c]``, or that of a padded image, is seen as the matrix of all windows: a
+pixel of the result for each row, a tap's channels for each step along k.  That matrix is nowhere; the copy engine walks the image
+instead (its im2col mode).
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+from inferno.mlir import func, ir
+from inferno.passes.shapes import shape
+from inferno.pixel_limits import BITS, MOST_STEP, fits_corner
+from inferno.schedule.accesses import Access, Linear, argument_index, linear
+from inferno.symbolic import Int, hint, product
+
+_ALIGNMENT = 16  # bytes of a pixel's channels
+
+
+@dataclass(frozen=True)
+class Unfolded:
+    """``image[n, at * step + tap * dilation - low, c]`` along each spatial dimension, with zeros outside of the image.
+
+    ``shape`` is the image's, channels last; the other fields have one number for each spatial dimension, outermost first: ``counts`` of the
+    result's pixels, ``taps``, and ``loops``: the contraction's loop of the taps, or None where it is one tap.
+    """
+
+    shape: tuple[Int, ...]
+    counts: tuple[int, ...]
+    taps: tuple[int, ...]
+    steps: tuple[int, ...]
+    dilations: tuple[int, ...]
+    low: tuple[int, ...]
+    loops: tuple[int | None, ...]
+
+    @property
+    def terms(self) -> int:
+        """Of one sum: the columns of the matrix of windows."""
+        return prod(self.taps) * self.shape[-1]
+
+    @property
+    def corners(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The box that holds the first tap's places, lower and upper corner, as distances from the image's: innermost first.
+
+        From the box's size the copy engine finds how many of a row's places there are: ceil(size / step).
+        """
+        lower = tuple(-low for low in self.low)
+        upper = tuple((n - 1) * step + 1 - low - size for n, step, low, size in zip(self.counts, self.steps, self.low, self.shape[1:-1]))
+        return lower[::-1], upper[::-1]
+
+    def fits(self, width: int) -> bool:
+        """Whether the copy engine reads an image of elements of ``width`` bytes by it."""
+        rank, (lower, upper) = len(self.counts), self.corners
+        offsets = [(n - 1) * d for n, d in zip(self.taps, self.dilations)]
+        return (
+            all(fits_corner(x, rank) for x in (*lower, *upper)) and all(x < 1 << BITS[rank] for x in offsets)
+            and all(s <= MOST_STEP for s in self.steps) and self.shape[-1] * width % _ALIGNMENT == 0
+            and hint(product(self.shape)) * width < 2**40 and max(map(hint, self.shape)) < 2**31
+        )
+
+
+def unfold(kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap, sizes: tuple[Int, ...], kinds: list[str]) -> tuple[Access, Unfolded] | None:
+    """How ``map_`` walks over ``value``, an argument of the kernel or that padded with zeros, through windows: the access is that of the matrix
+    of windows, with the argument's shape.  None for any other walk, also for one without windows."""
+    found = _image(kernel, value)
+    parts = [linear(e, map_.n_dims) for e in map_.results]
+    if found is None or not 3 <= len(parts) <= 5 or None in parts:
+        return None
+    argument, shape, low = found
+    if not all(isinstance(s, int) for s in shape[1:]):
+        return None
+
+    def used(part: Linear) -> list[int]:
+        return [d for d, c in enumerate(part[0]) if c and sizes[d] != 1]
+
+    outer, inner = parts[0], parts[-1]
+    spatial = [_walk(part, used(part), sizes, kinds) for part in parts[1:-1]]
+    if None in spatial or any(part[1] or len(used(part)) > 1 or any(part[0][d] != 1 for d in used(part)) for part in (outer, inner)):
+        return None
+    (image,), (channel,) = (used(part) or [None] for part in (outer, inner))
+    if channel is None or kinds[channel] != "reduction" or sizes[channel] != shape[-1] or (image is not None and kinds[image] != "parallel"):
+        return None
+    places, taps, steps, dilations, begins = zip(*spatial)
+    loops = [d for d in (image, channel, *places, *taps) if d is not None]
+    counts, each = (tuple(1 if d is None else sizes[d] for d in dims) for dims in (places, taps))
+    if len(set(loops)) != len(loops) or not all(isinstance(n, int) for n in (*counts, *each)):
+        return None
+    if shape[0] != (1 if image is None else sizes[image]):
+        return None
+    window = Unfolded(shape, counts, each, steps, dilations, tuple(p - b for p, b in zip(low, begins)), tuple(taps))
+    alone = all(None in (p, t) and (s, d, b) == (1, 1, 0) for p, t, s, d, b in spatial)
+    if alone and isinstance(value, ir.BlockArgument):
+        return None  # as any tensor
+    strides: list[Int] = [0] * map_.n_dims
+    for d, step in zip((channel, *taps[::-1], *places[::-1], image), _matrix_strides(window)):
+        if d is not None:
+            strides[d] = step
+    return Access(argument, ir.RankedTensorType(value.type).element_type, tuple(strides), 0, shape), window
+
+
+def _matrix_strides(window: Unfolded) -> list[Int]:
+    """The matrix of windows, row-major: of the channels, the taps and the places, innermost first, and the image."""
+    strides: list[Int] = [1]
+    for size in (window.shape[-1], *window.taps[::-1], *window.counts[::-1]):
+        strides.append(strides[-1] * size)
+    return strides
+
+
+def _walk(part: Linear, used: list[int], sizes: tuple[Int, ...], kinds: list[str]) -> tuple | None:
+    """(loop of places, loop of taps, step, dilation, begin) of ``place * step + tap * dilation + begin``."""
+    places, taps = ([d for d in used if kinds[d] == kind] for kind in ("parallel", "reduction"))
+    if len(places) > 1 or len(taps) > 1 or any(part[0][d] < 1 for d in used):
+        return None
+    place, tap = (dims[0] if dims else None for dims in (places, taps))
+    return place, tap, 1 if place is None else part[0][place], 1 if tap is None else part[0][tap], part[1]
+
+
+def _image(kernel: func.FuncOp, value: ir.Value) -> tuple[int, tuple[Int, ...], tuple[int, ...]] | None:
+    """The argument that ``value`` is, maybe padded with zeros along its spatial dimensions: its number, shape, and what is in front of it."""
+    argument = argument_index(kernel, value)
+    if argument is not None:
+        return argument, shape(value), (0,) * (len(shape(value)) - 2)
+    pad = None if isinstance(value, ir.BlockArgument) else value.owner.operation
+    if pad is None or pad.name != "tensor.pad" or len(pad.operands) != 1 or not _pads_zeros(pad):
+        return None
+    argument = argument_index(kernel, pad.operands[0])
+    low, high = (list(ir.DenseI64ArrayAttr(pad.attributes[f"static_{side}"])) for side in ("low", "high"))
+    if argument is None or min(*low, *high) < 0 or any((x[0], x[-1]) != (0, 0) for x in (low, high)):
+        return None
+    return argument, shape(pad.operands[0]), tuple(low[1:-1])
+
+
+def _pads_zeros(pad: ir.Operation) -> bool:
+    (value,) = list(pad.regions[0].blocks[0].operations)[-1].operands
+    if isinstance(value, ir.BlockArgument) or value.owner.operation.name != "arith.constant":
+        return False
+    constant = value.owner.operation.attributes["value"]
+    return isinstance(constant, ir.FloatAttr) and constant.value == 0

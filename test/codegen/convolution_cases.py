@@ -1,0 +1,114 @@
+"""Convolutions by the generator of implicit GEMM on the simulator, against float64; forms and schedules that are drawn.
+
+    python test/codegen/convolution_cases.py SEED COUNT
+"""
+
+import random
+import sys
+from dataclasses import replace
+
+import torch
+from convolutions import Form, convolution
+from kernels import tensor
+from universal_program import Simulated
+
+from inferno.mlir import ir, new_context
+from inferno.passes.programs import UNMEASURED
+from inferno.schedule import spaces
+from inferno.schedule.assign import kernels
+from inferno.schedule.im2col import Im2col
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+RELU = {
+    "extras": (("f", "f32"), ("npqf", "bf16")), "results": ("bf16",),
+    "body": """%b = arith.extf %e1 : bf16 to f32
+      %s0 = arith.addf %s, %e0 : f32
+      %s1 = arith.addf %s0, %b : f32
+      %least = arith.constant 0.0 : f32
+      %s2 = arith.maximumf %s1, %least : f32
+      %y0 = arith.truncf %s2 : f32 to bf16""",
+}
+"""Bias, residual and ReLU."""
+BOTH = {"results": ("bf16", "f32"), "body": "%y0 = arith.truncf %s : f32 to bf16\n%y1 = arith.mulf %s, %s : f32"}
+"""Two results."""
+PLAIN = {"results": ("f32",), "body": "%h = arith.constant 0.5 : f32\n%y0 = arith.mulf %s, %h : f32"}
+
+
+def expected(form: Form, x: torch.Tensor, w: torch.Tensor, extras: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The results in float64."""
+    convolve = getattr(torch.nn.functional, f"conv{len(form.window)}d")
+    pads = [p for pair in list(zip(form.each("low", 0), form.each("high", 0)))[::-1] for p in pair]
+    image = torch.nn.functional.pad(x.double().movedim(-1, 1), pads)
+    sums = convolve(image, w.double().movedim(-1, 1), stride=form.each("steps", 1), dilation=form.each("dilations", 1)).movedim(1, -1)
+    if form.extras:
+        return [torch.relu(sums + extras[0].double() + extras[1].double())]
+    if len(form.results) == 2:
+        return [sums, sums * sums]
+    return [sums * 0.5 if form.body == PLAIN["body"] else sums]
+
+
+def check(form: Form, schedule: Im2col, early: bool = False, seed: int = 0) -> None:
+    """Right to the last bit: all are small whole numbers, of which products and sums are exact, so that results are rounded once."""
+    torch.manual_seed(seed)
+    sizes = dict(zip(["n", *"pqt"[:len(form.window)], "f"], form.out))
+    shapes = [(form.image, form.element), (form.weight, form.element), *((tuple(sizes[d] for d in dims), t) for dims, t in form.extras)]
+    tensors = [torch.randint(-4, 5, shape).to(DTYPES[t]) for shape, t in shapes]
+    run = Simulated(program([tensor(*x) for x in shapes], [tensor(form.out, t) for t in form.results], convolution(form)), lambda kernel: schedule, early)
+    for found, right in zip(run(*tensors), expected(form, *tensors[:2], tensors[2:])):
+        assert torch.equal(found, right.to(found.dtype)), (form, schedule)
+
+
+def program(inputs: list[str], outputs: list[str], kernel: str) -> str:
+    """A program that is one call of ``@conv``."""
+    values, made = ", ".join(f"%{i}: {t}" for i, t in enumerate(inputs)), f"%r:{len(outputs)}" if len(outputs) > 1 else "%r"
+    given = ", ".join([*(f"%{i}" for i in range(len(inputs))), *(f"%o{i}" for i in range(len(outputs)))])
+    results = ", ".join(f"%r#{i}" for i in range(len(outputs))) if len(outputs) > 1 else "%r"
+    return f"""module {{
+    func.func @main({values}) -> ({", ".join(outputs)}) {{
+      {" ".join(f"%o{i} = tensor.empty() : {t}" for i, t in enumerate(outputs))}
+      {made} = func.call @conv({given}) : ({", ".join([*inputs, *outputs])}) -> ({", ".join(outputs)})
+      return {results} : {", ".join(outputs)}
+    }}
+    {kernel}
+    }}"""
+
+
+def schedules(form: Form) -> list[Im2col]:
+    """All that the kernel may have."""
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(convolution(form))
+        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        kernel = kernels(module)[0]
+        return [s for _, s in spaces.find("im2col").space(kernel, TARGET)]
+
+
+def drawn(draw: random.Random) -> Form:
+    """Small, and of any kind."""
+    dimensions = draw.choice([1, 2, 2, 2, 3])
+    element = draw.choice(["bf16", "bf16", "f16", "f32"])
+    window = tuple(draw.randint(1, {1: 7, 2: 5, 3: 3}[dimensions]) for _ in range(dimensions))
+    form = Form(
+        (draw.randint(1, 3), *(draw.randint(5, {1: 60, 2: 14, 3: 8}[dimensions]) for _ in range(dimensions)),
+         draw.randint(1, 12) * (4 if element == "f32" else 8)),
+        draw.choice([8, 24, 40, 72, 100]), window, *(tuple(draw.randint(low, high) for _ in window) for low, high in ((1, 3), (1, 2), (0, 3), (0, 3))),
+        element, **draw.choice([{}, RELU if dimensions == 2 else PLAIN, BOTH, PLAIN]),
+    )
+    return form if min(form.out) > 0 and any(x != 1 for x in (*window, *form.steps, 1 + max(form.low))) else drawn(draw)
+
+
+def main() -> None:
+    seed, count = map(int, sys.argv[1:])
+    for number in range(seed, seed + count):
+        draw = random.Random(number)
+        form = drawn(draw)
+        found = [s for s in schedules(form) if not s.stream]
+        schedule = draw.choice(found)
+        short = replace(schedule, stages=min(schedule.stages, 4), raw=2) if schedule.split == 1 else schedule
+        print(number, form, short, flush=True)
+        check(form, short, early=number % 2 == 0, seed=number)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Convolutions on Hopper's tensor cores: numbers on the simulator, the structure of what is emitted, what is taken, and that ptxas takes it."""
+
+import random
+import re
+from dataclasses import replace
+
+import pytest
+from convolution_cases import BOTH, PLAIN, RELU, TARGET, check, drawn, schedules
+from convolutions import Form, convolution
+from kernels import build
+
+from inferno.errors import CompileError
+from inferno.mlir import ir, new_context
+from inferno.passes.programs import UNMEASURED
+from inferno.schedule.assign import choose as assign
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import from_attribute, to_attribute
+from inferno.schedule.im2col import Im2col, choose, parse_unfolded
+from inferno.schedule.spaces import find
+
+SMALL = Im2col(64, 64, 3, 1)
+SAME = {"low": (1, 1), "high": (1, 1)}
+LAYER = Form((8, 56, 56, 64), 64, (3, 3), **SAME)
+
+
+def chosen(form: Form | str, unmeasured: bool = True, ask=choose):
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(form if isinstance(form, str) else convolution(form))
+        if unmeasured:
+            module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        return ask(kernels(module)[0], TARGET)
+
+
+# Strides, dilations, padding that differs by side, channels and features that fill no tile, images that end inside of one, 1 to 3 dimensions.
+@pytest.mark.parametrize("form, schedule", [
+    (Form((2, 5, 7, 72), 40, (3, 3), **SAME, **RELU), SMALL),
+    (Form((3, 9, 8, 8), 72, (2, 3), (2, 3), (1, 2), (1, 0), (2, 3), "f16", **BOTH), SMALL),
+    (Form((1, 7, 9, 200), 24, (1, 1), (2, 2), **PLAIN), Im2col(64, 32, 4, 1)),
+    (Form((2, 41, 16), 40, (7,), (2,), (3,), (4,), (9,), "f32", **PLAIN), Im2col(64, 64, 2, 1)),
+    (Form((2, 3, 5, 4, 16), 16, (3, 2, 2), (1, 2, 1), (), (1, 0, 1), (1, 1, 0)), Im2col(64, 32, 3, 1)),
+    (Form((1, 9, 9, 32), 104, (3, 3), **SAME), Im2col(128, 64, 3, 2, cluster=2, across=True)),
+    (Form((1, 9, 9, 32), 40, (3, 3), **SAME), Im2col(64, 64, 3, 1, cluster=2)),
+    (Form((1, 8, 9, 32), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 6, 1, split=3, persistent=False)),
+    (Form((1, 7, 20, 40), 64, (3, 3), **SAME), Im2col(128, 64, 4, 2, split=2, persistent=False, spread=True)),
+    (Form((1, 5, 6, 72), 24, (3, 3), **SAME), Im2col(64, 24, 3, 1, lhs_rows=32, chunks=2)),
+    (Form((1, 9, 17, 24), 24, (3, 3), **SAME), Im2col(64, 32, 3, 2, pingpong=True, inside=True)),
+], ids=["relu", "strides, two results", "1x1", "1d", "3d", "across", "cluster", "split", "spread", "few rows", "ping-pong"])
+def test_right(form, schedule):
+    check(form, schedule, early=form.features % 16 == 0)
+
+
+@pytest.mark.parametrize("seed", [33, 41])
+def test_drawn_schedules(seed):
+    draw = random.Random(seed)
+    form = drawn(draw)
+    schedule = draw.choice([s for s in schedules(form) if not s.stream])
+    check(form, schedule, early=seed % 2 == 0, seed=seed)
+
+
+def test_the_image_comes_in_im2col_mode():
+    built = build(convolution(LAYER), "im2col", Im2col(128, 64, 6, 2))
+    (load,) = re.findall(r"cp\.async\.bulk\.tensor\.4d\S*im2col\S* (.*);", built.ptx)
+    assert re.fullmatch(r"\[\S+\], \[\S+, \{(\S+, ){3}\S+\}\], \[\S+\], \{\S+, \S+\}", load)
+    (map_,) = re.findall(r'"inferno.pixel_map"\S+ \{(.*?)\}', built.gpu)
+    assert map_ == ('box = [64, 128], element = "bf16", l2 = 256 : i64, lower = [-1, -1], sizes = [64, 56, 56, 8], steps = [1, 1], '
+                    "strides = [2, 128, 7168, 401408], swizzle = 128 : i64, upper = [-1, -1]")
+    assert "box = [64, 64, 1, 1]" in built.gpu and "sizes = [64, 64, 3, 3]" in built.gpu  # weights, of which a tap is a position
+
+
+@pytest.mark.parametrize("schedule", [
+    Im2col(128, 256, 4, 2), Im2col(256, 128, 4, 2, cluster=2, across=True), Im2col(128, 128, 6, 2, stream=True),
+    Im2col(128, 128, 6, 2, split=4, persistent=False, spread=True),
+], ids=["wide", "cluster", "stream", "split"])
+def test_no_schedule_spills(schedule):
+    built = build(convolution(Form((32, 29, 29, 264), 512, (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), **RELU)), "im2col", schedule)
+    if built.resources:
+        assert built.resources.spills == 0 and built.resources.stack == 0
+    assert built.count(r"tensor\.4d\S*im2col") == 1
+
+
+def test_kernels_for_the_tensor_core():
+    s = chosen(LAYER)
+    assert isinstance(s, Im2col) and chosen(LAYER, ask=assign) == s and chosen(LAYER, unmeasured=False) is None
+    with new_context():
+        assert from_attribute(to_attribute(s)) == s
+    assert chosen(replace(LAYER, element="f16")) and chosen(replace(LAYER, element="f32"))
+    assert chosen(replace(LAYER, low=(0, 0), high=(0, 0))) and chosen(replace(LAYER, window=(1, 1), steps=(2, 2), low=(0, 0), high=(0, 0)))
+    assert chosen(replace(LAYER, image=(1, 1000, 64), window=(9,), low=(4,), high=(4,), dilations=(100,)))
+
+
+@pytest.mark.parametrize("change", [
+    {"image": (8, 56, 56, 3)}, {"image": (8, 56, 56, 60)},  # channels that are not 16 bytes
+    {"features": 1}, {"steps": (9, 1)}, {"low": (129, 1)}, {"dilations": (1, 128), "high": (1, 255)},
+    {"window": (1, 1), "low": (0, 0), "high": (0, 0)},  # a product of matrices
+    {"image": (2, 9, 9, 9, 64), "window": (3, 3, 3), "low": (17, 1, 1), "high": (1, 1, 1)},
+    {"image": (2, 70, 9, 9, 64), "window": (2, 3, 3), "low": (0, 1, 1), "high": (0, 1, 1), "dilations": (32, 1, 1)},
+], ids=str)
+def test_other_kernels(change):
+    assert chosen(replace(LAYER, **change)) is None
+
+
+@pytest.mark.parametrize("rows, taken", [(100, True), (300, False)])
+def test_rows_that_no_window_reaches(rows, taken):
+    """The box's corner may not be too far away."""
+    text = convolution(replace(LAYER, low=(0, 0), high=(0, 0)))
+    assert (chosen(text.replace("tensor<8x56x56x64xbf16>", f"tensor<8x{rows}x56x64xbf16>")) is not None) == taken
+
+
+def test_only_zeros_are_padded():
+    text = convolution(LAYER)
+    for changed in (text.replace("%none = arith.constant 0.0", "%none = arith.constant 1.0"),
+                    text.replace("tensor.yield %none", "%c = arith.constant 2.0 : bf16\ntensor.yield %c")):
+        assert changed != text
+        with new_context(), ir.Location.unknown():
+            module = ir.Module.parse(changed)
+            assert parse_unfolded(kernels(module)[0], TARGET) is None
+
+
+def test_the_space_holds_the_choice():
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(convolution(LAYER))
+        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        kernel, space = kernels(module)[0], find("im2col")
+        found = dict((s, time) for time, s in space.space(kernel, TARGET))
+        own = choose(kernel, TARGET)
+        assert own in found and len(found) > 100
+        draw = random.Random(0)
+        assert all(space.valid(kernel, s, TARGET) for s in [own, *draw.sample(list(found), 5)])
+        assert not space.valid(kernel, replace(own, tile_n=72), TARGET)
+        del module.operation.attributes[UNMEASURED]
+        assert not space.valid(kernel, own, TARGET)
+
+
+def test_others_are_errors():
+    with pytest.raises(CompileError, match="@conv is not a convolution for tensor cores"):
+        build(convolution(replace(LAYER, features=1)), "im2col", SMALL)
