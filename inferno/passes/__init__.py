@@ -21,6 +21,7 @@ _PASSES = {
     "fold-casts": "inferno.passes.fold_casts:fold_casts",
     "lift-constants": "inferno.passes.lift_constants:lift_constants",
     "fold-transposes": "inferno.passes.fold_transposes:fold_transposes",
+    "expand-patches": "inferno.passes.expand_patches:expand_patches",
     "expand-loops": "inferno.passes.expand_loops:expand_loops",
     "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",
     "split-frozen": "inferno.passes.split_frozen:split_frozen",
