@@ -87,6 +87,9 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "one query": (sdpa, _operands(1, 18), None),
     "turned": (lambda q, k, v: sdpa(q, k, v).transpose(1, 2).flatten(2), _operands(), None),
     "of one tensor": (_packed, lambda: (torch.randn(2, 12, 192),), None),
+    "cache": (
+        lambda q, k, v, p: sdpa(q, k, v, attn_mask=torch.arange(12) <= torch.arange(5)[:, None] + p), _operands(5, 12, 4, lambda: torch.tensor(4)), None,
+    ),
     "further": (lambda q, k, v, g: sdpa(q, k, v) * g, _operands(12, 12, 4, lambda: torch.randn(2, 4, 12, 16)), None),
 }
 

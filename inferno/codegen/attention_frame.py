@@ -43,7 +43,7 @@ class Frame:
 
     def __post_init__(self) -> None:
         s, words = self.schedule, self.words
-        self.order = TileOrder(words, self.kernel, self.tiling, s, self.part)
+        self.order = TileOrder(words, self.kernel, self.tiling, s, self.part, self.tensors)
         self.q_tile, self.k_tile = Tile(64, 2, True), Tile(s.keys, 2, True)
         # Values lie in panels of 64 columns, with a line for each key.
         self.v_tile = Tile(64 * lines(self.tiling.width.size), 2, False, 2 * s.keys)

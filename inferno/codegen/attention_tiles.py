@@ -1,8 +1,10 @@
 """Which queries a tile of attention has, and which blocks of keys they see."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import ceil, prod
 
+from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words
 from inferno.mlir import arith
@@ -28,13 +30,14 @@ class Place:
 class TileOrder:
     """All tiles of a kernel in the order in which they are begun: those of a head together, so that they find its keys in L2; where
     a band makes some longer than others the longest ones of a few heads first, so that the last ones to end are short.  ``part``: which of
-    a tile's this block has."""
+    a tile's this block has; ``tensors``: those that are read by element."""
 
     words: Words
     kernel: AttentionKernel
     tiling: AttentionTiling
     schedule: Attention
     part: Integer = 0
+    tensors: Mapping[int, Elements] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -71,19 +74,39 @@ class TileOrder:
             head = words.add(words.mul(group, heads), words.rem(inside, heads))
         first = words.mul(row, self.schedule.queries)
         grid = words.split(head, [a.size for a in self.tiling.grid])
-        return Place(grid, first, *self.seen(first))
+        return Place(grid, first, *self.seen(first, self.reached(grid, first)))
 
-    def seen(self, first: Integer) -> tuple[Integer, Integer]:
-        """The blocks that some query of the tile sees, one where none does; or this part of all blocks."""
+    def reached(self, grid: Sequence[Integer], first: Integer) -> Integer:
+        """How many blocks there are up to the last key that a query of the tile reaches; at least one."""
+        if not self.schedule.bounded:
+            return self.blocks
+        words, t, (access, steps) = self.words, self.tiling, self.kernel.reach
+        query = words.min(words.add(first, self.schedule.queries - 1), t.queries.size - 1)
+        at, axes = [*grid, query], [*t.grid, t.queries]
+        last = self.tensors[access.argument].read(words.dot(at, [a.stride(access) for a in axes], access.offset))
+        most = arith.constant(last.type, t.keys.size)
+        last = arith.minsi(arith.maxsi(last, arith.constant(last.type, -1 - t.keys.size)), most)
+        last = last if last.type == words.type else arith.trunci(words.type, last)
+        further = words.dot(at, [a.stride(steps) for a in axes])
+        count = self.positive(words.add(words.add(last, further), steps.offset + self.schedule.keys))
+        return self.at_least(words.min(words.div(count, self.schedule.keys), self.blocks), 1)
+
+    def seen(self, first: Integer, end: Integer) -> tuple[Integer, Integer]:
+        """Of the blocks before ``end`` those that some query of the tile sees, one where none does; or this part of them, or a block behind
+        them where there are too few."""
         words, s, band = self.words, self.schedule, self.band
         if s.parts > 1:
-            each = ceil(self.blocks / s.parts)
-            begin = words.mul(self.part, each)
-            return begin, words.min(words.add(begin, each), self.blocks)
-        begin, end = 0, self.blocks
+            if isinstance(end, int):
+                each = ceil(end / s.parts)
+                begin = words.mul(self.part, each)
+                return begin, words.min(words.add(begin, each), end)
+            each = words.div(words.add(end, s.parts - 1), s.parts)
+            begin = words.min(words.mul(self.part, each), end)
+            return begin, self.at_least(words.min(words.add(begin, each), end), words.add(begin, 1))
+        begin = 0
         if band.high is not None:
             last = self.positive(words.add(first, s.queries + band.high))
-            end = words.min(words.div(words.add(last, s.keys - 1), s.keys), self.blocks)
+            end = words.min(words.div(words.add(last, s.keys - 1), s.keys), end)
             end = self.at_least(end, 1)
         if band.low is not None:
             begin = words.div(self.positive(words.add(first, band.low)), s.keys)

@@ -8,12 +8,12 @@ epilogue of the first.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from inferno.mlir import ir, owner, rewrite
+from inferno.mlir import ir, owner, rewrite, users
 from inferno.passes.contraction import build_fused, can_fuse, is_contraction, parse_fused
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_widening, knows_sizes, kinds, maps, only_user
 from inferno.passes.greedy import rewrite_greedily
-from inferno.passes.programs import wants_library
+from inferno.passes.programs import VIEWS, wants_library
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def fuse_contractions(module: ir.Module) -> None:
     if wants_library(module):
         _apply(module, _Rules(lambda producer, _: is_cheap(producer) and (is_widening(producer) or not _is_static(producer)), _ends_library))
     else:
-        _apply(module, _Rules(lambda producer, _: is_cheap(producer)))
+        _apply(module, _Rules(lambda producer, _: is_cheap(producer) and not _is_returned(producer)))
 
 
 def join(module: ir.Module) -> None:
@@ -87,6 +87,18 @@ def _prologues(contraction: ir.Operation, rules: _Rules) -> list[ir.Operation | 
         fits = is_elementwise(producer) and knows_sizes(producer) and len(producer.results) == 1 and not is_copy(producer)
         found.append(producer if fits and not _ends_contraction(producer, rules) and rules.before(producer, contraction) else None)
     return found
+
+
+def _is_returned(op: ir.Operation) -> bool:
+    """Whether an operation's result is the program's too, such as a cache of keys: it is in memory in any case."""
+    pending = list(op.results)
+    while pending:
+        for user in users(pending.pop()):
+            if user.name == "func.return":
+                return True
+            if user.name in VIEWS:
+                pending += user.results
+    return False
 
 
 # What the epilogues of libraries are made of: sums of scaled tensors, and GELU by tanh of what is rounded to 16 bits.

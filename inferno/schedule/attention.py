@@ -44,6 +44,7 @@ class Attention:
     ``overlap``: the scores of the next keys are multiplied in front of the values of these ones, and the softmax lies under the latter.
     ``apart``: results have shared memory of their own; otherwise they lie where the queries were, which the next ones wait for.
     ``parts``: so many blocks, a cluster, share the keys of a tile, and the first one adds up.
+    ``bounded``: keys beyond those that the kernel reads to be the last ones, at the call, are not looked at.
     ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
     """
 
@@ -56,6 +57,7 @@ class Attention:
     overlap: bool = True
     apart: bool = True
     parts: int = 1
+    bounded: bool = False
     pieces: int = 1
 
     @property
@@ -195,6 +197,8 @@ def pieces_of(a: AttentionKernel) -> int:
 
 def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
+    if s.bounded and a.reach is None:
+        return False
     if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
         return False
     depth, width = a.depth.size, a.width.size
@@ -217,10 +221,14 @@ def held(s: Attention, a: AttentionKernel) -> int:
 def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     """The schedule with the lowest estimate if ``kernel`` is attention for Hopper's tensor cores, else None."""
     found = read(kernel, target)
-    if found is not None and not measured(found[0]) and not takes_unmeasured(kernel.operation):
+    unmeasured = found is not None and takes_unmeasured(kernel.operation)
+    if found is not None and not measured(found[0]) and not unmeasured:
         return None
     times = [(estimate(s, *found, target), s) for s in candidates(*found, target)] if found is not None else []
-    return min(times, key=lambda item: item[0])[1] if times else None
+    if not times:
+        return None
+    best = min(times, key=lambda item: item[0])[1]
+    return replace(best, bounded=True) if unmeasured and found[0].reach is not None else best
 
 
 def measured(a: AttentionKernel) -> bool:

@@ -11,7 +11,7 @@ from math import inf, prod
 from inferno.mlir import arith, func, ir, run_upstream
 from inferno.passes.programs import takes_tf32
 from inferno.schedule.accesses import Access, destination_index, knows_arguments, merge, row_major
-from inferno.schedule.bands import Band, compares, find_band
+from inferno.schedule.bands import Band, compares, find_band, find_reach
 from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import access_of, make_map
 from inferno.schedule.expression_tracer import NotUnderstood, Tracer
@@ -36,6 +36,8 @@ class AttentionKernel:
     loops of batch, queries and keys, and its only result is float32; None where the scaled product is the score.  What it yields outside
     of the band does not matter, and it need not be computed there.
     ``epilogue``: its ``accumulators`` are o as float32; None where o is stored as it is, or only rounded to the destination's type.
+    ``reach``: the last key that is seen is at most this element (an integer) plus the number that the second has as its offset; its strides are 0 or
+    more.  ``score`` says so too: keys beyond need not be looked at.
     ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
     ``tf32``: products of float32 factors may be rounded to TF32.
     """
@@ -53,6 +55,7 @@ class AttentionKernel:
     scale: float
     score: Map | None
     band: Band | None
+    reach: tuple[Access, Access] | None
     safe: bool
     epilogue: Map | None
     destinations: tuple[Destination, ...]
@@ -130,16 +133,21 @@ class _Parser:
         operands = [self.operand(e) for e in (q, k, v)]
         scale *= of_q * of_k
         score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
+        reach = self.reach(scores)
         self.accesses = [
+            *(reach or ()),
             *(a for e in operands for a in e.reads), *(a for m in (score, epilogue) if m is not None for a in m.sources if a is not None),
             *(d.access for d in destinations),
         ]
         queries = queries or self.queries(shared)
+        if reach is not None and any(reach[0].strides[self.numbers[loop]] for loop in queries):
+            reach = None  # each query of a tile has its own
         groups = [self.group(g) for g in ([r for r in rows if r not in queries], queries, self.keys, product.loops, width)]
         if not all(g.flat for g in groups[1:]):
             raise NotUnderstood
         weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
-        return AttentionKernel(self.sizes, *groups, *operands, weight, scale, score, band, safe, epilogue, destinations, takes_tf32(self.kernel), self.module)
+        tf32 = takes_tf32(self.kernel)
+        return AttentionKernel(self.sizes, *groups, *operands, weight, scale, score, band, reach, safe, epilogue, destinations, tf32, self.module)
 
     def results(self) -> tuple[list[Expression], list[Loops]]:
         """An element of each result, and the loops of the dimensions, which all have in common."""
@@ -188,6 +196,13 @@ class _Parser:
             if scaled is not product:
                 return scores, product, factor
             factor, product = factor * more, readers[0]
+
+    def reach(self, scores: Expression) -> tuple[Access, Access] | None:
+        found = find_reach(scores, self.keys)
+        if found is None:
+            return None
+        steps = tuple(found.steps.get(loop, 0) for loop in self.numbers)
+        return access_of(found.element, self.numbers), Access(-1, found.element.type, steps, found.high, ())
 
     def operand(self, factor: Expression) -> Operand:
         extend = factor.name if factor.name == "arith.extf" else None

@@ -21,6 +21,16 @@ class Band:
     high: Int | None
 
 
+@dataclass(frozen=True)
+class Reach:
+    """Keys that are told at the call: none is seen beyond ``element``, an integer that the kernel reads, plus loops times ``steps``, plus ``high``.
+    Scores there are -inf in any case."""
+
+    element: Expression
+    steps: dict[Loop, int]
+    high: int
+
+
 # A masked score that is not -inf: what a 16-bit or 32-bit float has least (f16's is -65504, which scores may come near to).
 _LITTLE = -1e37
 _ORDERS = {  # (left, right, more): left times the one side and right times the other and ``more`` are at least 0
@@ -107,6 +117,60 @@ class _Peeler:
         return inside
 
 
+def find_reach(scores: Expression, keys: Loops) -> Reach | None:
+    """How far queries reach, if a mask says so by an element that is no key's own, such as a position in a cache."""
+    for condition, holds in _needed(scores):
+        found = _read_reach(condition, holds, keys)
+        if found is not None:
+            return found
+    return None
+
+
+def _needed(scores: Expression) -> list[tuple[Expression, bool]]:
+    """Conditions without which a score is -inf."""
+    if scores.name == "arith.addf":
+        return [c for e in scores.operands for c in _needed(e)]
+    if scores.name != "arith.select":
+        return []
+    for holds, none, other in ((True, 2, 1), (False, 1, 2)):
+        if scores.operands[none].constant == -inf:
+            return [*_conjuncts(scores.operands[0], holds), *_needed(scores.operands[other])]
+    return []
+
+
+def _read_reach(condition: Expression, holds: bool, keys: Loops) -> Reach | None:
+    by, more = _sides(condition, holds, lambda e: linear(e, leaves=True)) or ({}, 0)
+    elements = [e for e in by if isinstance(e, Expression)]
+    if len(elements) != 1 or by[elements[0]] != 1 or elements[0].moves_with() & set(keys):
+        return None
+    steps = {loop: c for loop, c in by.items() if loop is not elements[0] and loop not in keys}
+    if not keys or {loop: c for loop, c in by.items() if loop in keys} != _numbered(keys, -1) or any(c < 0 for c in steps.values()):
+        return None
+    return Reach(elements[0], steps, more)
+
+
+def _numbered(loops: Sequence[Loop], sign: int) -> dict[Loop, int]:
+    """Coefficients that make loops one number."""
+    return {loop: sign * prod(i.size for i in loops[n + 1:]) for n, loop in enumerate(loops)}
+
+
+def _sides(condition: Expression, holds: bool, read: Callable[[Expression], tuple | None]) -> tuple[dict, int] | None:
+    """A comparison of integers as a sum that is at least 0: coefficients, and a constant."""
+    if condition.name != "arith.cmpi":
+        return None
+    name = predicate_of(condition)
+    sides = [read(e) for e in condition.operands]
+    if name not in _ORDERS or None in sides:
+        return None
+    left, right, more = _ORDERS[name if holds else _OPPOSITE[name]]
+    by: dict = {}
+    for factor, (coefficients, constant) in zip((left, right), sides):
+        more += factor * constant
+        for loop, c in coefficients.items():
+            by[loop] = by.get(loop, 0) + factor * c
+    return {loop: c for loop, c in by.items() if c}, more
+
+
 def _reaches(band: Band, queries: int, keys: int) -> bool:
     """Whether every query sees a key."""
     low, high = (-queries if band.low is None else band.low), (keys if band.high is None else band.high)
@@ -131,25 +195,14 @@ def _conjuncts(condition: Expression, holds: bool) -> list[tuple[Expression, boo
 
 def _read(condition: Expression, holds: bool, keys: Loops, shared: Sequence[Loop]) -> tuple[int | None, int | None, list[Loop]] | None:
     """(low, high, the loops of queries) of a condition, if it is one of a band."""
-    if condition.name != "arith.cmpi":
+    found = _sides(condition, holds, linear)
+    if found is None:
         return None
-    name = predicate_of(condition)
-    sides = [linear(e) for e in condition.operands]
-    if name not in _ORDERS or None in sides:
-        return None
-    left, right, more = _ORDERS[name if holds else _OPPOSITE[name]]
-    by: dict[Loop, int] = {}
-    for factor, (coefficients, constant) in zip((left, right), sides):
-        more += factor * constant
-        for loop, c in coefficients.items():
-            by[loop] = by.get(loop, 0) + factor * c
-    by = {loop: c for loop, c in by.items() if c}
+    by, more = found
     queries = sorted((loop for loop in by if loop not in keys), key=lambda loop: -abs(by[loop]))
     if not queries or not keys or any(loop not in shared for loop in queries):
         return None
     sign = 1 if by.get(keys[-1], 0) > 0 else -1
-    numbered = {loop: sign * prod(i.size for i in keys[n + 1:]) for n, loop in enumerate(keys)}
-    numbered |= {loop: -sign * prod(i.size for i in queries[n + 1:]) for n, loop in enumerate(queries)}
-    if by != numbered:
+    if by != _numbered(keys, sign) | _numbered(queries, -sign):
         return None
     return (-more, None, queries) if sign > 0 else (None, more, queries)

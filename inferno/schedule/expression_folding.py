@@ -25,18 +25,21 @@ def predicate_of(comparison: "Expression") -> str:
     return arith.CmpIPredicate(ir.IntegerAttr(comparison.op.attributes["predicate"]).value).name.lower()
 
 
-def linear(expression: "Expression") -> Linear | None:
-    """An integer as a sum of loops, each times a constant; None where it is none.  Loops and what is computed of them fit any integer type."""
+def linear(expression: "Expression", leaves: bool = False) -> Linear | None:
+    """An integer as a sum of loops, each times a constant; None where it is none.  Loops and what is computed of them fit any integer type.
+    With ``leaves`` elements that are read count as loops do; what is added to them is taken to fit, too."""
+    if leaves and expression.name == "read" and isinstance(expression.type, ir.IntegerType) and expression.type.width in (32, 64):
+        return {expression: 1}, 0
     if expression.name == "index":
         return dict(expression.strides), expression.offset
     if expression.name == "arith.constant":
         value = expression.constant
         return None if value is None or isinstance(expression.type, ir.FloatType) else ({}, int(value))
     if expression.name in ("arith.index_cast", "arith.extsi"):
-        return linear(expression.operands[0])
+        return linear(expression.operands[0], leaves)
     if expression.name not in ("arith.addi", "arith.subi"):
         return None
-    a, b = map(linear, expression.operands)
+    a, b = (linear(e, leaves) for e in expression.operands)
     if a is None or b is None:
         return None
     sign = 1 if expression.name == "arith.addi" else -1

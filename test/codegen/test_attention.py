@@ -13,6 +13,7 @@ from universal_program import _fuse
 from inferno.capture import capture
 from inferno.errors import CompileError
 from inferno.mlir import ir, new_context
+from inferno.passes.programs import UNMEASURED
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention import Attention, choose, fits, read
 from inferno.schedule.attention_kernel import parse_attention
@@ -171,6 +172,27 @@ def test_by_the_simulator(schedule, early):
         return F.scaled_dot_product_attention(q, k, v, is_causal=schedule.parts == 1, enable_gqa=True)
 
     assert_close_to_float64(simulate(grouped, args, schedule, early), grouped, args)
+
+
+@pytest.mark.parametrize("parts, position", [(1, 37), (3, 0), (3, 60)])
+def test_a_cache_is_read_up_to_its_position(parts, position):
+    """Two tokens at a position of a cache, whose values after what a block has with them are NaN."""
+    def cached(q, k, v, position):
+        mask = torch.arange(k.shape[2]) <= torch.arange(q.shape[2])[:, None] + position
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, of, rows, 16).bfloat16() for of, rows in ((4, 2), (2, 128), (2, 128)))
+    args = q, k, v, torch.tensor(position)
+    wanted = cached(*args)
+    v[:, :, (position + 1) // 16 * 16 + 16 * parts:] = torch.nan
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(kernel_of(cached, args))
+        a = parse_attention(kernels(module)[0])
+        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        assert a.reach is not None and not a.reach[0].shape and choose(kernels(module)[0], TARGET).bounded
+    found = simulate(cached, args, Attention(1, 16, turns=False, parts=parts, bounded=True))
+    assert (found.double() - wanted.double()).norm() <= 4e-3 * wanted.double().norm()
 
 
 def test_the_space():
