@@ -19,6 +19,7 @@ class Im2col(Wgmma):
     """As ``Wgmma``; the lhs has k innermost, and the sides stay where they are."""
 
     generator: ClassVar[str] = "im2col"
+    pads: ClassVar[bool] = True  # what lies outside of the image is zeros
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:

@@ -16,6 +16,7 @@ from inferno.mlir import ir, new_context
 from inferno.passes.programs import UNMEASURED
 from inferno.schedule import spaces
 from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.im2col import Im2col
 from inferno.target import find_target
 
@@ -33,7 +34,24 @@ RELU = {
 """Bias, residual and ReLU."""
 BOTH = {"results": ("bf16", "f32"), "body": "%y0 = arith.truncf %s : f32 to bf16\n%y1 = arith.mulf %s, %s : f32"}
 """Two results."""
+SAME = {"low": (1, 1), "high": (1, 1)}
 PLAIN = {"results": ("f32",), "body": "%h = arith.constant 0.5 : f32\n%y0 = arith.mulf %s, %h : f32"}
+
+
+CASES = {
+    # Strides, dilations, padding that differs by side, channels and features that fill no tile, images that end inside of one, 1 to 3 dimensions.
+    "relu": (Form((2, 5, 7, 72), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 3, 1)),
+    "strides, two results": (Form((3, 9, 8, 8), 72, (2, 3), (2, 3), (1, 2), (1, 0), (2, 3), "f16", **BOTH), Im2col(64, 64, 3, 1)),
+    "1x1": (Form((1, 7, 9, 200), 24, (1, 1), (2, 2), **PLAIN), Im2col(64, 32, 4, 1)),
+    "1d": (Form((2, 41, 16), 40, (7,), (2,), (3,), (4,), (9,), "f32", **PLAIN), Im2col(64, 64, 2, 1)),
+    "3d": (Form((2, 3, 5, 4, 16), 16, (3, 2, 2), (1, 2, 1), (), (1, 0, 1), (1, 1, 0)), Im2col(64, 32, 3, 1)),
+    "across": (Form((1, 9, 9, 32), 104, (3, 3), **SAME), Im2col(128, 64, 3, 2, cluster=2, across=True)),
+    "cluster": (Form((1, 9, 9, 32), 40, (3, 3), **SAME), Im2col(64, 64, 3, 1, cluster=2)),
+    "split": (Form((1, 8, 9, 32), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 6, 1, split=3, persistent=False)),
+    "spread": (Form((1, 7, 20, 40), 64, (3, 3), **SAME), Im2col(128, 64, 4, 2, split=2, persistent=False, spread=True)),
+    "few rows": (Form((1, 5, 6, 72), 24, (3, 3), **SAME), Im2col(64, 24, 3, 1, lhs_rows=32, chunks=2)),
+    "ping-pong": (Form((1, 9, 17, 24), 24, (3, 3), **SAME), Im2col(64, 32, 3, 2, pingpong=True, inside=True)),
+}
 
 
 def expected(form: Form, x: torch.Tensor, w: torch.Tensor, extras: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -49,23 +67,28 @@ def expected(form: Form, x: torch.Tensor, w: torch.Tensor, extras: list[torch.Te
     return [sums * 0.5 if form.body == PLAIN["body"] else sums]
 
 
-def check(form: Form, schedule: Im2col, early: bool = False, seed: int = 0) -> None:
-    """Right to the last bit: all are small whole numbers, of which products and sums are exact, so that results are rounded once."""
-    torch.manual_seed(seed)
+def operands(form: Form, device: str = "cpu") -> list[torch.Tensor]:
+    """Small whole numbers, of which products and sums are exact, so that results are rounded once."""
+    return [torch.randint(-4, 5, shape, device=device).to(DTYPES[t]) for shape, t in shapes(form)]
+
+
+def shapes(form: Form) -> list[tuple[tuple[int, ...], str]]:
+    """Of the inputs, and their types."""
     sizes = dict(zip(["n", *"pqt"[:len(form.window)], "f"], form.out))
-    shapes = [(form.image, form.element), (form.weight, form.element), *((tuple(sizes[d] for d in dims), t) for dims, t in form.extras)]
-    tensors = [torch.randint(-4, 5, shape).to(DTYPES[t]) for shape, t in shapes]
-    run = Simulated(program([tensor(*x) for x in shapes], [tensor(form.out, t) for t in form.results], convolution(form)), lambda kernel: schedule, early)
-    for found, right in zip(run(*tensors), expected(form, *tensors[:2], tensors[2:])):
-        assert torch.equal(found, right.to(found.dtype)), (form, schedule)
+    return [(form.image, form.element), (form.weight, form.element), *((tuple(sizes[d] for d in dims), t) for dims, t in form.extras)]
 
 
-def program(inputs: list[str], outputs: list[str], kernel: str) -> str:
-    """A program that is one call of ``@conv``."""
+def program(form: Form, schedule: Im2col | None = None) -> str:
+    """A module that is one call of ``@conv``, at the ``fused`` stage, maybe with a schedule."""
+    inputs, outputs = [tensor(*x) for x in shapes(form)], [tensor(form.out, t) for t in form.results]
     values, made = ", ".join(f"%{i}: {t}" for i, t in enumerate(inputs)), f"%r:{len(outputs)}" if len(outputs) > 1 else "%r"
     given = ", ".join([*(f"%{i}" for i in range(len(inputs))), *(f"%o{i}" for i in range(len(outputs)))])
     results = ", ".join(f"%r#{i}" for i in range(len(outputs))) if len(outputs) > 1 else "%r"
-    return f"""module {{
+    kernel = convolution(form)
+    if schedule is not None:
+        with new_context():
+            kernel = kernel.replace(") {\n", f") attributes {{{ATTRIBUTE} = {to_attribute(schedule)}}} {{\n", 1)
+    return f"""module attributes {{{UNMEASURED}}} {{
     func.func @main({values}) -> ({", ".join(outputs)}) {{
       {" ".join(f"%o{i} = tensor.empty() : {t}" for i, t in enumerate(outputs))}
       {made} = func.call @conv({given}) : ({", ".join([*inputs, *outputs])}) -> ({", ".join(outputs)})
@@ -75,11 +98,29 @@ def program(inputs: list[str], outputs: list[str], kernel: str) -> str:
     }}"""
 
 
+def wrong(form: Form, tensors: list[torch.Tensor], found: list[torch.Tensor]) -> str:
+    """What is not right to the last bit, if anything."""
+    for number, (ours, right) in enumerate(zip(found, expected(form, *tensors[:2], tensors[2:]), strict=True)):
+        right = right.to(ours.dtype)
+        if not torch.equal(ours, right):
+            places = (ours != right).nonzero()
+            where = tuple(places[0].tolist())
+            return f"result {number}: {len(places)} of {right.numel()}, at {where} {ours[where].item()} for {right[where].item()}"
+    return ""
+
+
+def check(form: Form, schedule: Im2col, early: bool = False, seed: int = 0) -> None:
+    """Right to the last bit."""
+    torch.manual_seed(seed)
+    tensors = operands(form)
+    run = Simulated(program(form), lambda kernel: schedule, early)
+    assert not (problem := wrong(form, tensors, run(*tensors))), (problem, form, schedule)
+
+
 def schedules(form: Form) -> list[Im2col]:
     """All that the kernel may have."""
     with new_context(), ir.Location.unknown():
-        module = ir.Module.parse(convolution(form))
-        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        module = ir.Module.parse(program(form))
         kernel = kernels(module)[0]
         return [s for _, s in spaces.find("im2col").space(kernel, TARGET)]
 

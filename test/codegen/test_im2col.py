@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from convolution_cases import BOTH, PLAIN, RELU, TARGET, check, drawn, schedules
+from convolution_cases import CASES, RELU, SAME, TARGET, check, drawn, schedules
 from convolutions import Form, convolution
 from kernels import build
 
@@ -19,7 +19,6 @@ from inferno.schedule.im2col import Im2col, choose, parse_unfolded
 from inferno.schedule.spaces import find
 
 SMALL = Im2col(64, 64, 3, 1)
-SAME = {"low": (1, 1), "high": (1, 1)}
 LAYER = Form((8, 56, 56, 64), 64, (3, 3), **SAME)
 
 
@@ -31,21 +30,9 @@ def chosen(form: Form | str, unmeasured: bool = True, ask=choose):
         return ask(kernels(module)[0], TARGET)
 
 
-# Strides, dilations, padding that differs by side, channels and features that fill no tile, images that end inside of one, 1 to 3 dimensions.
-@pytest.mark.parametrize("form, schedule", [
-    (Form((2, 5, 7, 72), 40, (3, 3), **SAME, **RELU), SMALL),
-    (Form((3, 9, 8, 8), 72, (2, 3), (2, 3), (1, 2), (1, 0), (2, 3), "f16", **BOTH), SMALL),
-    (Form((1, 7, 9, 200), 24, (1, 1), (2, 2), **PLAIN), Im2col(64, 32, 4, 1)),
-    (Form((2, 41, 16), 40, (7,), (2,), (3,), (4,), (9,), "f32", **PLAIN), Im2col(64, 64, 2, 1)),
-    (Form((2, 3, 5, 4, 16), 16, (3, 2, 2), (1, 2, 1), (), (1, 0, 1), (1, 1, 0)), Im2col(64, 32, 3, 1)),
-    (Form((1, 9, 9, 32), 104, (3, 3), **SAME), Im2col(128, 64, 3, 2, cluster=2, across=True)),
-    (Form((1, 9, 9, 32), 40, (3, 3), **SAME), Im2col(64, 64, 3, 1, cluster=2)),
-    (Form((1, 8, 9, 32), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 6, 1, split=3, persistent=False)),
-    (Form((1, 7, 20, 40), 64, (3, 3), **SAME), Im2col(128, 64, 4, 2, split=2, persistent=False, spread=True)),
-    (Form((1, 5, 6, 72), 24, (3, 3), **SAME), Im2col(64, 24, 3, 1, lhs_rows=32, chunks=2)),
-    (Form((1, 9, 17, 24), 24, (3, 3), **SAME), Im2col(64, 32, 3, 2, pingpong=True, inside=True)),
-], ids=["relu", "strides, two results", "1x1", "1d", "3d", "across", "cluster", "split", "spread", "few rows", "ping-pong"])
-def test_right(form, schedule):
+@pytest.mark.parametrize("name", CASES)
+def test_right(name):
+    form, schedule = CASES[name]
     check(form, schedule, early=form.features % 16 == 0)
 
 

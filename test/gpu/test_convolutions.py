@@ -1,0 +1,83 @@
+"""Convolutions on the tensor cores against float64, to the last bit: what the simulator assumes of the copy engine's im2col mode holds on a GPU."""
+
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from checks import poison_memory
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+
+from convolution_cases import BOTH, CASES, PLAIN, RELU, SAME, drawn, operands, program, schedules, wrong
+from convolutions import Form
+
+from inferno.schedule.im2col import Im2col
+from inferno.tools.ir_program import IrProgram
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+
+SIZES = {
+    "resnet 56": Form((8, 56, 56, 64), 64, (3, 3), **SAME, **RELU),
+    "resnet 28, by 2": Form((4, 56, 56, 128), 128, (3, 3), (2, 2), **SAME, **RELU),
+    "resnet 14": Form((32, 14, 14, 256), 256, (3, 3), **SAME, **RELU),
+    "resnet 7": Form((1, 7, 7, 512), 512, (3, 3), **SAME, **RELU),
+    "1x1 by 2": Form((8, 28, 28, 512), 1024, (1, 1), (2, 2), **PLAIN),
+    "tf32": Form((8, 56, 56, 64), 64, (3, 3), **SAME, element="f32", **PLAIN),
+    "tf32 by 3": Form((3, 31, 33, 100), 72, (5, 4), (3, 3), (2, 1), (3, 0), (1, 2), "f32", **PLAIN),
+    "7x7": Form((2, 37, 41, 24), 40, (7, 7), (2, 2), (), (3, 3), (3, 3)),
+    "unequal padding": Form((3, 17, 13, 136), 200, (3, 2), (1, 2), (2, 3), (5, 0), (0, 7), **BOTH),
+    "one row": Form((5, 1, 200, 64), 96, (1, 9), (), (), (0, 4), (0, 4), "f16"),
+    "1d": Form((4, 3000, 80), 384, (3,), (2,), (), (1,), (1,), **PLAIN),
+    "1d, far apart": Form((2, 5000, 64), 64, (5,), (), (300,), (600,), (600,)),
+    "3d": Form((2, 8, 14, 14, 64), 64, (3, 3, 3), (), (), (1, 1, 1), (1, 1, 1), **PLAIN),
+    "3d by 2": Form((1, 7, 15, 13, 40), 24, (3, 2, 3), (2, 2, 2), (1, 2, 1), (1, 0, 1), (2, 1, 0)),
+    "few pixels": Form((1, 4, 5, 512), 512, (3, 3), **SAME, **PLAIN),
+    "one pixel": Form((1, 3, 3, 64), 64, (3, 3), (3, 3), (), (1, 1), (0, 0)),
+    "8 channels": Form((2, 30, 30, 8), 32, (3, 3), **SAME),
+    "corners": Form((1, 130, 130, 16), 16, (2, 2), (), (127, 100), (128, 90), (120, 127)),
+    "steps of 8": Form((2, 100, 90, 16), 16, (3, 3), (8, 7), (), (1, 0), (0, 1)),
+}
+
+
+def right(folder: Path, form: Form, schedule: Im2col | None = None) -> str:
+    """The program's ``scheduled`` stage."""
+    path = folder / "convolution.mlir"
+    path.write_text(program(form, schedule))
+    compiled = IrProgram.read(path, "sm_90a")
+    text, tensors = compiled.program.stages["scheduled"], operands(form, "cuda")
+    assert 'generator = "im2col"' in text
+    poison_memory()
+    found, again = compiled(*tensors), compiled(*tensors)
+    assert not (problem := wrong(form, tensors, found)), (problem, form, text)
+    assert all(torch.equal(a, b) for a, b in zip(found, again)), "two runs differ"
+    return text
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_what_is_chosen(tmp_path, name):
+    right(tmp_path, SIZES[name])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_small_ones(tmp_path, name):
+    right(tmp_path, *CASES[name])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_drawn_schedules(tmp_path, seed):
+    draw = random.Random(seed)
+    form = drawn(draw)
+    right(tmp_path, form, draw.choice(schedules(form)))
+
+
+@pytest.mark.parametrize("schedule", [
+    Im2col(128, 256, 4, 2), Im2col(256, 128, 4, 2), Im2col(128, 128, 6, 2, cluster=2), Im2col(128, 128, 6, 2, cluster=4, across=True),
+    Im2col(128, 128, 5, 2, pingpong=True), Im2col(128, 128, 5, 2, stream=True), Im2col(128, 128, 6, 2, split=4, persistent=False, spread=True),
+], ids=str)
+def test_many_tiles(tmp_path, schedule):
+    form = Form((16, 29, 27, 136), 520, (3, 3), (), (2, 1), (2, 1), (2, 1), **RELU)
+    right(tmp_path, form if not schedule.split > 1 else replace(form, image=(1, 29, 27, 136)), schedule)
