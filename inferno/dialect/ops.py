@@ -111,9 +111,10 @@ class PixelMapOp(Inferno.Operation, name="pixel_map"):
     """How the copy engine sees ``buffer``, images with channels innermost, in its im2col mode; ``sizes``, ``strides``, ``element``, ``swizzle`` and
     ``l2`` are as in ``tensor_map``.  ``box``: channels and pixels that are copied together.  Pixels are walked by ``steps`` through
     the box from corner ``lower`` to ``upper``, distances from the image's own corners, and on to the next image; these three have a number
-    for each spatial dimension, innermost first."""
+    for each spatial dimension, innermost first.  A size that is known at the call is -1, and ``values`` are those."""
 
     buffer: ext.Operand[ir.MemRefType]
+    values: Sequence[ext.Operand[ir.IndexType]]
     parameter: ext.Result[ParameterType]
     sizes: ir.ArrayAttr
     strides: ir.ArrayAttr
@@ -140,6 +141,8 @@ class PixelMapOp(Inferno.Operation, name="pixel_map"):
             raise _Invalid(f"steps must be 1 to {MOST_STEP}, got {steps}")
         if not all(fits_corner(c, len(lower)) for c in (*lower, *upper)):
             raise _Invalid(f"corners {lower} and {upper} are too far away")
+        if sizes.count(AT_CALL) != len(op.operation.operands) - 1:
+            raise _Invalid(f"{sizes.count(AT_CALL)} sizes are known at the call, got {len(op.operation.operands) - 1} values")
 
 
 class SizedTensorMapOp(Inferno.Operation, name="sized_tensor_map"):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from inferno.dialect.sizes import SYMBOL, read_symbol, symbol_attributes
 from inferno.mlir import func, ir
-from inferno.schedule import bf16x6, dual, mma, siblings, simt, vectors, wgmma
+from inferno.schedule import bf16x6, dual, im2col, mma, siblings, simt, vectors, wgmma
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import tile_contraction
@@ -36,6 +36,11 @@ class BySize:
     large: Any
     narrow: bool = False
 
+    @property
+    def pads(self) -> bool:
+        """Whether all take zeros for what lies outside of an image."""
+        return all(getattr(s, "pads", False) for s in (self.small, self.large))
+
 
 _SCALES = tuple(4.0**i for i in range(-4, 6))
 """The sizes that schedules are compared at: the example's, times these."""
@@ -56,6 +61,9 @@ Table = dict[Any, float]  # the microseconds of each schedule
 
 def choose(kernel: func.FuncOp, target: Target) -> Any | None:
     """Schedules for ranges of sizes, or one for all, if ``kernel`` is a contraction of loops that vary, or two that meet."""
+    images = im2col.taken(kernel, target)
+    if images is not None and images.varies and _within_words(images):
+        return _by_rows(images.M, lambda point, most: _least(im2col.at_size(kernel, images, target, _at(point), most)))
     c = parse_contraction(kernel) if target.kind == "nvptx" else None
     if c is None and target.hopper and (pair := dual.parse_pair(kernel)) is not None and not isinstance(pair.contraction.M, int):
         return _by_rows(pair.contraction.M, lambda point, most: _least(dual.candidates(kernel, pair, target, _at(point), most)))
@@ -64,8 +72,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Any | None:
         return None if parts is None or not parts.joined.varies else _together(parts, target)
     if not c.varies:
         return None
-    counts = _counts(c)
-    if all(bounds(count)[1] < 2**31 or is_unbounded(count) for count in counts) or any(hint(count) > LARGEST for count in counts):
+    if _within_words(c) or any(hint(count) > LARGEST for count in _counts(c)):
         return _choose(kernel, c, target)
     # Tensor cores take offsets of 32 bits only; sizes that these do not reach are rare, and left to CUDA cores.
     with kernel.context, ir.Location.unknown():
@@ -146,6 +153,11 @@ def _change(function: ir.Operation, change: Callable[[Symbol], Symbol]) -> None:
         if SYMBOL in entry:
             entry.update(symbol_attributes(change(read_symbol(entry))))
     function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
+
+
+def _within_words(c: Contraction) -> bool:
+    """Whether offsets of 32 bits reach everything, or nothing is said of how far they would have to."""
+    return all(bounds(count)[1] < 2**31 or is_unbounded(count) for count in _counts(c))
 
 
 def _counts(c: Contraction) -> list[Int]:

@@ -10,7 +10,9 @@ from typing import ClassVar
 from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.cost import At
 from inferno.schedule.wgmma import Wgmma, candidates
+from inferno.symbolic import hint
 from inferno.target import Target
 
 
@@ -25,8 +27,15 @@ class Im2col(Wgmma):
 def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:
     """The schedule with the lowest estimate if ``kernel`` is a convolution for Hopper's tensor cores."""
     c = taken(kernel, target)
-    found = candidates(kernel, c, target) if c is not None else []
-    return im2col(min(found, key=lambda item: item[0])[1]) if found else None
+    if c is None or c.varies:
+        return None
+    found = at_size(kernel, c, target)
+    return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Im2col]]:
+    """Schedules with their estimates in microseconds; ``at`` and ``most`` are as ``wgmma``'s."""
+    return [(time, im2col(s)) for time, s in candidates(kernel, c, target, at, most)]
 
 
 def taken(kernel: func.FuncOp, target: Target) -> Contraction | None:
@@ -35,9 +44,9 @@ def taken(kernel: func.FuncOp, target: Target) -> Contraction | None:
 
 
 def parse_unfolded(kernel: func.FuncOp, target: Target) -> Contraction | None:
-    """What ``kernel`` computes, if that is a contraction of a known number of windows of an image, the lhs, with more than one feature."""
+    """What ``kernel`` computes, if that is a contraction of windows of images, the lhs, with more than one feature; only the number of images may vary."""
     c = parse_contraction(kernel, unfolded=True) if target.hopper else None
-    return c if c is not None and c.lhs.unfolded is not None and c.n.dims and not c.varies else None
+    return c if c is not None and c.lhs.unfolded is not None and c.n.dims and isinstance(c.N, int) and isinstance(c.K, int) else None
 
 
 def im2col(s: Wgmma) -> Im2col:

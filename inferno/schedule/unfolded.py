@@ -12,7 +12,7 @@ from inferno.mlir import func, ir
 from inferno.passes.shapes import shape
 from inferno.pixel_limits import BITS, MOST_STEP, fits_corner
 from inferno.schedule.accesses import Access, Linear, argument_index, linear
-from inferno.symbolic import Int, hint, product
+from inferno.symbolic import Int, product, reach
 
 _ALIGNMENT = 16  # bytes of a pixel's channels
 
@@ -55,7 +55,7 @@ class Unfolded:
         return (
             all(fits_corner(x, rank) for x in (*lower, *upper)) and all(x < 1 << BITS[rank] for x in offsets)
             and all(s <= MOST_STEP for s in self.steps) and self.shape[-1] * width % _ALIGNMENT == 0
-            and hint(product(self.shape)) * width < 2**40 and max(map(hint, self.shape)) < 2**31
+            and reach(product(self.shape)) * width < 2**40 and max(map(reach, self.shape)) < 2**31
         )
 
 

@@ -5,9 +5,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from convolution_cases import CASES, RELU, SAME, TARGET, check, drawn, schedules
+from contractions import varying
+from convolution_cases import CASES, RELU, SAME, TARGET, check, drawn, operands, schedules, wrong
 from convolutions import Form, convolution
 from kernels import build
+from universal_program import Simulated
 
 from inferno.errors import CompileError
 from inferno.mlir import ir, new_context
@@ -15,6 +17,7 @@ from inferno.passes.programs import UNMEASURED
 from inferno.schedule.assign import choose as assign
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
+from inferno.schedule.by_size import BySize
 from inferno.schedule.im2col import Im2col, choose, parse_unfolded
 from inferno.schedule.spaces import find
 
@@ -49,7 +52,8 @@ def test_the_image_comes_in_im2col_mode():
     (load,) = re.findall(r"cp\.async\.bulk\.tensor\.4d\S*im2col\S* (.*);", built.ptx)
     assert re.fullmatch(r"\[\S+\], \[\S+, \{(\S+, ){3}\S+\}\], \[\S+\], \{\S+, \S+\}", load)
     (map_,) = re.findall(r'"inferno.pixel_map"\S+ \{(.*?)\}', built.gpu)
-    assert map_ == ('box = [64, 128], element = "bf16", l2 = 256 : i64, lower = [-1, -1], sizes = [64, 56, 56, 8], steps = [1, 1], '
+    assert map_ == ('box = [64, 128], element = "bf16", l2 = 256 : i64, lower = [-1, -1], '
+                    "operandSegmentSizes = array<i32: 1, 0>, sizes = [64, 56, 56, 8], steps = [1, 1], "
                     "strides = [2, 128, 7168, 401408], swizzle = 128 : i64, upper = [-1, -1]")
     assert "box = [64, 64, 1, 1]" in built.gpu and "sizes = [64, 64, 3, 3]" in built.gpu  # weights, of which a tap is a position
 
@@ -116,6 +120,25 @@ def test_the_space_holds_the_choice():
         assert not space.valid(kernel, replace(own, tile_n=72), TARGET)
         del module.operation.attributes[UNMEASURED]
         assert not space.valid(kernel, own, TARGET)
+
+
+def test_any_number_of_images():
+    """Schedules for ranges of it; with one of them, in the simulator."""
+    kernel = varying(convolution(Form((17, 5, 7, 24), 40, (3, 3), **SAME)), {17: (1, 100)})
+    assert isinstance(chosen(kernel, ask=assign), Im2col)
+    found = chosen(varying(convolution(Form((17, 9, 11, 72), 40, (3, 3), **SAME)), {17: (1, 100)}), ask=assign)
+    assert isinstance(found, BySize) and isinstance(found.small, Im2col) and found.pads
+    arguments = re.search(r"@conv\((.*), (%o0: \S+ {.*?})\) -> \(", kernel)[1]
+    main = f"""func.func @main({arguments}) -> (tensor<?x5x7x40xbf16> {{inferno.sizes = affine_map<()[s0] -> (s0, 5, 7, 40)>}}) {{
+      %o = tensor.empty(%n0) : tensor<?x5x7x40xbf16>
+      %r = func.call @conv(%n0, %x, %w, %o) : (index, tensor<?x5x7x24xbf16>, tensor<40x3x3x24xbf16>, tensor<?x5x7x40xbf16>) -> tensor<?x5x7x40xbf16>
+      return %r : tensor<?x5x7x40xbf16>
+    }}"""
+    run = Simulated(f"module {{ {main}\n{kernel} }}", lambda kernel: SMALL)
+    for images in (1, 3):
+        form = Form((images, 5, 7, 24), 40, (3, 3), **SAME)
+        tensors = operands(form)
+        assert not wrong(form, tensors, run(*tensors))
 
 
 def test_others_are_errors():

@@ -231,7 +231,7 @@ func.func @too_few_values(%b: memref<?x64xbf16>, %n: index) {
 
 func.func @pixels(%b: memref<2x9x11x72xbf16>) {
   // expected-error@below {{inferno.pixel_map: 2 spatial dimensions have as many corners and steps, got [-1], [-1, -1] and [1, 1]}}
-  %0 = "inferno.pixel_map"(%b) {sizes = [72, 11, 9, 2], strides = [2, 144, 1584, 14256], box = [64, 128], lower = [-1], upper = [-1, -1], steps = [1, 1], element = "bf16", swizzle = 128 : i64, l2 = 256 : i64} : (memref<2x9x11x72xbf16>) -> !inferno.parameter
+  %0 = "inferno.pixel_map"(%b) {sizes = [72, 11, 9, 2], strides = [2, 144, 1584, 14256], box = [64, 128], lower = [-1], upper = [-1, -1], steps = [1, 1], element = "bf16", swizzle = 128 : i64, l2 = 256 : i64, operandSegmentSizes = array<i32: 1, 0>} : (memref<2x9x11x72xbf16>) -> !inferno.parameter
   return
 }
 
@@ -239,7 +239,7 @@ func.func @pixels(%b: memref<2x9x11x72xbf16>) {
 
 func.func @pixels(%b: memref<2x9x11x72xbf16>) {
   // expected-error@below {{inferno.pixel_map: corners [-129, 0] and [-1, -1] are too far away}}
-  %0 = "inferno.pixel_map"(%b) {sizes = [72, 11, 9, 2], strides = [2, 144, 1584, 14256], box = [64, 128], lower = [-129, 0], upper = [-1, -1], steps = [1, 1], element = "bf16", swizzle = 128 : i64, l2 = 256 : i64} : (memref<2x9x11x72xbf16>) -> !inferno.parameter
+  %0 = "inferno.pixel_map"(%b) {sizes = [72, 11, 9, 2], strides = [2, 144, 1584, 14256], box = [64, 128], lower = [-129, 0], upper = [-1, -1], steps = [1, 1], element = "bf16", swizzle = 128 : i64, l2 = 256 : i64, operandSegmentSizes = array<i32: 1, 0>} : (memref<2x9x11x72xbf16>) -> !inferno.parameter
   return
 }
 
@@ -247,6 +247,6 @@ func.func @pixels(%b: memref<2x9x11x72xbf16>) {
 
 func.func @pixels(%b: memref<2x9x11x72xbf16>) {
   // expected-error@below {{inferno.pixel_map: a box has 1 to 256 channels of 1 to 1024 pixels, got [64, 1025]}}
-  %0 = "inferno.pixel_map"(%b) {sizes = [72, 11, 9, 2], strides = [2, 144, 1584, 14256], box = [64, 1025], lower = [-1, -1], upper = [-1, -1], steps = [1, 1], element = "bf16", swizzle = 128 : i64, l2 = 256 : i64} : (memref<2x9x11x72xbf16>) -> !inferno.parameter
+  %0 = "inferno.pixel_map"(%b) {sizes = [72, 11, 9, 2], strides = [2, 144, 1584, 14256], box = [64, 1025], lower = [-1, -1], upper = [-1, -1], steps = [1, 1], element = "bf16", swizzle = 128 : i64, l2 = 256 : i64, operandSegmentSizes = array<i32: 1, 0>} : (memref<2x9x11x72xbf16>) -> !inferno.parameter
   return
 }

@@ -10,7 +10,7 @@
 // OTHERS-NOT: generator = "im2col"
 
 // GPU: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} im2col[{{.*}}] {{.*}}tma_load_mode<im2col>
-// GPU: "inferno.pixel_map"(%{{.*}}) {box = [64, {{.*}}], element = "bf16", {{.*}}lower = [-1, -1], sizes = [64, 56, 56, 8], steps = [1, 1], {{.*}}upper = [-1, -1]}
+// GPU: "inferno.pixel_map"(%{{.*}}) {box = [64, {{.*}}], element = "bf16", {{.*}}lower = [-1, -1], {{.*}}sizes = [64, 56, 56, 8], steps = [1, 1], {{.*}}upper = [-1, -1]}
 module attributes {inferno.unmeasured} {
   func.func private @conv(%x: tensor<8x56x56x64xbf16>, %w: tensor<64x3x3x64xbf16>, %a0: tensor<64xf32>, %a1: tensor<8x56x56x64xbf16>, %o0: tensor<8x56x56x64xbf16>) -> (tensor<8x56x56x64xbf16>) {
       %zero = arith.constant 0.0 : f32

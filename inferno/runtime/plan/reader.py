@@ -95,6 +95,8 @@ class _Reader:
             )
         if op.name == "inferno.pixel_map":
             sizes, strides, box, *walk = (tuple(_plain(op.attributes[n])) for n in ("sizes", "strides", "box", "lower", "upper", "steps"))
+            values = iter([known_size(v) for v in list(op.operands)[1:]])
+            sizes = tuple(next(values) if v == AT_CALL else v for v in sizes)
             return PixelMap(
                 self._buffer(op.operands[0]), sizes, strides, box, ir.StringAttr(op.attributes["element"]).value,
                 _integer(op.attributes["swizzle"]), _integer(op.attributes["l2"]), *walk,

@@ -13,11 +13,11 @@ from inferno.target import Target
 def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Im2col]]:
     """Schedules with their estimates; where those are equal the usual one is first."""
     c = taken(kernel, target)
-    if c is not None:
+    if c is not None and not c.varies:
         yield from ((time, im2col(s)) for time, s in wgmma.space_of(kernel, c, target))
 
 
 def valid(kernel: func.FuncOp, schedule: Im2col, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     c = taken(kernel, target)
-    return c is not None and wgmma.valid_for(kernel, c, Wgmma(**asdict(schedule)), target)
+    return c is not None and not c.varies and wgmma.valid_for(kernel, c, Wgmma(**asdict(schedule)), target)
