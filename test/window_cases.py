@@ -188,6 +188,13 @@ NAMED = {
     "three channels, channels first": Case((1, 3, 15, 16), (8, 3, 3, 3), 2, 1, last=False),
 }
 
+BANDS = {
+    "7x7": Case((2, 32, 9, 10), (1, 1, 7, 7), padding=3),
+    "7x7 f16, small images": Case((3, 32, 7, 7), (1, 1, 7, 7), padding=3, element="f16"),
+    "7x3, a part of the channels": Case((1, 40, 6, 17), (1, 1, 7, 3), padding=2),
+    "3x9, no epilogue": Case((1, 32, 5, 20), (1, 1, 3, 9), epilogue=False),
+}
+
 
 def parsed(case: Case) -> WindowKernel | None:
     """What the kernel computes, where the generator takes it."""

@@ -25,6 +25,7 @@ _CLASSES = {
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",
     "windows": "inferno.schedule.windows:Windows",
+    "band_windows": "inferno.schedule.band_windows:BandWindows",
     "wgmma": "inferno.schedule.wgmma:Wgmma",
     "im2col": "inferno.schedule.im2col:Im2col",
     "dual": "inferno.schedule.dual:Dual",

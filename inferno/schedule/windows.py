@@ -31,6 +31,7 @@ class Windows:
     while one is multiplied."""
 
     generator: ClassVar[str] = "windows"
+    pads: ClassVar[bool] = True  # an image's padding is not read
 
     threads: int = 128
     vector: int = 1

@@ -125,7 +125,7 @@ class WarpSimulation(Simulation):
         type_ = op.results[0].type
         element, lanes = (type_.element_type, type_.shape[0]) if isinstance(type_, ir.VectorType) else (type_, 1)
         if operands[0].shared:
-            self.check_banks(operands[0].at[mask].reshape(-1, 32 if _bytes(element) <= 4 else 16), _bytes(element) * lanes)
+            self.check_banks(operands[0].at[mask].reshape(-1, min(32, 128 // (_bytes(element) * lanes))), _bytes(element) * lanes)
         found = self.gather(operands[0], _bytes(element) * lanes, mask)
         found = from_bf16(found.view(np.uint16)) if isinstance(element, ir.BF16Type) else found.view(register_dtype(element))
         return [found if lanes > 1 else found[:, 0]]

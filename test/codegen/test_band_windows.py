@@ -1,0 +1,58 @@
+"""Depthwise convolutions on tensor cores: their numbers on a simulated GPU, also of its warps and banks, and what the kernels are made of."""
+
+import random
+
+import pytest
+from checks import assert_close_to_float64
+from kernels import TARGET, build, choose
+from universal_program import Simulated
+from window_cases import BANDS, NAMED, Case
+
+from inferno.errors import CompileError
+from inferno.schedule import band_windows
+from inferno.schedule.band_windows import BandWindows
+
+
+@pytest.mark.parametrize("name", BANDS)
+def test_right(name):
+    def chosen(kernel):
+        c = band_windows.read(kernel, TARGET)
+        assert c is not None
+        return random.Random(name).choice(list(band_windows.schedules(c)))
+
+    case = BANDS[name]
+    inputs = case.inputs()
+    found = case.result(Simulated(case.text(), chosen)(*case.arguments(*inputs))[0])
+    assert_close_to_float64(found, case.eager, tuple(inputs))
+
+
+def test_every_product_of_a_row_is_one_instruction():
+    built = build(Case((8, 96, 28, 28), (1, 1, 7, 7), padding=3).text(main=False), "band_windows")
+    assert built.count(r"mma\.sync") == 4 * 7  # of four channels, a row of the window each, in one loop
+    assert built.count(r"st\.shared\.v4") == 4 and built.count(r"st\.global\.v4") == 2
+    if built.resources:
+        assert built.resources.spills == built.resources.stack == 0
+
+
+def test_chosen_for_large_windows_alone():
+    large, text = Case((2, 64, 14, 14), (1, 1, 7, 7), padding=3), NAMED["3x3"].text(main=False)
+    assert isinstance(choose(large.text(main=False), "band_windows"), BandWindows)
+    assert choose(text, "band_windows") is None and choose(text, "windows") is not None
+    assert choose(large.text(main=False).replace("attributes {inferno.unmeasured}", ""), "band_windows") is None
+
+
+@pytest.mark.parametrize("case", [
+    Case((2, 64, 14, 14), (1, 1, 7, 7), padding=3, element="f32"),
+    Case((2, 64, 14, 14), (1, 1, 7, 7), padding=3, last=False),
+    Case((2, 64, 14, 14), (1, 1, 7, 7), 2, 3),
+    Case((2, 64, 24, 24), (1, 1, 7, 7), 1, 6, 2),
+    Case((2, 60, 14, 14), (1, 1, 7, 7), padding=3),  # channels that are no whole vectors
+    Case((2, 64, 14, 14), (1, 1, 9, 9), padding=3),
+])
+def test_others_are_left_to_cuda_cores(case):
+    assert choose(case.text(main=False), "band_windows") is None
+
+
+def test_schedules_that_do_not_fit():
+    with pytest.raises(CompileError, match="does not fit"):
+        build(BANDS["7x7"].text(main=False), "band_windows", BandWindows(10))
