@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, users, walk
 from inferno.passes.generics import (
-    Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_generic, kinds, loop_sizes, maps, outputs, substitute, yielded,
+    PARALLEL, Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, loop_sizes, maps, outputs,
+    substitute, yielded,
 )
 from inferno.passes.locations import merge
 from inferno.passes.shapes import function_of, mixed
@@ -25,6 +26,10 @@ from inferno.passes.shapes import sizes as tensor_sizes
 from inferno.symbolic import Int, bounds
 
 EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui"}
+# On the multiplication of a convolution's sum (see ``mark-convolutions``): wherever its body goes, it says what it is.
+CONVOLUTION = "inferno.convolution"
+# On a module that has such.
+CONVOLUTIONS = "inferno.convolutions"
 _MULTIPLY, _ADD = {"arith.mulf", "arith.muli"}, {"arith.addf", "arith.addi"}
 
 
@@ -71,7 +76,7 @@ def alike(fused: FusedContraction) -> bool:
 def is_factor(op: ir.Operation) -> bool:
     """Whether ``op`` is elementwise and only contractions read it, which can compute it themselves where nothing else would."""
     readers = [reader for r in op.results for reader in users(r)]
-    return REDUCTION not in kinds(op) and bool(readers) and all(r.name in _CONTRACTIONS or is_contraction(r) for r in readers)
+    return REDUCTION not in kinds(op) and bool(readers) and all(r.name in _CONTRACTIONS or (is_contraction(r) and not has_windows(r)) for r in readers)
 
 
 def is_sum_of_products(op: ir.Operation | None) -> bool:
@@ -80,6 +85,49 @@ def is_sum_of_products(op: ir.Operation | None) -> bool:
         return False
     factors = _factors(op, yielded(op)[0], body(op).arguments[2])
     return factors is not None and all(_is_plain(v, op) for v in factors)
+
+
+def is_convolution(op: ir.Operation | None) -> bool:
+    """Whether ``op``, with what may be fused into it, is marked as a convolution; one whose window is one element is a contraction as well."""
+    return is_generic(op) and any(CONVOLUTION in o.operation.attributes for o in body(op).operations if o.operation.name == "arith.mulf")
+
+
+def has_windows(op: ir.Operation | None) -> bool:
+    """Whether ``op`` is a convolution that reads by sums of two loops, so that no plain contraction is like it."""
+    return is_convolution(op) and any(dims(m) is None for m in maps(op)[:2])
+
+
+def pads_convolutions(op: ir.Operation | None) -> bool:
+    """Whether ``op`` surrounds an image with zeros along its windows, for convolutions alone, whose kernels can leave out what is not there."""
+    if op is None or op.name != "tensor.pad" or len(op.operands) != 1:
+        return False
+    zero = owner(op.regions[0].blocks[0].operations[len(op.regions[0].blocks[0].operations) - 1].operands[0])
+    if zero is None or zero.name != "arith.constant" or not isinstance(zero.attributes["value"], ir.FloatAttr) or zero.attributes["value"].value != 0:
+        return False
+    low, high = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_low", "static_high"))
+    readers = list(users(op.results[0]))
+    return min(*low, *high) >= 0 and bool(readers) and all(
+        has_windows(r) and r.operands[0] == op.results[0] and op.results[0] not in list(r.operands)[1:]
+        and all(not (a or b) or not isinstance(e, ir.AffineDimExpr) for a, b, e in zip(low, high, maps(r)[0].results)) for r in readers
+    )
+
+
+def ends_convolution(op: ir.Operation | None) -> bool:
+    """Whether ``op`` is a convolution, or elementwise of the result of one that nothing else reads, point by point: the end of its kernel."""
+    pending, seen = [op], set()
+    while pending:
+        op = pending.pop()
+        if is_convolution(op):
+            return True
+        if is_elementwise(op) and op.results[0] not in seen:
+            seen.add(op.results[0])
+            pending += [owner(v) for v, m in zip(inputs(op), maps(op)) if m == maps(op)[-1] and _has_one_reader(v)]
+    return False
+
+
+def _has_one_reader(value: ir.Value) -> bool:
+    """Whether one operation reads a tensor, apart from those that nothing reads: what has been fused is there until the end of a rewriting."""
+    return len({r.results[0] for r in users(value) if len(r.results) and any(True for result in r.results for _ in result.uses)}) <= 1
 
 
 def _is_plain(value: ir.Value, op: ir.Operation) -> bool:
@@ -94,7 +142,7 @@ def parse_fused(op: ir.Operation | None) -> FusedContraction | None:
     if not is_generic(op) or REDUCTION not in kinds(op) or len(op.results) > 2:
         return None
     count = len(inputs(op))
-    if any(dims(m) is None for m in maps(op)[:2]) or any(dims(m) is None for m in maps(op)[count:]):
+    if any(dims(m) is None for m in maps(op)[count:]) or (any(dims(m) is None for m in maps(op)[:2]) and not is_convolution(op)):
         return None
     parallel = [i for i, k in enumerate(kinds(op)) if k != REDUCTION]
     if any(sorted(dims(m)) != parallel for m in maps(op)[count:]):
@@ -184,6 +232,23 @@ def zero_start(op: ir.Operation) -> ir.Value | None:
     """The scalar that a contraction's accumulator is filled with; None if it starts from anything but a fill."""
     fill = owner(outputs(op)[0])
     return fill.operands[0] if fill is not None and fill.name == "linalg.fill" else None
+
+
+def start_from_zero(op: ir.Operation) -> ir.Operation:
+    """Let a sum of products start from zero, and add to it what it starts from; returns the sum."""
+    start = outputs(op)[0]
+    type_, count = start.type, len(kinds(op))
+    floats = isinstance(type_.element_type, ir.FloatType)
+    with ir.InsertionPoint(op), op.location:
+        empty = tensor.EmptyOp(tensor_sizes(start, function_of(op)), type_.element_type).result
+        zero = linalg.fill(arith.constant(type_.element_type, 0.0 if floats else 0), outs=[empty])
+        same, identity = [ir.AffineDimExpr.get(i) for i in range(count)], ir.AffineMap.get_identity(type_.rank)
+        products = build(inputs(op), [zero], maps(op), kinds(op), lambda a: clone_body(body(op), a, same), op.location)
+        add = arith.addf if floats else arith.addi
+        total = build([products.results[0], start], [empty], [identity] * 3, [PARALLEL] * type_.rank, lambda a: [add(a[0], a[1])], op.location)
+    op.results[0].replace_all_uses_with(total.results[0])
+    op.erase()
+    return products
 
 
 def can_fuse(op: ir.Operation) -> bool:

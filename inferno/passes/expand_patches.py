@@ -4,8 +4,8 @@ That is what embeds the patches of a vision transformer, and what goes from one 
 that the image is only seen in another shape: rows of windows, rows in a window, windows in a row, elements of a window in a row.
 """
 
-from inferno.mlir import arith, ir, linalg, owner, tensor, walk
-from inferno.passes.contraction import is_sum_of_products
+from inferno.mlir import ir, owner, tensor, walk
+from inferno.passes.contraction import is_sum_of_products, start_from_zero
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, kinds, loop_sizes, maps, outputs
 from inferno.passes.shapes import function_of, reassociation_attribute
@@ -58,29 +58,19 @@ def _window_and_place(expression: ir.AffineExpr, sizes: list[int]) -> tuple[int,
 
 
 def _rewrite(op: ir.Operation, parts: list[dict[int, tuple[int, int]]]) -> None:
+    start = owner(outputs(op)[0])
+    if start is None or start.name != "linalg.fill":
+        op = start_from_zero(op)
     with ir.InsertionPoint(op), op.location:
         count, indexing = len(kinds(op)), maps(op)
         factors = [_expanded(op, number, part) for number, part in enumerate(parts)]
         for number, part in enumerate(parts):
             results = [e for d, r in enumerate(indexing[number].results) for e in (map(ir.AffineDimExpr.get, part[d]) if d in part else (r,))]
             indexing[number] = ir.AffineMap.get(count, 0, results)
-        start, same = outputs(op)[0], [ir.AffineDimExpr.get(i) for i in range(count)]
-        filled = owner(start) is not None and owner(start).name == "linalg.fill"
-        begin = start if filled else _zeros(start.type)
-        new = build(factors, [begin], indexing, kinds(op), lambda a: clone_body(body(op), a, same), op.location)
-        if not filled:
-            identity = ir.AffineMap.get_identity(start.type.rank)
-            empty = tensor.EmptyOp(start.type.shape, start.type.element_type).result
-            add = arith.addf if isinstance(start.type.element_type, ir.FloatType) else arith.addi
-            new = build([new.results[0], start], [empty], [identity] * 3, [PARALLEL] * start.type.rank, lambda a: [add(a[0], a[1])], op.location)
+        same = [ir.AffineDimExpr.get(i) for i in range(count)]
+        new = build(factors, outputs(op), indexing, kinds(op), lambda a: clone_body(body(op), a, same), op.location)
     op.results[0].replace_all_uses_with(new.results[0])
     op.erase()
-
-
-def _zeros(type_: ir.RankedTensorType) -> ir.Value:
-    element = type_.element_type
-    zero = arith.constant(element, 0.0 if isinstance(element, ir.FloatType) else 0)
-    return linalg.fill(zero, outs=[tensor.EmptyOp(type_.shape, element).result])
 
 
 def _expanded(op: ir.Operation, number: int, part: dict[int, tuple[int, int]]) -> ir.Value:

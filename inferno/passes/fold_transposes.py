@@ -4,6 +4,7 @@ A layout is only a way of addressing: a matmul with a transposed weight is the s
 """
 
 from inferno.mlir import ir, linalg, owner, rewrite, run_upstream, walk
+from inferno.passes.contraction import has_windows
 from inferno.passes.generics import (
     body, build, clone_body, covers_loops, dims, inputs, inverse, is_copy, knows_sizes, kinds, maps, outputs, substitute, yielded,
 )
@@ -35,7 +36,7 @@ def _restore_fills(module: ir.Module) -> None:
 def _fold(op, rewriter) -> bool:
     """Falsy when the operation was rewritten, as the bindings want it."""
     op = op.operation
-    if not knows_sizes(op):
+    if not knows_sizes(op) or has_windows(op):  # of these choose-layouts says how the operands have to lie
         return True
     for number, value in enumerate(inputs(op)):
         producer = owner(value)

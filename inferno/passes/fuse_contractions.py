@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferno.mlir import ir, owner, rewrite, users
-from inferno.passes.contraction import build_fused, can_fuse, is_contraction, parse_fused
+from inferno.passes.contraction import CONVOLUTIONS, build_fused, can_fuse, has_windows, is_contraction, parse_fused
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_widening, knows_sizes, kinds, maps, only_user
 from inferno.passes.greedy import rewrite_greedily
@@ -31,6 +31,8 @@ def fuse_contractions(module: ir.Module) -> None:
         _apply(module, _Rules(lambda producer, _: is_cheap(producer) and (is_widening(producer) or not _is_static(producer)), _ends_library))
     else:
         _apply(module, _Rules(lambda producer, _: is_cheap(producer) and not _is_returned(producer)))
+    if CONVOLUTIONS in module.operation.attributes:
+        del module.operation.attributes[CONVOLUTIONS]
 
 
 def join(module: ir.Module) -> None:
@@ -77,10 +79,14 @@ def _fits_after(contraction: ir.Operation | None, epilogue: ir.Operation, number
     order = dims(read)
     if order is None or len(order) != len(kinds(epilogue)):
         return False
+    if has_windows(contraction) and maps(epilogue)[-1] != read:  # whose kernels write the order that they compute in
+        return False
     return all(m == read for v, m in zip(inputs(epilogue), maps(epilogue)) if v == contraction.results[0])
 
 
 def _prologues(contraction: ir.Operation, rules: _Rules) -> list[ir.Operation | None]:
+    if has_windows(contraction):
+        return [None, None]  # an element is read once for each window that it is in, by an engine that only copies
     found: list[ir.Operation | None] = []
     for value in inputs(contraction):
         producer = owner(value)

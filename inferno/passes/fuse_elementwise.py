@@ -5,10 +5,10 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 """
 
 from inferno.mlir import ir, owner, rewrite
-from inferno.passes.contraction import is_factor, is_sum_of_products, parse_fused
+from inferno.passes.contraction import CONVOLUTIONS, ends_convolution, is_factor, is_sum_of_products, parse_fused
 from inferno.passes.generics import (
-    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_elementwise, knows_sizes, kinds, maps, only_user,
-    outputs, substitute,
+    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_elementwise, knows_sizes, kinds, loop_sizes,
+    maps, only_user, outputs, substitute,
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
@@ -21,18 +21,23 @@ CHEAP = {
     "arith.constant", "arith.index_cast", "linalg.index", "linalg.yield", "arith.andi", "arith.ori", "arith.xori", "arith.maximumf", "arith.minimumf",
 }
 _MOST_REPEATED = 6  # operations that may be computed again in each reader; a cast with a scale and a shift is four
+_MANY = 8  # elements that would compute something costly of one anew, each
 _MOST_INPUTS = 24  # tensors that one kernel reads: each takes registers for its address
 
 
 def fuse_elementwise(module: ir.Module) -> None:
     """Fuse elementwise producers into elementwise readers, and into reductions that read them.  Contractions are left to
-    fuse-contractions; convolutions read an element once for each feature and window, and stay what libraries know."""
+    fuse-contractions; convolutions read an element once for each feature and window, and stay what libraries know.
+
+    Where convolutions are marked, what becomes the end of one's kernel is not taken away from it by another reader, and what is costly,
+    made of arguments alone and of few elements, as the reciprocal root of a batch norm's variance, is not computed again for each of many."""
+    marked = CONVOLUTIONS in module.operation.attributes
     patterns = rewrite.RewritePatternSet(module.context)
-    patterns.add("linalg.generic", _fuse)
+    patterns.add("linalg.generic", lambda op, rewriter: _fuse(op, rewriter, marked))
     rewrite_greedily(module, patterns)
 
 
-def _fuse(op, rewriter) -> bool:
+def _fuse(op, rewriter, marked: bool) -> bool:
     consumer = op.operation
     producers = [(number, value, owner(value)) for number, value in enumerate(inputs(consumer))]
     producers = [p for p in producers if is_elementwise(p[2])]
@@ -40,6 +45,8 @@ def _fuse(op, rewriter) -> bool:
         return True
     for number, value, producer in producers:
         if not knows_sizes(producer) or not _pays(producer, value) or (_chooses(producer) and REDUCTION in kinds(consumer)):
+            continue
+        if marked and (_keeps_end(producer, consumer, number) or _repeats_much(producer, consumer)):
             continue
         new = fuse(producer, consumer, number, rewriter)
         if new is None:
@@ -64,6 +71,24 @@ def _extends_factor(consumer: ir.Operation) -> bool:
 def _chooses(producer: ir.Operation) -> bool:
     """Whether what it makes is of one piece or another: read by whole vectors where it stands alone, element by element in a reduction."""
     return any(op.operation.name == "scf.if" for op in body(producer).operations)
+
+
+def _keeps_end(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
+    """Whether a producer is the end of a convolution, and its reader cannot be, or is not the only one."""
+    follows = is_elementwise(consumer) and maps(consumer)[number] == maps(consumer)[-1] and only_user(inputs(consumer)[number]) is not None
+    return not follows and ends_convolution(producer)
+
+
+def _repeats_much(producer: ir.Operation, consumer: ir.Operation) -> bool:
+    if is_cheap_body(producer) or not _is_of_arguments(producer):
+        return False
+    sizes = shape(producer.results[0]), [s for s in loop_sizes(consumer) if s is not None]
+    return _MANY * product(map(hint, sizes[0])) <= product(map(hint, sizes[1]))
+
+
+def _is_of_arguments(op: ir.Operation) -> bool:
+    """Whether an elementwise operation is one of the program's arguments alone."""
+    return all(made is None or (is_elementwise(made) and _is_of_arguments(made)) for made in map(owner, inputs(op)))
 
 
 def _pays(producer: ir.Operation, value: ir.Value) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import PassError
 from inferno.mlir import PassManager, arith, func, ir, linalg, owner, tensor, users, walk
-from inferno.passes.contraction import is_sum_of_products, parse_fused
+from inferno.passes.contraction import is_sum_of_products, pads_convolutions, parse_fused
 from inferno.passes.kernel_names import Names
 from inferno.passes.locations import describe
 from inferno.passes.programs import MAIN, VIEWS, programs
@@ -122,6 +122,8 @@ def _is_cheap(op: ir.Operation | None) -> bool:
 
 def _is_read_in_place(op: ir.Operation | None) -> bool:
     """Whether an operation takes a part of a tensor, at places that are numbers, for operations that can read it where it is."""
+    if pads_convolutions(op):
+        return True
     if op is None or op.name != "tensor.extract_slice" or len(op.operands) != 1 or not op.operands[0].type.has_static_shape:
         return False
     if _OWN_KERNEL in op.attributes:

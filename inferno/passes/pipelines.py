@@ -9,17 +9,17 @@ PIPELINES = {
     ),
     "inferno-fuse": (
         "store-float8,remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"
-        "fold-transposes,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),expand-patches,"
+        "fold-transposes,mark-convolutions,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),expand-patches,choose-layouts,"
         "propagate-reshapes,func.func(canonicalize,cse),fold-transposes,expand-loops,func.func(canonicalize,cse),fold-transposes,"
         "split-frozen,hoist-frozen,expand-pieces,expand-windows,fuse-elementwise,hoist-slices,fuse-gathers,drop-results,widen-arithmetic,"
-        "func.func(canonicalize,cse),fuse-contractions,"
+        "func.func(canonicalize,cse),fuse-contractions,restore-batches,"
         "draw-numbers,func.func(canonicalize,cse),"
         "outline-kernels,deduplicate-kernels"
     ),
     "inferno-schedule": (
         "fuse-rows{target=$target},fuse-attention{target=$target},fuse-duals{target=$target},fuse-row-epilogues{target=$target},"
         "split-terms{target=$target},fuse-reductions{target=$target},merge-variances{target=$target},fuse-sorts{target=$target},"
-        "fuse-scans{target=$target},assign-schedules{target=$target},prepare-operands{target=$target},merge-siblings{target=$target},"
+        "fuse-scans{target=$target},split-padding{target=$target},assign-schedules{target=$target},prepare-operands{target=$target},merge-siblings{target=$target},"
         "bundle-kernels{target=$target},mark-overwrites,explain-boundaries"
     ),
     "inferno-generate": "generate-kernels{target=$target},plan-launches,plan-memory",

@@ -10,11 +10,11 @@ from inferno.capture import Captured, Signature
 from inferno.errors import InfernoError, NoLowering, PassError
 from inferno.runtime.cache.cache import Cache, kernel_key, open_cache, program_key
 from inferno.runtime.database import known_schedules
+from inferno.runtime.device import features
 from inferno.runtime.launch.cublaslt import library_path
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.program import STAGES, Program
 from inferno.runtime.workers.pool import WorkerDied, pool
-from inferno.settings import settings
 from inferno.target import Target
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def build_text(text: str, target: Target, tf32: bool = False, matmul: str = "aut
 def text_key(text: str, target: Target, tf32: bool, matmul: str = "auto", tune: bool = False) -> str:
     """The key under which ``build_text`` keeps a program.  One that was tuned for is another: what was compiled before was not."""
     options = {"tf32": tf32, **({"matmul": matmul} if matmul != "auto" else {}), **({"tune": True} if tune else {})}
-    return program_key(text, target, {**options, "features": settings().features(), "library": _has_library(target)})
+    return program_key(text, target, {**options, "features": features(), "library": _has_library(target)})
 
 
 def load_or_build(kept: Cache, key: str, target: Target, build: Callable[[], Program]) -> Program:
@@ -117,7 +117,7 @@ def _fuse(
     known = dict(known_schedules(target))
     fused = pool().run(
         "fusing the program", "fuse", text=text, target=target.name, tf32=tf32, record=record, stage=stage, matmul=matmul, known=known,
-        features=settings().features(), library=_has_library(target),
+        features=features(), library=_has_library(target),
     )
     for name in fused.ignored:
         log.warning("kernel @%s: the schedule that was measured is ignored, because this version does not have it: tune again", name)

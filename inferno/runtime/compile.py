@@ -18,7 +18,7 @@ from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache.cache import open_cache
 from inferno.runtime.database import require_gpus
-from inferno.runtime.device import choose_target, find_device, takes_tf32
+from inferno.runtime.device import choose_target, features, find_device, takes_tf32
 from inferno.runtime.face import make_recipe
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.module import CompiledModule
@@ -154,7 +154,7 @@ def _compile_unchecked(model: Any, args: tuple, kwargs: dict[str, Any], request:
     tf32 = takes_tf32()
     try:
         exported = export_model(model, args, kwargs, request.dynamic_shapes)
-        key = capture_key(exported, target, {**asdict(options), "tf32": tf32})
+        key = capture_key(exported, target, {**asdict(options), "tf32": tf32, "features": features()})
         program = recall(key, exported, target) if key else None
         if program is not None:
             log.info("from the cache: %d kernels for %s", len(program.kernels), target.name)

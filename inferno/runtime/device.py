@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from inferno.errors import InputError, OptionError
+from inferno.settings import settings
 from inferno.target import TARGETS, Target, find_target
 
 
@@ -40,6 +41,21 @@ def choose_target(name: str | None, device: torch.device) -> Target:
 def takes_tf32() -> bool:
     """Whether torch is told that contractions of float32 may round their operands to fewer bits."""
     return torch.get_float32_matmul_precision() != "highest"
+
+
+def takes_tf32_convolutions() -> bool:
+    """The same of convolutions, which torch is told apart, and which by default may."""
+    try:
+        return bool(torch.backends.cudnn.allow_tf32)
+    except RuntimeError:  # it was told in the newer way
+        return torch.backends.cudnn.conv.fp32_precision == "tf32"
+
+
+def features() -> tuple[str, ...]:
+    """What changes how programs are compiled: settings (see ``Settings.features``), and whether convolutions may be TF32, where they may be products
+    of the tensor cores."""
+    found = settings().features()
+    return (*found, "tf32_convolutions") if "unmeasured" in found and takes_tf32_convolutions() else found
 
 
 def target_of(device: torch.device) -> Target:

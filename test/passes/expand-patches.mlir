@@ -4,8 +4,8 @@
 // CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d4, d2, d5, d3, d6)>
 // CHECK-DAG: #[[WEIGHT:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d4, d5, d6)>
 // CHECK-LABEL: func.func @main
-// CHECK: %[[E:.*]] = tensor.expand_shape %arg0 {{\[\[}}0], [1], [2, 3], [4, 5]] output_shape [2, 3, 5, 4, 7, 2]
 // CHECK: %[[Z:.*]] = linalg.fill ins(%{{.*}} : f32)
+// CHECK: %[[E:.*]] = tensor.expand_shape %arg0 {{\[\[}}0], [1], [2, 3], [4, 5]] output_shape [2, 3, 5, 4, 7, 2]
 // CHECK: %[[S:.*]] = linalg.generic {indexing_maps = [#[[IMAGE]], #[[WEIGHT]], #{{.*}}], {{.*}} ins(%[[E]], %arg1 : {{.*}}) outs(%[[Z]] :
 // CHECK: linalg.generic {{.*}} ins(%[[S]], %arg2 :
 // CHECK: arith.addf

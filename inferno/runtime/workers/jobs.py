@@ -11,6 +11,7 @@ from inferno.errors import CompileError, InputError
 from inferno.mlir import func, ir, new_context, walk
 from inferno.options import MATMUL
 from inferno.passes import modules
+from inferno.passes.contraction import is_convolution
 from inferno.passes.draw_numbers import draw_numbers
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
@@ -30,6 +31,7 @@ from inferno.targets.torch_source import Source, to_torch
 
 # What holds a kernel's code at the ``gpu`` stage.
 _HOLDER = {"nvptx": "gpu.module", "cpu": "builtin.module"}
+_TF32_CONVOLUTIONS = "tf32_convolutions"
 _CODE = frozenset(_HOLDER.values())
 
 
@@ -97,12 +99,10 @@ def fuse(
         run_pipeline(module, "inferno-fuse", recorder)
         stages["fused"] = print_module(module)
     if stage != "scheduled":
-        if tf32:
-            for kernel in kernels(module):
-                kernel.attributes[PRECISION] = ir.StringAttr.get("tf32", module.context)
+        _allow_tf32(module, tf32, _TF32_CONVOLUTIONS in features)
         if machine.kind == "nvptx":
             set_known(module, known or {})
-        for feature in features:
+        for feature in [f for f in features if f != _TF32_CONVOLUTIONS]:
             module.operation.attributes[f"inferno.{feature}"] = ir.UnitAttr.get(module.context)
         run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
         if UNMEASURED in module.operation.attributes:
@@ -117,6 +117,13 @@ def fuse(
         had = {k.name.value: str(k.attributes[ATTRIBUTE]) for k in kernels(module) if k.name.value in best and key_of(k) == keys[k.name.value]}
     ignored = [name for name, text in had.items() if text != best[name] and matmul == "auto"]
     return Fused(stages, texts, lifted_values(module), recorder.records, keys, ignored)
+
+
+def _allow_tf32(module: ir.Module, matmuls: bool, convolutions: bool) -> None:
+    """Say of each kernel whether its products may be TF32: convolutions have a flag of their own."""
+    for kernel in kernels(module):
+        if convolutions if any(map(is_convolution, walk(kernel, "linalg.generic"))) else matmuls:
+            kernel.attributes[PRECISION] = ir.StringAttr.get("tf32", module.context)
 
 
 def build(text: str, target: str) -> Kernel:

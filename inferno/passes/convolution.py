@@ -1,0 +1,59 @@
+"""A convolution's dimensions by what they are for, read off the maps of a ``linalg.generic``."""
+
+from dataclasses import dataclass
+
+from inferno.mlir import ir
+from inferno.passes.generics import REDUCTION, kinds, maps
+
+Order = tuple[int, ...]
+"""Of a tensor's dimensions in memory, outermost first."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The orders that kernels want: of the image (n, spatial, group, channel), the weight (group, feature, window, channel; of a depthwise
+    convolution window, channel) and the result (n, spatial, group, feature).  ``terms`` are the reduction's loops in the weight's order."""
+
+    image: Order
+    weight: Order
+    result: Order
+    terms: tuple[int, ...]
+
+
+def loops_in(expr: ir.AffineExpr) -> list[int]:
+    """The loops that an expression adds up."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return [ir.AffineDimExpr(expr).position]
+    if isinstance(expr, (ir.AffineAddExpr, ir.AffineMulExpr)):
+        parts = ir.AffineBinaryExpr(expr)
+        return [*loops_in(parts.lhs), *loops_in(parts.rhs)]
+    return []
+
+
+def roles(op: ir.Operation, order: Order | None = None) -> Roles:
+    """The roles of a marked convolution's dimensions.  ``order`` is the image's, which matters where there are no windows but several loops of the
+    sum along the image: that is the matmul of whole images or patches, and every order is as good that both factors have."""
+    image, weight, result = ([loops_in(e) for e in m.results] for m in (*maps(op)[:2], maps(op)[-1]))
+    reduced = {d for d, k in enumerate(kinds(op)) if k == REDUCTION}
+    in_image, in_weight = ({d for e in part for d in e} for part in (image, weight))
+    channels = {e[0] for e in image if len(e) == 1 and e[0] in reduced & in_weight}
+    groups = {e[0] for e in image if len(e) == 1 and e[0] in in_weight - reduced}
+    features = in_weight - in_image
+
+    def sort(part: list[list[int]], *last: set[int]) -> Order:
+        """Dimensions by the first of these sets that their loop is in, those that are in none first."""
+        return tuple(sorted(range(len(part)), key=lambda d: next((i for i, s in enumerate(last, 1) if len(part[d]) == 1 and part[d][0] in s), 0)))
+
+    windows = in_weight & reduced - channels
+    if is_whole(op):
+        along = [image[d][0] for d in order or range(len(image)) if image[d] and image[d][0] in channels]
+        own, last = order or tuple(range(len(image))), sort(weight, features, *({d} for d in along))
+    else:
+        own, last = sort(image, groups, channels), sort(weight, *((features, windows, channels) if features or channels else (windows, groups)))
+    return Roles(own, last, sort(result, groups, features), tuple(weight[d][0] for d in last if weight[d] and weight[d][0] in reduced))
+
+
+def is_whole(op: ir.Operation) -> bool:
+    """Whether a marked convolution is a matmul of whole images or patches."""
+    along = [loops_in(e) for e in maps(op)[0].results]
+    return not any(len(e) > 1 for e in along) and sum(len(e) == 1 and kinds(op)[e[0]] == REDUCTION for e in along) > 1

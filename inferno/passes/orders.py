@@ -1,0 +1,154 @@
+"""In which order of dimensions each tensor of a program lies best in memory.
+
+Convolutions say what they want of image, weight and result; from there orders spread through what computes elements, reduces, or moves data, to
+the next convolution.  The first that comes to a tensor holds.  Arguments and results of the program lie in row-major order.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from inferno.mlir import func, ir, owner, users, walk
+from inferno.passes.contraction import ends_convolution, is_convolution, is_sum_of_products
+from inferno.passes.convolution import Order, Roles, is_whole, loops_in, roles
+from inferno.passes.generics import PARALLEL, inputs, is_generic, kinds, maps
+from inferno.passes.movements import is_free, moves, order_after, order_before, sources
+
+Keys = list[int | None]
+"""The loop behind each dimension of a tensor; None where there is none, or several."""
+
+
+def identity(value: ir.Value) -> Order:
+    return tuple(range(value.type.rank))
+
+
+class Orders:
+    """``of``: the orders of tensors that are not in row-major order; ``convolutions``: the roles of each convolution's dimensions, by its result."""
+
+    def __init__(self, main: func.FuncOp) -> None:
+        self._operations = [o.operation for o in main.regions[0].blocks[0].operations]
+        self.of: dict[ir.Value, Order] = {}
+        self.convolutions: dict[ir.Value, Roles] = {}
+        self._pending: deque[ir.Value] = deque()
+        found = [op for op in self._operations if is_convolution(op)]
+        for op in found:
+            self._set(op.results[0], roles(op).result)
+        for op in found:
+            if not is_whole(op):
+                self._assign(inputs(op)[0], roles(op).image)
+        self._spread()
+        for op in found:
+            image, weight = inputs(op)
+            self.convolutions[op.results[0]] = roles(op, self.of.get(image))
+            self._assign(weight, self.convolutions[op.results[0]].weight)
+        self._spread()
+        self._produce_where_needed()
+        self.of = {v: order for v, order in self.of.items() if order != identity(v)}
+
+    def order(self, value: ir.Value) -> Order:
+        return self.of.get(value) or identity(value)
+
+    def _set(self, value: ir.Value, order: Order) -> None:
+        self.of[value] = order
+        self._pending.append(value)
+
+    def _assign(self, value: ir.Value, order: Order) -> None:
+        """Let a tensor have an order, if none has come to it yet and what makes it can."""
+        made = owner(value)
+        if value in self.of or made is None or is_free(value):
+            return
+        if is_generic(made):
+            fits = not is_sum_of_products(made)
+        else:
+            fits = moves(made) and order_before(made, order) is not None
+        if fits:
+            self._set(value, order)
+
+    def _spread(self) -> None:
+        while self._pending:
+            value = self._pending.popleft()
+            for op in {o.results[0]: o for o in (owner(value), *map(_outermost, users(value))) if len(o.results)}.values():
+                if is_generic(op) and not is_sum_of_products(op):
+                    self._through_generic(op, value)
+                elif moves(op):
+                    self._through_movement(op, value)
+
+    def _through_generic(self, op: ir.Operation, value: ir.Value) -> None:
+        found = list(_reads(op))
+        keys = next((k for v, k in found if v == value), None)
+        for other, its in found if keys is not None else ():
+            if other != value and (order := _derive(self.of[value], keys, its, other.type.shape)) is not None:
+                self._assign(other, order)
+
+    def _through_movement(self, op: ir.Operation, value: ir.Value) -> None:
+        result, order = op.results[0], self.of[value]
+        if value == result:
+            before = order_before(op, order)
+        else:
+            before, after = order, order_after(op, order)
+            if after is None:
+                return
+            self._assign(result, after)
+        for source in sources(op):
+            if source.type.rank == len(before):
+                self._assign(source, before)
+
+    def _produce_where_needed(self) -> None:
+        """Row-major order for what a generic makes for those alone who need that; not where it may become the end of a convolution's kernel,
+        whose result lies as its reduction wants it."""
+        for op in reversed(self._operations):
+            for value in op.results:
+                if value in self.of and is_generic(op) and self._needs_row_major(value) and not ends_convolution(op):
+                    del self.of[value]
+
+    def _needs_row_major(self, value: ir.Value) -> bool:
+        readers = [_outermost(u) for u in users(value)]
+        return bool(readers) and all(not is_generic(o) and (not moves(o) or self.of.get(o.results[0]) in (None, identity(o.results[0]))) for o in readers)
+
+
+def _outermost(op: ir.Operation) -> ir.Operation:
+    while op.parent is not None and op.parent.name != "func.func":
+        op = op.parent.operation
+    return op
+
+
+def _reads(op: ir.Operation) -> Iterator[tuple[ir.Value, Keys]]:
+    """The tensors that a generic reads and makes, with the loops that go along their dimensions."""
+    for value, map_ in zip((*inputs(op), *op.results), maps(op)):
+        if isinstance(value.type, ir.RankedTensorType):
+            yield value, [_key(loops_in(e), op) for e in map_.results]
+    for extract in walk(op, "tensor.extract"):
+        yield extract.operands[0], [_key(_indices(v, op), op) for v in list(extract.operands)[1:]]
+
+
+def _key(loops: Sequence[int], op: ir.Operation) -> int | None:
+    parallel = [d for d in loops if kinds(op)[d] == PARALLEL]
+    loops = list(dict.fromkeys(parallel or loops))
+    return loops[0] if len(loops) == 1 else None
+
+
+def _indices(value: ir.Value, op: ir.Operation) -> list[int]:
+    """The loops whose numbers a place in a tensor is computed of."""
+    found, pending, seen = [], [value], set()
+    while pending:
+        value = pending.pop()
+        made = owner(value)
+        if value in seen or made is None or made.parent is None or _outermost(made) != op:
+            continue
+        seen.add(value)
+        if made.name == "linalg.index":
+            found.append(ir.IntegerAttr(made.attributes["dim"]).value)
+        pending += list(made.operands)
+    return found
+
+
+def _derive(order: Order, keys: Keys, others: Keys, sizes: Sequence[int]) -> Order | None:
+    """The order of a tensor that loops go along as they go along one in ``order``; None where they do not go along all of its dimensions."""
+    place = {keys[d]: i for i, d in reversed(list(enumerate(order))) if keys[d] is not None}
+    places, last = [], -1
+    for key, size in zip(others, sizes):
+        if key in place:
+            last = place[key]
+        elif size != 1:
+            return None
+        places.append(last)
+    return tuple(sorted(range(len(others)), key=places.__getitem__))

@@ -1,0 +1,100 @@
+// RUN: inferno-opt %s -p 'expand-pieces,fuse-elementwise,func.func(canonicalize,cse),fuse-contractions,outline-kernels' --split-input-file | FileCheck %s
+
+// Padding, convolution, batch norm and activation are one kernel; the reciprocal root of the variance is computed once for each channel. What also
+// reads the result, transposed, does not take the activation away.
+#x = affine_map<(n, y, x, f, r, s, c) -> (n, y + r, x + s, c)>
+#w = affine_map<(n, y, x, f, r, s, c) -> (f, r, s, c)>
+#o = affine_map<(n, y, x, f, r, s, c) -> (n, y, x, f)>
+#i = affine_map<(n, y, x, f) -> (n, y, x, f)>
+#v = affine_map<(n, y, x, f) -> (f)>
+#t = affine_map<(n, f, y, x) -> (n, y, x, f)>
+#1 = affine_map<(f) -> (f)>
+module attributes {inferno.expand_pieces, inferno.convolutions} {
+  // CHECK-LABEL: func.func @main
+  // CHECK: %[[R:.*]] = call @addf_rsqrt(%arg3,
+  // CHECK: %[[Y:.*]] = call @conv_mulf_addf(%arg1, %[[R]], %arg2, %arg0, %{{.*}}) {{.*}} -> tensor<2x6x6x16xf32>
+  // CHECK: %[[T:.*]] = call @transpose(%[[Y]], %{{.*}}) {{.*}} -> tensor<2x16x6x6xf32>
+  // CHECK: return %[[T]]
+  // CHECK: func.func private @conv_mulf_addf
+  // CHECK: %[[P:.*]] = tensor.pad %{{.*}} low[0, 1, 1, 0] high[0, 1, 1, 0]
+  // CHECK: linalg.generic {{.*}} ins(%[[P]], %arg0,
+  // CHECK: arith.mulf {{.*}} {inferno.convolution}
+  // CHECK: arith.select
+  // CHECK: func.func private @transpose
+  func.func @main(%x: tensor<2x6x6x8xf32>, %w: tensor<16x3x3x8xf32>, %b: tensor<16xf32>, %d: tensor<16xf32>) -> tensor<2x16x6x6xf32> {
+    %zero = arith.constant 0.0 : f32
+    %eps = arith.constant 1.0e-5 : f32
+    %p = tensor.pad %x low[0, 1, 1, 0] high[0, 1, 1, 0] {
+    ^bb0(%i0: index, %j: index, %k: index, %l: index):
+      tensor.yield %zero : f32
+    } : tensor<2x6x6x8xf32> to tensor<2x8x8x8xf32>
+    %e = tensor.empty() : tensor<2x6x6x16xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x6x6x16xf32>) -> tensor<2x6x6x16xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%p, %w : tensor<2x8x8x8xf32>, tensor<16x3x3x8xf32>) outs(%f : tensor<2x6x6x16xf32>) {
+    ^bb0(%a: f32, %b0: f32, %c: f32):
+      %m = arith.mulf %a, %b0 {inferno.convolution} : f32
+      %s = arith.addf %c, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<2x6x6x16xf32>
+    %re = tensor.empty() : tensor<16xf32>
+    %1 = linalg.generic {indexing_maps = [#1, #1], iterator_types = ["parallel"]} ins(%d : tensor<16xf32>) outs(%re : tensor<16xf32>) {
+    ^bb0(%a: f32, %c: f32):
+      %s = arith.addf %a, %eps : f32
+      %r = math.rsqrt %s : f32
+      linalg.yield %r : f32
+    } -> tensor<16xf32>
+    %2 = linalg.generic {indexing_maps = [#i, #v, #v, #i], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%0, %1, %b : tensor<2x6x6x16xf32>, tensor<16xf32>, tensor<16xf32>) outs(%e : tensor<2x6x6x16xf32>) {
+    ^bb0(%a: f32, %r: f32, %b0: f32, %c: f32):
+      %s = arith.mulf %a, %r : f32
+      %m = arith.addf %s, %b0 : f32
+      linalg.yield %m : f32
+    } -> tensor<2x6x6x16xf32>
+    %3 = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%2 : tensor<2x6x6x16xf32>) outs(%e : tensor<2x6x6x16xf32>) {
+    ^bb0(%a: f32, %c: f32):
+      %g = arith.cmpf ugt, %a, %zero : f32
+      %s = arith.select %g, %a, %zero : f32
+      linalg.yield %s : f32
+    } -> tensor<2x6x6x16xf32>
+    %te = tensor.empty() : tensor<2x16x6x6xf32>
+    %4 = linalg.generic {indexing_maps = [#t, affine_map<(n, f, y, x) -> (n, f, y, x)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%3 : tensor<2x6x6x16xf32>) outs(%te : tensor<2x16x6x6xf32>) {
+    ^bb0(%a: f32, %c: f32):
+      linalg.yield %a : f32
+    } -> tensor<2x16x6x6xf32>
+    return %4 : tensor<2x16x6x6xf32>
+  }
+}
+
+// -----
+
+// A padding that is not of zeros is a kernel of its own.
+#x = affine_map<(x, f, s, c) -> (x + s, c)>
+#w = affine_map<(x, f, s, c) -> (f, s, c)>
+#o = affine_map<(x, f, s, c) -> (x, f)>
+module attributes {inferno.expand_pieces, inferno.convolutions} {
+  // CHECK-LABEL: func.func @main
+  // CHECK: call @pieces(
+  // CHECK: call @conv(
+  // CHECK-NOT: tensor.pad
+  func.func @main(%x: tensor<6x8xf32>, %w: tensor<16x3x8xf32>) -> tensor<6x16xf32> {
+    %zero = arith.constant 0.0 : f32
+    %one = arith.constant 1.0 : f32
+    %p = tensor.pad %x low[1, 0] high[1, 0] {
+    ^bb0(%i: index, %j: index):
+      tensor.yield %one : f32
+    } : tensor<6x8xf32> to tensor<8x8xf32>
+    %e = tensor.empty() : tensor<6x16xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<6x16xf32>) -> tensor<6x16xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "reduction", "reduction"]}
+      ins(%p, %w : tensor<8x8xf32>, tensor<16x3x8xf32>) outs(%f : tensor<6x16xf32>) {
+    ^bb0(%a: f32, %b0: f32, %c: f32):
+      %m = arith.mulf %a, %b0 {inferno.convolution} : f32
+      %s = arith.addf %c, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<6x16xf32>
+    return %0 : tensor<6x16xf32>
+  }
+}
