@@ -7,6 +7,7 @@ from torch import Tensor
 
 from inferno.capture import capture
 from inferno.mlir import arith, ir, walk
+from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.manager import run_pipeline
 from inferno.passes.programs import callee, main_and_kernels, root_of
 from inferno.runtime.workers import jobs
@@ -44,6 +45,14 @@ def _causal_and_padding(s, mask):
 
 def _alibi(s, slopes):
     return s - (torch.arange(s.shape[-2])[:, None] - torch.arange(s.shape[-1])).abs() * slopes[:, None, None]
+
+
+def with_sinks(q, k, v, sinks):
+    """As gpt-oss has it: a further score for each head, without a value."""
+    scores = _added(q @ k.transpose(-1, -2) / 4)
+    scores = torch.cat([scores, sinks.reshape(1, -1, 1, 1).expand(q.shape[0], -1, q.shape[2], -1)], -1)
+    scores = scores - scores.max(-1, keepdim=True).values
+    return torch.softmax(scores, -1, dtype=scores.dtype)[..., :-1] @ v
 
 
 def _packed(x):
@@ -87,6 +96,7 @@ CASES: dict[str, tuple[Callable, Callable[[], tuple[Tensor, ...]], tuple[int | N
     "one query": (sdpa, _operands(1, 18), None),
     "turned": (lambda q, k, v: sdpa(q, k, v).transpose(1, 2).flatten(2), _operands(), None),
     "of one tensor": (_packed, lambda: (torch.randn(2, 12, 192),), None),
+    "sinks": (with_sinks, _operands(12, 12, 4, lambda: torch.randn(4)), (None, 0)),
     "cache": (
         lambda q, k, v, p: sdpa(q, k, v, attn_mask=torch.arange(12) <= torch.arange(5)[:, None] + p), _operands(5, 12, 4, lambda: torch.tensor(4)), None,
     ),
@@ -98,6 +108,7 @@ def fused(function: Callable, args: tuple[Tensor, ...], passes: str = "inferno-f
     """The ``fused`` stage, with attention as one kernel wherever that can be; in the current context."""
     linalg, _ = jobs.lower_to_linalg(capture(function, args).text)
     module = ir.Module.parse(linalg)
+    module.operation.attributes[EXPAND] = ir.UnitAttr.get()
     run_pipeline(module, passes)
     return module
 
@@ -138,7 +149,8 @@ def evaluate(a: AttentionKernel, arguments: list[Tensor | None]) -> Tensor:
         scores = torch.where(seen, scores, -torch.inf)
     most = scores.amax(a.keys.dims, keepdim=True)
     powers = torch.exp(scores - most)
-    weights = powers / powers.sum(a.keys.dims, keepdim=True)
+    total = powers.sum(a.keys.dims, keepdim=True)
+    weights = powers / (total if a.sink is None else total + torch.exp(at(a.sink) - most))
     if a.safe:
         weights = torch.where(most == -torch.inf, 0.0, weights)
     o = (weights * operand(a.v)).sum(a.keys.dims, keepdim=True)

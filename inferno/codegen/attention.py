@@ -75,7 +75,7 @@ class Emitter:
             self.stores = {}
         self.finished = result_schedule(s, t, bool(self.stores))
         self.layout = s.shared(t.depth.size, t.width.size)
-        plain = {a.argument: a.element for a in (*a.score_extras, *a.extras)}
+        plain = {x.argument: x.element for x in (*a.score_extras, *a.extras, *([a.sink] if a.sink is not None else []))}
         plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
         self.pieces = Pieces(self.words, [o.access for o in (a.q, a.k, a.v)], [t.q, t.k, t.v], s.pieces)
         written = {d.access.argument for d in a.destinations}

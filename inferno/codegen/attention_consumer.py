@@ -4,6 +4,7 @@ The scores of the next keys are multiplied in front of the values of these ones;
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 from inferno.codegen import tma
@@ -12,13 +13,13 @@ from inferno.codegen.attention_parts import Parts
 from inferno.codegen.attention_products import Products, awaited, fence
 from inferno.codegen.attention_results import Results, result_axes, result_schedule
 from inferno.codegen.attention_scores import Scores
-from inferno.codegen.attention_softmax import Softmax, State, number, pack_weights, scale_rows
+from inferno.codegen.attention_softmax import HALVES, Softmax, State, number, pack_weights, scale_rows
 from inferno.codegen.attention_tiles import Place
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
 from inferno.codegen.nvvm_builder import loop, only_if, opaque
 from inferno.codegen.wgmma_epilogue import Warpgroup
-from inferno.mlir import ir, nvvm
+from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.attention import held
 
 
@@ -104,9 +105,26 @@ class Consumer:
         products = awaited(0, products)
         f.keys.release(at.slot, self.member)
         scores = self.scores.finish(products, above=True, below=True, edge=True)
-        weights, state, _ = self.softmax.step(scores, None)
+        weights, state, _ = self.softmax.step(scores, self.sink(place))
         sums = [number(0.0)] * (f.tiling.width.size // 2)
         return Running(at, state, sums, self.pack(weights))
+
+    def sink(self, place: Place) -> State | None:
+        """The state of rows that have a score without a value, which one of the threads that share a row adds, of the first part."""
+        f, words, sink = self.frame, self.words, self.frame.kernel.sink
+        if sink is None:
+            return None
+        first, largest = words.equal(words.mask(self.lane, 3), 0), []
+        for half in HALVES:
+            query = words.min(words.add(words.add(place.first, self.scores.row), 8 * half), f.tiling.queries.size - 1)
+            axes = [*f.tiling.grid, f.tiling.queries]
+            logit = f.tensors[sink.argument].read(words.dot([*place.grid, query], [a.stride(sink) for a in axes], sink.offset))
+            logit = logit if isinstance(sink.element, ir.F32Type) else arith.extf(ir.F32Type.get(), logit)
+            largest.append(arith.mulf(logit, number(1 / f.kernel.scale)) if self.scores.folded else logit)
+        if f.schedule.parts > 1:
+            own = words.equal(f.part, 0)
+            first, largest = arith.andi(first, own), [arith.select(own, x, number(-inf)) for x in largest]
+        return State(largest, [arith.select(first, number(1.0), number(0.0))] * 2)
 
     def step(self, place: Place, i: ir.Value, old: Running, above: bool, below: bool) -> Running:
         """The scores of the ``i``-th block from the end, and the values of the one before."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import ClassVar
 
-from inferno.mlir import func, walk
+from inferno.mlir import func, ir, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
@@ -149,7 +149,9 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if any(size % 8 or size > 256 for size in (a.depth.size, a.width.size)):
         return False
-    places = [*a.score_extras, *a.extras, *(d.access for d in a.destinations)]
+    if a.sink is not None and (not isinstance(a.sink.element, ir.FloatType) or a.scale <= 0):
+        return False
+    places = [*a.score_extras, *a.extras, *(d.access for d in a.destinations), *(() if a.sink is None else (a.sink,))]
     if kinds == {"f32"}:
         if max(a.depth.size, a.width.size) > 128 or any(o.access is None for o in (a.q, a.k, a.v)):
             return False
@@ -159,7 +161,7 @@ def supported(a: AttentionKernel) -> bool:
     if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
         return False
     written = {d.access.argument: d.access for d in a.destinations}
-    read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras]
+    read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras, *(() if a.sink is None else (a.sink,))]
     if None in read or any(_negative(p) for p in (*read, *places)):
         return False
     if len(written) != len(a.destinations) or any(p.argument in written for p in read):
@@ -233,7 +235,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
 
 def measured(a: AttentionKernel) -> bool:
     """Whether a GPU has run kernels of this kind."""
-    return pieces_of(a) == 1
+    return pieces_of(a) == 1 and a.sink is None
 
 
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> list[Attention]:

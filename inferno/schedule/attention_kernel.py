@@ -38,6 +38,7 @@ class AttentionKernel:
     ``epilogue``: its ``accumulators`` are o as float32; None where o is stored as it is, or only rounded to the destination's type.
     ``reach``: the last key that is seen is at most this element (an integer) plus the number that the second has as its offset; its strides are 0 or
     more.  ``score`` says so too: keys beyond need not be looked at.
+    ``sink``: a further score of each row, for which there is no value.
     ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
     ``tf32``: products of float32 factors may be rounded to TF32.
     """
@@ -56,6 +57,7 @@ class AttentionKernel:
     score: Map | None
     band: Band | None
     reach: tuple[Access, Access] | None
+    sink: Access | None
     safe: bool
     epilogue: Map | None
     destinations: tuple[Destination, ...]
@@ -111,7 +113,7 @@ class _Parser:
         o = _only(results, CONTRACTION)
         weights, v = sorted(o.operands, key=lambda e: not _holds(e, MAXIMUM))
         self.keys = o.loops
-        scores, safe = self.softmax(_unrounded(weights))
+        scores, safe, sink = self.softmax(_unrounded(weights))
         product = _only([scores], CONTRACTION)
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
         if any(_holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys):
@@ -120,6 +122,8 @@ class _Parser:
             raise NotUnderstood
         (q, of_q), (k, of_k) = map(_unscaled, (q, k))
         rows, width = self.classify(out, scores, v)
+        if sink is not None and (sink.name != READ or sink.moves_with() - set(rows)):
+            raise NotUnderstood
         loops = [*rows, *self.keys, *product.loops, *width]
         self.numbers = {loop: n for n, loop in enumerate(loops)}
         if len(self.numbers) != len(loops):
@@ -133,9 +137,9 @@ class _Parser:
         operands = [self.operand(e) for e in (q, k, v)]
         scale *= of_q * of_k
         score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
-        reach = self.reach(scores)
+        reach, sink = self.reach(scores), None if sink is None else access_of(sink, self.numbers)
         self.accesses = [
-            *(reach or ()),
+            *(reach or ()), *(() if sink is None else (sink,)),
             *(a for e in operands for a in e.reads), *(a for m in (score, epilogue) if m is not None for a in m.sources if a is not None),
             *(d.access for d in destinations),
         ]
@@ -147,7 +151,7 @@ class _Parser:
             raise NotUnderstood
         weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
         tf32 = takes_tf32(self.kernel)
-        return AttentionKernel(self.sizes, *groups, *operands, weight, scale, score, band, reach, safe, epilogue, destinations, tf32, self.module)
+        return AttentionKernel(self.sizes, *groups, *operands, weight, scale, score, band, reach, sink, safe, epilogue, destinations, tf32, self.module)
 
     def results(self) -> tuple[list[Expression], list[Loops]]:
         """An element of each result, and the loops of the dimensions, which all have in common."""
@@ -158,8 +162,8 @@ class _Parser:
         out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shapes.pop())]
         return [self.tracer.element(v, list(map(place_of, out))) for v in returned], out
 
-    def softmax(self, weights: Expression) -> tuple[Expression, bool]:
-        """The scores, and whether a row of nothing but -inf gives 0."""
+    def softmax(self, weights: Expression) -> tuple[Expression, bool, Expression | None]:
+        """The scores, whether a row of nothing but -inf gives 0, and a score without a value."""
         safe = weights.name == "arith.select"
         if safe:
             condition, zero, weights = weights.operands
@@ -168,15 +172,30 @@ class _Parser:
         if weights.name != "arith.divf":
             raise NotUnderstood
         power, total = weights.operands
+        total, further = _with_one(total, "arith.addf", SUM)
         if total.name != SUM or total.operands[0] is not power or power.name != "math.exp" or power.operands[0].name != "arith.subf":
             raise NotUnderstood
         scores, most = power.operands[0].operands
+        sink = None
+        if further is not None:
+            if further.name != "math.exp" or further.operands[0].name != "arith.subf" or further.operands[0].operands[1] is not most or safe:
+                raise NotUnderstood
+            most, sink = _with_one(most, "arith.maximumf", MAXIMUM)
+            if sink is None or further.operands[0].operands[0] is not sink:
+                raise NotUnderstood
         if most.name != MAXIMUM or most.operands[0] is not scores or not isinstance(scores.type, ir.F32Type) or total.type != scores.type:
             raise NotUnderstood
         if safe and not (compares(condition, arith.CmpFPredicate.OEQ) and _unrounded(condition.operands[0]) is most
                          and condition.operands[1].constant == -inf):
             raise NotUnderstood
-        return scores, safe
+        while sink is not None:  # from both the same may be subtracted
+            ends = [_unrounded(e) for e in (scores, sink)]
+            less = {_unrounded(e.operands[1]) for e in ends if e.name == "arith.subf"}
+            if any(e.name != "arith.subf" for e in ends) or len(less) != 1 or less.pop().moves_with() & set(self.keys):
+                sink = ends[1]
+                break
+            scores, sink = (e.operands[0] for e in ends)
+        return scores, safe, sink
 
     def classify(self, out: Sequence[Loops], scores: Expression, v: Expression) -> tuple[list[Loop], list[Loop]]:
         """The results' loops that the scores are computed for, and those that only v and the results have."""
@@ -247,6 +266,13 @@ def _only(expressions: Sequence[Expression], name: str) -> Expression:
     if len(found) != 1:
         raise NotUnderstood
     return found.pop()
+
+
+def _with_one(expression: Expression, combined: str, name: str) -> tuple[Expression, Expression | None]:
+    """What is called ``name`` and the other one that it is ``combined`` with; an expression alone where it is not."""
+    if expression.name != combined or [e.name for e in expression.operands].count(name) != 1:
+        return expression, None
+    return tuple(sorted(expression.operands, key=lambda e: e.name != name))
 
 
 def _readers(expression: Expression, inner: Expression) -> list[Expression]:

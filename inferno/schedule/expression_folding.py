@@ -76,13 +76,15 @@ def _truth(made: "Expressions", value: bool) -> "Expression":
 
 def _decided(predicate: str, *sides: "Expression") -> bool | None:
     """What a comparison gives whatever the loops' numbers are; None where that depends."""
+    unsigned = predicate[0] == "u"
+    predicate = f"s{predicate[1:]}" if unsigned else predicate
     if predicate not in _PREDICATES:
         return None
     if sides[0] is sides[1]:
         low = high = 0
     else:
         a, b = map(linear, sides)
-        if a is None or b is None:
+        if a is None or b is None or (unsigned and any(c < 0 for of, more in (a, b) for c in (*of.values(), more))):
             return None
         steps = {loop: a[0].get(loop, 0) - b[0].get(loop, 0) for loop in {**a[0], **b[0]}}
         ends: Sequence[int] = [c * (loop.size - 1) for loop, c in steps.items()]

@@ -17,6 +17,8 @@ from inferno.schedule.expressions import (
 )
 
 _REDUCTIONS = {"arith.maximumf": (MAXIMUM, float("-inf")), "arith.maxnumf": (MAXIMUM, float("-inf")), "arith.addf": (SUM, 0.0)}
+_QUOTIENTS = ("arith.divui", "arith.remui", "arith.divsi", "arith.remsi")
+_WIDENED = ("arith.addf", "arith.subf", "arith.mulf", "arith.divf")  # of 16 bits: those of float32, rounded
 
 
 class NotUnderstood(Exception):
@@ -169,17 +171,36 @@ class Tracer(Expressions):
             return self.make(CONTRACTION, type_, operands, loops=over)
         if self.rows_of is None:
             raise NotUnderstood
-        for d, own in zip(reduced, self.split(self.rows_of, [sizes[d] for d in reduced])):
-            loops[d] = place_of(own)
         body = op.regions[0].blocks[0]
         running = body.arguments[len(op.operands) - len(op.results) + result]
-        combine = owner(body.operations[len(body.operations) - 1].operands[result])
+        combine, narrow = owner(body.operations[len(body.operations) - 1].operands[result]), None
+        if combine is not None and combine.name == "arith.truncf":  # of 16 bits; the greatest of them is one of them
+            combine, narrow = owner(combine.operands[0]), combine
         if combine is None or combine.name not in _REDUCTIONS or start.value != _REDUCTIONS[combine.name][1]:
             raise NotUnderstood
+        if narrow is not None:
+            wide = [u for v in combine.operands if (u := owner(v)) is not None and u.name == "arith.extf" and u.operands[0] == running]
+            if _REDUCTIONS[combine.name][0] != MAXIMUM or len(wide) != 1 or len(list(running.uses)) != 1:
+                raise NotUnderstood
+            running = wide[0].results[0]
         terms = [v for v in combine.operands if v != running]
         if len(terms) != 1 or len(list(running.uses)) != 1:
             raise NotUnderstood
-        return self.make(_REDUCTIONS[combine.name][0], type_, [self._scalar(op, terms[0], tuple(loops))], loops=self.rows_of)
+        type_, count = combine.results[0].type, prod(loop.size for loop in self.rows_of)
+
+        def at(places: Sequence[Place]) -> Expression:
+            where = list(loops)
+            for d, place in zip(reduced, places):
+                where[d] = place
+            return self._scalar(op, terms[0], tuple(where))
+
+        if [sizes[d] for d in reduced] == [count + 1]:  # a row and one behind it
+            row = self.make(_REDUCTIONS[combine.name][0], type_, [at([place_of(self.rows_of)])], loops=self.rows_of)
+            found = self.make(combine.name, type_, [row, at([((), count)])], combine)
+        else:
+            rows = [place_of(own) for own in self.split(self.rows_of, [sizes[d] for d in reduced])]
+            found = self.make(_REDUCTIONS[combine.name][0], type_, [at(rows)], loops=self.rows_of)
+        return found if narrow is None else self.make("arith.truncf", narrow.results[0].type, [found], narrow)
 
     def _yielded(self, op: ir.Operation, result: int, loops: tuple[Place, ...]) -> Expression:
         body = op.regions[0].blocks[0]
@@ -203,11 +224,39 @@ class Tracer(Expressions):
             return self.make(INDEX, value.type, strides=strides, offset=offset)
         if op.name == CONSTANT:
             return self.make(CONSTANT, value.type, op=op)
+        if op.name == "scf.if" and len(op.results) == 1:
+            decided = self._scalar(generic, op.operands[0], loops).constant
+            if decided is None:  # what the other branch reads may not be there
+                raise NotUnderstood
+            taken = op.regions[0 if decided else 1].blocks[0].operations
+            return self._scalar(generic, taken[len(taken) - 1].operands[0], loops)
         if op.name == "tensor.extract":
             return self._extracted(op.operands[0], [linear(self._scalar(generic, v, loops)) for v in list(op.operands)[1:]])
         if len(op.regions) or len(op.results) != 1 or not op.name.startswith(("arith.", "math.")):
             raise NotUnderstood
-        return fold(self, self.make(op.name, value.type, [self._scalar(generic, v, loops) for v in op.operands], op))
+        operands = [self._scalar(generic, v, loops) for v in op.operands]
+        if op.name in _QUOTIENTS and isinstance(value.type, ir.IndexType) and (part := self._part(op.name, *operands)) is not None:
+            return part
+        if op.name in _WIDENED and isinstance(value.type, (ir.BF16Type, ir.F16Type)):
+            wide = [fold(self, self.make("arith.extf", ir.F32Type.get(), [e])) for e in operands]
+            return self.make("arith.truncf", value.type, [self.make(op.name, ir.F32Type.get(), wide)])
+        return fold(self, self.make(op.name, value.type, operands, op))
+
+    def _part(self, name: str, number: Expression, divisor: Expression) -> Expression | None:
+        """The quotient of a sum of loops and a constant, or what is left over, if that is such a sum too; loops are cut for that."""
+        known, by = linear(number), divisor.constant
+        if known is None or by is None or by <= 0 or known[1] < 0 or any(c < 0 for c in known[0].values()):
+            return None
+        whole = {loop: c for loop, c in known[0].items() if c % by == 0}
+        rest = {loop: c for loop, c in known[0].items() if loop not in whole}
+        for loop, c in rest.items():
+            if by % c == 0 and loop.size > by // c and loop.size % (by // c) == 0:
+                self._cut(loop, by // c)
+        if known[1] % by + sum(c * (loop.size - 1) for loop, c in rest.items()) >= by:
+            return None
+        steps, more = (whole, known[1] // by) if "div" in name else (rest, known[1] % by)
+        strides, offset = total([((tuple((loop, c // by if "div" in name else c) for loop, c in steps.items()), more), 1)])
+        return self.make(INDEX, number.type, strides=strides, offset=offset)
 
     def _extracted(self, table: ir.Value, places: Sequence[Linear | None]) -> Expression:
         """The element of a tensor at numbers that are sums of loops."""

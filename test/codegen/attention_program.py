@@ -23,6 +23,6 @@ def simulate(function: Callable, args: tuple[Tensor, ...], schedule: Attention, 
             kernel.attributes[PRECISION] = ir.StringAttr.get("tf32")
         return schedule
 
-    model = SimulatedModel(function, args, choose=choose, early=early, passes="fuse-attention{target=sm_90a always=1}")
+    model = SimulatedModel(function, args, choose=choose, early=early, passes="fuse-attention{target=sm_90a always=1}", expand=True)
     assert found, "no attention was found"
     return model(*args)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from attention_cases import with_sinks
 from attention_program import simulate
 from checks import assert_close_to_float64
 from kernels import TARGET, build
@@ -172,6 +173,13 @@ def test_by_the_simulator(schedule, early):
         return F.scaled_dot_product_attention(q, k, v, is_causal=schedule.parts == 1, enable_gqa=True)
 
     assert_close_to_float64(simulate(grouped, args, schedule, early), grouped, args)
+
+
+@pytest.mark.parametrize("parts, scale", [(1, 1), (2, 30)])
+def test_sinks(parts, scale):
+    torch.manual_seed(0)
+    args = (*(torch.randn(1, 2, 40, 16).bfloat16() for _ in range(3)), scale * torch.randn(2).bfloat16())
+    assert_close_to_float64(simulate(with_sinks, args, Attention(1, 16, turns=False, parts=parts)), with_sinks, args)
 
 
 @pytest.mark.parametrize("parts, position", [(1, 37), (3, 0), (3, 60)])
