@@ -22,7 +22,7 @@ def attention(
     if dropout_p:
         return NotImplemented
     if enable_gqa and q.shape[-3] != k.shape[-3]:
-        k, v = (_repeat_heads(t, q.shape[-3] // t.shape[-3]) for t in (k, v))
+        k, v = (repeat_heads(t, q.shape[-3] // t.shape[-3]) for t in (k, v))
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     # The casts become the multiply-add's extension of its operands: scores are never rounded to 16 bits.
     scores = torch.matmul(q.to(wide), k.transpose(-2, -1).to(wide)) * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)
@@ -42,11 +42,11 @@ def attention(
     out = torch.matmul(weights.to(q.dtype), v)
     if out.dim() != 4:
         return out
-    order = _order(q)
+    order = order_of(q)
     return out.permute(order).contiguous().permute(inverse(order))
 
 
-def _order(q: Tensor) -> list[int]:
+def order_of(q: Tensor) -> list[int]:
     """The order of dimensions in which torch's kernel makes its result: on a GPU flash attention and cuDNN's, for 16-bit floats, as
     the query lies in memory; the others by [batch, length, heads, size]."""
     if q.device.type == "cuda" and q.dtype in (torch.float16, torch.bfloat16):
@@ -55,7 +55,7 @@ def _order(q: Tensor) -> list[int]:
     return [0, 2, 1, 3]
 
 
-def _repeat_heads(t: Tensor, times: int) -> Tensor:
+def repeat_heads(t: Tensor, times: int) -> Tensor:
     shape = t.shape
     return t.unsqueeze(-3).expand(*shape[:-2], times, *shape[-2:]).reshape(*shape[:-3], shape[-3] * times, *shape[-2:])
 

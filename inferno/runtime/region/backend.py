@@ -19,8 +19,10 @@ from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
 from inferno.capture.decompositions.losses import multilabel_margin_loss
 from inferno.capture.decompositions.resampling import interpolate
+from inferno.capture.expand_attention import expand_attention
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.specialise import specialise, varies
+from inferno.capture.trained_attention import trained_attention
 from inferno.errors import InfernoError, OptionError
 from inferno.options import Options, make_options
 from inferno.runtime import stats
@@ -86,6 +88,7 @@ def _compile(options: Options, regions: list, kind: str, graph: GraphModule, inp
 def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str) -> Region:
     """The region of a graph; it is added to ``regions``."""
     begin = time.perf_counter()
+    expand_attention(graph.graph)
     device = _device(graph)
     target = choose_target(options.target, device)
     tune = options.tune and (target.kind == "nvptx" or not torch.cuda.is_available())  # what a model does on the CPU beside is not tuned
@@ -164,8 +167,8 @@ class _Sizes:
 def _replace_functions(graph: GraphModule) -> None:
     """Functions that autograd, which comes before any decomposition, takes in a form of its own.
 
-    Attention becomes contractions around a softmax: the backward of torch's fused kernels is theirs.  Of interpolation autograd's form
-    has places in float32, and of multilabel_margin_loss it is wrong."""
+    Attention becomes contractions around a softmax, the backward of torch's fused kernels being theirs, or an operation of ours.  Of
+    interpolation autograd's form has places in float32, and of multilabel_margin_loss it is wrong."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -188,7 +191,7 @@ def _instead(original: Callable, function: Callable) -> Callable:
 
 _REPLACED = {
     original: _instead(original, function) for original, function in (
-        (torch._C._nn.scaled_dot_product_attention, attention), (torch.nn.functional.interpolate, interpolate),
+        (torch._C._nn.scaled_dot_product_attention, _instead(attention, trained_attention)), (torch.nn.functional.interpolate, interpolate),
         (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss),
     )
 }

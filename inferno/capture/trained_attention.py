@@ -1,0 +1,126 @@
+"""``inferno::attention``: attention that is trained, of which the backward keeps queries, keys, values, the result, and a number for each row.
+
+After FlashAttention (Dao, Fu, Ermon, Rudra, Re, 2022): weights are computed again from the scores and the logarithm of their row's sum of
+exponentials.  AOTAutograd differentiates the operation as a whole and knows nothing of what it is made of, so that this is what is kept;
+``expand_attention`` puts plain operations in its place afterwards, in the forward and the backward apart.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inferno.capture.decompositions.attention import order_of, repeat_heads
+from inferno.capture.orders import inverse
+from inferno.settings import settings
+
+_LIBRARY = torch.library.Library("inferno", "FRAGMENT")
+_LIBRARY.define("attention(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale) -> (Tensor, Tensor)")
+_LIBRARY.define(
+    "attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor result, Tensor totals, bool causal, float scale) "
+    "-> (Tensor, Tensor, Tensor)"
+)
+
+
+def trained_attention(
+    q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:
+    """scaled_dot_product_attention as one operation where it is trained; NotImplemented where that is left to its parts.
+
+    Those are float32, whose parts' backward is more exact; masks of numbers, beside which the sum of a row that is all but hidden is lost, and
+    which may need a gradient; sizes that vary; dropout.
+    """
+    tensors = (q, k, v)
+    if dropout_p or not settings().unmeasured or not settings().attention:
+        return NotImplemented
+    if not torch.is_grad_enabled() or not any(t.requires_grad for t in tensors) or torch.is_autocast_enabled(q.device.type):
+        return NotImplemented
+    if q.dtype not in (torch.bfloat16, torch.float16) or any(t.dim() != 4 or t.dtype != q.dtype or t.device != q.device for t in tensors):
+        return NotImplemented
+    if any(not isinstance(n, int) or n == 0 for t in tensors for n in t.shape) or not (q.shape[0] == k.shape[0] == v.shape[0]):
+        return NotImplemented
+    if k.shape[:3] != v.shape[:3] or (q.shape[1] != k.shape[1] and not (enable_gqa and q.shape[1] % k.shape[1] == 0)):
+        return NotImplemented
+    if attn_mask is not None and (attn_mask.dtype != torch.bool or attn_mask.dim() > 4 or any(not isinstance(n, int) for n in attn_mask.shape)):
+        return NotImplemented
+    factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+    return torch.ops.inferno.attention(q, k, v, attn_mask, is_causal, factor)[0]
+
+
+def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+    """The result [batch, heads, queries, width] and, as float32 [batch, heads, queries], the logarithm of each row's sum of exponentials:
+    infinity where the mask leaves no key, so that every weight is 0."""
+    scores = _scores(q, k, mask, causal, scale)
+    highest = scores.amax(-1, keepdim=True)
+    powers = torch.exp(scores - highest)
+    sums = powers.sum(-1, keepdim=True)
+    weights, totals = powers / sums, highest + torch.log(sums)
+    if mask is not None:
+        empty = highest == -math.inf
+        weights = torch.where(empty, torch.zeros((), dtype=torch.float32, device=q.device), weights)
+        totals = torch.where(empty, torch.full((), math.inf, dtype=torch.float32, device=q.device), totals)
+    out = torch.matmul(weights.to(q.dtype).float(), _repeated(v, q).float()).to(q.dtype)
+    return _as(out, order_of(q)), totals.squeeze(-1)
+
+
+def backward(
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, result: Tensor, totals: Tensor, causal: bool, scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v, each in memory as its tensor.  What goes into a product is rounded to the type of the tensors, as torch's
+    kernels do."""
+    (batch, shared), dtype = k.shape[:2], q.dtype
+    weights = torch.exp(_scores(q, k, mask, causal, scale) - totals.unsqueeze(-1))
+    means = (gradient.float() * result.float()).sum(-1, keepdim=True)
+    of_weights = torch.matmul(gradient.float(), _repeated(v, q).float().transpose(-2, -1))
+    of_scores = (weights * (of_weights - means)).to(dtype)
+
+    def summed(weights: Tensor, values: Tensor) -> Tensor:
+        """Over all queries of the heads that share a key."""
+        together = [t.reshape(batch, shared, -1, t.shape[-1]) for t in (weights, values)]
+        return torch.matmul(together[0].float().transpose(-2, -1), together[1].float())
+
+    of_q = torch.matmul(of_scores.float(), _repeated(k, q).float()) * scale
+    of_k = summed(of_scores, q) * scale
+    of_v = summed(weights.to(dtype), gradient)
+    return _as(of_q.to(dtype), order_of(q)), _as(of_k.to(dtype), order_of(k)), _as(of_v.to(dtype), order_of(v))
+
+
+def _scores(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
+    scores = torch.matmul(q.float(), _repeated(k, q).float().transpose(-2, -1)) * scale
+    allowed = mask
+    if causal:
+        lower = torch.arange(k.shape[-2], device=q.device) <= torch.arange(q.shape[-2], device=q.device).unsqueeze(-1)
+        allowed = lower if mask is None else lower & mask
+    if allowed is None:
+        return scores
+    return torch.where(allowed, scores, torch.full((), -math.inf, dtype=torch.float32, device=q.device))
+
+
+def _repeated(t: Tensor, q: Tensor) -> Tensor:
+    return t if t.shape[1] == q.shape[1] else repeat_heads(t, q.shape[1] // t.shape[1])
+
+
+def _as(t: Tensor, order: list[int]) -> Tensor:
+    return t.permute(order).contiguous().permute(inverse(order))
+
+
+def _setup(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+    *tensors, ctx.causal, ctx.scale = inputs
+    ctx.save_for_backward(*tensors, *output)
+    ctx.mark_non_differentiable(output[1])
+
+
+def _differentiate(ctx: Any, gradient: Tensor, _: Tensor) -> tuple:
+    found = torch.ops.inferno.attention_backward(gradient, *ctx.saved_tensors, ctx.causal, ctx.scale)
+    return (*found, None, None, None)
+
+
+OPERATIONS = {torch.ops.inferno.attention.default: forward, torch.ops.inferno.attention_backward.default: backward}
+"""What each operation is, by operations of torch's."""
+
+for _operation, _function in OPERATIONS.items():
+    _LIBRARY.impl(_operation._opname, _function, "CompositeExplicitAutograd")
+    torch.library.register_fake(_operation.name(), _function, lib=_LIBRARY)
+torch.library.register_autograd("inferno::attention", _differentiate, setup_context=_setup, lib=_LIBRARY)

@@ -1,0 +1,85 @@
+"""Attention that is trained as one operation: its gradients through ``torch.compile`` on the CPU, and what it keeps for its backward."""
+
+import functools
+
+import pytest
+import torch
+from benchmarks.memory import measure
+from torch import nn
+
+from inferno.capture.trained_attention import trained_attention
+
+F = nn.functional
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def causal(q, k, v, attention=F.scaled_dot_product_attention):
+    return attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=True, enable_gqa=True).transpose(1, 2)
+
+
+def masked(q, k, v, mask, attention=F.scaled_dot_product_attention):
+    return attention(q, k, v, attn_mask=mask, scale=0.3)
+
+
+def some_keys():
+    mask = torch.rand(2, 1, 12, 18) > 0.4
+    mask[0, 0, 3] = False
+    return mask
+
+
+def step(function, args, dtype):
+    given = [a.detach().to(dtype).requires_grad_() if a.is_floating_point() else a for a in args]
+    out = function(*given)
+    (out * torch.linspace(-1, 1, out.numel(), dtype=dtype).view(out.shape)).sum().backward()
+    return [out.detach(), *(a.grad for a in given if a.is_floating_point())]
+
+
+@pytest.mark.parametrize("function, shapes, more", [
+    (causal, [(2, 12, 4, 16), (2, 18, 2, 16), (2, 18, 2, 8)], ()), (masked, [(2, 4, 12, 16), (2, 4, 18, 16), (2, 4, 18, 16)], (some_keys,)),
+], ids=["causal", "masked"])
+def test_gradients(function, shapes, more):
+    args = [*(torch.randn(s).bfloat16() for s in shapes), *(m() for m in more)]
+    fast = torch.compile(function, backend="inferno", fullgraph=True, options={"fallback": False})
+    by_parts = functools.partial(function, attention=trained_attention)
+    for ours, plain, exact in zip(*(step(f, args, t) for f, t in ((fast, torch.bfloat16), (by_parts, torch.bfloat16), (function, torch.float64)))):
+        bound = max(1.5 * (plain.double() - exact).norm(), torch.finfo(torch.bfloat16).eps * exact.norm())
+        assert ours.dtype == plain.dtype and (ours.double() - exact).norm() <= bound
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(64, 192, dtype=torch.bfloat16)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 4, 16)).permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+
+
+def test_what_is_kept():
+    kept = {}
+    for length in (128, 256):
+        torch._dynamo.reset()
+        x = torch.randn(2, length, 64, dtype=torch.bfloat16)
+        kept[length] = measure(Attention(), lambda call, x=x: call(x).float().square().mean(), "cpu").kept
+        # Input, queries, keys, values and result, as the loss has it too, and a number for each row; scores are 8 times a tensor and more.
+        assert kept[length] < 8 * x.nbytes
+    assert kept[256] <= 2 * kept[128]
+
+
+@pytest.mark.parametrize("change", [None, "off", "float32", "no gradient", "a mask of numbers", "dropout", "other heads"])
+def test_left_to_its_parts(monkeypatch, change):
+    if change == "off":
+        monkeypatch.setenv("INFERNO_UNMEASURED", "0")
+    dtype = torch.float32 if change == "float32" else torch.bfloat16
+    q = torch.randn(1, 4, 8, 16, dtype=dtype, requires_grad=change != "no gradient")
+    mask = torch.zeros(8, 8, dtype=dtype) if change == "a mask of numbers" else None
+    k = q[:, :2] if change == "other heads" else q
+    found = trained_attention(q, k, k, attn_mask=mask, dropout_p=0.5 if change == "dropout" else 0.0)
+    assert (found is NotImplemented) == (change is not None)
