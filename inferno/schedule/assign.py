@@ -22,6 +22,7 @@ _CHOOSERS = {
         "inferno.schedule.cublaslt", "inferno.schedule.by_size", "inferno.schedule.siblings", "inferno.schedule.band_windows",
         "inferno.schedule.windows",
         "inferno.schedule.im2col", "inferno.schedule.vectors", "inferno.schedule.wgmma", "inferno.schedule.attention",
+        "inferno.schedule.attention_gradients",
         "inferno.schedule.dual", "inferno.schedule.dual_bf16x6", "inferno.schedule.dual_vectors", "inferno.schedule.wgmma_rows",
         "inferno.schedule.mma", "inferno.schedule.bf16x6", "inferno.schedule.simt",
         "inferno.schedule.reductions", "inferno.schedule.columns", "inferno.schedule.rows", "inferno.schedule.scans", "inferno.schedule.select",
@@ -35,8 +36,6 @@ _CHOOSERS = {
 NO_LIBRARY = "inferno.no_library"
 # Asked by matmul="library" alone: otherwise it is weighed against what the others choose, or was measured.
 _ON_DEMAND = "inferno.schedule.cublaslt"
-# Asked before kernels are merged for it, too.
-_ATTENTION = "inferno.schedule.attention"
 
 
 def assign_schedules(module: ir.Module, target: str) -> None:
@@ -115,9 +114,10 @@ def choosers(target: Target) -> tuple[str, ...]:
     return _CHOOSERS[target.kind]
 
 
-def attention_chooser(target: Target) -> Callable[[func.FuncOp, Target], Any | None] | None:
-    """What chooses a schedule for attention as one kernel; None where no generator makes that."""
-    return import_module(_ATTENTION).choose if _ATTENTION in _CHOOSERS[target.kind] else None
+def chooser_of(generator: str, target: Target) -> Callable[[func.FuncOp, Target], Any | None] | None:
+    """What chooses a schedule for a generator, for passes that merge kernels for it; None where the target has no such generator."""
+    module = f"inferno.schedule.{generator}"
+    return import_module(module).choose if module in _CHOOSERS[target.kind] else None
 
 
 def generators(kind: str) -> list[str]:

@@ -122,7 +122,7 @@ def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
     """The axes of ``a``; None where the copy engine cannot bring an operand."""
     if any(o.prologue is not None for o in (a.q, a.k, a.v)) or not all(g.flat for g in (a.queries, a.keys, a.depth, a.width)):
         return None
-    queries, keys, depth, width = (_axis(g) for g in (a.queries, a.keys, a.depth, a.width))
+    queries, keys, depth, width = (one_axis(g) for g in (a.queries, a.keys, a.depth, a.width))
     grid = tuple(axes(a.batch))
     found = [
         direct(o.access, tiled, grid, 2, offset=True) if o.element.width == 16 else _all_axes(o.access, tiled, grid)
@@ -138,7 +138,7 @@ def _all_axes(access: Access, tiled: tuple[Axis, Axis], grid: tuple[Axis, ...]) 
     return found, tuple(a.stride(access) for a in found)
 
 
-def _axis(group) -> Axis:
+def one_axis(group) -> Axis:
     return axes(group)[0] if group.runs else Axis((), 1)
 
 
@@ -162,20 +162,20 @@ def supported(a: AttentionKernel) -> bool:
         return False
     written = {d.access.argument: d.access for d in a.destinations}
     read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras, *(() if a.sink is None else (a.sink,))]
-    if None in read or any(_negative(p) for p in (*read, *places)):
+    if None in read or any(negative(p) for p in (*read, *places)):
         return False
     if len(written) != len(a.destinations) or any(p.argument in written for p in read):
         return False
     if any(e.argument in written and e != written[e.argument] for e in a.extras):
         return False  # in place, an element may only be read by the thread that writes it
-    return all(_inlined(m) for m in (a.score, a.epilogue))
+    return all(inlined(m) for m in (a.score, a.epilogue))
 
 
-def _negative(access: Access) -> bool:
+def negative(access: Access) -> bool:
     return any(bounds(s)[0] < 0 for s in (*access.strides, access.offset))
 
 
-def _inlined(map_: Map | None) -> bool:
+def inlined(map_: Map | None) -> bool:
     return map_ is None or (supported_body(map_.generic) and not walk(map_.generic, "tensor.extract"))
 
 

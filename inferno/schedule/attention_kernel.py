@@ -99,10 +99,10 @@ def parse_attention(kernel: func.FuncOp) -> AttentionKernel | None:
         module.body.append(kernel.operation.clone(ip=False))
         split_contractions(module)
         run_upstream(module, "func.func(linalg-generalize-named-ops)")
-        return Tracer(module.body.operations[0]).run(lambda tracer: _Parser(tracer, module).parse())
+        return Tracer(module.body.operations[0]).run(lambda tracer: Parser(tracer, module).parse())
 
 
-class _Parser:
+class Parser:
     """One try, which ends in ``NotUnderstood`` where the kernel is anything else."""
 
     def __init__(self, tracer: Tracer, module: ir.Module) -> None:
@@ -110,17 +110,17 @@ class _Parser:
 
     def parse(self) -> AttentionKernel:
         results, out = self.results()
-        o = _only(results, CONTRACTION)
-        weights, v = sorted(o.operands, key=lambda e: not _holds(e, MAXIMUM))
+        o = only(results, CONTRACTION)
+        weights, v = sorted(o.operands, key=lambda e: not holds(e, MAXIMUM))
         self.keys = o.loops
-        scores, safe, sink = self.softmax(_unrounded(weights))
-        product = _only([scores], CONTRACTION)
+        scores, safe, sink = self.softmax(unrounded(weights))
+        product = only([scores], CONTRACTION)
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
-        if any(_holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys):
+        if any(holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys):
             raise NotUnderstood
-        if _holds(scores, MAXIMUM, SUM, stop=product) or any(_holds(r, MAXIMUM, SUM, stop=o) for r in results):
+        if holds(scores, MAXIMUM, SUM, stop=product) or any(holds(r, MAXIMUM, SUM, stop=o) for r in results):
             raise NotUnderstood
-        (q, of_q), (k, of_k) = map(_unscaled, (q, k))
+        (q, of_q), (k, of_k) = map(unscaled, (q, k))
         rows, width = self.classify(out, scores, v)
         if sink is not None and (sink.name != READ or sink.moves_with() - set(rows)):
             raise NotUnderstood
@@ -130,7 +130,7 @@ class _Parser:
             raise NotUnderstood
         self.sizes = tuple(loop.size for loop in loops)
         shared = [r for r in rows if r not in v.moves_with() | k.moves_with()]
-        scores = self.tracer.rebuild(scores, _plain)
+        scores = self.tracer.rebuild(scores, plain)
         scores, band, queries = find_band(self.tracer, scores, self.keys, shared)
         scores, inner, scale = self.scale(scores, product)
         destinations, epilogue = self.destinations(results, out, o)
@@ -185,12 +185,12 @@ class _Parser:
                 raise NotUnderstood
         if most.name != MAXIMUM or most.operands[0] is not scores or not isinstance(scores.type, ir.F32Type) or total.type != scores.type:
             raise NotUnderstood
-        if safe and not (compares(condition, arith.CmpFPredicate.OEQ) and _unrounded(condition.operands[0]) is most
+        if safe and not (compares(condition, arith.CmpFPredicate.OEQ) and unrounded(condition.operands[0]) is most
                          and condition.operands[1].constant == -inf):
             raise NotUnderstood
         while sink is not None:  # from both the same may be subtracted
-            ends = [_unrounded(e) for e in (scores, sink)]
-            less = {_unrounded(e.operands[1]) for e in ends if e.name == "arith.subf"}
+            ends = [unrounded(e) for e in (scores, sink)]
+            less = {unrounded(e.operands[1]) for e in ends if e.name == "arith.subf"}
             if any(e.name != "arith.subf" for e in ends) or len(less) != 1 or less.pop().moves_with() & set(self.keys):
                 sink = ends[1]
                 break
@@ -234,7 +234,7 @@ class _Parser:
 
     def destinations(self, results: Sequence[Expression], out: Sequence[Loops], o: Expression) -> tuple[tuple[Destination, ...], Map | None]:
         returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
-        plain = all(_unrounded(r) is o for r in results)
+        plain = all(unrounded(r) is o for r in results)
         strides = [0] * len(self.numbers)
         for own, step in zip(out, row_major([prod(loop.size for loop in own) for own in out])):
             for i, loop in enumerate(own):
@@ -260,7 +260,7 @@ class _Parser:
         return Group(tuple(dims), tuple(self.sizes[d] for d in dims), tuple(map(tuple, runs)))
 
 
-def _only(expressions: Sequence[Expression], name: str) -> Expression:
+def only(expressions: Sequence[Expression], name: str) -> Expression:
     """The one of this name that they are computed of."""
     found = {e for one in expressions for e in one.walk(lambda e: e.name == name) if e.name == name}
     if len(found) != 1:
@@ -280,11 +280,11 @@ def _readers(expression: Expression, inner: Expression) -> list[Expression]:
     return [e for e in expression.walk(lambda e: e is inner) if e is not inner and inner in e.operands]
 
 
-def _holds(expression: Expression, *names: str, stop: Expression | None = None) -> bool:
+def holds(expression: Expression, *names: str, stop: Expression | None = None) -> bool:
     return any(e.name in names for e in expression.walk(lambda e: e is stop))
 
 
-def _unrounded(expression: Expression) -> Expression:
+def unrounded(expression: Expression) -> Expression:
     """What is in front of changes of precision."""
     while expression.name in ("arith.extf", "arith.truncf"):
         expression = expression.operands[0]
@@ -303,7 +303,7 @@ def _factor(expression: Expression) -> tuple[Expression, float]:
     return values[0], constants[0]
 
 
-def _unscaled(factor: Expression) -> tuple[Expression, float]:
+def unscaled(factor: Expression) -> tuple[Expression, float]:
     """A factor of a contraction before it was multiplied by a constant, and rounded, and that constant."""
     widened = factor.name == "arith.extf"
     scaled = factor.operands[0] if widened else factor
@@ -316,7 +316,7 @@ def _unscaled(factor: Expression) -> tuple[Expression, float]:
     return (value, constant) if value is not scaled and fits else (factor, 1.0)
 
 
-def _plain(expression: Expression) -> Expression:
+def plain(expression: Expression) -> Expression:
     """A score without what rounds it to a type with its range and widens it again, and without what adds nothing."""
     if expression.name == "arith.extf" and (inner := expression.operands[0]).name == "arith.truncf" and inner.operands[0].type == expression.type:
         return inner.operands[0] if isinstance(inner.type, ir.BF16Type) else expression

@@ -17,16 +17,20 @@ def access_of(read: Expression, numbers: dict[Loop, int]) -> Access:
     return Access(read.argument, read.type, tuple(strides), read.offset, read.shape)
 
 
-def make_map(module: ir.Module, results: Sequence[Expression], numbers: dict[Loop, int], inner: Expression | None = None) -> Map:
-    """A generic in a function of ``module`` that yields ``results`` by the loops that these depend on and those of ``inner``, an accumulator."""
-    leaves = list(dict.fromkeys(e for r in results for e in r.walk(lambda e: e is inner) if e is inner or e.name == READ))
-    used = {loop for r in results for e in r.walk(lambda e: e is inner) for loop, _ in e.strides} | (inner.moves_with() if inner is not None else set())
+def make_map(
+    module: ir.Module, results: Sequence[Expression], numbers: dict[Loop, int], inner: Expression | None = None, other: Expression | None = None,
+) -> Map:
+    """A generic in a function of ``module`` that yields ``results`` by the loops that these depend on and those of ``inner``, an accumulator, and
+    of the ``other`` one of two."""
+    made = {inner, other} - {None}
+    leaves = list(dict.fromkeys(e for r in results for e in r.walk(made.__contains__) if e in made or e.name == READ))
+    used = {loop for r in results for e in r.walk(made.__contains__) for loop, _ in e.strides}.union(*(e.moves_with() for e in made))
     nest = sorted(used, key=numbers.__getitem__)
     sizes = [loop.size for loop in nest]
     whole = ir.AffineMap.get_identity(len(nest))
 
     def tensor_of(e: Expression) -> tuple[ir.Type, ir.AffineMap]:
-        own = [n for n, loop in enumerate(nest) if e is inner or any(loop == moved for moved, _ in e.strides)]
+        own = [n for n, loop in enumerate(nest) if e in made or any(loop == moved for moved, _ in e.strides)]
         map_ = ir.AffineMap.get(len(nest), 0, [ir.AffineExpr.get_dim(n) for n in own])
         return ir.RankedTensorType.get([sizes[n] for n in own], e.type), map_
 
@@ -45,8 +49,9 @@ def make_map(module: ir.Module, results: Sequence[Expression], numbers: dict[Loo
         maps = [*(m for _, m in types), *[whole] * len(outs)]
         generic = build(list(block.arguments), outs, maps, [PARALLEL] * len(nest), fill, ir.Location.unknown())
         func.ReturnOp(list(generic.results))
-    sources = (*(None if e is inner else access_of(e, numbers) for e in leaves), *[None] * len(outs))
-    return Map(generic, sources, tuple(numbers[loop] for loop in nest), tuple(i for i, e in enumerate(leaves) if e is inner))
+    sources = (*(None if e in made else access_of(e, numbers) for e in leaves), *[None] * len(outs))
+    inners, others = (tuple(i for i, e in enumerate(leaves) if e is one) for one in (inner, other))
+    return Map(generic, sources, tuple(numbers[loop] for loop in nest), inners, others)
 
 
 def _emit(expression: Expression, known: dict[Expression, ir.Value], nest: Sequence[Loop]) -> ir.Value:

@@ -13,7 +13,7 @@ from inferno.mlir import func, ir, owner, walk
 from inferno.passes.contraction import parse_fused
 from inferno.passes.generics import body, inputs, is_elementwise
 from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
-from inferno.schedule.assign import attention_chooser
+from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_kernel import parse_attention
 from inferno.schedule.merge_calls import edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls
 from inferno.schedule.operation_order import order_by_need
@@ -38,18 +38,18 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
     if asked:
         del module.operation.attributes[ATTENTION]
     machine = find_target(target)
-    choose = attention_chooser(machine)
+    choose = chooser_of("attention", machine)
     if always != "1" and (not asked or choose is None or wants_library(module)):
         return
 
     def takes(kernel: func.FuncOp) -> bool:
         return parse_attention(kernel) is not None if always == "1" else choose(kernel, machine) is not None
 
-    merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, takes).run())
+    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, takes).run())
 
 
 @dataclass
-class _Fuse:
+class Fusion:
     module: ir.Module
     main: func.FuncOp
     kernels: dict[str, func.FuncOp]
@@ -58,13 +58,17 @@ class _Fuse:
 
     def run(self) -> bool:
         """Whether anything was fused."""
+        self.survey()
+        return sum([self.fuse(call) for call in list(self.order) if self.called(call, self.multiplies)]) > 0
+
+    def survey(self) -> None:
+        """See what the kernels do, and in which order they are called."""
         self.multiplies = {name for name, k in self.kernels.items() if any(parse_fused(o) is not None for o in walk(k, "linalg.generic"))}
         self.powers = {name for name, k in self.kernels.items() if walk(k, "math.exp")}
         self.largest = {name for name, k in self.kernels.items() if walk(k, "arith.maximumf", "arith.maxnumf")}
         self.moves = {name for name, k in self.kernels.items() if _is_map(k, moves=True)}
         self.maps = {name for name, k in self.kernels.items() if _is_map(k, moves=False)}
         self.order = {o.operation: n for n, o in enumerate(self.main.regions[0].blocks[0].operations)}
-        return sum([self.fuse(call) for call in list(self.order) if self.called(call, self.multiplies)]) > 0
 
     def called(self, op: ir.Operation | None, names: set[str]) -> bool:
         return op is not None and op.name == "func.call" and callee(op) in names

@@ -1,0 +1,225 @@
+"""A consumer of attention's gradients: 64 rows of a tile, whose products, weights and sums stay in its registers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import e, gcd, log2
+from typing import NamedTuple
+
+from inferno.codegen import tma
+from inferno.codegen.attention_gradients_frame import Frame
+from inferno.codegen.attention_products import awaited, fence
+from inferno.codegen.attention_results import Results
+from inferno.codegen.attention_scores import Scores
+from inferno.codegen.attention_softmax import HALVES, fma, number, pack_weights, power_of_two
+from inferno.codegen.attention_tiles import Place
+from inferno.codegen.elements import join, lanes_of
+from inferno.codegen.integers import Integer
+from inferno.codegen.mbarriers import Position
+from inferno.codegen.nvvm_builder import loop, only_if, operation
+from inferno.codegen.pair_epilogue import PairEpilogue
+from inferno.codegen.tensor_core import matrix_address, multiply_registers
+from inferno.codegen.wgmma_epilogue import Warpgroup
+from inferno.mlir import arith, ir, nvvm
+from inferno.schedule.accesses import Access
+from inferno.schedule.attention import lines
+from inferno.schedule.attention_gradient_kernel import AttentionGradient
+from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling
+from inferno.schedule.contraction import Destination, Map
+from inferno.schedule.tiling import Axes
+from inferno.schedule.wgmma import Wgmma
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Points of rows and columns, or of a result, as those of a contraction."""
+
+    sizes: tuple[int, ...]
+    epilogue: Map | None
+    extras: tuple[Access, ...]
+    destinations: tuple[Destination, ...]
+
+
+def stored(g: AttentionGradient, i: int) -> _Points:
+    """A result as one of a contraction, whose end it has."""
+    result = g.results[i]
+    return _Points(g.sizes, result.epilogue, _sources(result.epilogue), (result.destination,))
+
+
+def result_of(g: AttentionGradient, t: GradientTiling, s: AttentionGradients, i: int, staged: bool) -> tuple[Axes, Wgmma]:
+    """How a result is stored; ``staged`` in whole lines, of which the last one may have columns that the copy engine drops."""
+    axis = t.results[i]
+    columns = 64 * lines(axis.size) if staged and gcd(axis.size, 64) < 32 else axis.size
+    return Axes(t.grid, t.rows, axis, t.columns, ()), Wgmma(s.rows, columns, consumers=s.consumers, buffers=lines(axis.size))
+
+
+def _sources(map_: Map | None) -> tuple[Access, ...]:
+    return () if map_ is None else tuple(s for s in map_.sources if s is not None)
+
+
+class _Running(NamedTuple):
+    """Where the slots are, and the sums of each result."""
+
+    at: Position
+    sums: list[list[ir.Value]]
+
+    @property
+    def flat(self) -> list[ir.Value]:
+        return [*self.at.values, *(x for sums in self.sums for x in sums)]
+
+
+class Consumer:
+    def __init__(self, frame: Frame, maps: dict[int, ir.Value]) -> None:
+        f, words = frame, frame.words
+        g, t, s = f.gradient, f.axes, f.form
+        self.frame, self.words = frame, words
+        self.number = words.sub(f.warpgroup, 1)
+        self.member = words.mask(f.thread, 127)
+        warp, lane = words.mask(f.warp, 3), words.mask(f.thread, 31)
+        self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
+        points = _Points(g.sizes, g.gradient, _sources(g.gradient), (Destination(0, g.results[0].destination.access),))
+        self.points = PairEpilogue(words, points, Axes(f.tiling.grid, t.rows, t.columns, t.depth, ()), Wgmma(s.rows, s.columns), f.tensors)
+        self.rows = [matrix_address(words, f.rows_at(i, self.number)) for i in (0, 1)]
+        self.columns = [matrix_address(words, f.columns_at(i, 0)) for i in (0, 1)]
+        self.kind = str(g.streamed[0].element)
+        self.results = []
+        for i in range(len(g.results)):
+            own = {0: maps[i]} if i in maps else {}
+            axes, finished = result_of(g, t, s, i, bool(own))
+            group = Warpgroup(self.number, self.member, warp, lane, f.rows_at(i, self.number))
+            self.results.append(Results(words, stored(g, i), axes, finished, f.tensors, group, own))
+
+    def emit(self) -> None:
+        f = self.frame
+        f.each_tile([self.words.value(0), *f.columns.start().values], self.tile)
+        with only_if(self.words.equal(self.member, 0)):
+            tma.await_stores(0, read=True)  # a block's shared memory goes when it ends
+
+    def tile(self, number_: ir.Value, parity: ir.Value, *at: ir.Value) -> list[ir.Value]:
+        f, words = self.frame, self.words
+        place = f.order.place(number_)
+        f.rows.full.wait(self.number, parity)
+        sums = [[number(0.0)] * (r.columns.size // 2) for r in f.gradient.results]
+
+        def position(outer: list[Integer], *values: ir.Value) -> list[ir.Value]:
+            here = Place([*place.grid, *outer], place.first, place.begin, place.end)
+            return self.walk_blocks(here, self.unflatten(values)).flat
+
+        running = self.unflatten(f.each_position(_Running(Position(*at), sums).flat, position))
+        for result, own in zip(self.results, running.sums):
+            result.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
+            result.emit([own + [number(0.0)] * (result.schedule.tile_n // 2 - len(own))])
+        with only_if(words.equal(self.member, 0)):
+            tma.await_stores(0, read=True)
+            f.rows.empty.arrive(self.number)
+        return [words.xor(parity, 1), *running.at.values]
+
+    def unflatten(self, values: Sequence[ir.Value]) -> _Running:
+        values, sums = list(values), []
+        position, rest = Position(*values[:2]), values[2:]
+        for r in self.frame.gradient.results:
+            sums.append(rest[:r.columns.size // 2])
+            rest = rest[r.columns.size // 2:]
+        return _Running(position, sums)
+
+    def walk_blocks(self, place: Place, running: _Running) -> _Running:
+        """All blocks of columns, from the last one: those that the band cuts, or the tensor's edge, apart from the others."""
+        f, band = self.frame, self.frame.order.band
+        free, low, count = f.order.turning_points(place)
+        edge = f.axes.columns.size % f.form.columns != 0
+        begun = 0
+        if edge or band.high is not None or band.low is not None:
+            running = self.walk(place, 0, 1, running, above=True, below=True, edge=edge)
+            begun = 1
+        if band.high is not None:
+            running, begun = self.walk(place, begun, free, running, above=True, below=True), free
+        running = self.walk(place, begun, low, running)
+        return self.walk(place, low, count, running, below=True)
+
+    def walk(
+        self, place: Place, begin: Integer, end: Integer, running: _Running, above: bool = False, below: bool = False, edge: bool = False,
+    ) -> _Running:
+        if begin is end or (isinstance(begin, int) and isinstance(end, int) and begin >= end):
+            return running
+
+        def step(i: ir.Value, *values: ir.Value) -> list[ir.Value]:
+            return self.step(place, i, self.unflatten(values), above, below, edge).flat
+
+        return self.unflatten(loop(self.words, begin, end, 1, running.flat, step))
+
+    def step(self, place: Place, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
+        """The ``i``-th block from the end.  The first product's exponentials lie under the second product, the gradients of scores under the
+        sums of the second result."""
+        f, words, at, sums = self.frame, self.words, old.at, list(old.sums)
+        block = words.sub(words.sub(place.end, 1), i)
+        f.columns.await_full(at)
+        nvvm.WgmmaFenceAlignedOp()
+        products, others = self.product(0, at.slot), self.product(1, at.slot)
+        self.scores.begin(place.grid, place.first, block)
+        self.points.place_thread(place.grid, self.scores.query, self.scores.key)
+        bases = self.bases()
+        weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge), bases)
+        if len(sums) > 1:
+            sums[1] = self.add(1, sums[1], weights, at.slot)
+        others = awaited(len(sums) - 1, others)
+        sums[0] = self.add(0, sums[0], self.gradients(weights, others), at.slot)
+        done = awaited(0, [x for own in sums for x in own])
+        f.columns.release(at.slot, self.member)
+        return self.unflatten([*f.columns.next(at).values, *done])
+
+    # The products.  Each starts a group, which is to be awaited; until then nothing may touch its registers.
+
+    def product(self, operand: int, slot: ir.Value) -> list[ir.Value]:
+        """64 rows times the slot's columns."""
+        f, words = self.frame, self.words
+        size = (f.axes.depth, f.axes.width)[operand].size
+        columns = words.add(self.columns[operand], words.mul(slot, f.layout.slot >> 4))
+        sums = [operation("llvm.mlir.undef", [ir.F32Type.get()])] * (f.form.columns // 2)
+        for term in range(0, size, 16):
+            line, inside = divmod(term, f.row_tile.depth)
+            a = f.row_tile.descriptor(words, words.add(self.rows[operand], line * f.row_tile.bytes >> 4), 0, inside)
+            b = f.column_tile.descriptor(words, words.add(columns, line * f.column_tile.bytes >> 4), 0, inside)
+            sums = multiply_registers(sums, [a], b, False, term == 0, self.kind)
+        nvvm.WgmmaGroupSyncAlignedOp()
+        return sums
+
+    def add(self, operand: int, sums: Sequence[ir.Value], weights: Sequence[ir.Value], slot: ir.Value) -> list[ir.Value]:
+        """``sums`` plus the rounded weights times the slot's columns."""
+        f, words = self.frame, self.words
+        packed = pack_weights(weights, f.gradient.streamed[operand].element)
+        columns, tile = words.add(self.columns[operand], words.mul(slot, f.layout.slot >> 4)), f.turned[operand]
+        tied = fence([*sums, *packed])
+        sums, packed = tied[:len(sums)], tied[len(sums):]
+        for term in range(0, f.form.columns, 16):
+            sums = multiply_registers(sums, packed[term // 4:term // 4 + 4], tile.descriptor(words, columns, 0, term), True, False, self.kind)
+        nvvm.WgmmaGroupSyncAlignedOp()
+        return list(sums)
+
+    # What is between them.
+
+    def bases(self) -> list[ir.Value]:
+        """Of each score what it is to be added to, as an exponent of 2."""
+        f = self.frame
+        found = [number(0.0)] * (f.form.columns // 2)
+        known: dict[ir.Value, list[ir.Value]] = {}
+        for half in HALVES:
+            for at in range(2 * half, len(found), 4):
+                read = self.points.read(f.gradient.totals, 8 * half, at // 4)
+                if read not in known:
+                    each = lanes_of(read) if isinstance(read.type, ir.VectorType) else [read] * 2
+                    made = {x: arith.mulf(x, number(-log2(e))) for x in dict.fromkeys(each)}
+                    known[read] = [made[x] for x in each]
+                found[at:at + 2] = known[read]
+        return found
+
+    def weights(self, scores: Sequence[ir.Value], bases: Sequence[ir.Value]) -> list[ir.Value]:
+        factor = number(self.scores.factor)
+        return [power_of_two(fma(score, factor, base)) for score, base in zip(scores, bases)]
+
+    def gradients(self, weights: Sequence[ir.Value], others: Sequence[ir.Value]) -> list[ir.Value]:
+        """The gradients of scores, of weights and of the gradients of these."""
+        found = list(weights)
+        for half in HALVES:
+            for at in range(2 * half, len(found), 4):
+                pair, = self.points.apply(8 * half, at // 4, join(list(weights[at:at + 2])), join(list(others[at:at + 2])))
+                found[at:at + 2] = lanes_of(pair)
+        return found

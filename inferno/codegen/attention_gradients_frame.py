@@ -1,0 +1,133 @@
+"""What the roles of a kernel of attention's gradients share: barriers, shared memory, maps, and the order of tiles."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from inferno.codegen import tma
+from inferno.codegen.attention_tiles import TileOrder
+from inferno.codegen.global_memory import Elements
+from inferno.codegen.integers import Integer
+from inferno.codegen.mbarriers import Ring
+from inferno.codegen.nvvm_builder import Words, loop
+from inferno.codegen.tensor_core import Tile
+from inferno.mlir import ir, nvvm
+from inferno.schedule.accesses import Access
+from inferno.schedule.attention import lines
+from inferno.schedule.attention_gradient_kernel import AttentionGradient
+from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, Shared
+from inferno.schedule.bands import Band
+from inferno.schedule.contraction import Destination, Map
+from inferno.schedule.tiling import Axis
+
+
+@dataclass(frozen=True)
+class Points:
+    """Products as attention has them, with rows for queries and columns for keys."""
+
+    sizes: tuple[int, ...]
+    score: Map | None
+    scale: float
+    band: Band
+    destinations: tuple[Destination, ...]
+    shared: tuple[int, ...] = ()
+
+    @property
+    def score_extras(self) -> tuple[Access, ...]:
+        return () if self.score is None else tuple(s for s in self.score.sources if s is not None)
+
+
+@dataclass(frozen=True)
+class PointAxes:
+    grid: tuple[Axis, ...]
+    queries: Axis
+    keys: Axis
+    depth: Axis
+    width: Axis
+    heads: int
+
+
+@dataclass(frozen=True)
+class PointTiles:
+    queries: int
+    keys: int
+    parts: int = 1
+    bounded: bool = False
+
+
+@dataclass
+class Frame:
+    """``maps`` are the tensor maps of both operands of rows, and of columns; ``tensors`` what is read or written without them, by argument;
+    ``worker`` is this block's number of ``workers``.
+
+    ``kernel``, ``tiling``, ``schedule`` are as ``Scores`` and ``TileOrder`` of attention take them; ``gradient``, ``axes``, ``form`` our own.
+    A position of ``outer`` counts as one of the grid.
+    """
+
+    words: Words
+    gradient: AttentionGradient
+    axes: GradientTiling
+    form: AttentionGradients
+    layout: Shared
+    shared: ir.Value
+    maps: Sequence[ir.Value]
+    tensors: dict[int, Elements]
+    thread: ir.Value
+    warp: ir.Value
+    worker: ir.Value
+    workers: int
+
+    def __post_init__(self) -> None:
+        g, t, s, words = self.gradient, self.axes, self.form, self.words
+        self.kernel = Points(g.sizes, g.score, g.scale, g.seen, (g.results[0].destination,))
+        self.tiling = PointAxes((*t.grid, *t.outer), t.rows, t.columns, t.depth, t.width, t.heads)
+        self.schedule = PointTiles(s.rows, s.columns)
+        self.order = TileOrder(words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule)
+        # By operand: of rows; of columns as a rhs that is summed over its lines, and as one that is summed over its columns.
+        sizes = [lines(t.depth.size), lines(t.width.size)]
+        self.row_tile, self.column_tile = Tile(64, 2, True), Tile(s.columns, 2, True)
+        self.turned = [Tile(64 * n, 2, False, 2 * s.columns) for n in sizes]
+        self.row_bytes = [self.row_tile.bytes * n for n in sizes]
+        self.column_bytes = [self.column_tile.bytes * n for n in sizes]
+        barriers = words.add(self.shared, self.layout.barriers)
+        self.columns = Ring(words, barriers, s.stages, s.consumers)
+        self.rows = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 1)
+
+    @property
+    def warpgroup(self) -> Integer:
+        return self.words.shr(self.warp, 2)
+
+    @property
+    def positions(self) -> int:
+        """Of ``outer``."""
+        return prod(a.size for a in self.axes.outer)
+
+    def initialize(self, maps: Sequence[ir.Value]) -> None:
+        """By one thread."""
+        for m in maps:
+            tma.prefetch(m)
+        for ring in (self.columns, self.rows):
+            ring.initialize()
+        nvvm.FenceMbarrierInitOp()
+
+    def rows_at(self, operand: int, consumer: Integer) -> Integer:
+        """The shared address of a consumer's rows."""
+        return self.words.add(self.words.add(self.shared, operand * self.layout.second), self.words.mul(consumer, self.row_bytes[operand]))
+
+    def columns_at(self, operand: int, slot: Integer) -> Integer:
+        """The shared address of a slot's columns."""
+        words = self.words
+        return words.add(words.add(self.shared, self.layout.slots + operand * self.column_bytes[0]), words.mul(slot, self.layout.slot))
+
+    def each_tile(self, carried: Sequence[ir.Value], body: Callable[..., Sequence[ir.Value]]) -> list[ir.Value]:
+        """``body(number, *carried)`` for this block's tiles."""
+        if self.workers == self.order.count:
+            return list(body(self.worker, *carried))
+        return loop(self.words, self.worker, self.order.count, self.workers, carried, body)
+
+    def each_position(self, carried: Sequence[ir.Value], body: Callable[..., Sequence[ir.Value]]) -> list[ir.Value]:
+        """``body(outer, *carried)`` for each position of ``outer``, as its axes' numbers."""
+        sizes = [a.size for a in self.axes.outer]
+        if self.positions == 1:
+            return list(body([0] * len(sizes), *carried))
+        return loop(self.words, 0, self.positions, 1, carried, lambda n, *values: body(self.words.split(n, sizes), *values))

@@ -1,0 +1,247 @@
+"""What a kernel computes that is a part of attention's backward: sums of products whose weights are made of two products of rows and columns.
+
+``parse_attention_gradient`` reads a kernel function of structured operations by what they compute, as ``attention_kernel`` does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from inferno.mlir import func, ir, run_upstream
+from inferno.schedule.accesses import Access, destination_index, knows_arguments, row_major
+from inferno.schedule.attention_kernel import Parser, holds, only, plain, unrounded, unscaled
+from inferno.schedule.bands import Band, find_band
+from inferno.schedule.contraction import Destination, Group, Map, Operand
+from inferno.schedule.expression_maps import make_map
+from inferno.schedule.expression_tracer import NotUnderstood, Tracer
+from inferno.schedule.expressions import CONTRACTION, INDEX, MAXIMUM, READ, SUM, Expression, Expressions, Loop, Loops, place_of, total
+from inferno.symbolic import Int
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A result: ``epilogue(sum over columns of weight[row, column] * streamed[column, n])`` for n over ``columns``, rounded to the destination.
+    ``epilogue`` is None where the sum is stored as it is."""
+
+    columns: Group
+    epilogue: Map | None
+    destination: Destination
+
+
+@dataclass(frozen=True)
+class AttentionGradient:
+    """With b over the batch, r over rows, c over columns (those of ``outer`` too), d over the depth and e over the width::
+
+        x[b, r, c] = score(scale * sum over d of stationary0[b, r, d] * streamed0[b, c, d])     -inf where outside of the band
+        y[b, r, c] = sum over e of stationary1[b, r, e] * streamed1[b, c, e]
+        p[b, r, c] = exp(x - totals)
+        results0[b, r, d] = sum over c of rounded(gradient(p, y)) * streamed0[b, c, d]
+        results1[b, r, e] = sum over c of rounded(p) * streamed1[b, c, e]       if there are two results
+
+    The gradient of queries has them as rows, keys and values as columns, and one result; that of keys and values has them as rows, and
+    queries and the result's gradients as columns (``turned``).  ``outer``: of all columns, those loops that are walked one position at a
+    time; queries of heads that share their keys.
+    All accesses have one stride for each loop of ``sizes``.  Products are summed, and everything between them computed, in float32.
+    ``totals`` is the logarithm of the sum of a query's exponentials.  ``gradient``: its ``accumulators`` are p, its ``others`` y.
+    ``band`` is in terms of queries and keys.
+    """
+
+    sizes: tuple[Int, ...]
+    batch: Group
+    rows: Group
+    columns: Group
+    outer: Group
+    depth: Group
+    width: Group
+    stationary: tuple[Operand, Operand]
+    streamed: tuple[Operand, Operand]
+    scale: float
+    score: Map | None
+    band: Band | None
+    totals: Access
+    gradient: Map
+    turned: bool
+    results: tuple[Sum, ...]
+    module: ir.Module = field(repr=False)  # a copy of the kernel, and what is made of it: operations are in there
+
+    @property
+    def seen(self) -> Band:
+        """The columns that a row sees, by their numbers."""
+        band = self.band or Band(None, None)
+        if not self.turned:
+            return band
+        return Band(*(None if x is None else -x for x in (band.high, band.low)))
+
+    @property
+    def extras(self) -> tuple[Access, ...]:
+        """What is read beside the factors, and the epilogues' own."""
+        maps = [m for m in (self.score, self.gradient, *(r.epilogue for r in self.results)) if m is not None]
+        return tuple(dict.fromkeys((self.totals, *(s for m in maps for s in m.sources if s is not None))))
+
+
+def parse_attention_gradient(kernel: func.FuncOp) -> AttentionGradient | None:
+    """What ``kernel`` computes, or None if it is anything else, or has sizes that vary."""
+    block = kernel.entry_block
+    if not knows_arguments(kernel) or any(not isinstance(a.type, ir.RankedTensorType) or not a.type.has_static_shape for a in block.arguments):
+        return None
+    if sum(op.operation.name.startswith("linalg.") for op in block.operations) < 5:
+        return None
+    with kernel.context, kernel.location:
+        from inferno.passes.split_contractions import split_contractions
+
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        split_contractions(module)
+        run_upstream(module, "func.func(linalg-generalize-named-ops)")
+        return Tracer(module.body.operations[0]).run(lambda tracer: _Parser(tracer, module).parse())
+
+
+class _Parser(Parser):
+    """One try, which ends in ``NotUnderstood`` where the kernel is anything else."""
+
+    def parse(self) -> AttentionGradient:
+        results, outs = self.elements()
+        sums = [only([r], CONTRACTION) for r in results]
+        if any(holds(r, MAXIMUM, SUM) for r in results):
+            raise NotUnderstood
+        # The columns of one result are those of all.
+        columns = sums[0].loops
+        for i, own in enumerate(sums[1:], 1):
+            if [c.size for c in own.loops] != [c.size for c in columns]:
+                raise NotUnderstood
+            results[i] = _renamed(self.tracer, results[i], dict(zip(own.loops, columns)))
+        sums = [only([r], CONTRACTION) for r in results]
+        weights, factors = zip(*(sorted(s.operands, key=lambda e: not holds(e, CONTRACTION)) for s in sums))
+        found = [unrounded(w) for w in weights]
+        power = only(found, "math.exp")
+        if len(found) > 2 or (len(found) == 2 and power not in found):
+            raise NotUnderstood
+        if len(found) == 2 and found[0] is power:
+            raise NotUnderstood  # the gradient of scores comes first
+        difference = power.operands[0]
+        if difference.name != "arith.subf" or not isinstance(power.type, ir.F32Type):
+            raise NotUnderstood
+        scores, totals = difference.operands
+        product = only([scores], CONTRACTION)
+        others = {e for e in found[0].walk(lambda e: e is power or e.name == CONTRACTION) if e.name == CONTRACTION}
+        if len(others) != 1 or totals.name != READ or not isinstance(totals.type, ir.F32Type):
+            raise NotUnderstood
+        other = others.pop()
+        stationary, streamed, factor = [], [], []
+        for one in (product, other):
+            a, b = sorted(one.operands, key=lambda e: bool(e.moves_with() & set(columns)))
+            (a, of_a), (b, of_b) = unscaled(a), unscaled(b)
+            if holds(a, CONTRACTION) or holds(b, CONTRACTION) or a.moves_with() & set(columns) or not b.moves_with() & set(columns):
+                raise NotUnderstood
+            stationary.append(a)
+            streamed.append(b)
+            factor.append(of_a * of_b)
+        if factor[1] != 1:
+            raise NotUnderstood
+        of_weights = [loop for own in outs[0] for loop in own if loop in found[0].moves_with()]
+        ends = [[loop for own in out for loop in own if loop not in of_weights] for out in outs]
+        loops = list(dict.fromkeys([*of_weights, *columns, *product.loops, *other.loops, *(loop for end in ends for loop in end)]))
+        self.numbers = {loop: n for n, loop in enumerate(loops)}
+        if len({*of_weights, *columns, *product.loops, *other.loops}) != len(of_weights) + len(columns) + len(product.loops) + len(other.loops):
+            raise NotUnderstood
+        if found[0].moves_with() != {*of_weights, *columns} or any({*e} & {*product.loops, *other.loops} for e in ends):
+            raise NotUnderstood
+        self.sizes = tuple(loop.size for loop in loops)
+        for one, end, value, weight, inner in zip(factors, ends, streamed, weights, (product, other)):
+            self.same(one, end, value, inner.loops)
+            if weight.name != "arith.extf" or weight.operands[0].type != value.operands[0].type:
+                raise NotUnderstood
+        # Queries are what totals are of.
+        everything = product.moves_with()
+        keys = tuple(loop for loop in (*of_weights, *columns) if loop in everything and loop not in totals.moves_with())
+        turned = not set(keys) <= set(columns)
+        if turned and set(keys) & set(columns):
+            raise NotUnderstood
+        of_keys = [e for pair in (stationary, streamed) for e in pair if e.moves_with() & set(keys)]
+        of_others = [e for pair in (stationary, streamed) for e in pair if not e.moves_with() & set(keys)]
+        if len(of_keys) != 2 or len(of_others) != 2 or (set(of_keys) != set(stationary) if turned else set(of_keys) != set(streamed)):
+            raise NotUnderstood
+        shared = [loop for loop in (*of_weights, *columns) if loop not in of_keys[0].moves_with() | of_keys[1].moves_with()]
+        scores = self.tracer.rebuild(scores, plain)
+        scores, band, queries = find_band(self.tracer, scores, keys, shared)
+        scores, inner, scale = self.scale(scores, product)
+        score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
+        gradient = make_map(self.module, [found[0]], self.numbers, power, other)
+        made = [self.stored(i, r, s, out, end) for i, (r, s, out, end) in enumerate(zip(results, sums, outs, ends))]
+        a, b = (tuple(map(self.operand, pair)) for pair in (stationary, streamed))
+        totals = Access(totals.argument, totals.type, self.strides(totals), totals.offset, totals.shape)
+        maps = [m for m in (score, gradient, *(m.epilogue for m in made)) if m is not None]
+        self.accesses = [
+            *(x for o in (*a, *b) for x in o.reads), totals, *(x for m in maps for x in m.sources if x is not None), *(m.destination.access for m in made),
+        ]
+        rows, inner_columns = (list(keys), queries or self.longest(columns)) if turned else (queries or self.queries(shared), list(keys))
+        batch, outer = [r for r in of_weights if r not in rows], [c for c in columns if c not in inner_columns]
+        groups = [self.group(g) for g in (batch, rows, inner_columns, outer, product.loops, other.loops)]
+        if any(not g.flat for i, g in enumerate(groups) if i not in (0, 3)):
+            raise NotUnderstood
+        made = [replace(m, columns=self.group(end)) for m, end in zip(made, ends)]
+        if any(not m.columns.flat for m in made):
+            raise NotUnderstood
+        return AttentionGradient(self.sizes, *groups, a, b, scale * factor[0], score, band, totals, gradient, turned, tuple(made), self.module)
+
+    def elements(self) -> tuple[list[Expression], list[list[Loops]]]:
+        """An element of each result, and the loops of its dimensions."""
+        returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
+        if any(destination_index(self.kernel, v) != arguments - len(returned) + i for i, v in enumerate(returned)):
+            raise NotUnderstood
+        if len({tuple(v.type.shape)[:-1] for v in returned}) != 1:
+            raise NotUnderstood
+        outs = [[self.tracer.loops(("out", d), size) for d, size in enumerate(v.type.shape)] for v in returned]
+        return [self.tracer.element(v, list(map(place_of, out))) for v, out in zip(returned, outs)], outs
+
+    def same(self, factor: Expression, end: Sequence[Loop], value: Expression, inner: Loops) -> None:
+        """NotUnderstood unless a factor of a result is the tensor of a product, along the result's loops for those that the product sums over."""
+        reads = [e.operands[0] if e.name == "arith.extf" else e for e in (factor, value)]
+        if any(e.name != READ for e in reads) or [loop.size for loop in end] != [loop.size for loop in inner]:
+            raise NotUnderstood
+        other = _renamed(self.tracer, reads[1], dict(zip(inner, end)))
+        if (other.argument, other.strides, other.offset) != (reads[0].argument, reads[0].strides, reads[0].offset):
+            raise NotUnderstood
+
+    def strides(self, read: Expression) -> tuple[int, ...]:
+        strides = [0] * len(self.numbers)
+        for loop, stride in read.strides:
+            strides[self.numbers[loop]] = stride
+        return tuple(strides)
+
+    def stored(self, number: int, result: Expression, sum_: Expression, out: Sequence[Loops], end: Sequence[Loop]) -> Sum:
+        returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
+        type_ = returned[number].type
+        strides = [0] * len(self.numbers)
+        for own, step in zip(out, row_major(list(type_.shape))):
+            for i, loop in enumerate(own):
+                strides[self.numbers[loop]] = step * prod(inside.size for inside in own[i + 1:])
+        access = Access(arguments - len(returned) + number, type_.element_type, tuple(strides), 0, tuple(type_.shape))
+        epilogue = None if unrounded(result) is sum_ else make_map(self.module, [result], self.numbers, sum_)
+        return Sum(Group((), (), ()), epilogue, Destination(None if epilogue is None else 0, access))
+
+    def longest(self, columns: Loops) -> list[Loop]:
+        """All of them if they are one loop, else the last ones that are."""
+        for first in range(len(columns)):
+            if self.group(columns[first:]).flat:
+                return list(columns[first:])
+        return list(columns[-1:])
+
+
+def _renamed(made: Expressions, expression: Expression, names: dict[Loop, Loop]) -> Expression:
+    """The expression with other loops."""
+    known: dict[Expression, Expression] = {}
+
+    def visit(e: Expression) -> Expression:
+        if e not in known:
+            leaf = {}
+            if e.name in (READ, INDEX):
+                strides, offset = total([((tuple((names.get(loop, loop), step) for loop, step in e.strides), e.offset), 1)])
+                leaf = {"strides": strides, "offset": offset}
+                leaf |= {"argument": e.argument, "shape": e.shape} if e.name == READ else {}
+            elif e.loops:
+                leaf = {"loops": tuple(names.get(loop, loop) for loop in e.loops)}
+            known[e] = made.make(e.name, e.type, [visit(o) for o in e.operands], e.op, **leaf) if leaf or e.operands else e
+        return known[e]
+
+    return visit(expression)

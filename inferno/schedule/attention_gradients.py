@@ -1,0 +1,178 @@
+"""The schedule of attention's gradients on Hopper's tensor cores: which rows and columns a block has at a time."""
+
+import itertools
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule.accesses import Access
+from inferno.schedule.attention import LINE, Copied, inlined, lines, negative, one_axis
+from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
+from inferno.schedule.cost import CLOCK, bit_width
+from inferno.schedule.elementwise import supported_element
+from inferno.schedule.tiling import Axis, axes, direct
+from inferno.target import Target
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Where things lie in a block's dynamic shared memory, in bytes: both tiles of rows, slots for both tiles of columns, barriers."""
+
+    second: int
+    slots: int
+    slot: int
+    barriers: int
+    total: int
+
+
+@dataclass(frozen=True)
+class AttentionGradients:
+    """One warpgroup starts copies; ``consumers`` warpgroups have 64 rows each, and walk together over blocks of ``columns`` columns, which come
+    to ``stages`` slots.  Results lie where the rows were."""
+
+    generator: ClassVar[str] = "attention_gradients"
+    consumers: int = 2
+    columns: int = 64
+    stages: int = 2
+
+    @property
+    def rows(self) -> int:
+        return 64 * self.consumers
+
+    @property
+    def threads(self) -> int:
+        return 128 * (self.consumers + 1)
+
+    def shared(self, depth: int, width: int) -> Shared:
+        second = self.rows * lines(depth) * LINE * 2
+        slots = second + self.rows * lines(width) * LINE * 2
+        slot = self.columns * (lines(depth) + lines(width)) * LINE * 2
+        barriers = slots + self.stages * slot
+        return Shared(second, slots, slot, barriers, barriers + 16 * (self.stages + self.consumers))
+
+
+@dataclass(frozen=True)
+class GradientTiling:
+    """The loops as axes that every tensor walks with one stride; ``grid`` those of the batch, ``outer`` those of columns that are walked one
+    position at a time, outermost first."""
+
+    grid: tuple[Axis, ...]
+    rows: Axis
+    columns: Axis
+    outer: tuple[Axis, ...]
+    depth: Axis
+    width: Axis
+    results: tuple[Axis, ...]
+    stationary: tuple[Copied, Copied]
+    streamed: tuple[Copied, Copied]
+
+    @property
+    def heads(self) -> int:
+        return prod(a.size for a in self.grid)
+
+    def tiles(self, s: AttentionGradients) -> int:
+        return self.heads * ceil(self.rows.size / s.rows)
+
+
+def tile_gradient(g: AttentionGradient) -> GradientTiling | None:
+    """The axes of ``g``; None where the copy engine cannot bring an operand."""
+    rows, columns, depth, width = (one_axis(x) for x in (g.rows, g.columns, g.depth, g.width))
+    grid, outer = tuple(axes(g.batch)), tuple(axes(g.outer))
+    found = [
+        direct(o.access, (inner, tiled), others, 2, offset=True)
+        for pair, tiled, others in ((g.stationary, rows, grid), (g.streamed, columns, (*grid, *outer)))
+        for o, inner in zip(pair, (depth, width))
+    ]
+    if None in found:
+        return None
+    copied = [Copied(*f) for f in found]
+    return GradientTiling(grid, rows, columns, outer, depth, width, tuple(one_axis(r.columns) for r in g.results), tuple(copied[:2]), tuple(copied[2:]))
+
+
+def supported(g: AttentionGradient) -> bool:
+    """Whether types and sizes are ones that the generator takes, and it can inline what is done to products and results."""
+    operands = (*g.stationary, *g.streamed)
+    if any(o.prologue is not None for o in operands) or any(not isinstance(n, int) for n in g.sizes):
+        return False
+    kinds = {str(o.element) for o in operands}
+    if len(kinds) != 1 or not kinds & {"bf16", "f16"} or any(n % 8 or n > 256 for n in (g.depth.size, g.width.size)) or g.scale <= 0:
+        return False
+    written = {r.destination.access.argument: r.destination.access for r in g.results}
+    places = [*g.extras, *written.values()]
+    if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
+        return False
+    if any(negative(p) for p in (*(o.access for o in operands), *places)):
+        return False
+    if len(written) != len(g.results) or any(p.argument in written for p in (*(o.access for o in operands), *g.extras)):
+        return False
+    # What is read beside lies in the grid, along rows, and along columns.
+    if any(x.strides[d] for x in g.extras for d in (*g.depth.dims, *g.width.dims)) or not all(_is_flat(g, x) for x in g.extras):
+        return False
+    return all(inlined(m) for m in (g.score, g.gradient, *(r.epilogue for r in g.results)))
+
+
+def _is_flat(g: AttentionGradient, access: Access) -> bool:
+    return not any(access.strides[d] for r in g.results for d in r.columns.dims) or access in [s for r in g.results if r.epilogue for s in r.epilogue.sources]
+
+
+def read(kernel: func.FuncOp, target: Target) -> tuple[AttentionGradient, GradientTiling] | None:
+    """What ``kernel`` computes, if it is of a kind that can be generated."""
+    g = parse_attention_gradient(kernel) if target.hopper else None
+    tiling = tile_gradient(g) if g is not None and supported(g) else None
+    return (g, tiling) if tiling is not None else None
+
+
+# Numbers of 32 bits a thread that products, weights, sums and what is read for them may take together (of 240 registers; by ptxas: 64 columns
+# of keys' and values' gradients of 128 columns each).
+_HELD = 212
+
+
+def held(s: AttentionGradients, g: AttentionGradient) -> int:
+    """Numbers of 32 bits that a thread has at a time."""
+    score = () if g.score is None else (x for x in g.score.sources if x is not None)
+    read = sum(max(2, bit_width(x.element) // 8) for x in score if any(x.strides[d] for d in g.columns.dims))
+    rounded = len(g.results) > 1
+    return s.columns * (4 + rounded + read // 2) // 4 + sum(r.columns.size for r in g.results) // 2
+
+
+def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
+    """Whether a block's shared memory and a thread's registers suffice."""
+    if s.consumers not in (1, 2) or s.columns % 16 or not 16 <= s.columns <= 256 or s.stages < 2:
+        return False
+    return held(s, g) <= _HELD and s.shared(g.depth.size, g.width.size).total <= target.shared
+
+
+def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
+    """The schedule with the lowest estimate if ``kernel`` is a gradient of attention for Hopper's tensor cores, else None."""
+    found = read(kernel, target) if takes_unmeasured(kernel.operation) else None
+    times = [(estimate(s, *found, target), s) for s in candidates(*found, target)] if found is not None else []
+    return min(times, key=lambda item: item[0])[1] if times else None
+
+
+def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target) -> list[AttentionGradients]:
+    """Schedules that may be the best."""
+    forms = (
+        AttentionGradients(consumers, columns, stages) for consumers, columns, stages in itertools.product((2, 1), (128, 96, 64, 48, 32), (3, 2))
+        if consumers <= ceil(tiling.rows.size / 64)
+    )
+    return [s for s in forms if fits(s, g, target)]
+
+
+def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling, target: Target) -> float:
+    """Microseconds: a block of columns after the other, and what a tile takes beside; tiles of different lengths even each other out."""
+    depth, width = g.depth.size, g.width.size
+    multiply = s.rows * s.columns * (depth + width + sum(r.columns.size for r in g.results)) / 2048
+    copy = s.columns * (lines(depth) + lines(width)) * 128 / _COPY_RATE
+    block = max(multiply, copy) + _EACH_POINT * s.rows * s.columns / 128 / (2 if s.consumers > 1 else 1) + _EACH_BLOCK
+    blocks = prod(a.size for a in tiling.outer) * ceil(tiling.columns.size / s.columns)
+    if g.band is not None and g.band.high is not None:
+        blocks = (blocks + 1) / 2
+    clocks = ceil(tiling.tiles(s) / target.multiprocessors) * (blocks * block + _TILE)
+    return _START + clocks / CLOCK
+
+
+# Clocks for each point of a thread beside products (exponential, products, rounding), for each block of columns, and for each tile; microseconds
+# of a launch; bytes a clock.  Estimates: no device has run it.
+_EACH_POINT, _EACH_BLOCK, _TILE, _START, _COPY_RATE = 6.0, 300, 3500, 2.5, 60

@@ -1,0 +1,135 @@
+"""The products of attention's backward become two kernels, in which neither weights nor their gradients are in memory.
+
+Weights are exponentials of products of queries and keys; their gradients are made of those and of the products of the result's gradients and
+values.  One kernel sums the gradient of queries over keys, the other one those of keys and values over queries; both compute weights and
+gradients for themselves.  That is done where nothing else reads them, and a generator takes both kernels.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from inferno.mlir import func, ir
+from inferno.passes.programs import PRECISION, callee, readers, takes_unmeasured, wants_library
+from inferno.schedule.assign import chooser_of
+from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
+from inferno.schedule.fuse_attention import Calls, Fusion
+from inferno.schedule.merge_calls import Edges, defer, edges_of, free_name, merge_in, merged_kernel, pattern, replace_calls, waits
+from inferno.schedule.operation_order import order_by_need
+from inferno.target import find_target
+
+_GENERATOR = "attention_gradients"
+_DEPTH = 2  # contractions behind the one with exponentials: of the gradient of weights, and of results
+
+
+def fuse_attention_gradients(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels, where a generator for the target takes such kernels.  ``always``: "1" for wherever they are ones."""
+    machine = find_target(target)
+    choose = chooser_of(_GENERATOR, machine)
+    if always != "1" and (choose is None or wants_library(module) or not takes_unmeasured(module.operation)):
+        return
+
+    def takes(kernel: func.FuncOp) -> bool:
+        return always == "1" or choose(kernel, machine) is not None
+
+    merge_in(module, lambda main, kernels: _Gradients(module, main, kernels, takes).run())
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """Calls that become one, what of their results stays, and the kernel."""
+
+    edges: Edges
+    kernel: func.FuncOp
+    gradient: AttentionGradient
+
+
+class _Gradients(Fusion):
+    def run(self) -> bool:
+        """Whether anything was fused."""
+        self.survey()
+        self.used: set[str] = set()
+        starts = [c for c in self.order if self.called(c, self.multiplies & self.powers)]
+        fused = sum([self.fuse_from(start) for start in starts]) > 0
+        for kernel, _ in filter(None, self.made.values()):
+            if kernel.name.value not in self.used:
+                kernel.operation.erase()
+        return fused
+
+    def fuse_from(self, start: ir.Operation) -> bool:
+        """Make kernels of what is made of the weights that ``start`` computes; whether that was done."""
+        depth = self.descendants(start)
+        first, second = ([c for c, d in depth.items() if d == n and callee(c) in self.multiplies] for n in (1, _DEPTH))
+        found: list[_Merge] = []
+        for last in second:
+            merge = self.best([last], start, depth)
+            if merge is not None and merge.gradient.turned:
+                both = (self.best([last, other], start, depth) for other in first if other not in merge.edges.calls)
+                merge = next((m for m in both if m is not None), merge)
+            found += [] if merge is None else [merge]
+        inside = {c for m in found for c in m.edges.calls}
+        inner = {c for m in found for c in m.edges.calls if depth.get(c, _DEPTH) < _DEPTH and not any(r in m.edges.exported for r in c.results)}
+        if not found or any(u not in inside for c in inner if c in depth for r in c.results for u in readers(r)):
+            return False
+        if not all(self.takes(m.kernel) for m in found):
+            return False
+        for merge in found:
+            self.put(merge)
+        return True
+
+    def descendants(self, start: ir.Operation) -> dict[ir.Operation, int]:
+        """What is made of the result of ``start``, each call with how many contractions are between, itself included."""
+        found = {start: 0}
+        for call in self.order:
+            if call not in found and self.called(call, set(self.kernels)):
+                behind = [found[m] for m in self.makers([call]) if m in found]
+                if behind and (n := max(behind) + (callee(call) in self.multiplies)) <= _DEPTH:
+                    found[call] = n
+        return found
+
+    def best(self, lasts: Sequence[ir.Operation], start: ir.Operation, depth: Mapping[ir.Operation, int]) -> _Merge | None:
+        """The calls from ``start`` to the ``lasts`` and what is around them as one kernel; None where that is none of attention's gradients."""
+        core = {c for last in lasts for c in self.between(start, last, depth)}
+        behind = {last: self.behind(last) for last in lasts}
+        for ends in dict.fromkeys(tuple((*behind[last], last)[0] for last in lasts) if some else tuple(lasts) for some in (True, False)):
+            calls = {*core, *ends}
+            calls |= {*self.before(tuple(calls), self.is_move), *self.before(tuple(calls), self.is_mask)}
+            merge = self.merged(tuple(sorted(calls, key=self.order.__getitem__)), tuple(e.results[0] for e in ends))
+            if merge is not None:
+                return merge
+        return None
+
+    def between(self, start: ir.Operation, last: ir.Operation, depth: Mapping[ir.Operation, int]) -> set[ir.Operation]:
+        found, pending = {start}, [last]
+        while pending:
+            call = pending.pop()
+            if call not in found:
+                found.add(call)
+                pending += [m for m in self.makers([call]) if m in depth]
+        return found
+
+    def merged(self, calls: Calls, exported: tuple[ir.Value, ...]) -> _Merge | None:
+        edges = replace(edges_of(calls, views=True), exported=exported)
+        if any(waits(c, calls, self.order) for c in calls):
+            return None
+        key = (pattern(edges), tuple(calls.index(v.owner) for v in exported))
+        if key not in self.made:
+            kernel = merged_kernel(self.kernels, edges, free_name(self.module, "attention_gradient"))
+            if all(PRECISION in self.kernels[callee(c)].attributes for c in calls):
+                kernel.attributes[PRECISION] = self.kernels[callee(calls[-1])].attributes[PRECISION]
+            order_by_need(kernel.entry_block)
+            gradient = parse_attention_gradient(kernel)
+            self.made[key] = (kernel, gradient) if gradient is not None else None
+            if gradient is None:
+                kernel.operation.erase()
+        return None if self.made[key] is None else _Merge(edges, *self.made[key])
+
+    def put(self, merge: _Merge) -> None:
+        """Call the kernel; what others read stays."""
+        gone: list[ir.Operation] = []
+        for call in reversed(merge.edges.calls):
+            if any(r in merge.edges.exported for r in call.results) or all(u in gone for r in call.results for u in readers(r)):
+                gone.insert(0, call)
+        edges = replace(merge.edges, calls=tuple(gone))
+        defer(edges)
+        replace_calls(edges, merge.kernel)
+        self.used.add(merge.kernel.name.value)

@@ -1,0 +1,25 @@
+"""Everything that the generator of attention's gradients takes: blocks of rows and columns, and slots."""
+
+import itertools
+from collections.abc import Iterator
+
+from inferno.mlir import func
+from inferno.schedule.attention_gradients import AttentionGradients, candidates, estimate, fits, read
+from inferno.target import Target
+
+
+def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, AttentionGradients]]:
+    """Schedules with their estimates; where those are equal the usual one is first."""
+    found = read(kernel, target)
+    if found is None:
+        return
+    rest = (AttentionGradients(*form) for form in itertools.product((2, 1), (32, 48, 64, 80, 96, 112, 128), (2, 3, 4)))
+    for s in dict.fromkeys((*candidates(*found, target), *rest)):
+        if fits(s, found[0], target):
+            yield estimate(s, *found, target), s
+
+
+def valid(kernel: func.FuncOp, schedule: AttentionGradients, target: Target) -> bool:
+    """Whether the generator takes the kernel with it."""
+    found = read(kernel, target)
+    return found is not None and fits(schedule, found[0], target)

@@ -1,0 +1,57 @@
+"""Attention's backward in many forms, and what it is in float64."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from inferno.capture import trained_attention
+
+
+def backward(causal: bool, scale: float) -> Callable:
+    """The gradients of queries, keys and values, of the result's gradient, queries, keys, values, the result, rows' totals and a mask."""
+
+    def gradients(gradient, q, k, v, result, totals, mask=None):
+        return trained_attention.backward(gradient, q, k, v, mask, result, totals, causal, scale)
+
+    return gradients
+
+
+def exact(q: Tensor, k: Tensor, v: Tensor, gradient: Tensor, mask: Tensor | None, causal: bool, scale: float) -> tuple:
+    """In float64, by torch's own differentiation: the result, totals, and the gradients."""
+    leaves = [t.detach().double().requires_grad_() for t in (q, k, v)]
+    allowed = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
+    allowed = allowed.tril() if causal else allowed
+    allowed = allowed if mask is None else allowed & mask
+    wide = [leaves[0], *(t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in leaves[1:])]
+    scores = (wide[0] @ wide[1].transpose(-1, -2) * scale).masked_fill(~allowed, -torch.inf)
+    totals = torch.logsumexp(scores, -1, keepdim=True).masked_fill(~allowed.any(-1, keepdim=True), torch.inf)
+    result = torch.exp(scores - totals) @ wide[2]
+    return result.detach(), totals.detach().squeeze(-1), torch.autograd.grad(result, leaves, gradient.double())
+
+
+def operands(
+    batch: int, heads: int, shared: int, queries: int, keys: int, depth: int, width: int, causal: bool = False, mask: Callable | None = None,
+    dtype: torch.dtype = torch.bfloat16, turned: bool = False,
+) -> tuple[Callable, tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """The function, its arguments, and the exact gradients.  ``turned``: heads lie side by side."""
+    torch.manual_seed(0)
+
+    def made(of: int, rows: int, size: int) -> Tensor:
+        return torch.randn(batch, rows, of, size).to(dtype).transpose(1, 2) if turned else torch.randn(batch, of, rows, size).to(dtype)
+
+    q, k, v, gradient = made(heads, queries, depth), made(shared, keys, depth), made(shared, keys, width), made(heads, queries, width)
+    seen, scale = mask() if mask else None, depth**-0.5
+    result, totals, wanted = exact(q, k, v, gradient, seen, causal, scale)
+    given = (gradient, q, k, v, result.to(dtype), totals.float(), *(() if seen is None else (seen,)))
+    return backward(causal, scale), given, wanted
+
+
+def empty(batch: int, heads: int, shared: int, queries: int, keys: int, depth: int, width: int = 0, dtype: torch.dtype = torch.bfloat16) -> tuple:
+    """Arguments of these sizes."""
+    def made(*shape: int) -> Tensor:
+        return torch.zeros(batch, *shape, dtype=dtype)
+
+    width = width or depth
+    rows = made(heads, queries, width)
+    return rows, made(heads, queries, depth), made(shared, keys, depth), made(shared, keys, width), rows, torch.zeros(batch, heads, queries)

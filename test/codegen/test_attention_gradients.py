@@ -1,0 +1,101 @@
+"""Attention's gradients on Hopper's tensor cores: the simulator against float64, and what ptxas says."""
+
+import dataclasses
+
+import pytest
+import torch
+from attention_cases import fused
+from attention_gradient_cases import backward, empty, operands
+from kernels import TARGET, build
+from test_wgmma import assembled, products
+from universal_program import SimulatedModel
+
+from inferno.codegen import generate
+from inferno.errors import CompileError
+from inferno.mlir import ir, new_context
+from inferno.passes.programs import UNMEASURED
+from inferno.schedule.assign import kernels
+from inferno.schedule.attention_gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention_gradients import AttentionGradients, candidates, choose, read
+from inferno.schedule.spaces import attention_gradients as spaces
+
+PASSES = "fuse-attention-gradients{target=sm_90a always=1}"
+
+
+def some_keys():
+    mask = torch.rand(2, 1, 70, 64) > 0.4
+    mask[0, 0, 3] = False
+    return mask
+
+
+# (batch, heads, heads of keys, queries, keys, depth, width), the rest of what ``operands`` takes, the schedule
+FORMS = {
+    "causal": ((1, 1, 1, 200, 150, 64, 32), {"causal": True, "turned": True}, AttentionGradients(2, 64)),
+    "more keys": ((1, 1, 1, 40, 150, 40, 72), {"causal": True, "dtype": torch.float16}, AttentionGradients(1, 48, 3)),
+    "grouped": ((1, 4, 2, 70, 90, 64, 64), {"causal": True}, AttentionGradients(2, 64)),
+    "grouped, padding": ((2, 2, 1, 70, 64, 64, 64), {"mask": some_keys, "turned": True}, AttentionGradients(1, 32)),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_simulated(name, monkeypatch):
+    sizes, more, schedule = FORMS[name]
+    function, given, wanted = operands(*sizes, **more)
+    found = []
+
+    def chosen(kernel):
+        if parse_attention_gradient(kernel) is None:
+            return None
+        found.append(kernel)
+        return schedule
+
+    if name in ("grouped", "causal"):  # more tiles than blocks
+        few = dataclasses.replace(TARGET, multiprocessors=3)
+        monkeypatch.setattr(generate, "find_target", lambda name: few)
+    ours = SimulatedModel(function, given, choose=chosen, early=len(name) % 2 == 0, passes=PASSES)(*given)
+    assert len(found) == 2
+    for mine, plain, exact in zip(ours, function(*given), wanted):
+        bound = max(1.5 * (plain.double() - exact).norm(), torch.finfo(plain.dtype).eps * exact.norm())
+        assert mine.shape == exact.shape and (mine.double() - exact).norm() <= bound
+
+
+def texts(sizes, causal=False, dtype=torch.bfloat16) -> list[str]:
+    """The kernels of the gradients of queries, and of keys and values, each as a module of its own."""
+    with new_context(), ir.Location.unknown():
+        module = fused(backward(causal, 0.125), empty(*sizes, dtype=dtype), f"inferno-fuse,{PASSES}")
+        made = [k for k in kernels(module) if parse_attention_gradient(k) is not None]
+        return [f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}" for k in made]
+
+
+@pytest.mark.parametrize("size, causal", [(64, True), (128, False)])
+def test_what_is_emitted(size, causal):
+    of_queries, of_keys = texts((2, 4, 4, 1024, 1024, size), causal)
+    for text, sums in ((of_queries, 1), (of_keys, 2)):
+        built = build(text, "attention_gradients", AttentionGradients(2, 64))
+        found, walks = products(built), 3 if causal else 1
+        scores, results = "m64n64k16.f32.bf16", f"m64n{size}k16.f32.bf16"
+        assert len(found) == walks * (2 * size // 16 + sums * 4) and set(found) == {scores, results}
+        assert built.count(r"ex2\.approx\.ftz\.f32") == walks * 32 and built.count("setmaxnreg") == 2
+        assert built.count(r"\b(?:atom|red)\.") == 0 and not any(a.startswith("st") for a in built.accesses())
+        assembled(built)
+
+
+def test_the_choice():
+    text = texts((2, 4, 2, 512, 512, 128))[1]
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        kernel = kernels(module)[0]
+        found = [s for _, s in spaces.space(kernel, TARGET)]
+        assert set(candidates(*read(kernel, TARGET), TARGET)) <= set(found) and all(spaces.valid(kernel, s, TARGET) for s in found)
+        assert choose(kernel, TARGET) is None  # no GPU has run it
+        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        assert choose(kernel, TARGET) in found
+    with pytest.raises(CompileError, match="needs more shared memory or registers"):
+        build(text, "attention_gradients", AttentionGradients(2, 128))
+
+
+@pytest.mark.parametrize("size", [100, 192])
+def test_left_alone(size):
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(texts((2, 4, 4, 512, 512, size))[1])
+        assert not list(spaces.space(kernels(module)[0], TARGET))  # strides that the copy engine does not know; too many registers
