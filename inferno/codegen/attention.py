@@ -21,13 +21,14 @@ from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.launcher import launch, launcher, pointer, temporary, tensor_map
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, store, uniform,
+    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, store, uniform, widen_pointer,
 )
 from inferno.codegen.wgmma_epilogue import columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.attention import LINE, Attention, AttentionTiling, Copied, fits, read
 from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.symbolic import ceildiv
 from inferno.target import Target
 
 # Registers of the producer's and a consumer's thread, by the number of consumers: a block has 65536.
@@ -69,6 +70,7 @@ class Emitter:
         a, t, s = self.kernel, self.tiling, self.schedule
         self.words = Words({})
         self.tiles = t.tiles(s)
+        self.counters = 1 if s.order == "dynamic" else self.tiles if s.splits > 1 else 0
         self.workers = self.tiles if s.order == "single" else min(self.target.multiprocessors, self.tiles)
         self.stores = store_maps(a, result_axes(t), result_schedule(s, t, True))
         if len(self.stores) < len(a.destinations):
@@ -97,12 +99,14 @@ class Emitter:
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
             ))
         scratch = []
-        if s.order == "dynamic":
-            counter = temporary((1,), integer_type(32))
-            launch(f"{self.name}_gpu", f"{self.name}_counter", [pointer(counter)], (1, 1, 1), (32, 1, 1))
+        if self.counters:
+            counter = temporary((self.counters,), integer_type(32))
+            launch(f"{self.name}_gpu", f"{self.name}_counter", [pointer(counter)], (ceildiv(self.counters, 32), 1, 1), (32, 1, 1))
             scratch = [pointer(counter)]
+        if s.splits > 1:
+            scratch.insert(0, pointer(temporary((self.tiles * s.splits * 128 * (t.width.size // 2 + 4),), ir.F32Type.get())))
         parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *scratch]
-        launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.parts, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
+        launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.shares, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
 
     def operand_map(self, buffer: ir.Value, copied: Copied, rows: int) -> ir.Value:
         box = [LINE, rows] + [1] * (len(copied.axes) - 2)
@@ -120,11 +124,12 @@ class Emitter:
         count = 3 + len(self.stores)
         if s.pieces > 1:
             self.pieces.emit(module, self.name)
-        scratch = ["!llvm.ptr<1>"] if s.order == "dynamic" else []
+        scratch = ["!llvm.ptr<1>"] * (2 if s.splits > 1 else 1 if self.counters else 0)
         if scratch:
             with device_kernel(module, f"{self.name}_counter", ["!llvm.ptr<1> {llvm.noalias}"], 32) as device:
-                with only_if(words.equal(special_register("tid.x"), 0)):
-                    store(words.value(0), device.parameters[0], 4)
+                number = words.add(words.shl(special_register("ctaid.x"), 5), special_register("tid.x"))
+                with only_if(words.less(number, self.counters)):
+                    store(words.value(0), widen_pointer(words, device.parameters[0], number, 0, integer_type(32)), 4)
         with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *scratch], s.threads, s.parts, True) as device:
             frame = self.frame(device, count)
             with only_if(words.equal(frame.thread, 0)):
@@ -155,10 +160,14 @@ class Emitter:
             x: Elements(words, p, element, readonly)
             for (x, (element, readonly)), p in zip(self.plain.items(), device.parameters[count:])
         }
-        several = self.schedule.parts > 1
+        s = self.schedule
+        several = s.parts > 1
+        worker, split = special_register("clusterid.x" if several else "ctaid.x"), 0
+        if s.splits > 1:
+            worker, split = words.div(worker, s.splits), words.rem(worker, s.splits)
         return Frame(
             words, self.kernel, self.tiling, self.schedule, self.layout, device.shared, device.parameters[:3], tensors, thread,
-            uniform(words, words.shr(thread, 5)), special_register("clusterid.x" if several else "ctaid.x"), self.workers,
-            device.parameters[-1] if self.schedule.order == "dynamic" else None, bool(self.stores),
-            special_register("cluster.ctarank") if several else 0,
+            uniform(words, words.shr(thread, 5)), worker, self.workers,
+            device.parameters[-1] if s.order == "dynamic" else None, bool(self.stores), split,
+            special_register("cluster.ctarank") if several else 0, device.parameters[-2:] if s.splits > 1 else (),
         )

@@ -13,6 +13,7 @@ from inferno.codegen.attention_parts import Parts
 from inferno.codegen.attention_products import Products, awaited, fence
 from inferno.codegen.attention_results import Results, result_axes, result_schedule
 from inferno.codegen.attention_scores import Scores
+from inferno.codegen.attention_splits import Splits
 from inferno.codegen.attention_softmax import HALVES, Softmax, State, number, pack_weights, scale_rows
 from inferno.codegen.attention_tiles import Place
 from inferno.codegen.integers import Integer
@@ -79,7 +80,7 @@ class Consumer:
         running = self.walk(place, 1, free, running, above=True, below=True)
         running = self.walk(place, free, low, running)
         running = self.walk(place, low, count, running, below=True)
-        return self.end(place, running)
+        return self.end(tile, place, running)
 
     def walk(self, place: Place, begin: Integer, end: Integer, running: Running, above: bool = False, below: bool = False) -> Running:
         if begin is end or (isinstance(begin, int) and isinstance(end, int) and begin >= end):
@@ -121,7 +122,7 @@ class Consumer:
             logit = f.tensors[sink.argument].read(words.dot([*place.grid, query], [a.stride(sink) for a in axes], sink.offset))
             logit = logit if isinstance(sink.element, ir.F32Type) else arith.extf(ir.F32Type.get(), logit)
             largest.append(arith.mulf(logit, number(1 / f.kernel.scale)) if self.scores.folded else logit)
-        if f.schedule.parts > 1:
+        if f.schedule.shares > 1:
             own = words.equal(f.part, 0)
             first, largest = arith.andi(first, own), [arith.select(own, x, number(-inf)) for x in largest]
         return State(largest, [arith.select(first, number(1.0), number(0.0))] * 2)
@@ -167,7 +168,7 @@ class Consumer:
         f.values.release(running.at.slot, self.member)
         return sums
 
-    def end(self, place: Place, running: Running) -> list[ir.Value]:
+    def end(self, tile: ir.Value, place: Place, running: Running) -> list[ir.Value]:
         f, words = self.frame, self.words
         if f.early:  # each warp has read its queries, and every lane of it the number of the tile
             nvvm.SyncWarpOp(words.value(-1))
@@ -175,18 +176,32 @@ class Consumer:
                 f.queries.empty.arrive(self.number)
         self.epilogue.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
         sums, totals = self.complete(running)
-        if f.schedule.parts > 1:
-            exchange = Parts(f, self.softmax, self.member, self.epilogue.barrier)
-            exchange.leave([*sums, *running.state.largest, *totals])
-            with only_if(words.equal(f.part, 0)):
-                self.finish(*exchange.add_up(sums, running.state.largest, totals))
-        else:
-            self.finish(sums, totals)
+        self.gather(tile, sums, totals, running.state.largest)
         if not f.early:
             with only_if(words.equal(self.member, 0)):
                 tma.await_stores(0, read=True)
                 f.queries.empty.arrive(self.number)
         return f.keys.next(running.at).values
+
+    def gather(self, tile: ir.Value, sums: Sequence[ir.Value], totals: Sequence[ir.Value], largest: Sequence[ir.Value]) -> None:
+        """The end of a tile, by the first one of the blocks that share its keys, and the last one of the clusters."""
+        f, means = self.frame, (self.frame, self.softmax, self.member, self.epilogue.barrier)
+        if f.schedule.parts == 1:
+            self.gather_splits(tile, sums, totals, largest)
+            return
+        exchange = Parts(*means)
+        exchange.leave([*sums, *largest, *totals])
+        with only_if(self.words.equal(f.rank, 0)):
+            self.gather_splits(tile, *exchange.add_up(sums, largest, totals))
+
+    def gather_splits(self, tile: ir.Value, sums: Sequence[ir.Value], totals: Sequence[ir.Value], largest: Sequence[ir.Value]) -> None:
+        f = self.frame
+        if f.schedule.splits == 1:
+            self.finish(sums, totals)
+            return
+        splits = Splits(f, self.softmax, self.member, self.epilogue.barrier)
+        with only_if(splits.leave(tile, [*sums, *largest, *totals])):
+            self.finish(*splits.add_up(tile))
 
     def complete(self, running: Running) -> tuple[list[ir.Value], list[ir.Value]]:
         """The sums with those of the last weights, and both rows' sums of weights."""

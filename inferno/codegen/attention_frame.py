@@ -20,7 +20,8 @@ _NO_TILE = -1
 @dataclass
 class Frame:
     """``maps`` are the tensor maps of q, k and v; ``tensors`` what is read or written without them, by argument; ``worker`` is this block's
-    number of ``workers``; ``counter`` counts the tiles that were given out.
+    number of ``workers``; ``counter`` counts the tiles that were given out; ``split`` is the number of this cluster of those that share a tile, ``rank``
+    this block's in it, and ``scratch`` where clusters leave their sums, and counters.
 
     A consumer's slot of ``queries`` also holds the number of the tile, where that is given out by the counter.
     """
@@ -39,10 +40,13 @@ class Frame:
     workers: int
     counter: ir.Value | None
     staged: bool
-    part: Integer = 0
+    split: Integer = 0
+    rank: Integer = 0
+    scratch: Sequence[ir.Value] = ()
 
     def __post_init__(self) -> None:
         s, words = self.schedule, self.words
+        self.part = words.add(words.mul(self.split, s.parts), self.rank)  # of a tile's keys
         self.order = TileOrder(words, self.kernel, self.tiling, s, self.part, self.tensors)
         self.q_tile, self.k_tile = Tile(64, 2, True), Tile(s.keys, 2, True)
         # Values lie in panels of 64 columns, with a line for each key.

@@ -95,12 +95,12 @@ class TileOrder:
         """Of the blocks before ``end`` those that some query of the tile sees, one where none does; or this part of them, or a block behind
         them where there are too few."""
         words, s, band = self.words, self.schedule, self.band
-        if s.parts > 1:
+        if s.shares > 1:
             if isinstance(end, int):
-                each = ceil(end / s.parts)
+                each = ceil(end / s.shares)
                 begin = words.mul(self.part, each)
                 return begin, words.min(words.add(begin, each), end)
-            each = words.div(words.add(end, s.parts - 1), s.parts)
+            each = words.div(words.add(end, s.shares - 1), s.shares)
             begin = words.min(words.mul(self.part, each), end)
             return begin, self.at_least(words.min(words.add(begin, each), end), words.add(begin, 1))
         begin = 0
@@ -133,7 +133,7 @@ class TileOrder:
         s, high = self.schedule, self.band.high
         if high is None:
             return 0
-        if s.parts > 1:
+        if s.shares > 1:
             return self.blocks
         return 1 if s.keys % s.queries == 0 and high % s.queries == 0 else ceil(s.queries / s.keys) + 1
 

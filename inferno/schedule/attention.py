@@ -44,6 +44,7 @@ class Attention:
     ``overlap``: the scores of the next keys are multiplied in front of the values of these ones, and the softmax lies under the latter.
     ``apart``: results have shared memory of their own; otherwise they lie where the queries were, which the next ones wait for.
     ``parts``: so many blocks, a cluster, share the keys of a tile, and the first one adds up.
+    ``splits``: so many of these clusters share them, and the last one to arrive adds up what all have left in memory.
     ``bounded``: keys beyond those that the kernel reads to be the last ones, at the call, are not looked at.
     ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
     """
@@ -57,12 +58,18 @@ class Attention:
     overlap: bool = True
     apart: bool = True
     parts: int = 1
+    splits: int = 1
     bounded: bool = False
     pieces: int = 1
 
     @property
     def queries(self) -> int:
         return 64 * self.consumers
+
+    @property
+    def shares(self) -> int:
+        """The blocks that share a tile's keys."""
+        return self.parts * self.splits
 
     @property
     def threads(self) -> int:
@@ -205,7 +212,7 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         return False
     depth, width = a.depth.size, a.width.size
     blocks = ceil(a.keys.size / s.keys)
-    if s.parts > 1 and (s.order != "single" or s.consumers != 1 or s.parts > 8 or (s.parts - 1) * ceil(blocks / s.parts) >= blocks):
+    if s.shares > 1 and (s.order != "single" or s.consumers != 1 or s.parts > 8 or (s.shares - 1) * ceil(blocks / s.shares) >= blocks):
         return False
     if s.consumers not in _HELD or s.keys % 16 or not 16 <= s.keys <= 256 or s.order not in ORDERS or (s.turns and s.consumers == 1):
         return False
@@ -226,7 +233,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     unmeasured = found is not None and takes_unmeasured(kernel.operation)
     if found is not None and not measured(found[0]) and not unmeasured:
         return None
-    times = [(estimate(s, *found, target), s) for s in candidates(*found, target)] if found is not None else []
+    made = candidates(*found, target) if found is not None else []
+    times = [(estimate(s, *found, target), s) for s in made if unmeasured or s.splits == 1]
     if not times:
         return None
     best = min(times, key=lambda item: item[0])[1]
@@ -266,9 +274,10 @@ def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, targe
     tiles = tiling.tiles(s)
     if tiles > target.multiprocessors and s.apart and (a.band is None or a.depth.size + a.width.size <= _WIDE):
         yield replace(s, order="static" if a.band is None else "dynamic")
-    for parts in range(2, 9):
-        if tiles <= clusters_at_once(parts, target.multiprocessors) and fits(made := replace(s, parts=parts), a, target):
-            yield made
+    for parts, splits in itertools.product(range(1, 9), range(1, _SPLITS + 1)):
+        if parts * splits > 1 and tiles * splits <= clusters_at_once(parts, target.multiprocessors):
+            if fits(made := replace(s, parts=parts, splits=splits), a, target):
+                yield made
 
 
 def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> float:
@@ -280,11 +289,12 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     if s.pieces > 1:
         each_key, each_block = each_key + _SPLIT_KEY, each_block + (_ONE_SLOT if s.stages == 1 else 0)
     block = max(each_product * multiply + each_key * s.keys + each_block, copy)
-    tiles = [ceil(n / s.parts) * block + (_TILE if s.order == "single" else _NEXT_TILE) + (0 if s.apart else _IN_PLACE) for n in _seen(s, a)]
-    rounds = tiling.tiles(s) * s.parts / target.multiprocessors
+    tiles = [ceil(n / s.shares) * block + (_TILE if s.order == "single" else _NEXT_TILE) + (0 if s.apart else _IN_PLACE) for n in _seen(s, a)]
+    rounds = tiling.tiles(s) * s.shares / target.multiprocessors
     clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
     clocks += (_EXCHANGE + s.parts * _EXCHANGE_EACH) if s.parts > 1 else 0
     pieces = _PIECES + sum(10 * prod(o.access.shape) for o in (a.q, a.k, a.v)) / _MEMORY_RATE if s.pieces > 1 else 0
+    pieces += (_COUNTER + _LEAVE + _LEAVE_EACH * s.splits) if s.splits > 1 else 0
     return _START + (_COUNTER if s.order == "dynamic" else 0) + pieces + clocks / CLOCK
 
 
@@ -314,6 +324,7 @@ _TILE, _NEXT_TILE, _IN_PLACE = 3500, 1000, 1500
 _START, _COUNTER = 2.5, 1.5  # microseconds (1x32x512x128: 8.6 in single tiles, 10.3 by the counter)
 _COPY_RATE = 60  # bytes a clock (an estimate)
 _EXCHANGE, _EXCHANGE_EACH = 2000, 200  # clocks (estimates)
+_SPLITS, _LEAVE, _LEAVE_EACH = 16, 2.0, 0.5  # the most; microseconds of their exchange through memory, and for each (estimates)
 # Of operands in pieces (estimates): products, clocks for each key that weights take, those of a block that waits for its only slot, and what the
 # launch in front takes: microseconds, and bytes a microsecond.
 _PRODUCTS = {1: 1, 2: 3, 3: 6}

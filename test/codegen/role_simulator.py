@@ -413,6 +413,8 @@ class Role(WarpSimulation):
         text = ir.StringAttr(op.attributes["asm_string"]).value
         if text.startswith(("wgmma.fence", "wgmma.wait_group")):
             return [list(operands)]
+        if "atom.acq_rel.gpu.global.add.u32 $0, [$1], 1;" in text:
+            return self.llvm_atomicrmw(op, [operands[0], np.int32(1)], mask)
         found = re.search(r"setp\.ne\.b32 p, (\d), 0; wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.f32\.(\w+)\.\w+ .*p, 1, 1(?:, ([01, ]+))?; \}", text)
         if not found:
             return super().llvm_inline_asm(op, operands, mask)

@@ -160,6 +160,22 @@ def test_few_queries(queries, parts, size):
     assembled(built)
 
 
+def test_more_blocks_than_a_cluster_share_a_long_cache():
+    def grouped(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    text = kernel_of(grouped, (empty(1, 32, 1, 128), empty(1, 4, 32768, 128), empty(1, 4, 32768, 128)))
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        schedule = choose(kernels(module)[0], TARGET)
+    assert chosen(text).splits == 1 and schedule.splits > 1 and 90 <= 4 * schedule.shares <= 132
+    built = build(text, "attention", schedule)
+    assert f"grid = [{4 * schedule.shares}, 1, 1]" in built.gpu and built.gpu.count('"inferno.launch"') == 2
+    assert built.count(r"atom\.acq_rel\.gpu") == 1
+    assembled(built)
+
+
 @pytest.mark.parametrize("schedule, early", [
     (Attention(2, 64, order="dynamic"), False), (Attention(1, 48, turns=False, parts=2), True), (Attention(2, 48, apart=False), True),
 ])
@@ -182,8 +198,8 @@ def test_sinks(parts, scale):
     assert_close_to_float64(simulate(with_sinks, args, Attention(1, 16, turns=False, parts=parts)), with_sinks, args)
 
 
-@pytest.mark.parametrize("parts, position", [(1, 37), (3, 0), (3, 60)])
-def test_a_cache_is_read_up_to_its_position(parts, position):
+@pytest.mark.parametrize("parts, splits, position", [(1, 1, 37), (3, 1, 0), (2, 2, 60)])
+def test_a_cache_is_read_up_to_its_position(parts, splits, position):
     """Two tokens at a position of a cache, whose values after what a block has with them are NaN."""
     def cached(q, k, v, position):
         mask = torch.arange(k.shape[2]) <= torch.arange(q.shape[2])[:, None] + position
@@ -193,13 +209,13 @@ def test_a_cache_is_read_up_to_its_position(parts, position):
     q, k, v = (torch.randn(1, of, rows, 16).bfloat16() for of, rows in ((4, 2), (2, 128), (2, 128)))
     args = q, k, v, torch.tensor(position)
     wanted = cached(*args)
-    v[:, :, (position + 1) // 16 * 16 + 16 * parts:] = torch.nan
+    v[:, :, (position + 1) // 16 * 16 + 16 * parts * splits:] = torch.nan
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(kernel_of(cached, args))
         a = parse_attention(kernels(module)[0])
         module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         assert a.reach is not None and not a.reach[0].shape and choose(kernels(module)[0], TARGET).bounded
-    found = simulate(cached, args, Attention(1, 16, turns=False, parts=parts, bounded=True))
+    found = simulate(cached, args, Attention(1, 16, turns=False, parts=parts, splits=splits, bounded=True))
     assert (found.double() - wanted.double()).norm() <= 4e-3 * wanted.double().norm()
 
 
