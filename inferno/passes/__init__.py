@@ -24,6 +24,7 @@ _PASSES = {
     "expand-patches": "inferno.passes.expand_patches:expand_patches",
     "mark-convolutions": "inferno.passes.mark_convolutions:mark_convolutions",
     "choose-layouts": "inferno.passes.choose_layouts:choose_layouts",
+    "pad-channels": "inferno.passes.pad_channels:pad_channels",
     "expand-loops": "inferno.passes.expand_loops:expand_loops",
     "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",
     "split-frozen": "inferno.passes.split_frozen:split_frozen",

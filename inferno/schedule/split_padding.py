@@ -25,7 +25,7 @@ def split_padding(module: ir.Module, target: str) -> None:
         names = Names(module)
         for kernel in split.values():
             kernel.attributes["sym_name"] = ir.StringAttr.get(names.unique(f"{kernel.name.value}_padding"))
-        without = {name: _without_padding(k, name) for name, k in split.items()}
+        without = {name: without_padding(k, name) for name, k in split.items()}
         for program in programs(module):
             padded: dict[tuple, ir.Value] = {}
             for call in [c for c in walk(program, "func.call") if callee(c) in split]:
@@ -47,7 +47,7 @@ def _source(kernel: func.FuncOp) -> int:
     return ir.BlockArgument(_pad_of(kernel).operands[0]).arg_number
 
 
-def _without_padding(kernel: func.FuncOp, name: str) -> func.FuncOp:
+def without_padding(kernel: func.FuncOp, name: str) -> func.FuncOp:
     """The kernel with the padded tensor as an argument: in the place of the tensor, where that is read by nothing else, or in front of the
     destinations."""
     padding, place = _pad_of(kernel), _source(kernel)

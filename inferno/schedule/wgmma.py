@@ -390,7 +390,7 @@ _APART = 1.3  # times longer a step takes where blocks are at different terms, a
 _BYTES = {True: (330, 0.078), False: (530, 0.03)}
 _TWO_SLOTS = (550, 0.15)
 STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
-_MEMORY_RATE = 4.3e6  # bytes a microsecond
+MEMORY_RATE = 4.3e6  # bytes a microsecond
 
 
 def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool) -> float:
@@ -468,8 +468,8 @@ def estimate(
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128
     clocks += _HOT * products / target.multiprocessors
     held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it
-    memory = moved_bytes(c, at, () if second is None else [a for a in second.reads if a.argument not in held]) / _MEMORY_RATE
+    memory = moved_bytes(c, at, () if second is None else [a for a in second.reads if a.argument not in held]) / MEMORY_RATE
     if few:
         memory *= _slowed(s, tiling, width, target, at, s.tile_n // (1 if second is None else 2))
-    copies = sum(2 + 2 * at(product(o.shape)) * width / _MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
+    copies = sum(2 + 2 * at(product(o.shape)) * width / MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     return (_START + _CLEAR * s.stream) + max(clocks / CLOCK, memory) + _BOTH[few] * min(clocks / CLOCK, memory) + after / CLOCK + copies

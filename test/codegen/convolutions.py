@@ -80,7 +80,7 @@ def convolution(form: Form) -> str:
           ins({"%p" if pad else "%x"}, %w : {made}, {weight}) outs(%f : {acc}) {precision} {{
       ^bb0(%a: {form.element}, %b: {form.element}, %t: f32):
         {extend}
-        %q = arith.mulf {factors} : f32
+        %q = arith.mulf {factors} {{inferno.convolution}} : f32
         %u = arith.addf %t, %q : f32
         linalg.yield %u : f32 }} -> {acc}
       %1{count} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{parallel}]}}

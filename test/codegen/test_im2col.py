@@ -90,6 +90,15 @@ def test_other_kernels(change):
     assert chosen(replace(LAYER, **change)) is None
 
 
+@pytest.mark.parametrize("image, features, taken, padded", [
+    ((32, 112, 112, 16), 16, False, False), ((32, 56, 56, 32), 32, False, True), ((32, 28, 28, 72), 72, True, True),
+])
+def test_few_channels_lie_side_by_side(image, features, taken, padded):
+    """Where that is faster; if the image has to be padded for it, that takes time as well."""
+    found = [chosen(Form(image, features, (3, 3), **around)) is not None for around in ({}, SAME)]
+    assert found == [taken, padded]
+
+
 @pytest.mark.parametrize("rows, taken", [(100, True), (300, False)])
 def test_rows_that_no_window_reaches(rows, taken):
     """The box's corner may not be too far away."""

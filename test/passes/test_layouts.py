@@ -85,7 +85,7 @@ class Sequence(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.a, self.b = nn.Conv1d(6, 8, 3, padding=1), nn.Conv1d(8, 8, 3, stride=2, padding=1)
+        self.a, self.b = nn.Conv1d(8, 8, 3, padding=1), nn.Conv1d(8, 8, 3, stride=2, padding=1)
 
     def forward(self, x):
         return F.layer_norm(F.gelu(self.b(F.gelu(self.a(x)))).permute(0, 2, 1), (8,))
@@ -118,7 +118,7 @@ CASES = {
     "inverted": (Inverted, lambda: torch.randn(1, 4, 8, 8), 9, []),
     "unet": (Unet, lambda: torch.randn(2, 3, 8, 8), 10, ["2x8x8x3", "2x2x8x8"]),
     "channels": (Channels, lambda: torch.randn(2, 3, 8, 8), 10, []),
-    "sequence": (Sequence, lambda: torch.randn(2, 6, 10), 7, ["2x10x6"]),
+    "sequence": (Sequence, lambda: torch.randn(2, 8, 10), 7, ["2x10x8"]),
     "volume": (Volume, lambda: torch.randn(1, 3, 4, 4, 4), 4, ["4x4x4x3", "4x4x4x4"]),
     "inside": (Inside, lambda: torch.randn(2, 4, 6, 6).contiguous(memory_format=LAST), 2, []),
 }

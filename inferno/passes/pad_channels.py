@@ -1,0 +1,70 @@
+"""Convolutions of few channels get more, which are zeros: the copy engine reads pixels of whole 16 bytes alone.
+
+The first convolution of a network for images has three channels.  With zeros behind them, and around the image for its padding, the terms along a row of the
+window lie side by side in memory, and the convolution is a product of matrices whose rows overlap; or the copy engine reads each tap by itself.
+What makes the padded image - it lies channels last only now - is one elementwise operation.
+"""
+
+from collections.abc import Sequence
+
+from inferno.mlir import arith, ir, owner, walk
+from inferno.passes.contraction import CONVOLUTIONS, has_windows, pads_convolutions
+from inferno.passes.generics import dims, kinds, knows_sizes, maps
+from inferno.passes.movements import pad
+from inferno.passes.programs import MAIN, programs
+
+_ALIGNMENT = 16  # bytes
+_GROWTH = 4  # of the image and of the window, at most
+# Windows of so many terms over images of so few channels are read as they are, by a generator of their own.
+_TERMS, _CHANNELS = 128, 4
+
+
+def pad_channels(module: ir.Module) -> None:
+    """Rewrite the convolutions of ``@main`` whose channels, the last dimension, are not whole 16 bytes.  Without marked convolutions all stays."""
+    for main in programs(module)[:1] if CONVOLUTIONS in module.operation.attributes else ():
+        if main.name.value == MAIN:
+            for op in walk(main, "linalg.generic"):
+                if has_windows(op) and knows_sizes(op) and (more := _missing(op)):
+                    _pad(op, more)
+
+
+def _missing(op: ir.Operation) -> int:
+    """How many channels a convolution lacks; 0 where it lacks none, has too few, or does not have them last."""
+    image, window = maps(op)[:2]
+    last = [m.results[len(m.results) - 1] for m in (image, window)]
+    if dims(window) is None or last[0] != last[1] or not isinstance(last[0], ir.AffineDimExpr):
+        return 0
+    channel, order = ir.AffineDimExpr(last[0]).position, dims(window)
+    kind = kinds(op)
+    if "reduction" not in kind[channel]:
+        return 0
+    type_ = op.operands[1].type
+    channels, terms = type_.shape[type_.rank - 1], 1
+    for d, size in zip(order, type_.shape):
+        terms *= size if "reduction" in kind[d] else 1
+    whole = _ALIGNMENT * 8 // type_.element_type.width
+    wanted = -(-channels // whole) * whole
+    if (channels <= _CHANNELS and terms <= _TERMS) or wanted > _GROWTH * channels:
+        return 0
+    return wanted - channels
+
+
+def _pad(op: ir.Operation, more: int) -> None:
+    image, window = list(op.operands)[:2]
+    low, high = [0] * image.type.rank, [0] * image.type.rank
+    around = owner(image)
+    if pads_convolutions(around):
+        low, high = (list(ir.DenseI64ArrayAttr(around.attributes[name])) for name in ("static_low", "static_high"))
+        image = around.operands[0]
+    with ir.InsertionPoint(op), op.location:
+        op.operands[0] = _padded(image, low, [*high[:-1], high[-1] + more])
+        op.operands[1] = _padded(window, [0] * window.type.rank, [*[0] * (window.type.rank - 1), more])
+
+
+def _padded(value: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:
+    """The tensor with zeros around it."""
+    type_ = ir.RankedTensorType(value.type)
+    dynamic = ir.ShapedType.get_dynamic_size()
+    shape = [s if s == dynamic else a + s + b for a, s, b in zip(low, type_.shape, high)]
+    made = ir.RankedTensorType.get(shape, type_.element_type)
+    return pad(value, made, list(low), list(high), arith.constant(type_.element_type, 0.0))
