@@ -152,3 +152,58 @@ def test_streams_share_no_counter():
                 found.append(compiled(*args))
     torch.cuda.synchronize()
     assert all(torch.equal(expected, f) for f in found)
+
+
+# What no GPU has run yet.
+
+@pytest.fixture
+def unmeasured(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+
+
+@pytest.mark.parametrize("queries, keys, size, width", [(32, 32, 64, 64), (333, 777, 128, 128), (1000, 1000, 40, 72)])
+def test_float32(unmeasured, queries, keys, size, width):
+    compiled = right(causal, heads(queries, keys, size, width, dtype=torch.float32))
+    assert "pieces = 3" in compiled.ir("scheduled")
+
+
+def test_float32_of_any_strides(unmeasured):
+    def model(q, k, v):
+        return F.scaled_dot_product_attention(q, k.transpose(-1, -2), v.transpose(1, 2), enable_gqa=True)
+
+    q, k, v = heads(500, 600, 64, of=8, shared=2, dtype=torch.float32)
+    right(model, (q, k.transpose(-1, -2).contiguous(), v.transpose(1, 2).contiguous()))
+
+
+def test_what_is_no_number_in_float32(unmeasured):
+    q, k, v = heads(300, 400, 64, dtype=torch.float32)
+    q[0, 0, 3], k[1, 1, 5] = float("nan"), float("inf")
+    v[0, 1, 7, 3] = -float("inf")
+    right(F.scaled_dot_product_attention, (q, k, v))
+
+
+@pytest.mark.parametrize("keys", [777, 40])
+def test_sinks(unmeasured, keys):
+    def model(q, k, v, sinks):
+        scores = torch.cat([q @ k.transpose(-1, -2) / 8, sinks.reshape(1, -1, 1, 1).expand(q.shape[0], -1, q.shape[2], -1)], -1)
+        scores = scores - scores.amax(-1, keepdim=True)
+        return torch.softmax(scores, -1)[..., :-1] @ v
+
+    right(model, (*heads(333, keys, 64), 3 * randn(4)))
+
+
+@pytest.mark.parametrize("tokens, position, shared", [(1, 0, 2), (1, 5000, 2), (4, 4000, 8), (1, 8191, 1)])
+def test_a_cache(unmeasured, tokens, position, shared):
+    """Few queries at a position of a cache, which is read that far; what is behind it is of no consequence, be it no number."""
+    def model(q, k, v, position):
+        mask = torch.arange(k.shape[2], device=q.device) <= torch.arange(q.shape[2], device=q.device)[:, None] + position
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+
+    args = (*heads(tokens, 8192, 128, batch=1, of=8, shared=shared), torch.tensor(position, device="cuda"))
+    compiled = right(model, args)
+    text = compiled.ir("scheduled")
+    assert "bounded = true" in text and ("splits = 1 " not in text or shared == 8)
+    expected = compiled(*args)
+    args[1][:, :, position + tokens:] = float("nan")
+    assert torch.equal(compiled(*args), expected)
+    assert all(torch.equal(compiled(*args), expected) for _ in range(20))  # whichever block is last
