@@ -1,6 +1,8 @@
 """Kernels with windows as text, of any layout, and what they compute: for the simulator and for a GPU."""
 
 from dataclasses import dataclass
+from random import Random
+from types import ModuleType
 
 import torch
 from kernels import tensor
@@ -8,6 +10,7 @@ from kernels import tensor
 from inferno.mlir import ir, new_context
 from inferno.schedule import windows
 from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.window_kernel import WindowKernel
 from inferno.target import find_target
 
@@ -88,8 +91,8 @@ class Case:
             return {"image": ["b", *"XYZ"[:n], "C"], "out": ["b", *"xyz"[:n], "F"]}
         return {"image": ["b", "C", *"XYZ"[:n]], "out": ["b", "F", *"xyz"[:n]]}
 
-    def text(self, main: bool = True) -> str:
-        """A module at the ``fused`` stage: one kernel, and the program that calls it."""
+    def text(self, main: bool = True, schedule: object = None) -> str:
+        """A module at the ``fused`` stage: one kernel, maybe with a ``schedule``, and the program that calls it."""
         n, sizes, element = self.spatial, self._sizes(), self.element
         kept = [d for d in "gcf" if sizes[d] > 1 or (d == "g" and sizes["f"] == 1)]
         channel, feature = [d for d in kept if d in "gc"], [d for d in kept if d in "gf"]
@@ -139,7 +142,9 @@ class Case:
         arguments = [("%x", x), ("%w", w), *extras, ("%o", o)]
         parallel = ", ".join(['"parallel"'] * len(out))
         ins = ", ".join(["%0", *(e for e, _ in extras)]) + " : " + ", ".join([acc, *(t for _, t in extras)])
-        kernel = f"""func.func private @conv({", ".join(f"{a}: {t}" for a, t in arguments)}) -> {o} {{
+        with new_context():
+            scheduled = f"attributes {{{ATTRIBUTE} = {to_attribute(schedule)}}}" if schedule is not None else ""
+        kernel = f"""func.func private @conv({", ".join(f"{a}: {t}" for a, t in arguments)}) -> {o} {scheduled} {{
           %zero = arith.constant 0.0 : f32
           %none = arith.constant 0.0 : {element}
           {pad}
@@ -196,8 +201,13 @@ BANDS = {
 }
 
 
-def parsed(case: Case) -> WindowKernel | None:
+def parsed(case: Case, generator: ModuleType = windows) -> WindowKernel | None:
     """What the kernel computes, where the generator takes it."""
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(case.text(main=False))
-        return windows.read(kernels(module)[0], find_target("sm_90a"))
+        return generator.read(kernels(module)[0], find_target("sm_90a"))
+
+
+def drawn(case: Case, generator: ModuleType, seed: int) -> object:
+    """One of the generator's schedules of the kernel."""
+    return Random(seed).choice(list(generator.schedules(parsed(case, generator))))

@@ -1,0 +1,74 @@
+"""Convolutions with few terms on a GPU: the numbers of kernels in any layout, with schedules of all kinds, and of whole models."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from checks import assert_close_to_float64, assert_right, poison_memory
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
+
+from window_cases import BANDS, NAMED, Case, drawn
+
+from inferno.schedule import band_windows, windows
+from inferno.tools.ir_program import IrProgram
+
+MODELS = {  # a batch norm in front of an activation, a residual, and what a layer norm reads
+    "mobilenet": (lambda c: torch.nn.Sequential(torch.nn.Conv2d(c, c, 3, 2, 1, groups=c, bias=False), torch.nn.BatchNorm2d(c), torch.nn.ReLU6()), 96, 56),
+    "efficientnet": (lambda c: torch.nn.Sequential(torch.nn.Conv2d(c, c, 5, 1, 2, groups=c, bias=False), torch.nn.BatchNorm2d(c), torch.nn.SiLU()), 240, 28),
+    "convnext": (lambda c: torch.nn.Sequential(torch.nn.Conv2d(c, c, 7, 1, 3, groups=c)), 192, 28),
+    "resnext": (lambda c: torch.nn.Sequential(torch.nn.Conv2d(c, c, 3, 1, 1, groups=32, bias=False), torch.nn.BatchNorm2d(c), torch.nn.ReLU()), 128, 28),
+    "stem": (lambda c: torch.nn.Sequential(torch.nn.Conv2d(c, 32, 3, 2, 1, bias=False), torch.nn.BatchNorm2d(32), torch.nn.SiLU()), 3, 112),
+}
+SIZES = {
+    "mobilenet 3x3": Case((4, 144, 56, 56), (1, 1, 3, 3), padding=1),
+    "mobilenet 3x3 by 2, first": Case((2, 96, 112, 112), (1, 1, 3, 3), 2, 1, last=False),
+    "efficientnet 5x5 by 2": Case((2, 240, 28, 28), (1, 1, 5, 5), 2, 2),
+    "7x7 f32": Case((2, 96, 56, 56), (1, 1, 7, 7), padding=3, element="f32"),
+    "7x7 f32, first": Case((2, 96, 56, 56), (1, 1, 7, 7), padding=3, element="f32", last=False),
+    "7x7, small": Case((3, 768, 7, 7), (1, 1, 7, 7), padding=3),
+}
+LARGE = {
+    "convnext 56": Case((2, 96, 56, 56), (1, 1, 7, 7), padding=3),
+    "convnext 14": Case((5, 384, 14, 14), (1, 1, 7, 7), padding=3, element="f16"),
+}
+
+
+def right(folder: Path, case: Case, generator: str, schedule: object = None) -> None:
+    path = folder / "convolution.mlir"
+    path.write_text(case.text(schedule=schedule))
+    compiled = IrProgram.read(path, "sm_90a")
+    assert f'generator = "{generator}"' in compiled.program.stages["scheduled"]
+    inputs = [x.cuda() for x in case.inputs()]
+    poison_memory()
+    (found,), (again,) = (compiled(*case.arguments(*inputs)) for _ in range(2))
+    assert torch.equal(found, again), "two runs differ"
+    assert_close_to_float64(case.result(found), case.eager, tuple(inputs))
+
+
+@pytest.mark.parametrize("name", {**NAMED, **SIZES})
+@pytest.mark.parametrize("seed", range(4))
+def test_schedules(tmp_path, name, seed):
+    case = {**NAMED, **SIZES}[name]
+    right(tmp_path, case, "windows", drawn(case, windows, seed))
+
+
+@pytest.mark.parametrize("name", {**BANDS, **LARGE})
+@pytest.mark.parametrize("seed", range(3))
+def test_tensor_cores(tmp_path, name, seed):
+    case = {**BANDS, **LARGE}[name]
+    right(tmp_path, case, "band_windows", drawn(case, band_windows, seed))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("batch", [1, 8])
+def test_models(monkeypatch, name, dtype, batch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    make, channels, size = MODELS[name]
+    model = make(channels).eval().to("cuda", dtype, memory_format=torch.channels_last)
+    image = torch.randn(batch, channels, size, size, device="cuda", dtype=dtype).contiguous(memory_format=torch.channels_last)
+    compiled = assert_right(model, (image,))
+    assert "windows" in compiled.ir("scheduled")
