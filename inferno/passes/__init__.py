@@ -25,6 +25,7 @@ _PASSES = {
     "mark-convolutions": "inferno.passes.mark_convolutions:mark_convolutions",
     "choose-layouts": "inferno.passes.choose_layouts:choose_layouts",
     "pad-channels": "inferno.passes.pad_channels:pad_channels",
+    "expand-groups": "inferno.passes.expand_groups:expand_groups",
     "expand-loops": "inferno.passes.expand_loops:expand_loops",
     "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",
     "split-frozen": "inferno.passes.split_frozen:split_frozen",

@@ -66,9 +66,15 @@ def _replace(op: ir.Operation, parts: Parts) -> None:
         old.replace_all_uses_with(new)
     op.erase()
     for value, (new, groups) in zip(flat, made):
-        sizes = shape(new)
-        while (found := next(((u, p) for u in users(value) if (p := _follow(u, value, sizes, groups))), None)) is not None:
-            _replace(*found)
+        split_readers(value, new, groups)
+
+
+def split_readers(value: ir.Value, new: ir.Value, groups: list[list[int]]) -> None:
+    """Let the elementwise operations that read ``value``, and those that read these, have the loops of ``new``, of which it is a flattening: each of its
+    dimensions is some of the other's, the ``groups``."""
+    sizes = shape(new)
+    while (found := next(((u, p) for u in users(value) if (p := _follow(u, value, sizes, groups))), None)) is not None:
+        _replace(*found)
 
 
 def _follow(user: ir.Operation, value: ir.Value, sizes: Sequence[Int], groups: list[list[int]]) -> Parts:

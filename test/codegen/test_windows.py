@@ -4,13 +4,16 @@ import random
 from dataclasses import replace
 
 import pytest
+import torch
 from checks import assert_close_to_float64
 from kernels import TARGET, build, choose
 from universal_program import Simulated
 from window_cases import NAMED, Case, parsed
 
+from inferno.capture import capture
 from inferno.errors import CompileError
-from inferno.schedule import windows
+from inferno.runtime.build import build_from
+from inferno.schedule import assign, windows
 from inferno.schedule.windows import Windows
 
 
@@ -100,3 +103,21 @@ def test_schedules_that_do_not_fit(change):
     schedule = replace(Windows(128, 2, 2, 4, 8), **change)
     with pytest.raises(CompileError, match="does not fit"):
         build(NAMED["3x3"].text(main=False), "windows", schedule)
+
+
+def test_a_model(monkeypatch):
+    """From torch: what the passes make of a depthwise convolution, its padding, a batch norm and an activation is one kernel that is taken."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    model = torch.nn.Sequential(torch.nn.Conv2d(16, 16, 3, 2, 1, groups=16, bias=False), torch.nn.BatchNorm2d(16), torch.nn.ReLU6()).eval()
+    x = torch.randn(2, 16, 9, 8).contiguous(memory_format=torch.channels_last)
+    found, taken = capture(model, (x,)), []
+
+    def chosen(kernel):
+        taken.append(windows.read(kernel, TARGET))
+        return windows.pick(taken[-1], TARGET) if taken[-1] is not None else assign.choose(kernel, TARGET)
+
+    text = build_from("torch", found.text, TARGET, last="fused", signature=found.signature).stages["fused"]
+    (result,) = Simulated(text, chosen)(*(t.detach().contiguous() for t in found.signature.arguments_of((x,), {})))
+    assert_close_to_float64(found.signature.results[0].as_eager(result), model, (x,))
+    (c,) = [c for c in taken if c is not None]
+    assert c.down.checked and c.along.checked and c.side_by_side and len(c.contraction.extras) >= 4

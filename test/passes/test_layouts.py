@@ -116,7 +116,7 @@ class Inside(nn.Module):
 CASES = {
     "residual": (Residual, lambda: torch.randn(2, 8, 8, 8), 8, ["2x8x8x8"]),
     "inverted": (Inverted, lambda: torch.randn(1, 4, 8, 8), 9, []),
-    "unet": (Unet, lambda: torch.randn(2, 3, 8, 8), 10, ["2x8x8x3", "2x2x8x8"]),
+    "unet": (Unet, lambda: torch.randn(2, 3, 8, 8), 9, ["2x8x8x3", "2x2x8x8"]),
     "channels": (Channels, lambda: torch.randn(2, 3, 8, 8), 10, []),
     "sequence": (Sequence, lambda: torch.randn(2, 8, 10), 7, ["2x10x8"]),
     "volume": (Volume, lambda: torch.randn(1, 3, 4, 4, 4), 4, ["4x4x4x3", "4x4x4x4"]),
