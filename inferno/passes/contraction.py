@@ -112,20 +112,21 @@ def pads_convolutions(op: ir.Operation | None) -> bool:
     )
 
 
-def ends_convolution(op: ir.Operation | None) -> bool:
-    """Whether ``op`` is a convolution, or elementwise of the result of one that nothing else reads, point by point: the end of its kernel."""
-    pending, seen = [op], set()
+def ended_convolution(op: ir.Operation | None) -> ir.Operation | None:
+    """The convolution that ``op`` is, or of whose result, which nothing else reads, it is elementwise, point by point: it may be the end of that one's
+    kernel.  Of several the last; None if there is none."""
+    pending, seen, found = [op], set(), None
     while pending:
         op = pending.pop()
         if is_convolution(op):
-            return True
-        if is_elementwise(op) and op.results[0] not in seen:
+            found = op if found is None or found.is_before_in_block(op) else found
+        elif is_elementwise(op) and op.results[0] not in seen:
             seen.add(op.results[0])
-            pending += [owner(v) for v, m in zip(inputs(op), maps(op)) if m == maps(op)[-1] and _has_one_reader(v)]
-    return False
+            pending += [owner(v) for v, m in zip(inputs(op), maps(op)) if m == maps(op)[-1] and has_one_reader(v)]
+    return found
 
 
-def _has_one_reader(value: ir.Value) -> bool:
+def has_one_reader(value: ir.Value) -> bool:
     """Whether one operation reads a tensor, apart from those that nothing reads: what has been fused is there until the end of a rewriting."""
     return len({r.results[0] for r in users(value) if len(r.results) and any(True for result in r.results for _ in result.uses)}) <= 1
 

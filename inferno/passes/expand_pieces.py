@@ -8,7 +8,7 @@ what reads it, like any other elementwise operation: what lay between is never i
 from collections.abc import Callable, Sequence
 
 from inferno.mlir import arith, ir, linalg, owner, scf, tensor, walk
-from inferno.passes.contraction import ends_convolution, pads_convolutions
+from inferno.passes.contraction import ended_convolution, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, reassociation, shape, sizes
@@ -216,7 +216,7 @@ def _of_units(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value] | None:
 
 def _is_computable(op: ir.Operation) -> bool:
     """Whether what an elementwise operation makes can be computed at any place."""
-    if not is_elementwise(op) or len(op.results) != 1 or not knows_sizes(op) or dims(maps(op)[-1]) is None or ends_convolution(op):
+    if not is_elementwise(op) or len(op.results) != 1 or not knows_sizes(op) or dims(maps(op)[-1]) is None or ended_convolution(op) is not None:
         return False
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(op)[:-1] for e in m.results)
 

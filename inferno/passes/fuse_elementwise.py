@@ -5,10 +5,10 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 """
 
 from inferno.mlir import ir, owner, rewrite
-from inferno.passes.contraction import CONVOLUTIONS, ends_convolution, is_factor, is_sum_of_products, parse_fused
+from inferno.passes.contraction import CONVOLUTIONS, ended_convolution, has_one_reader, is_factor, is_sum_of_products, parse_fused
 from inferno.passes.generics import (
-    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_elementwise, knows_sizes, kinds, loop_sizes,
-    maps, only_user, outputs, substitute,
+    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_elementwise, is_widening, knows_sizes, kinds,
+    loop_sizes, maps, only_user, outputs, substitute,
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
@@ -74,9 +74,15 @@ def _chooses(producer: ir.Operation) -> bool:
 
 
 def _keeps_end(producer: ir.Operation, consumer: ir.Operation, number: int) -> bool:
-    """Whether a producer is the end of a convolution, and its reader cannot be, or is not the only one."""
-    follows = is_elementwise(consumer) and maps(consumer)[number] == maps(consumer)[-1] and only_user(inputs(consumer)[number]) is not None
-    return not follows and ends_convolution(producer)
+    """Whether a producer is the end of a convolution and stays it: its reader is not the only one, goes over other points, widens what is kept narrow,
+    or will end a later convolution."""
+    own, value, points = ended_convolution(producer), inputs(consumer)[number], maps(consumer)[-1]
+    if own is None or is_widening(producer):  # what is widened is kept narrow
+        return False
+    if not is_elementwise(consumer) or maps(consumer)[number] != points or only_user(value) is None or is_widening(consumer):
+        return True
+    others = (ended_convolution(owner(v)) for v, m in zip(inputs(consumer), maps(consumer)) if v != value and m == points and has_one_reader(v))
+    return any(other is not None and own.is_before_in_block(other) for other in others)
 
 
 def _repeats_much(producer: ir.Operation, consumer: ir.Operation) -> bool:

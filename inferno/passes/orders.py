@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from inferno.mlir import func, ir, owner, users, walk
-from inferno.passes.contraction import ends_convolution, is_convolution, is_sum_of_products
+from inferno.passes.contraction import ended_convolution, is_convolution, is_sum_of_products
 from inferno.passes.convolution import Order, Roles, is_whole, loops_in, roles
 from inferno.passes.generics import PARALLEL, inputs, is_generic, kinds, maps
 from inferno.passes.movements import is_free, moves, order_after, order_before, sources
@@ -97,7 +97,7 @@ class Orders:
         whose result lies as its reduction wants it."""
         for op in reversed(self._operations):
             for value in op.results:
-                if value in self.of and is_generic(op) and self._needs_row_major(value) and not ends_convolution(op):
+                if value in self.of and is_generic(op) and self._needs_row_major(value) and ended_convolution(op) is None:
                     del self.of[value]
 
     def _needs_row_major(self, value: ir.Value) -> bool:

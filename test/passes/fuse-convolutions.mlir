@@ -98,3 +98,74 @@ module attributes {inferno.expand_pieces, inferno.convolutions} {
     return %0 : tensor<6x16xf32>
   }
 }
+
+// -----
+
+// Of two that are added the last one adds; the other's result is in memory as narrow as the model has it. So is one that is widened for several readers.
+#x = affine_map<(n, x, f, s, c) -> (n, x + s, c)>
+#w = affine_map<(n, x, f, s, c) -> (f, s, c)>
+#o = affine_map<(n, x, f, s, c) -> (n, x, f)>
+#i = affine_map<(n, x, f) -> (n, x, f)>
+module attributes {inferno.expand_pieces, inferno.convolutions} {
+  // CHECK-LABEL: func.func @main
+  // CHECK: %[[A:.*]] = call @conv(%arg0, %arg1, %{{.*}}) {{.*}} -> tensor<2x4x8xbf16>
+  // CHECK: %[[B:.*]] = call @conv_addf(%arg0, %arg2, %[[A]], %{{.*}}) {{.*}} -> tensor<2x4x8xbf16>
+  // CHECK: call @reduce_addf(%[[B]],
+  // CHECK: call @mulf(%[[B]],
+  func.func @main(%x: tensor<2x6x8xbf16>, %w: tensor<8x3x8xbf16>, %v: tensor<8x3x8xbf16>) -> (tensor<2x4xf32>, tensor<2x4x8xf32>) {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<2x4x8xf32>
+    %h = tensor.empty() : tensor<2x4x8xbf16>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%x, %w : tensor<2x6x8xbf16>, tensor<8x3x8xbf16>) outs(%f : tensor<2x4x8xf32>) {
+    ^bb0(%a: bf16, %b: bf16, %c: f32):
+      %aw = arith.extf %a : bf16 to f32
+      %bw = arith.extf %b : bf16 to f32
+      %m = arith.mulf %aw, %bw {inferno.convolution} : f32
+      %s = arith.addf %c, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<2x4x8xf32>
+    %1 = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel", "parallel", "parallel"]} ins(%0 : tensor<2x4x8xf32>) outs(%h : tensor<2x4x8xbf16>) {
+    ^bb0(%a: f32, %c: bf16):
+      %t = arith.truncf %a : f32 to bf16
+      linalg.yield %t : bf16
+    } -> tensor<2x4x8xbf16>
+    %2 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%x, %v : tensor<2x6x8xbf16>, tensor<8x3x8xbf16>) outs(%f : tensor<2x4x8xf32>) {
+    ^bb0(%a: bf16, %b: bf16, %c: f32):
+      %aw = arith.extf %a : bf16 to f32
+      %bw = arith.extf %b : bf16 to f32
+      %m = arith.mulf %aw, %bw {inferno.convolution} : f32
+      %s = arith.addf %c, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<2x4x8xf32>
+    %3 = linalg.generic {indexing_maps = [#i, #i, #i], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%2, %1 : tensor<2x4x8xf32>, tensor<2x4x8xbf16>) outs(%h : tensor<2x4x8xbf16>) {
+    ^bb0(%a: f32, %b: bf16, %c: bf16):
+      %bw = arith.extf %b : bf16 to f32
+      %s = arith.addf %a, %bw : f32
+      %t = arith.truncf %s : f32 to bf16
+      linalg.yield %t : bf16
+    } -> tensor<2x4x8xbf16>
+    %4 = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel", "parallel", "parallel"]} ins(%3 : tensor<2x4x8xbf16>) outs(%e : tensor<2x4x8xf32>) {
+    ^bb0(%a: bf16, %c: f32):
+      %t = arith.extf %a : bf16 to f32
+      linalg.yield %t : f32
+    } -> tensor<2x4x8xf32>
+    %re = tensor.empty() : tensor<2x4xf32>
+    %rf = linalg.fill ins(%zero : f32) outs(%re : tensor<2x4xf32>) -> tensor<2x4xf32>
+    %5 = linalg.generic {indexing_maps = [#i, affine_map<(n, x, f) -> (n, x)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%4 : tensor<2x4x8xf32>) outs(%rf : tensor<2x4xf32>) {
+    ^bb0(%a: f32, %c: f32):
+      %s = arith.addf %a, %c : f32
+      linalg.yield %s : f32
+    } -> tensor<2x4xf32>
+    %6 = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel", "parallel", "parallel"]} ins(%4 : tensor<2x4x8xf32>) outs(%e : tensor<2x4x8xf32>) {
+    ^bb0(%a: f32, %c: f32):
+      %s = arith.mulf %a, %a : f32
+      linalg.yield %s : f32
+    } -> tensor<2x4x8xf32>
+    return %5, %6 : tensor<2x4xf32>, tensor<2x4x8xf32>
+  }
+}

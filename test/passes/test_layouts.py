@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from checks import assert_close_to_float64
+from layout_models import MODELS, image
 from oracle import run_module
 from torch import nn
 
@@ -12,115 +13,16 @@ from inferno.capture import capture
 from inferno.runtime.build import build_from
 from inferno.target import find_target
 
-F = nn.functional
-LAST = torch.channels_last
-
-
-def norm(channels):
-    made = nn.BatchNorm2d(channels)
-    made.running_mean.normal_()
-    made.running_var.uniform_(0.5, 2)
-    nn.init.uniform_(made.weight, 0.5, 2)
-    return made
-
-
-class Residual(nn.Module):
-    """A strided bottleneck of ResNet and the next one's first convolution."""
-
-    def __init__(self):
-        super().__init__()
-        self.down, self.middle, self.up = nn.Conv2d(8, 4, 1, bias=False), nn.Conv2d(4, 4, 3, 2, 1, bias=False), nn.Conv2d(4, 16, 1, bias=False)
-        self.short, self.next = nn.Conv2d(8, 16, 1, 2, bias=False), nn.Conv2d(16, 4, 1)
-        self.norms = nn.ModuleList(map(norm, (4, 4, 16, 16)))
-
-    def forward(self, x):
-        a, b, c, d = self.norms
-        y = F.relu(c(self.up(F.relu(b(self.middle(F.relu(a(self.down(x))))))) + d(self.short(x))))
-        return F.adaptive_avg_pool2d(self.next(y), 1).flatten(1)
-
-
-class Inverted(nn.Module):
-    """A depthwise convolution between two of 1x1, and a gate for each channel."""
-
-    def __init__(self):
-        super().__init__()
-        self.up, self.each, self.down = nn.Conv2d(4, 8, 1), nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.Conv2d(8, 4, 1)
-        self.squeeze, self.excite = nn.Conv2d(8, 2, 1), nn.Conv2d(2, 8, 1)
-
-    def forward(self, x):
-        y = F.silu(self.each(F.silu(self.up(x))))
-        return (x + self.down(y * torch.sigmoid(self.excite(F.silu(self.squeeze(F.adaptive_avg_pool2d(y, 1))))))).amax((2, 3))
-
-
-class Unet(nn.Module):
-    """Two levels, a concatenation, grouped convolutions, and an image as the result."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.c = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 8, 3, padding=1, groups=2), nn.Conv2d(12, 4, 3, padding=1)
-        self.head = nn.Conv2d(4, 2, 1)
-
-    def forward(self, x):
-        a = F.relu(self.a(x))
-        b = F.interpolate(F.relu(self.b(F.max_pool2d(a, 3, 2, 1))), scale_factor=2.0)
-        return self.head(F.relu(self.c(torch.cat([a, b], 1))))
-
-
-class Channels(nn.Module):
-    """ConvNeXt's block: what is around its norm and matmuls permutes the channels to the end and back."""
-
-    def __init__(self):
-        super().__init__()
-        self.each, self.norm, self.up, self.down = nn.Conv2d(8, 8, 5, padding=2, groups=8), nn.LayerNorm(8), nn.Linear(8, 16), nn.Linear(16, 8)
-        self.patch, self.scale = nn.Conv2d(3, 8, 2, 2), nn.Parameter(torch.rand(8))
-
-    def forward(self, x):
-        x = self.patch(x)
-        y = self.down(F.gelu(self.up(self.norm(self.each(x).permute(0, 2, 3, 1))))) * self.scale
-        return (x + y.permute(0, 3, 1, 2)).mean((2, 3))
-
-
-class Sequence(nn.Module):
-    """Whisper's first two convolutions, in one dimension, into tokens."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Conv1d(8, 8, 3, padding=1), nn.Conv1d(8, 8, 3, stride=2, padding=1)
-
-    def forward(self, x):
-        return F.layer_norm(F.gelu(self.b(F.gelu(self.a(x)))).permute(0, 2, 1), (8,))
-
-
-class Volume(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Conv3d(3, 4, 3, padding=1), nn.Conv3d(4, 4, (1, 3, 3), padding=(0, 1, 1))
-
-    def forward(self, x):
-        return self.b(F.relu(self.a(x))).flatten(1)
-
-
-class Inside(nn.Module):
-    """An image that lies channels last already, as the result does then."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Conv2d(4, 8, 3, padding=1), nn.Conv2d(8, 8, 3)
-
-    def forward(self, x):
-        return F.relu(self.b(torch.tanh(self.a(x))))
-
-
-# name: (model, input, kernels, transposed): how many kernels fusion leaves, but for those that lay out weights and invert variances, and the shapes
-# that tensors other than weights are transposed to.
+# name: (size and batch of the image, kernels, transposed): how many kernels fusion leaves, but for those that lay out weights and invert variances, and
+# the shapes that tensors other than weights are transposed to.
 CASES = {
-    "residual": (Residual, lambda: torch.randn(2, 8, 8, 8), 8, ["2x8x8x8"]),
-    "inverted": (Inverted, lambda: torch.randn(1, 4, 8, 8), 9, []),
-    "unet": (Unet, lambda: torch.randn(2, 3, 8, 8), 9, ["2x8x8x3", "2x2x8x8"]),
-    "channels": (Channels, lambda: torch.randn(2, 3, 8, 8), 10, []),
-    "sequence": (Sequence, lambda: torch.randn(2, 8, 10), 7, ["2x10x8"]),
-    "volume": (Volume, lambda: torch.randn(1, 3, 4, 4, 4), 4, ["4x4x4x3", "4x4x4x4"]),
-    "inside": (Inside, lambda: torch.randn(2, 4, 6, 6).contiguous(memory_format=LAST), 2, []),
+    "residual": ((8, 2), 8, ["2x8x8x8"]),
+    "inverted": ((8, 1), 9, []),
+    "unet": ((8, 2), 9, ["2x8x8x3", "2x2x8x8"]),
+    "channels": ((8, 2), 10, []),
+    "sequence": ((10, 2), 7, ["2x10x8"]),
+    "volume": ((4, 1), 4, ["4x4x4x3", "4x4x4x4"]),
+    "inside": ((6, 2), 2, []),
 }
 
 
@@ -136,9 +38,9 @@ def compile_to(stage, model, x):
 
 @pytest.mark.parametrize("name", CASES)
 def test_layouts_are_right(name):
-    make, image, kernels, transposed = CASES[name]
+    size, kernels, transposed = CASES[name]
     torch.manual_seed(0)
-    model, x = make().eval(), image()
+    model, x = MODELS[name]().eval(), image(name, *size)
     found, stages = compile_to("scheduled", model, x)
     for stage in ("fused", "scheduled"):
         (result,) = run_module(stages[stage], [t.contiguous() for t in found.signature.arguments_of((x,), {})])
