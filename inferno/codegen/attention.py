@@ -26,7 +26,7 @@ from inferno.codegen.nvvm_builder import (
 from inferno.codegen.wgmma_epilogue import columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
-from inferno.schedule.attention import LINE, Attention, AttentionTiling, Copied, fits, read
+from inferno.schedule.attention import LINE, Attention, AttentionTiling, Copied, fits, read, turned_lines
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.symbolic import ceildiv
 from inferno.target import Target
@@ -109,7 +109,7 @@ class Emitter:
         launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.shares, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
 
     def operand_map(self, buffer: ir.Value, copied: Copied, rows: int) -> ir.Value:
-        box = [LINE, rows] + [1] * (len(copied.axes) - 2)
+        box = [LINE, turned_lines(copied) if copied.turned else rows] + [1] * (len(copied.axes) - 2)
         return tensor_map(
             buffer, sizes=[x.size for x in copied.axes], strides=[2 * x for x in copied.strides], box=box, element=str(self.kernel.q.element),
         )

@@ -11,8 +11,9 @@ from inferno.codegen.mbarriers import Ring
 from inferno.codegen.nvvm_builder import Words, load_shared, loop, loop_while, shared_pointer, store, uniform
 from inferno.codegen.tensor_core import Tile
 from inferno.mlir import ir, llvm, nvvm
-from inferno.schedule.attention import Attention, AttentionTiling, Shared, lines
+from inferno.schedule.attention import Attention, AttentionTiling, Shared, lines, turned_lines
 from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.wgmma import ROW
 
 _NO_TILE = -1
 
@@ -48,12 +49,15 @@ class Frame:
         s, words = self.schedule, self.words
         self.part = words.add(words.mul(self.split, s.parts), self.rank)  # of a tile's keys
         self.order = TileOrder(words, self.kernel, self.tiling, s, self.part, self.tensors)
-        self.q_tile, self.k_tile = Tile(64, 2, True), Tile(s.keys, 2, True)
-        # Values lie in panels of 64 columns, with a line for each key.
-        self.v_tile = Tile(64 * lines(self.tiling.width.size), 2, False, 2 * s.keys)
+        t = self.tiling
+        # Values lie in panels of 64 columns, with a line for each key; rows that are innermost in memory in panels of 64, with a line for each column.
+        self.q_tile, self.k_tile = (
+            Tile(rows, 2, not of.turned, 2 * turned_lines(of) if of.turned else ROW) for rows, of in ((64, t.q), (s.keys, t.k)))
+        self.v_tile = Tile(turned_lines(t.v), 2, True) if t.v.turned else Tile(64 * lines(t.width.size), 2, False, 2 * s.keys)
         # Of an operand's piece, one behind the other, and of all.
-        self.q_piece, self.k_piece, self.v_piece = (
-            self.q_tile.bytes * lines(self.tiling.depth.size), self.k_tile.bytes * lines(self.tiling.depth.size), self.v_tile.bytes)
+        self.q_piece, self.k_piece = (
+            tile.bytes * (1 if of.turned else lines(t.depth.size)) for tile, of in ((self.q_tile, t.q), (self.k_tile, t.k)))
+        self.v_piece = self.v_tile.bytes * (lines(s.keys) if t.v.turned else 1)
         self.q_bytes, self.k_bytes, self.v_bytes = (s.pieces * size for size in (self.q_piece, self.k_piece, self.v_piece))
         barriers = words.add(self.shared, self.layout.barriers)
         self.keys = Ring(words, barriers, s.stages, s.consumers)

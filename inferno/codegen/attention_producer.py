@@ -9,7 +9,7 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position, Ring
 from inferno.codegen.nvvm_builder import loop
 from inferno.mlir import ir
-from inferno.schedule.attention import LINE, Copied, lines
+from inferno.schedule.attention import LINE, Copied, lines, turned_lines
 from inferno.schedule.tiling import BEHIND
 
 
@@ -72,6 +72,12 @@ class Producer:
     def copy_lines(self, operand: tuple, place: Place, row: Integer, rows: int, target: Integer, barrier: ir.Value) -> None:
         """``rows`` rows of a tensor of heads, in panels of 64 columns."""
         map_, copied, inner = operand
+        if copied.turned:
+            (outer,) = self.outer(copied, place)
+            for panel in range(lines(rows)):
+                at = self.words.add(target, panel * turned_lines(copied) * 128)
+                tma.load_box(self.words, map_, [self.words.add(row, LINE * panel), 0, *outer], at, barrier)
+            return
         for piece, outer in enumerate(self.outer(copied, place)):
             for line in range(lines(inner.size)):
                 at = self.words.add(target, (piece * lines(inner.size) + line) * rows * 128)

@@ -94,14 +94,21 @@ class Copied:
     """The tensor map of an operand: ``axes`` innermost first, ``strides`` in elements.
 
     Of a float32 operand they are the tensor's; its pieces lie one behind the other without gaps.
+    ``turned``: rows, queries or keys, are innermost.
     """
 
     axes: tuple[Axis, ...]
     strides: tuple[int, ...]
+    turned: bool = False
 
     @property
     def heads(self) -> int:
         return prod(a.size for a in self.axes[2:])
+
+
+def turned_lines(copied: Copied) -> int:
+    """Lines of a panel of 64 rows: one for each column, and for what products of 16 terms have more."""
+    return ceil(copied.axes[1].size / 16) * 16
 
 
 @dataclass(frozen=True)
@@ -131,13 +138,24 @@ def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
         return None
     queries, keys, depth, width = (one_axis(g) for g in (a.queries, a.keys, a.depth, a.width))
     grid = tuple(axes(a.batch))
-    found = [
-        direct(o.access, tiled, grid, 2, offset=True) if o.element.width == 16 else _all_axes(o.access, tiled, grid)
-        for o, tiled in ((a.q, (depth, queries)), (a.k, (depth, keys)), (a.v, (width, keys)))
-    ]
-    if None in found:
-        return None
-    return AttentionTiling(grid, queries, keys, depth, width, *(Copied(*f) for f in found))
+    found = []
+    for o, tiled, turned in zip((a.q, a.k, a.v), ((depth, queries), (depth, keys), (width, keys)), turned_operands(a)):
+        if o.element.width != 16:
+            axes_and_strides = _all_axes(o.access, tiled, grid)
+        else:
+            axes_and_strides = direct(o.access, tiled[::-1] if turned else tiled, grid, 2, offset=True)
+        if axes_and_strides is None:
+            return None
+        found.append(Copied(*axes_and_strides, turned))
+    return AttentionTiling(grid, queries, keys, depth, width, *found)
+
+
+def turned_operands(a: AttentionKernel) -> tuple[bool, bool, bool]:
+    """Whether rows are innermost in q, k and v, where they come to shared memory as they are."""
+    return tuple(
+        o.element.width == 16 and o.access is not None and bool(inner.dims) and inner.size != 1 and o.access.strides[inner.dims[-1]] != 1
+        for o, inner in ((a.q, a.depth), (a.k, a.depth), (a.v, a.width))
+    )
 
 
 def _all_axes(access: Access, tiled: tuple[Axis, Axis], grid: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[int, ...]]:
@@ -206,7 +224,8 @@ def pieces_of(a: AttentionKernel) -> int:
 
 def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
-    if s.bounded and a.reach is None:
+    of_q, *of_keys = turned_operands(a)
+    if (s.bounded and a.reach is None) or (any(of_keys) and s.keys % LINE) or (of_q and not s.apart):
         return False
     if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
         return False
@@ -243,7 +262,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
 
 def measured(a: AttentionKernel) -> bool:
     """Whether a GPU has run kernels of this kind."""
-    return pieces_of(a) == 1 and a.sink is None
+    return pieces_of(a) == 1 and a.sink is None and not any(turned_operands(a))
 
 
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> list[Attention]:

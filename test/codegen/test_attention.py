@@ -160,6 +160,21 @@ def test_few_queries(queries, parts, size):
     assembled(built)
 
 
+def rows_innermost(q, k, v):
+    """As images have them: queries, keys and results innermost in memory."""
+    return F.scaled_dot_product_attention(*(x.transpose(-1, -2) for x in (q, k, v))).transpose(-1, -2).contiguous()
+
+
+def test_rows_innermost():
+    torch.manual_seed(0)
+    args = tuple(torch.randn(2, size, 88).bfloat16() for size in (40, 40, 24))
+    assert_close_to_float64(simulate(rows_innermost, args, Attention(1, 64, turns=False)), rows_innermost, args)
+    large = tuple(empty(2, 128, 4096) for _ in range(3))
+    assert chosen(kernel_of(rows_innermost, large)) is None  # no GPU has run it
+    built = build(kernel_of(rows_innermost, large), "attention", Attention())
+    assembled(built)
+
+
 def test_more_blocks_than_a_cluster_share_a_long_cache():
     def grouped(q, k, v):
         return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)

@@ -182,6 +182,14 @@ def test_what_is_no_number_in_float32(unmeasured):
     right(F.scaled_dot_product_attention, (q, k, v))
 
 
+@pytest.mark.parametrize("size, width", [(128, 128), (72, 40)])
+def test_rows_innermost(unmeasured, size, width):
+    def model(q, k, v):
+        return F.scaled_dot_product_attention(*(x.transpose(-1, -2) for x in (q, k, v))).transpose(-1, -2).contiguous()
+
+    right(model, (randn(2, 3, size, 520), randn(2, 3, size, 776), randn(2, 3, width, 776)))
+
+
 @pytest.mark.parametrize("keys", [777, 40])
 def test_sinks(unmeasured, keys):
     def model(q, k, v, sinks):
