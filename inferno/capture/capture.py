@@ -28,6 +28,7 @@ from inferno.capture.known_integers import say_known_integers
 from inferno.capture.nodes import is_library, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.restrides import replace_restrides
+from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.symbols import SymbolTable
 from inferno.capture.tracing import to_trace
@@ -219,7 +220,7 @@ def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decom
         warnings.simplefilter("ignore")
         try:
             known = table()
-            return (None if exact else decompose_kinds(program, known)) or program.run_decompositions(known)
+            return (None if exact else decompose_kinds(program, known)) or run_decompositions(program, known)
         except Exception as error:
             raise CaptureError(f"torch could not decompose the model's graph: {_first_line(error)}") from error
 

@@ -30,6 +30,7 @@ from torch.utils._pytree import tree_flatten
 
 from inferno.capture.refusal import CHECKS
 from inferno.capture.restrides import replace_restrides
+from inferno.capture.run_decompositions import run_decompositions
 
 aten = torch.ops.aten
 log = logging.getLogger(__name__)
@@ -181,7 +182,7 @@ def _decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _P
         raise _Unequal
     graph.output(tuple(made))
     with _use_lazy_graph_module(True):  # nothing runs the graph as Python
-        program = _program(graph, [p for inputs in places for p in inputs], made).run_decompositions(table)
+        program = run_decompositions(_program(graph, [p for inputs in places for p in inputs], made), table)
     specs = program.graph_signature.input_specs
     if any(s.kind is not InputKind.USER_INPUT for s in specs) or any(s.kind is not OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs):
         raise _Unequal
