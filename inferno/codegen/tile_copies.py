@@ -6,7 +6,6 @@ from inferno.codegen.launcher import tensor_map
 from inferno.codegen.tensor_core import Tile
 from inferno.mlir import ir
 from inferno.schedule.tiling import Source
-from inferno.schedule.wgmma import ROW
 
 
 class TileCopies:
@@ -26,7 +25,7 @@ class TileCopies:
         if tile.along_k:
             rows = tile.rows // blocks
             begin = words.mul(self.rank, rows) if blocks > 1 else 0
-            target = words.add(slot, words.mul(begin, ROW))
+            target = words.add(slot, words.mul(begin, tile.row))
             self.load_rows(map_, tile, [k0, words.add(first, begin), *outer], target, barrier, blocks)
             return
         panels = tile.panels // blocks

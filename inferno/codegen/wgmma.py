@@ -120,8 +120,8 @@ class Emitter(TileCopies, SplitSums):
     def __post_init__(self) -> None:
         t, s = self.tiling, self.schedule
         width = 4 if self.kind == "tf32" else 2
-        self.lhs = Tile(s.lhs_height, width, t.lhs.along_k)
-        self.rhs = Tile(s.tile_n, width, t.rhs.along_k, most=s.panel)
+        self.lhs = Tile(s.lhs_height, width, t.lhs.along_k, s.row)
+        self.rhs = Tile(s.tile_n, width, t.rhs.along_k, s.row, s.panel)
         self.depth = self.lhs.depth * s.chunks
         self.raw_bytes = raw_bytes(s, t, self.depth)
         self.rewrites = sum(self.raw_bytes) > 0  # by warps 1 to 3, which have nothing else to do
@@ -162,7 +162,7 @@ class Emitter(TileCopies, SplitSums):
         self.plain = {a: (plain[a], a not in written) for a in sorted(plain)}
 
     def lay_out(self) -> Shared:
-        return self.schedule.shared(sum(self.raw_bytes), self.rhs.bytes // ROW)
+        return self.schedule.shared(sum(self.raw_bytes), self.rhs.bytes // self.rhs.row)
 
     def plain_reads(self) -> list[Access]:
         """What is read of the operands without the copy engine."""
@@ -488,7 +488,7 @@ class Emitter(TileCopies, SplitSums):
         self.multiplier = Multiplier(words, self.kind, self.lhs, self.rhs)
         own = 0 if s.pingpong else words.mul(self.number, s.rows)
         # In MN-major order a panel of 64 rows is as large as 64 rows of 128 bytes, so both orders begin at the same place.
-        self.lhs_base = matrix_address(words, words.add(words.add(self.device.shared, layout.lhs), words.mul(own, ROW)))
+        self.lhs_base = matrix_address(words, words.add(words.add(self.device.shared, layout.lhs), words.mul(own, self.lhs.row)))
         self.rhs_base = matrix_address(words, words.add(self.device.shared, layout.rhs))
         start = self.ring.start()
         if s.pingpong:

@@ -4,8 +4,10 @@ A tile's rows are neighbouring pixels of the result, of one image and the next; 
 All else is as in ``wgmma``, and so are the estimates: of a tap's last chunk the part that lies behind the channels is multiplied for nothing.
 """
 
-from dataclasses import asdict, dataclass
-from math import inf
+import itertools
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from math import ceil, inf
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
@@ -14,19 +16,24 @@ from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import At, bit_width, tensor_bytes
 from inferno.schedule.split_padding import without_padding
-from inferno.schedule.wgmma import MEMORY_RATE, ROW, Wgmma, candidates
+from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.wgmma import CANDIDATES, MEMORY_RATE, ROW, Wgmma, candidates, estimate, fit, lies_inside, splits
 from inferno.symbolic import hint, product
 from inferno.target import Target
 
+# For up to 64 features, with the shares of the tensor core's rate that are guessed.
+_TALL = ((Wgmma(256, 64, 5, 2), 0.93), (Wgmma(256, 32, 5, 2), 0.75), (Wgmma(128, 32, 8, 2), 0.7))
 _LAUNCH = 2.0  # microseconds of a kernel that only copies, beside what memory takes (as wgmma's estimates have it)
 
 
 @dataclass(frozen=True)
 class Im2col(Wgmma):
-    """As ``Wgmma``; the lhs has k innermost, and the sides stay where they are."""
+    """As ``Wgmma``; the lhs has k innermost, and the sides stay where they are.  ``row``: bytes along k of a tile, 32, 64 or 128, and the span of
+    its swizzle: the last tile of a tap has so many zeros the less."""
 
     generator: ClassVar[str] = "im2col"
     pads: ClassVar[bool] = True  # what lies outside of the image is zeros
+    row: int = ROW
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:
@@ -61,7 +68,27 @@ def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
 
 def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Im2col]]:
     """Schedules with their estimates in microseconds; ``at`` and ``most`` are as ``wgmma``'s."""
-    return [(time, im2col(s)) for time, s in candidates(kernel, c, target, at, most)]
+    found = candidates(kernel, c, target, at, most)
+    return [(time, im2col(s)) for time, s in found] + list(_others(c, target, at, [s for _, s in found])) if found else []
+
+
+def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:
+    """Tiles of more rows for few features, and those like ``found`` with shorter rows where a tap's channels need fewer bytes of these."""
+    width, known = bit_width(c.lhs.element) // 8, {(s.tile_m, s.tile_n): share for s, share in (*CANDIDATES, *_TALL)}
+    channels, tiling = c.lhs.unfolded.shape[-1] * width, tile_contraction(c, width, only_along_k=width == 4)
+    if not tiling.rhs.along_k or tiling.rhs.raw is not None:
+        return
+    tall = [s for s, _ in _TALL] if c.N <= _TALL[0][0].tile_n else []
+    rows = [row for row in (64, 32) if ceil(channels / row) * row < ceil(channels / (2 * row)) * 2 * row]
+    for s, row in itertools.chain(((s, ROW) for s in tall), itertools.product([*found, *tall], rows)):
+        if (s.tile_m, s.tile_n) not in known or s.chunks > 1 or s.lhs_rows:
+            continue
+        for chunks in dict.fromkeys((1, min(4, ceil(channels / row)) if row < ROW else 1)):
+            made = replace(im2col(s), row=row, chunks=chunks, stages=min(24, s.stages * ROW // row // chunks), inside=lies_inside(s, c, tiling))
+            if made.split > 1 and not splits(made, tiling, width, target, at):
+                continue
+            if (made := fit(made, c, tiling, target)) is not None:
+                yield estimate(made, known[s.tile_m, s.tile_n], c, tiling, target, at), made
 
 
 def taken(kernel: func.FuncOp, target: Target) -> Contraction | None:

@@ -79,6 +79,11 @@ class Wgmma:
     resident: int = 1
 
     @property
+    def row(self) -> int:
+        """Bytes along k of a tile's row."""
+        return ROW
+
+    @property
     def rows(self) -> int:
         """Rows of a tile that one consumer multiplies."""
         return self.tile_m if self.pingpong else self.tile_m // self.consumers
@@ -110,11 +115,17 @@ class Wgmma:
     def shared(self, raw_bytes: int = 0, rhs_height: int = 0) -> Shared:
         """Slots for the operands, staging for results (64 rows of up to 128 bytes each), ``raw`` slots of ``raw_bytes``, then
         barriers.  ``rhs_height``: rows of the rhs's tile, if they are more than ``tile_n``."""
-        rhs = self.stages * self.chunks * self.lhs_height * ROW
-        results = rhs + self.stages * self.chunks * (rhs_height or self.tile_n) * ROW
+        slots = self.stages * self.chunks * self.row
+        rhs = _aligned(slots * self.lhs_height)
+        results = rhs + _aligned(slots * (rhs_height or self.tile_n))
         raw = results + self.consumers * self.buffers * 64 * ROW
         barriers = raw + self.raw * raw_bytes
         return Shared(0, rhs, results, raw, barriers, barriers + 16 * self.stages + 16 + 16 * self.raw)
+
+
+def _aligned(size: int) -> int:
+    """Tiles begin where their swizzle does, whatever its span."""
+    return ceil(size / (8 * ROW)) * 8 * ROW
 
 
 # Tiles, and the share of the tensor core's rate that their inner loop reaches.  Fitted to 690 times of 97 matmuls on an H200, bf16, of
@@ -230,7 +241,7 @@ def _one_row(tiling: Tiling, target: Target) -> list[tuple[Wgmma, float]]:
 
 def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool:
     """Whether all clusters run at once and every block has a few terms, of a number that is known."""
-    steps = tiling.k_steps(s.chunks * ROW // width)
+    steps = tiling.k_steps(s.chunks * s.row // width)
     if not isinstance(steps, int):
         return False
     each = ceil(steps / s.split)
@@ -313,7 +324,7 @@ def height(rows: int, along_k: bool, most: int = 64) -> int:
 def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | None:
     """``s`` with as many stages as shared memory holds beside raw slots, which are no more; None if that is less than 2, or too few for the
     sums that the blocks of a cluster leave in them."""
-    raw = sum(raw_bytes(s, tiling, ROW // (bit_width(c.lhs.element) // 8)))
+    raw = sum(raw_bytes(s, tiling, s.row // (bit_width(c.lhs.element) // 8)))
     rhs = height(s.tile_n, tiling.rhs.along_k, s.panel)
     for stages in range(s.stages, 1, -1):
         made = replace(s, stages=stages, raw=min(s.raw, max(2, stages)))
@@ -373,6 +384,7 @@ _BY_LINE, _LINES = 1.04, {False: 0.97, True: 0.88}
 # The same where the last panel is not filled, or lines are shorter or begin anywhere (1x8192x28672, 112 and 224 columns: 148 and 132 us;
 # 4x4096x11008 in panels of 32 bytes: 36.2; 16x4096x10008 with 64 bytes: 29.6, with 128: 28.1).
 _CUT = 0.82
+_ISSUE = 200  # clocks that the thread which starts copies needs for those of a slot (an estimate)
 _LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of the lhs are read (an estimate)
 # What the blocks of a cluster take to add up, in clocks and bytes a clock: where one of them does (fitted to 64 x 4096 x 4096: tiles of 64
 # in two parts 12.1 us, of 32 in one 11.1), and where all read at once (fitted like the tiles' shares).
@@ -435,12 +447,13 @@ def estimate(
     rounds = rounds if s.stream else ceil(rounds) if rounds <= 4 or second is not None else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
     few = at(tiling.m.size) <= _FEW
-    multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST)
-    depth = s.chunks * ROW // width
+    multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST) * s.row / ROW
+    depth = s.chunks * s.row // width
     wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
-    copied = s.chunks * (s.lhs_height / lhs + wide / rhs) * ROW
+    copied = s.chunks * (s.lhs_height / lhs + wide / rhs) * s.row
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few), _LATENCY / (s.stages - 1))
+    step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
     step *= _SWAPPED if s.swapped else 1
     # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.
     row_tiles = ceil(at(tiling.m.size) / s.tile_m)
@@ -465,7 +478,7 @@ def estimate(
         after = _FEW_EXCHANGE + (s.split - 1) * sums * warps / _FEW_EXCHANGE_RATE
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
-    products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128
+    products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW
     clocks += _HOT * products / target.multiprocessors
     held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it
     memory = moved_bytes(c, at, () if second is None else [a for a in second.reads if a.argument not in held]) / MEMORY_RATE

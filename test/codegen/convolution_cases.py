@@ -50,6 +50,9 @@ CASES = {
     "split": (Form((1, 8, 9, 32), 40, (3, 3), **SAME, **RELU), Im2col(64, 64, 6, 1, split=3, persistent=False)),
     "spread": (Form((1, 7, 20, 40), 64, (3, 3), **SAME), Im2col(128, 64, 4, 2, split=2, persistent=False, spread=True)),
     "few rows": (Form((1, 5, 6, 72), 24, (3, 3), **SAME), Im2col(64, 24, 3, 1, lhs_rows=32, chunks=2)),
+    "64 bytes": (Form((1, 7, 9, 24), 40, (3, 3), **SAME), Im2col(64, 64, 6, 1, row=64)),
+    "32 bytes": (Form((2, 9, 9, 16), 24, (3, 3), **SAME, **RELU), Im2col(128, 32, 5, 2, cluster=2, across=True, row=32)),
+    "32 bytes, 3 side by side": (Form((1, 8, 8, 20), 16, (2, 3), (1, 2), element="f32", **PLAIN), Im2col(64, 16, 3, 1, row=32, chunks=3)),
     "ping-pong": (Form((1, 9, 17, 24), 24, (3, 3), **SAME), Im2col(64, 32, 3, 2, pingpong=True, inside=True)),
 }
 

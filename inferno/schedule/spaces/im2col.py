@@ -1,12 +1,12 @@
-"""As ``wgmma``'s, of the schedules that need neither other sides nor rewritten tiles."""
+"""As ``wgmma``'s, and with tiles of shorter rows or for few features."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
 
 from inferno.mlir import func
-from inferno.schedule.im2col import Im2col, im2col, taken
+from inferno.schedule.im2col import Im2col, at_size, im2col, taken
 from inferno.schedule.spaces import wgmma
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma import ROW, Wgmma
 from inferno.target import Target
 
 
@@ -14,10 +14,15 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Im2col]]
     """Schedules with their estimates; where those are equal the usual one is first."""
     c = taken(kernel, target)
     if c is not None and not c.varies:
+        yield from at_size(kernel, c, target)
         yield from ((time, im2col(s)) for time, s in wgmma.space_of(kernel, c, target))
 
 
 def valid(kernel: func.FuncOp, schedule: Im2col, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     c = taken(kernel, target)
-    return c is not None and not c.varies and wgmma.valid_for(kernel, c, Wgmma(**asdict(schedule)), target)
+    if c is None or c.varies:
+        return False
+    plain = {name: value for name, value in asdict(schedule).items() if name != "row"}
+    alike = schedule.row == ROW and wgmma.valid_for(kernel, c, Wgmma(**plain), target)
+    return alike or any(s == schedule for _, s in at_size(kernel, c, target))

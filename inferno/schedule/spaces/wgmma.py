@@ -11,7 +11,7 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import (
-    CANDIDATES, ROW, Wgmma, candidates, estimate, fit, height, lies_inside, panel, precision, raw_bytes, splits, streams,
+    CANDIDATES, Wgmma, candidates, estimate, fit, height, lies_inside, panel, precision, raw_bytes, splits, streams,
     supported,
 )
 from inferno.symbolic import hint
@@ -105,7 +105,7 @@ def _rewritten(tiling: Tiling) -> bool:
 
 def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     """Whether the generator's rules hold: registers, shared memory, and how tiles, clusters and parts divide."""
-    depth = ROW // (bit_width(c.lhs.element) // 8)
+    depth = s.row // (bit_width(c.lhs.element) // 8)
     if (s.consumers, s.rows, s.tile_n) not in _SHARES or s.tile_m != s.rows * (1 if s.pingpong else s.consumers):
         return False
     shared = s.shared(sum(raw_bytes(s, tiling, depth)), height(s.tile_n, tiling.rhs.along_k, s.panel)).total
@@ -121,7 +121,7 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
         return False
     if s.split > 1:
         # The other blocks' sums lie in the slots.
-        if s.split > 8 or s.cluster > 1 or s.persistent or s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * ROW:
+        if s.split > 8 or s.cluster > 1 or s.persistent or s.tile_m * s.tile_n * 4 > s.stages * (s.tile_m + s.tile_n) * s.row:
             return False
         steps = tiling.k_steps(depth)
         return isinstance(steps, int) and (s.split - 1) * ceil(steps / s.split) < steps
