@@ -88,8 +88,10 @@ def is_sum_of_products(op: ir.Operation | None) -> bool:
 
 
 def is_convolution(op: ir.Operation | None) -> bool:
-    """Whether ``op``, with what may be fused into it, is marked as a convolution; one whose window is one element is a contraction as well."""
-    return is_generic(op) and any(CONVOLUTION in o.operation.attributes for o in body(op).operations if o.operation.name == "arith.mulf")
+    """Whether ``op``, with what may be fused into it, is marked as a convolution; one whose window is one element is a contraction as well, and a depthwise
+    one of those is no sum any more."""
+    return is_generic(op) and REDUCTION in kinds(op) and any(
+        CONVOLUTION in o.operation.attributes for o in body(op).operations if o.operation.name == "arith.mulf")
 
 
 def has_windows(op: ir.Operation | None) -> bool:
