@@ -14,7 +14,7 @@ from inferno.codegen.attention_products import Products, awaited, fence
 from inferno.codegen.attention_results import Results, result_axes, result_schedule
 from inferno.codegen.attention_scores import Scores
 from inferno.codegen.attention_splits import Splits
-from inferno.codegen.attention_softmax import HALVES, Softmax, State, number, pack_weights, scale_rows
+from inferno.codegen.attention_softmax import HALVES, Softmax, State, fma, logarithm, number, pack_weights, scale_rows
 from inferno.codegen.attention_tiles import Place
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
@@ -176,6 +176,8 @@ class Consumer:
                 f.queries.empty.arrive(self.number)
         self.epilogue.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
         sums, totals = self.complete(running)
+        if f.kernel.logarithms is not None:
+            self.write_logarithms(place, running.state.largest, totals)
         self.gather(tile, sums, totals, running.state.largest)
         if not f.early:
             with only_if(words.equal(self.member, 0)):
@@ -219,6 +221,20 @@ class Consumer:
         sums = scale_rows(sums, self.softmax.reciprocals(totals, self.frame.kernel.safe))
         sums += [number(0.0)] * (self.width // 2 - len(sums))  # what the staging's last line has too much
         self.epilogue.emit([sums])
+
+    def write_logarithms(self, place: Place, largest: Sequence[ir.Value], totals: Sequence[ir.Value]) -> None:
+        """Of both rows' sums of exponentials, by one of the four threads that share them."""
+        f, words, access = self.frame, self.words, self.frame.kernel.logarithms
+        axes, first = [*f.tiling.grid, f.tiling.queries], words.add(place.first, self.scores.row)
+        for half, (most, total) in enumerate(zip(largest, totals)):
+            value = fma(most, number(f.kernel.scale if self.scores.folded else 1.0), logarithm(total))
+            if f.kernel.safe:
+                empty = arith.cmpf(arith.CmpFPredicate.OEQ, most, number(-inf))
+                value = arith.select(empty, number(inf), value)
+            row = words.add(first, 8 * half)
+            own = words.equal(words.mask(self.lane, 3), 0)
+            with only_if(arith.andi(own, words.less(row, f.tiling.queries.size))):
+                f.tensors[access.argument].write(value, words.dot([*place.grid, row], [a.stride(access) for a in axes], access.offset))
 
     def pack(self, weights: Sequence[ir.Value]) -> list[ir.Value]:
         return pack_weights(weights, self.frame.kernel.weight)

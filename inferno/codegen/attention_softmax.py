@@ -7,7 +7,7 @@ Exponentials are powers of 2: ``2^(c s - c m)`` takes one fused multiply-add and
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, log
 
 from inferno.codegen.elements import join
 from inferno.codegen.nvvm_builder import Words, operation
@@ -125,6 +125,12 @@ def maximum(x: ir.Value, y: ir.Value) -> ir.Value:
 
 def power_of_two(x: ir.Value) -> ir.Value:
     return llvm.CallIntrinsicOp(x.type, "llvm.nvvm.ex2.approx.ftz.f", [x], [], []).operation.results[0]
+
+
+def logarithm(x: ir.Value) -> ir.Value:
+    """The natural one."""
+    found = llvm.CallIntrinsicOp(x.type, "llvm.nvvm.lg2.approx.ftz.f", [x], [], []).operation.results[0]
+    return arith.mulf(found, number(log(2)))
 
 
 def reduce_in_lanes(values: Sequence[ir.Value], combine: Callable, lanes: int = 4) -> ir.Value:

@@ -176,9 +176,9 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if a.sink is not None and (not isinstance(a.sink.element, ir.FloatType) or a.scale <= 0):
         return False
-    places = [*a.score_extras, *a.extras, *(d.access for d in a.destinations), *(() if a.sink is None else (a.sink,))]
+    places = [*a.score_extras, *a.extras, *(d.access for d in a.destinations), *(x for x in (a.sink, a.logarithms) if x is not None)]
     if kinds == {"f32"}:
-        if max(a.depth.size, a.width.size) > 128 or any(o.access is None for o in (a.q, a.k, a.v)):
+        if a.logarithms is not None or max(a.depth.size, a.width.size) > 128 or any(o.access is None for o in (a.q, a.k, a.v)):
             return False
         places += [o.access for o in (a.q, a.k, a.v)]
         if any(PIECES * prod(o.access.shape) >= 2**31 for o in (a.q, a.k, a.v)):
@@ -227,6 +227,8 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     of_q, *of_keys = turned_operands(a)
     if (s.bounded and a.reach is None) or (any(of_keys) and s.keys % LINE) or (of_q and not s.apart):
         return False
+    if s.shares > 1 and a.logarithms is not None:
+        return False
     if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
         return False
     depth, width = a.depth.size, a.width.size
@@ -262,7 +264,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
 
 def measured(a: AttentionKernel) -> bool:
     """Whether a GPU has run kernels of this kind."""
-    return pieces_of(a) == 1 and a.sink is None and not any(turned_operands(a))
+    return pieces_of(a) == 1 and a.sink is None and a.logarithms is None and not any(turned_operands(a))
 
 
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> list[Attention]:

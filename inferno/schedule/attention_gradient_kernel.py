@@ -14,7 +14,7 @@ from inferno.schedule.bands import Band, find_band
 from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import make_map
 from inferno.schedule.expression_tracer import NotUnderstood, Tracer
-from inferno.schedule.expressions import CONTRACTION, INDEX, MAXIMUM, READ, SUM, Expression, Expressions, Loop, Loops, place_of, total
+from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
 from inferno.symbolic import Int
 
 
@@ -109,7 +109,7 @@ class _Parser(Parser):
         for i, own in enumerate(sums[1:], 1):
             if [c.size for c in own.loops] != [c.size for c in columns]:
                 raise NotUnderstood
-            results[i] = _renamed(self.tracer, results[i], dict(zip(own.loops, columns)))
+            results[i] = self.tracer.renamed(results[i], dict(zip(own.loops, columns)))
         sums = [only([r], CONTRACTION) for r in results]
         weights, factors = zip(*(sorted(s.operands, key=lambda e: not holds(e, CONTRACTION)) for s in sums))
         found = [unrounded(w) for w in weights]
@@ -199,7 +199,7 @@ class _Parser(Parser):
         reads = [e.operands[0] if e.name == "arith.extf" else e for e in (factor, value)]
         if any(e.name != READ for e in reads) or [loop.size for loop in end] != [loop.size for loop in inner]:
             raise NotUnderstood
-        other = _renamed(self.tracer, reads[1], dict(zip(inner, end)))
+        other = self.tracer.renamed(reads[1], dict(zip(inner, end)))
         if (other.argument, other.strides, other.offset) != (reads[0].argument, reads[0].strides, reads[0].offset):
             raise NotUnderstood
 
@@ -226,22 +226,3 @@ class _Parser(Parser):
             if self.group(columns[first:]).flat:
                 return list(columns[first:])
         return list(columns[-1:])
-
-
-def _renamed(made: Expressions, expression: Expression, names: dict[Loop, Loop]) -> Expression:
-    """The expression with other loops."""
-    known: dict[Expression, Expression] = {}
-
-    def visit(e: Expression) -> Expression:
-        if e not in known:
-            leaf = {}
-            if e.name in (READ, INDEX):
-                strides, offset = total([((tuple((names.get(loop, loop), step) for loop, step in e.strides), e.offset), 1)])
-                leaf = {"strides": strides, "offset": offset}
-                leaf |= {"argument": e.argument, "shape": e.shape} if e.name == READ else {}
-            elif e.loops:
-                leaf = {"loops": tuple(names.get(loop, loop) for loop in e.loops)}
-            known[e] = made.make(e.name, e.type, [visit(o) for o in e.operands], e.op, **leaf) if leaf or e.operands else e
-        return known[e]
-
-    return visit(expression)

@@ -87,7 +87,7 @@ def tile_gradient(g: AttentionGradient) -> GradientTiling | None:
     ]
     if None in found:
         return None
-    copied = [Copied(*f) for f in found]
+    copied = [Copied(*f, False) for f in found]
     return GradientTiling(grid, rows, columns, outer, depth, width, tuple(one_axis(r.columns) for r in g.results), tuple(copied[:2]), tuple(copied[2:]))
 
 

@@ -40,6 +40,7 @@ class AttentionKernel:
     more.  ``score`` says so too: keys beyond need not be looked at.
     ``sink``: a further score of each row, for which there is no value.
     ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
+    ``logarithms``: where the logarithm of each row's sum of exponentials goes, as float32; infinity for a row without a key, where ``safe``.
     ``tf32``: products of float32 factors may be rounded to TF32.
     """
 
@@ -61,6 +62,7 @@ class AttentionKernel:
     safe: bool
     epilogue: Map | None
     destinations: tuple[Destination, ...]
+    logarithms: Access | None
     tf32: bool
     module: ir.Module = field(repr=False)  # a copy of the kernel, and what is made of it: operations are in there
 
@@ -129,6 +131,7 @@ class Parser:
         if len(self.numbers) != len(loops):
             raise NotUnderstood
         self.sizes = tuple(loop.size for loop in loops)
+        logarithms = None if self.of_rows is None else self.logarithms(product, safe, sink)
         shared = [r for r in rows if r not in v.moves_with() | k.moves_with()]
         scores = self.tracer.rebuild(scores, plain)
         scores, band, queries = find_band(self.tracer, scores, self.keys, shared)
@@ -141,7 +144,7 @@ class Parser:
         self.accesses = [
             *(reach or ()), *(() if sink is None else (sink,)),
             *(a for e in operands for a in e.reads), *(a for m in (score, epilogue) if m is not None for a in m.sources if a is not None),
-            *(d.access for d in destinations),
+            *(d.access for d in destinations), *(() if logarithms is None else (logarithms,)),
         ]
         queries = queries or self.queries(shared)
         if reach is not None and any(reach[0].strides[self.numbers[loop]] for loop in queries):
@@ -151,13 +154,19 @@ class Parser:
             raise NotUnderstood
         weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
         tf32 = takes_tf32(self.kernel)
-        return AttentionKernel(self.sizes, *groups, *operands, weight, scale, score, band, reach, sink, safe, epilogue, destinations, tf32, self.module)
+        return AttentionKernel(
+            self.sizes, *groups, *operands, weight, scale, score, band, reach, sink, safe, epilogue, destinations, logarithms, tf32, self.module,
+        )
 
     def results(self) -> tuple[list[Expression], list[Loops]]:
-        """An element of each result, and the loops of the dimensions, which all have in common."""
+        """An element of each result, and the loops of the dimensions, which all have in common but for the last one, if that has a number a row."""
         returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
-        shapes = {tuple(v.type.shape) for v in returned}
-        if len(shapes) != 1 or any(destination_index(self.kernel, v) != arguments - len(returned) + i for i, v in enumerate(returned)):
+        if any(destination_index(self.kernel, v) != arguments - len(returned) + i for i, v in enumerate(returned)):
+            raise NotUnderstood
+        self.first = arguments - len(returned)
+        self.of_rows = returned.pop() if returned[-1].type.shape != returned[0].type.shape else None
+        shapes, self.returned = {tuple(v.type.shape) for v in returned}, returned
+        if len(shapes) != 1:
             raise NotUnderstood
         out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shapes.pop())]
         return [self.tracer.element(v, list(map(place_of, out))) for v in returned], out
@@ -188,6 +197,7 @@ class Parser:
         if safe and not (compares(condition, arith.CmpFPredicate.OEQ) and unrounded(condition.operands[0]) is most
                          and condition.operands[1].constant == -inf):
             raise NotUnderstood
+        self.most, self.total = most, total
         while sink is not None:  # from both the same may be subtracted
             ends = [unrounded(e) for e in (scores, sink)]
             less = {unrounded(e.operands[1]) for e in ends if e.name == "arith.subf"}
@@ -203,6 +213,36 @@ class Parser:
         if any(loop not in of_scores and loop not in of_v for loop in loops) or (of_scores | of_v) - {*loops, *self.keys}:
             raise NotUnderstood
         return [loop for loop in loops if loop in of_scores], [loop for loop in loops if loop not in of_scores]
+
+    def logarithms(self, product: Expression, safe: bool, sink: Expression | None) -> Access:
+        """Where the result that has a number a row goes; NotUnderstood unless that is the logarithm of the row's sum of exponentials."""
+        type_ = self.of_rows.type
+        out = [self.tracer.loops(("rows", d), size) for d, size in enumerate(type_.shape)]
+        found = self.tracer.element(self.of_rows, list(map(place_of, out)))
+        own = only([found], CONTRACTION)
+        # Its loops are the others' that the product's factors move with in the same way.
+        names: dict[Loop, Loop] = {}
+        for mine, theirs in zip((e for e in own.walk() if e.name == READ), (e for e in product.walk() if e.name == READ)):
+            steps = {step: loop for loop, step in theirs.strides if loop not in self.keys and loop not in product.loops}
+            names |= {loop: steps[step] for loop, step in mine.strides if loop.base[0] == "rows" and step in steps}
+        found = self.tracer.renamed(found, names)
+        empty = found.name == "arith.select"
+        if empty:
+            condition, large, found = found.operands
+            if large.constant != inf or not compares(condition, arith.CmpFPredicate.OEQ) or unrounded(condition.operands[0]) is not self.most:
+                raise NotUnderstood
+            if condition.operands[1].constant != -inf:
+                raise NotUnderstood
+        logarithm = next((e for e in found.operands if e.name == "math.log"), None)
+        if found.name != "arith.addf" or logarithm is None or self.most not in found.operands or logarithm.operands[0] is not self.total:
+            raise NotUnderstood
+        if empty != safe or sink is not None or not isinstance(type_.element_type, ir.F32Type):
+            raise NotUnderstood
+        strides = [0] * len(self.numbers)
+        for loops, step in zip(out, row_major(list(type_.shape))):
+            for i, loop in enumerate(loops):
+                strides[self.numbers[names[loop]]] = step * prod(inner.size for inner in loops[i + 1:])
+        return Access(self.first + len(self.returned), type_.element_type, tuple(strides), 0, tuple(type_.shape))
 
     def scale(self, scores: Expression, product: Expression) -> tuple[Expression, Expression, float]:
         """The scores, the scaled product that they are computed of, and the factor."""
@@ -233,15 +273,14 @@ class Parser:
         return Operand(element.type, None, make_map(self.module, [element], self.numbers), extend)
 
     def destinations(self, results: Sequence[Expression], out: Sequence[Loops], o: Expression) -> tuple[tuple[Destination, ...], Map | None]:
-        returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
         plain = all(unrounded(r) is o for r in results)
         strides = [0] * len(self.numbers)
         for own, step in zip(out, row_major([prod(loop.size for loop in own) for own in out])):
             for i, loop in enumerate(own):
                 strides[self.numbers[loop]] = step * prod(inner.size for inner in own[i + 1:])
         found = [
-            Destination(None if plain else i, Access(arguments - len(returned) + i, v.type.element_type, tuple(strides), 0, tuple(v.type.shape)))
-            for i, v in enumerate(returned)
+            Destination(None if plain else i, Access(self.first + i, v.type.element_type, tuple(strides), 0, tuple(v.type.shape)))
+            for i, v in enumerate(self.returned)
         ]
         return tuple(found), None if plain else make_map(self.module, results, self.numbers, o)
 

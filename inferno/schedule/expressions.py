@@ -3,7 +3,7 @@
 Expressions are equal where they are one object: what a kernel computes twice, as kernels do that were fused apart, is found to be the same.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -115,6 +115,24 @@ class Expressions:
                     operands = tuple(map(visit, e.operands))
                     new = e if operands == e.operands else fold(self, self.make(e.name, e.type, operands, e.op))
                 known[e] = change(new)
+            return known[e]
+
+        return visit(expression)
+
+    def renamed(self, expression: Expression, names: Mapping[Loop, Loop]) -> Expression:
+        """The expression with other loops."""
+        known: dict[Expression, Expression] = {}
+
+        def visit(e: Expression) -> Expression:
+            if e not in known:
+                leaf = {}
+                if e.name in (READ, INDEX):
+                    strides, offset = total([((tuple((names.get(loop, loop), step) for loop, step in e.strides), e.offset), 1)])
+                    leaf = {"strides": strides, "offset": offset}
+                    leaf |= {"argument": e.argument, "shape": e.shape} if e.name == READ else {}
+                elif e.loops:
+                    leaf = {"loops": tuple(names.get(loop, loop) for loop in e.loops)}
+                known[e] = self.make(e.name, e.type, [visit(o) for o in e.operands], e.op, **leaf) if leaf or e.operands else e
             return known[e]
 
         return visit(expression)

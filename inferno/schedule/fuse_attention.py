@@ -15,7 +15,7 @@ from inferno.passes.generics import body, inputs, is_elementwise
 from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_kernel import parse_attention
-from inferno.schedule.merge_calls import edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls
+from inferno.schedule.merge_calls import defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls
 from inferno.schedule.operation_order import order_by_need
 from inferno.target import find_target
 
@@ -68,6 +68,10 @@ class Fusion:
         self.largest = {name for name, k in self.kernels.items() if walk(k, "arith.maximumf", "arith.maxnumf")}
         self.moves = {name for name, k in self.kernels.items() if _is_map(k, moves=True)}
         self.maps = {name for name, k in self.kernels.items() if _is_map(k, moves=False)}
+        self.number()
+
+    def number(self) -> None:
+        """Number the operations of ``@main``, which they are found by, in their order."""
         self.order = {o.operation: n for n, o in enumerate(self.main.regions[0].blocks[0].operations)}
 
     def called(self, op: ir.Operation | None, names: set[str]) -> bool:
@@ -77,14 +81,16 @@ class Fusion:
         """Make one kernel of a contraction, a softmax in front of it and what is around them; whether that was done."""
         for core in self.cores(last):
             moves, masks, behind = self.before(core, self.is_move), self.before(core, self.is_mask), self.behind(last)
+            rows = core[:core.index(last):-1]  # what is made of the softmax's rows, if anything is
             for more in dict.fromkeys(((*moves, *masks, *behind), (*moves, *behind), (*masks, *behind), behind, ())):
-                if self.merge(tuple(sorted({*core, *more}, key=self.order.__getitem__)), set(core) | set(behind)):
+                ends = ((*(c for c in behind if c in more), last)[0], *rows)
+                if self.merge(tuple(sorted({*core, *more}, key=self.order.__getitem__)), set(core) | set(behind), ends):
                     return True
         return False
 
-    def merge(self, calls: Calls, owned: set[ir.Operation]) -> bool:
-        """Replace calls by one; those that are not ``owned`` stay if others read them."""
-        edges = replace(edges_of(calls, views=False), exported=tuple(calls[-1].results))
+    def merge(self, calls: Calls, owned: set[ir.Operation], ends: Calls) -> bool:
+        """Replace calls by one that has the results of the ``ends``; those that are not ``owned`` stay if others read them."""
+        edges = replace(edges_of(calls, views=False), exported=tuple(r for c in ends for r in c.results))
         key = pattern(edges)
         if key not in self.made:
             kernel = merged_kernel(self.kernels, edges, free_name(self.module, "attention"))
@@ -100,11 +106,15 @@ class Fusion:
         for call in reversed(calls):
             if call in owned or all(u in gone for r in call.results for u in readers(r)):
                 gone.insert(0, call)
-        replace_calls(replace(edges, calls=tuple(gone)), self.made[key])
+        edges = replace(edges, calls=tuple(gone))
+        if len(ends) > 1:
+            defer(edges)
+        replace_calls(edges, self.made[key])
         return True
 
     def cores(self, last: ir.Operation) -> Iterator[Calls]:
-        """Contractions that ``last`` may be computed of by way of exponentials, with all that is between; nothing else reads these."""
+        """Contractions that ``last`` may be computed of by way of exponentials, with all that is between; nothing else reads these, but for one
+        call behind ``last``, which is of their rows."""
         seen: list[ir.Operation] = []
         pending, starts = self.makers([last]), []
         while pending and len(seen) < _MOST:
@@ -122,10 +132,17 @@ class Fusion:
             for call in ordered:
                 if any(m in core for m in self.makers([call])):
                     core.append(call)
-            inside = {*core, last}
-            named = {callee(c) for c in core}
-            if named & self.powers and named & self.largest and all(u in inside for c in core for r in c.results for u in readers(r)):
-                yield (*core, last)
+            inside, named = {*core, last}, {callee(c) for c in core}
+            if named & self.powers and named & self.largest:
+                outside = {u for c in core for r in c.results for u in readers(r) if u not in inside}
+                if not outside:
+                    yield (*core, last)
+                elif len(outside) == 1 and self.is_of_rows(*outside, core):
+                    yield (*core, last, *outside)
+
+    def is_of_rows(self, call: ir.Operation, core: Calls) -> bool:
+        """Whether a call computes, of rows of the softmax, something that only others read."""
+        return self.called(call, self.maps) and all(owner(root_of(v)) in core for v in inputs_of(call))
 
     def makers(self, calls: Sequence[ir.Operation]) -> list[ir.Operation]:
         """The calls of kernels whose results these take."""

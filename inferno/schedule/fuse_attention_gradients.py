@@ -74,6 +74,7 @@ class _Gradients(Fusion):
             return False
         for merge in found:
             self.put(merge)
+        self.number()
         return True
 
     def descendants(self, start: ir.Operation) -> dict[ir.Operation, int]:

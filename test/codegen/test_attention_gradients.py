@@ -1,6 +1,7 @@
 """Attention's gradients on Hopper's tensor cores: the simulator against float64, and what ptxas says."""
 
 import dataclasses
+import re
 
 import pytest
 import torch
@@ -10,12 +11,16 @@ from kernels import TARGET, build
 from test_wgmma import assembled, products
 from universal_program import SimulatedModel
 
+from inferno.capture import capture, trained_attention
 from inferno.codegen import generate
 from inferno.errors import CompileError
 from inferno.mlir import ir, new_context
 from inferno.passes.programs import UNMEASURED
+from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
+from inferno.schedule.attention import Attention
 from inferno.schedule.attention_gradient_kernel import parse_attention_gradient
+from inferno.schedule.attention_kernel import parse_attention
 from inferno.schedule.attention_gradients import AttentionGradients, candidates, choose, read
 from inferno.schedule.spaces import attention_gradients as spaces
 
@@ -57,6 +62,37 @@ def test_simulated(name, monkeypatch):
     for mine, plain, exact in zip(ours, function(*given), wanted):
         bound = max(1.5 * (plain.double() - exact).norm(), torch.finfo(plain.dtype).eps * exact.norm())
         assert mine.shape == exact.shape and (mine.double() - exact).norm() <= bound
+
+
+def forward(q, k, v, mask):
+    return trained_attention.forward(q, k, v, mask, True, 0.125)
+
+
+def test_logarithms_simulated():
+    """What the forward leaves for the backward."""
+    _, (_, q, k, v, _, totals, mask), _ = operands(2, 2, 1, 70, 64, 64, 64, causal=True, mask=some_keys, turned=True)
+    model = SimulatedModel(
+        forward, (q, k, v, mask), choose=lambda kernel: Attention(2, 32) if parse_attention(kernel) is not None else None,
+        passes="fuse-attention{target=sm_90a always=1}",
+    )
+    result, found = model(q, k, v, mask)
+    assert len(model.program.plan.steps) == 1 and torch.equal(result.isnan(), torch.zeros_like(mask[..., :1]).expand_as(result))
+    assert torch.isposinf(found).any() and torch.equal(torch.isposinf(found), torch.isposinf(totals))
+    torch.testing.assert_close(found, totals, rtol=1e-6, atol=1e-6)
+
+
+def test_training_steps():
+    """The forward is one kernel; the backward of two layers two each, and what sums the products of rows."""
+    def gradients(*given):
+        return *backward(True, 0.125)(*given[:6]), *backward(True, 0.125)(*given[6:])
+
+    made, sizes = [], empty(2, 4, 2, 256, 256, 128)
+    for function, given in ((forward, (*sizes[1:4], torch.ones(256, 256, dtype=torch.bool))), (gradients, (*sizes, *(t.clone() for t in sizes)))):
+        linalg, _ = jobs.lower_to_linalg(capture(function, given).text)
+        scheduled = jobs.fuse(linalg, "sm_90a", features=["attention", "unmeasured"]).stages["scheduled"]
+        generators = dict(re.findall(r'func.func private @(\w+)\(.*?generator = "(\w+)"', scheduled))
+        made.append(sorted(generators[name] for name in re.findall(r"call @(\w+)\(", scheduled.partition("func.func private")[0])))
+    assert made[0] == ["attention"] and made[1][:4] == ["attention_gradients"] * 4 and "wgmma" not in made[1]
 
 
 def texts(sizes, causal=False, dtype=torch.bfloat16) -> list[str]:
