@@ -1,8 +1,8 @@
 """Depthwise convolutions on tensor cores: along a row, a convolution is a product with a band matrix.
 
 A row of the left factor is a run of 16 elements of the image, of one channel; of eight columns of the right factor each has the window's row one place
-further down.  So a product of 16 x 16 by 16 x 8 has 8 outputs of each of 16 runs, and the products of a window's rows add up.  A warp has four
-channels.  The block goes down the image: of each row the threads load runs of all channels, turn pairs of places with eight channels each into pairs of
+further down.  So a product of 16 x 16 by 16 x 8 has 8 outputs of each of 16 runs, and the products of a window's rows add up.  A warp has two or
+four channels.  The block goes down the image: of each row the threads load runs of all channels, turn pairs of places with eight channels each into pairs of
 places by channel on the way to shared memory, and multiply them by all rows of the windows: to the sums of as many rows of outputs, of which the oldest
 are done.  Those go through shared memory too, to be stored by vectors of channels.
 """
@@ -23,13 +23,11 @@ from inferno.codegen.nvvm_builder import (
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, llvm, nvvm
 from inferno.schedule.accesses import Access
-from inferno.schedule.band_windows import CHANNELS, LINES, OUTPUTS, THREADS, BandWindows, fits, read
+from inferno.schedule.band_windows import CHANNELS, LINES, OUTPUTS, BandWindows, fits, read
 from inferno.schedule.window_kernel import WindowKernel
 from inferno.target import Target
 
 _VECTOR = 8  # channels of a load
-_OWN = 4  # channels of a warp
-_ITEMS = 2  # pairs of places, and vectors of outputs, of a thread in a turn
 # Words between a register's lanes and the next one's, and between channels: writing, lanes that are four vectors of eight pairs, and reading are free of
 # bank conflicts.
 _REGISTER, _CHANNEL = 34, 137
@@ -47,11 +45,11 @@ def generate(kernel: func.FuncOp, schedule: BandWindows, target: Target) -> None
     written = {d.access.argument: d.access.element for d in c.contraction.destinations}
     tensors = {a.argument: a.element for a in (c.image, c.weight, *c.contraction.extras)} | written
     parameters = [f"!llvm.ptr<1> {{llvm.noalias{'' if n in written else ', llvm.readonly'}}}" for n in sorted(tensors)]
-    with device_module(kernel) as module, device_kernel(module, name, parameters, THREADS, shared=True) as device:
+    with device_module(kernel) as module, device_kernel(module, name, parameters, schedule.threads, shared=True) as device:
         _Emitter(c, schedule, Words({}), device).emit({n: (tensors[n], n not in written) for n in sorted(tensors)})
     with launcher(kernel) as arguments:
         given = [pointer(arguments[n]) for n in sorted(tensors)]
-        launch(f"{name}_gpu", name, given, (schedule.blocks(c), 1, 1), (THREADS, 1, 1), shared=_SHARED)
+        launch(f"{name}_gpu", name, given, (schedule.blocks(c), 1, 1), (schedule.threads, 1, 1), shared=_SHARED)
 
 
 @dataclass(frozen=True)
@@ -97,13 +95,13 @@ class _Emitter:
         self.first = words.mul(words.div(block, s.chunks(c)), LINES)
         self.half = CHANNELS * _CHANNEL * 4  # bytes of a row
         self.out = words.add(self.device.shared, 2 * self.half)
-        self.items, self.results = [self.item(i) for i in range(_ITEMS)], [self.result(i) for i in range(_ITEMS)]
+        self.items, self.results = [self.item(i) for i in range(s.items)], [self.result(i) for i in range(s.items)]
         ages = s.ages(c)
         raw = self.load(0)
         bands = self.load_bands()
         self.put(raw, 0)
         raw = self.load(1)
-        zeros = [arith.constant(ir.F32Type.get(), 0.0)] * ((ages - 1) * _OWN * 4)
+        zeros = [arith.constant(ir.F32Type.get(), 0.0)] * ((ages - 1) * s.own * 4)
 
         def turn(t: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             nvvm.BarrierOp()
@@ -133,7 +131,7 @@ class _Emitter:
 
     def item(self, i: int) -> _Item:
         c, words = self.c, self.words
-        number, vectors = words.add(self.thread, i * THREADS), CHANNELS // _VECTOR
+        number, vectors = words.add(self.thread, i * self.s.threads), CHANNELS // _VECTOR
         vector, rest = words.rem(number, vectors), words.div(number, vectors)
         place, line = words.mask(rest, 7), words.shr(rest, 3)
         at = self.line(line)
@@ -149,7 +147,7 @@ class _Emitter:
 
     def result(self, i: int) -> _Result:
         c, words = self.c, self.words
-        number, vectors = words.add(self.thread, i * THREADS), CHANNELS // _VECTOR
+        number, vectors = words.add(self.thread, i * self.s.threads), CHANNELS // _VECTOR
         vector, rest = words.rem(number, vectors), words.div(number, vectors)
         column, line = words.mask(rest, 7), words.shr(rest, 3)
         at = self.line(line)
@@ -193,8 +191,8 @@ class _Emitter:
         column ``pair``."""
         c, words, at = self.c, self.words, self.c.weight
         tensor, none, taps = self.pairs[at.argument], arith.constant(integer_type(32), 0), c.taps(c.along)
-        base = words.add(words.add(self.channel, words.mul(self.warp, _OWN)), at.offset)
-        found: list[list[tuple[ir.Value, ir.Value]]] = [[] for _ in range(_OWN)]
+        base = words.add(words.add(self.channel, words.mul(self.warp, self.s.own)), at.offset)
+        found: list[list[tuple[ir.Value, ir.Value]]] = [[] for _ in range(self.s.own)]
         for r in range(c.taps(c.down)):
             columns = []
             for term in (0, 1, 8, 9):
@@ -203,8 +201,8 @@ class _Emitter:
                 step = at.strides[c.along.tap] if c.along.tap is not None else 0
                 down = at.strides[c.down.tap] if c.down.tap is not None else 0
                 offset = words.add(words.add(base, r * down), words.mul(words.select(inside, tap, 0), step))
-                columns.append([arith.select(inside, x, none) for x in lanes_of(tensor.read(words.shr(offset, 1), 0, _OWN // 2, _OWN // 2))])
-            for word in range(_OWN // 2):
+                columns.append([arith.select(inside, x, none) for x in lanes_of(tensor.read(words.shr(offset, 1), 0, self.s.own // 2, self.s.own // 2))])
+            for word in range(self.s.own // 2):
                 halves = [self.turned(columns[k][word], columns[k + 1][word]) for k in (0, 2)]
                 for odd in range(2):
                     found[2 * word + odd].append((halves[0][odd], halves[1][odd]))
@@ -215,11 +213,13 @@ class _Emitter:
     def multiply(self, half: Integer, carried: Sequence[ir.Value], bands: list) -> list[list[list[ir.Value]]]:
         """Add the row's products to the sums of each age, the youngest first: by age, channel of the warp and register."""
         words, ages = self.words, self.s.ages(self.c)
-        begin = words.add(words.add(self.device.shared, half), words.shl(words.add(words.mul(self.warp, _OWN * _CHANNEL), self.lane), 2))
+        begin = words.add(words.add(self.device.shared, half), words.shl(words.add(words.mul(self.warp, self.s.own * _CHANNEL), self.lane), 2))
         zero = arith.constant(ir.F32Type.get(), 0.0)
-        before = [[[zero] * 4] * _OWN] + [[list(carried[(a * _OWN + q) * 4:(a * _OWN + q + 1) * 4]) for q in range(_OWN)] for a in range(ages - 1)]
+        own = range(self.s.own)
+        fours = [list(carried[i:i + 4]) for i in range(0, len(carried), 4)]
+        before = [[[zero] * 4 for _ in own], *([fours[a * self.s.own + q] for q in own] for a in range(ages - 1))]
         after: list[list[list[ir.Value]]] = [[] for _ in range(ages)]
-        for q in range(_OWN):
+        for q in own:
             image = [load_shared(words, words.add(begin, (q * _CHANNEL + i * _REGISTER) * 4), integer_type(32), 1) for i in range(4)]
             for age in reversed(range(ages)):
                 after[age].append(self.product(image, bands[q][age], before[age][q]))
@@ -238,11 +238,11 @@ class _Emitter:
     def leave(self, sums: list[list[ir.Value]]) -> None:
         """Store the sums that are done: register ``2 * h + e`` has line ``pair + 8 * h`` and column ``2 * quad + e``."""
         words = self.words
-        begin = words.add(words.mul(self.pair, _LINE), words.add(words.mul(self.quad, 2 * _COLUMN), words.mul(self.warp, _OWN)))
+        begin = words.add(words.mul(self.pair, _LINE), words.add(words.mul(self.quad, 2 * _COLUMN), words.mul(self.warp, self.s.own)))
         begin = words.add(self.out, words.shl(begin, 2))
         for h, e in product(range(2), range(2)):
             value = join([own[2 * h + e] for own in sums])
-            store(value, shared_pointer(words, words.add(begin, 4 * (8 * h * _LINE + e * _COLUMN))), 16)
+            store(value, shared_pointer(words, words.add(begin, 4 * (8 * h * _LINE + e * _COLUMN))), 4 * self.s.own)
 
     def finish(self, result: _Result, done: Integer) -> None:
         """The epilogue of a vector of outputs, and the store."""

@@ -14,23 +14,32 @@ from inferno.target import Target
 
 LINES, COLUMNS, OUTPUTS = 16, 16, 8
 """Of a product: rows of the left factor, a run of the image each, their elements, and outputs of each."""
-CHANNELS, THREADS = 32, 256
-"""Of a block.  With other numbers accesses to shared memory meet in its banks; with more there are not enough registers."""
+CHANNELS = 32
+"""Of a block.  With other numbers accesses to shared memory meet in its banks."""
 _WORTH_IT = 36  # terms: CUDA cores do 25 at 92% of what memory brings, and 49 at 45%
 _MOST_ROWS = 7  # of a window: sums and factors of nine do not fit into registers
-_REGISTERS = 232  # of a thread, whatever the schedule is; so many blocks are on a multiprocessor
 # Estimates, not measured yet: bytes a microsecond, microseconds of a turn and of a launch.
 _RATE, _TURN, _START = 3.8e6, 0.55, 3.0
 
 
 @dataclass(frozen=True)
 class BandWindows:
-    """A block has 32 channels, four a warp, and goes along ``rows`` rows of outputs of 16 runs of eight."""
+    """A block has 32 channels, ``own`` of them a warp, and goes along ``rows`` rows of outputs of 16 runs of eight."""
 
     generator: ClassVar[str] = "band_windows"
     pads: ClassVar[bool] = True  # an image's padding is not read
 
+    own: int = 2
     rows: int = 8
+
+    @property
+    def threads(self) -> int:
+        return 32 * CHANNELS // self.own
+
+    @property
+    def items(self) -> int:
+        """Pairs of places that a thread brings in a turn, and vectors of outputs that it stores."""
+        return self.own // 2
 
     def ages(self, c: WindowKernel) -> int:
         return c.taps(c.down)
@@ -79,24 +88,24 @@ def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:
 
 def fits(s: BandWindows, c: WindowKernel) -> bool:
     """Whether the generator takes the kernel with the schedule."""
-    return 1 <= s.rows <= c.outputs(c.down)
+    return s.own in (2, 4) and 1 <= s.rows <= c.outputs(c.down)
 
 
 def schedules(c: WindowKernel) -> Iterator[BandWindows]:
     """What is worth a look."""
     rows = c.outputs(c.down)
     lengths = sorted({min(rows, n) for n in (4, 7, 8, 14, 16, 28, 32, 56)} | {ceil(rows / n) for n in (1, 2, 3, 4)})
-    yield from map(BandWindows, lengths)
+    yield from (BandWindows(own, length) for own in (4, 2) for length in lengths)
 
 
 def pick(c: WindowKernel, target: Target) -> BandWindows | None:
     """The schedule with the least estimate."""
-    return min(schedules(c), key=lambda s: (estimate(s, c, target), s.rows), default=None)
+    return min(schedules(c), key=lambda s: (estimate(s, c, target), s.own, s.rows), default=None)
 
 
 def estimate(s: BandWindows, c: WindowKernel, target: Target) -> float:
     """Microseconds: what memory takes, or turns one after the other."""
-    resident = max(1, 65536 // (_REGISTERS * THREADS))
-    turns = ceil(s.blocks(c) / (target.multiprocessors * resident)) * (s.rows + s.ages(c))
+    # The registers of one block are a multiprocessor's, with two channels a warp and with four: the model does not tell these apart.
+    turns = ceil(s.blocks(c) / target.multiprocessors) * (s.rows + s.ages(c))
     again = (s.rows + s.ages(c) - 1) / s.rows * 0.25 + 0.75  # of what is read several times most is in a cache
     return _START + ((moved_bytes(c.contraction) * again / _RATE) ** 2 + (turns * _TURN) ** 2) ** 0.5

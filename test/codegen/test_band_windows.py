@@ -26,10 +26,11 @@ def test_right(name):
     assert_close_to_float64(found, case.eager, tuple(inputs))
 
 
-def test_every_product_of_a_row_is_one_instruction():
-    built = build(Case((8, 96, 28, 28), (1, 1, 7, 7), padding=3).text(main=False), "band_windows")
-    assert built.count(r"mma\.sync") == 4 * 7  # of four channels, a row of the window each, in one loop
-    assert built.count(r"st\.shared\.v4") == 4 and built.count(r"st\.global\.v4") == 2
+@pytest.mark.parametrize("own", [2, 4])
+def test_every_product_of_a_row_is_one_instruction(own):
+    built = build(Case((8, 96, 28, 28), (1, 1, 7, 7), padding=3).text(main=False), "band_windows", BandWindows(own, 14))
+    assert built.count(r"mma\.sync") == 7 * own  # of each channel, a row of the window each, in one loop
+    assert built.count(rf"st\.shared\.v{own}") == 4 and built.count(r"st\.global\.v4") == own // 2
     if built.resources:
         assert built.resources.spills == built.resources.stack == 0
 
@@ -55,4 +56,4 @@ def test_others_are_left_to_cuda_cores(case):
 
 def test_schedules_that_do_not_fit():
     with pytest.raises(CompileError, match="does not fit"):
-        build(BANDS["7x7"].text(main=False), "band_windows", BandWindows(10))
+        build(BANDS["7x7"].text(main=False), "band_windows", BandWindows(2, 10))
