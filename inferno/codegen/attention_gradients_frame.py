@@ -13,7 +13,7 @@ from inferno.codegen.nvvm_builder import Words, loop
 from inferno.codegen.tensor_core import Tile
 from inferno.mlir import ir, nvvm
 from inferno.schedule.accesses import Access
-from inferno.schedule.attention import lines
+from inferno.schedule.attention import Attention, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, Shared
 from inferno.schedule.bands import Band
@@ -47,14 +47,6 @@ class PointAxes:
     heads: int
 
 
-@dataclass(frozen=True)
-class PointTiles:
-    queries: int
-    keys: int
-    parts: int = 1
-    bounded: bool = False
-
-
 @dataclass
 class Frame:
     """``maps`` are the tensor maps of both operands of rows, and of columns; ``tensors`` what is read or written without them, by argument;
@@ -81,7 +73,7 @@ class Frame:
         g, t, s, words = self.gradient, self.axes, self.form, self.words
         self.kernel = Points(g.sizes, g.score, g.scale, g.seen, (g.results[0].destination,))
         self.tiling = PointAxes((*t.grid, *t.outer), t.rows, t.columns, t.depth, t.width, t.heads)
-        self.schedule = PointTiles(s.rows, s.columns)
+        self.schedule = Attention(s.consumers, s.columns)
         self.order = TileOrder(words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule)
         # By operand: of rows; of columns as a rhs that is summed over its lines, and as one that is summed over its columns.
         sizes = [lines(t.depth.size), lines(t.width.size)]
