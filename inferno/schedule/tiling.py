@@ -131,13 +131,18 @@ def pick_axes(c: Contraction, turned: bool = False) -> Axes | None:
     k = _pick(k_axes, lambda a: (max((a.stride(x) == 1 for x in direct), default=False), k_axes.index(a)))
     n = _pick(n_axes, n_axes.index)
     lhs_rows = c.lhs.access if c.lhs.prologue is None and k.stride(c.lhs.access) != 1 and not turned else None
-    m = _pick(m_axes, lambda a: (lhs_rows is not None and a.stride(lhs_rows) == 1, hint(a.size), m_axes.index(a)))
+    m = _pick(m_axes, lambda a: (_neighbours(c.lhs, a), lhs_rows is not None and a.stride(lhs_rows) == 1, hint(a.size), m_axes.index(a)))
     results = [*c.extras, *(d.access for d in c.destinations)]
     if not all(isinstance(n.stride(a), int) for a in results):
         return None
     steps = tuple(a for a in k_axes if a is not k)
     grid = (*axes(c.batch), *(a for a in m_axes if a is not m), *(a for a in n_axes if a is not n))
     return Axes(grid, m, n, k, steps)
+
+
+def _neighbours(operand: Operand, rows: Axis) -> bool:
+    """Whether the rows are those of neighbouring windows of an image, as the copy engine walks them."""
+    return operand.unfolded is not None and rows.stride(operand.access) == operand.unfolded.terms
 
 
 def _pick(candidates: list[Axis], key) -> Axis:
@@ -148,7 +153,7 @@ def _source(
     operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], width: int, only_along_k: bool, rewrite: bool, offset: bool = False,
 ) -> Source | None:
     if operand.unfolded is not None:
-        if k.stride(operand.access) != 1 or not operand.unfolded.fits(width):
+        if k.stride(operand.access) != 1 or not (rows.size == 1 or _neighbours(operand, rows)) or not operand.unfolded.fits(width):
             return None
         return Source((k, rows, *others), (1, *(a.stride(operand.access) for a in (rows, *others))), True)
     if operand.prologue is None:

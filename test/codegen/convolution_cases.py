@@ -34,6 +34,8 @@ RELU = {
 """Bias, residual and ReLU."""
 BOTH = {"results": ("bf16", "f32"), "body": "%y0 = arith.truncf %s : f32 to bf16\n%y1 = arith.mulf %s, %s : f32"}
 """Two results."""
+SCALED = {"extras": (("qf", "f32"),), "results": ("f32",), "body": "%y0 = arith.mulf %s, %e0 : f32"}
+"""By what is the same for all rows of all images, which so are no one dimension."""
 SAME = {"low": (1, 1), "high": (1, 1)}
 PLAIN = {"results": ("f32",), "body": "%h = arith.constant 0.5 : f32\n%y0 = arith.mulf %s, %h : f32"}
 
@@ -53,6 +55,7 @@ CASES = {
     "64 bytes": (Form((1, 7, 9, 24), 40, (3, 3), **SAME), Im2col(64, 64, 6, 1, row=64)),
     "32 bytes": (Form((2, 9, 9, 16), 24, (3, 3), **SAME, **RELU), Im2col(128, 32, 5, 2, cluster=2, across=True, row=32)),
     "32 bytes, 3 side by side": (Form((1, 8, 8, 20), 16, (2, 3), (1, 2), element="f32", **PLAIN), Im2col(64, 16, 3, 1, row=32, chunks=3)),
+    "rows apart": (Form((2, 9, 6, 24), 40, (3, 3), **SAME, **SCALED), Im2col(64, 64, 3, 1)),
     "ping-pong": (Form((1, 9, 17, 24), 24, (3, 3), **SAME), Im2col(64, 32, 3, 2, pingpong=True, inside=True)),
 }
 
@@ -63,6 +66,8 @@ def expected(form: Form, x: torch.Tensor, w: torch.Tensor, extras: list[torch.Te
     pads = [p for pair in list(zip(form.each("low", 0), form.each("high", 0)))[::-1] for p in pair]
     image = torch.nn.functional.pad(x.double().movedim(-1, 1), pads)
     sums = convolve(image, w.double().movedim(-1, 1), stride=form.each("steps", 1), dilation=form.each("dilations", 1)).movedim(1, -1)
+    if form.extras == SCALED["extras"]:
+        return [sums * extras[0].double()]
     if form.extras:
         return [torch.relu(sums + extras[0].double() + extras[1].double())]
     if len(form.results) == 2:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from checks import poison_memory
+from checks import assert_right, poison_memory
+from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 
@@ -38,6 +39,10 @@ SIZES = {
     "few pixels": Form((1, 4, 5, 512), 512, (3, 3), **SAME, **PLAIN),
     "one pixel": Form((1, 3, 3, 64), 64, (3, 3), (3, 3), (), (1, 1), (0, 0)),
     "8 channels": Form((2, 30, 30, 8), 32, (3, 3), **SAME),
+    "16 channels": Form((32, 56, 56, 16), 16, (3, 3), **SAME, **RELU),
+    "24 channels": Form((8, 56, 56, 24), 96, (3, 3), (2, 2), **SAME, **RELU),
+    "32 channels": Form((16, 56, 56, 32), 32, (3, 3), **SAME, **RELU),
+    "12 channels, tf32": Form((8, 56, 56, 12), 24, (3, 3), **SAME, element="f32", **PLAIN),
     "corners": Form((1, 130, 130, 16), 16, (2, 2), (), (127, 100), (128, 90), (120, 127)),
     "steps of 8": Form((2, 100, 90, 16), 16, (3, 3), (8, 7), (), (1, 0), (0, 1)),
 }
@@ -65,6 +70,27 @@ def test_what_is_chosen(tmp_path, name):
 @pytest.mark.parametrize("name", CASES)
 def test_small_ones(tmp_path, name):
     right(tmp_path, *CASES[name])
+
+
+MODELS = {
+    "stem": (lambda: nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3), nn.BatchNorm2d(64), nn.ReLU()), (4, 3, 224, 224)),
+    "odd channels": (lambda: nn.Sequential(nn.Conv2d(50, 70, 3, padding=1), nn.GELU()), (4, 50, 30, 31)),
+    "1d": (lambda: nn.Sequential(nn.Conv1d(80, 384, 3, padding=1), nn.GELU(), nn.Conv1d(384, 384, 3, 2, 1)), (2, 80, 500)),
+    "3d": (lambda: nn.Sequential(nn.Conv3d(16, 32, 3, padding=1), nn.ReLU()), (2, 16, 6, 20, 20)),
+    "dilated": (lambda: nn.Sequential(nn.Conv2d(64, 64, 3, padding=6, dilation=6), nn.SiLU()), (2, 64, 33, 33)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("name", MODELS)
+def test_models(monkeypatch, name, dtype):
+    """Float32 by TF32, whose rounding unit is 2**-10."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    make, shape = MODELS[name]
+    torch.manual_seed(0)
+    model, x = make().eval().to("cuda", dtype), torch.randn(shape, device="cuda", dtype=dtype)
+    compiled = assert_right(model, (x,), unit=2**-10 if dtype == torch.float32 else None)
+    assert {"im2col", "wgmma"} & {row.generator for row in compiled.explain().rows}
 
 
 @pytest.mark.parametrize("seed", range(60))
