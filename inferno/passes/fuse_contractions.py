@@ -73,7 +73,7 @@ def _fits_after(contraction: ir.Operation | None, epilogue: ir.Operation, number
     """Whether the elementwise operation reads a contraction's result once for each point, as the only reader."""
     if len(epilogue.results) != 1 or not is_contraction(contraction) or not knows_sizes(contraction) or not can_fuse(contraction):
         return False
-    if only_user(contraction.results[0]) is None or not rules.after(epilogue):
+    if only_user(contraction.results[0]) is None or not (has_windows(contraction) or rules.after(epilogue)):
         return False
     read = maps(epilogue)[number]
     order = dims(read)

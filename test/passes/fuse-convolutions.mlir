@@ -169,3 +169,33 @@ module attributes {inferno.expand_pieces, inferno.convolutions} {
     return %5, %6 : tensor<2x4xf32>, tensor<2x4x8xf32>
   }
 }
+
+// -----
+
+// A library that multiplies matrices has no part in it.
+#x = affine_map<(n, x, f, s, c) -> (n, x + s, c)>
+#w = affine_map<(n, x, f, s, c) -> (f, s, c)>
+#o = affine_map<(n, x, f, s, c) -> (n, x, f)>
+#i = affine_map<(n, x, f) -> (n, x, f)>
+module attributes {inferno.expand_pieces, inferno.convolutions, inferno.matmul = "library"} {
+  // CHECK-LABEL: func.func @main
+  // CHECK: call @conv_tanh(
+  func.func @main(%x: tensor<2x6x8xf32>, %w: tensor<8x3x8xf32>) -> tensor<2x4x8xf32> {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<2x4x8xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%x, %w : tensor<2x6x8xf32>, tensor<8x3x8xf32>) outs(%f : tensor<2x4x8xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32):
+      %m = arith.mulf %a, %b {inferno.convolution} : f32
+      %s = arith.addf %c, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<2x4x8xf32>
+    %1 = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel", "parallel", "parallel"]} ins(%0 : tensor<2x4x8xf32>) outs(%e : tensor<2x4x8xf32>) {
+    ^bb0(%a: f32, %c: f32):
+      %t = math.tanh %a : f32
+      linalg.yield %t : f32
+    } -> tensor<2x4x8xf32>
+    return %1 : tensor<2x4x8xf32>
+  }
+}
