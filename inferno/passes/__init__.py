@@ -28,6 +28,7 @@ _PASSES = {
     "expand-groups": "inferno.passes.expand_groups:expand_groups",
     "expand-loops": "inferno.passes.expand_loops:expand_loops",
     "propagate-reshapes": "inferno.passes.propagate_reshapes:propagate_reshapes",
+    "merge-scales": "inferno.passes.merge_scales:merge_scales",
     "split-frozen": "inferno.passes.split_frozen:split_frozen",
     "hoist-frozen": "inferno.passes.hoist_frozen:hoist_frozen",
     "expand-pieces": "inferno.passes.expand_pieces:expand_pieces",
