@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from inferno.codegen.elements import as_vector, join, lanes_of
+from inferno.codegen.elements import as_vector, join, lanes_of, splat
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.inline import epilogue_arguments, inline_body
@@ -21,10 +21,10 @@ from inferno.codegen.nvvm_builder import (
     Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, operation, shared_pointer, special_register, store,
 )
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, llvm, nvvm
+from inferno.mlir import arith, func, ir, llvm, math, nvvm, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.band_windows import CHANNELS, LINES, OUTPUTS, BandWindows, fits, read
-from inferno.schedule.window_kernel import WindowKernel
+from inferno.schedule.window_kernel import Axis, WindowKernel
 from inferno.target import Target
 
 _VECTOR = 8  # channels of a load
@@ -250,7 +250,7 @@ class _Emitter:
         at = {**result.at, c.down.loop: words.add(result.at[c.down.loop], done)}
         inside = arith.andi(*(words.less(at[a.loop], c.sizes[a.loop]) for a in (c.down, c.along)))
         parts = [load_shared(words, words.add(result.source, 16 * i), ir.F32Type.get(), 4) for i in range(2)]
-        sums, k = join([x for p in parts for x in lanes_of(p)]), c.contraction
+        sums, k = self.exact(join([x for p in parts for x in lanes_of(p)]), at), c.contraction
         with only_if(inside):
             results: list[ir.Value] = []
             if k.epilogue is not None:
@@ -265,6 +265,41 @@ class _Emitter:
                 else:
                     for lane, x in enumerate(lanes_of(value)):
                         tensor.write(x, offset, lane * step)
+
+    def exact(self, sums: ir.Value, at: dict[int, Integer]) -> ir.Value:
+        """The sums, computed again where one is not finite: it may be so by an element of the image that is beside the window, times zero."""
+        wide = ir.F32Type.get()
+        zero, total = arith.constant(wide, 0.0), arith.constant(wide, 0.0)
+        for x in lanes_of(sums):
+            total = math.fma(x, zero, total)
+        again = scf.IfOp(arith.cmpf(arith.CmpFPredicate.UNE, total, zero), [sums.type], has_else=True)
+        with ir.InsertionPoint(again.then_block):
+            scf.yield_([self.directly(at, sums.type)])
+        with ir.InsertionPoint(again.else_block):
+            scf.yield_([sums])
+        return again.results[0]
+
+    def directly(self, at: dict[int, Integer], type_: ir.Type) -> ir.Value:
+        """The sums of one vector of outputs, one product after the other."""
+        c, words = self.c, self.words
+        image, weight = self.offset(c.image, at), words.add(at[c.lane], c.weight.offset)
+        taps = c.taps(c.along)
+
+        def step(access: Access, axis: Axis) -> int:
+            return access.strides[axis.tap] if axis.tap is not None else 0
+
+        def read(access: Access, offset: Integer) -> ir.Value:
+            return arith.extf(type_, self.tensors[access.argument].read(offset, 0, _VECTOR, _VECTOR))
+
+        def add(number: ir.Value, total: ir.Value) -> list[ir.Value]:
+            r, x = words.div(number, taps), words.rem(number, taps)
+            inside = arith.andi(*(words.less(words.add(words.add(at[a.loop], k), -a.low), a.size) for a, k in ((c.down, r), (c.along, x))))
+            place = words.add(image, words.dot([r, x], [step(c.image, c.down), step(c.image, c.along)]))
+            value = arith.select(inside, read(c.image, words.select(inside, place, 0)), splat(type_, 0))
+            factor = read(c.weight, words.add(weight, words.dot([r, x], [step(c.weight, c.down), step(c.weight, c.along)])))
+            return [arith.addf(total, arith.mulf(value, factor))]
+
+        return loop(words, 0, c.taps(c.down) * taps, 1, [splat(type_, 0)], add)[0]
 
     def extra(self, access: Access, at: dict[int, Integer]) -> ir.Value:
         """What the epilogue reads of another tensor: a vector, or one element for all lanes."""

@@ -102,10 +102,14 @@ class WindowKernel:
 
 def parse_windows(kernel: func.FuncOp) -> WindowKernel | None:
     """The kernel's windows; None where it has none, or sizes vary, or it computes anything else."""
-    arguments = kernel.entry_block.arguments
+    arguments, plain = kernel.entry_block.arguments, (ir.AffineDimExpr, ir.AffineConstantExpr)
+    operations = [o.operation for o in kernel.entry_block.operations]
+    if not any(o.name == "tensor.pad" or (o.name == "linalg.generic" and not all(isinstance(e, plain) for m in maps(o) for e in m.results))
+               for o in operations):
+        return None
     if not knows_arguments(kernel) or not all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in arguments):
         return None
-    if sum(o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation) for o in kernel.entry_block.operations) != 1:
+    if sum(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations) != 1:
         return None
     with kernel.context, kernel.location:
         module = ir.Module.create()

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+import torch
 from checks import assert_close_to_float64
 from kernels import TARGET, build, choose
 from universal_program import Simulated
@@ -24,6 +25,18 @@ def test_right(name):
     inputs = case.inputs()
     found = case.result(Simulated(case.text(), chosen)(*case.arguments(*inputs))[0])
     assert_close_to_float64(found, case.eager, tuple(inputs))
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_what_is_not_finite_stays_in_its_windows(number):
+    """Beside a window elements are multiplied by zeros of the band."""
+    case = BANDS["7x7"]
+    inputs = case.inputs()
+    inputs[0][1, 5, 4, 3] = number
+    found = case.result(Simulated(case.text(), lambda kernel: BandWindows(4, 5))(*case.arguments(*inputs))[0])
+    wanted = case.eager(*inputs)
+    assert torch.equal(found.isnan(), wanted.isnan()) and torch.equal(found.isinf(), wanted.isinf()) and (~wanted.isfinite()).sum() > 10
+    assert_close_to_float64(found[0], lambda *x: case.eager(*x)[0], tuple(inputs))
 
 
 @pytest.mark.parametrize("own", [2, 4])
