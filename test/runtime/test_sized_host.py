@@ -7,7 +7,7 @@ from fake_driver import FakeDriver
 
 from inferno.mlir import ExecutionEngine, ir, new_context
 from inferno.runtime.launch.host import ARGUMENTS, STREAM, WORKSPACE, host_program
-from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan, Scalar, TensorMap, at_sizes
+from inferno.runtime.plan.plan import Buffer, Launch, Output, PixelMap, Plan, Scalar, TensorMap, at_sizes
 from inferno.symbolic import Symbol, ceildiv, maximum, minimum, size_of
 
 B, S = Symbol("s0", 0, 64, 1, 4), Symbol("s1", 1, 4096, 1, 100)
@@ -19,6 +19,7 @@ STEPS = (
     Launch("k::l", (132, 1, 1), (128, 1, 1), (1, 1, 1), 1000, (
         TensorMap(SCRATCH, (32, b * s), (4, 128), (32, 64), "f32", 128, 256), OUT, Scalar(b),
         TensorMap(X, (64, s, b), (2, 128, s * 128), (64, 64, 1), "bf16", 128, 256),
+        PixelMap(X, (64, 5, 4, b * s), (2, 128, 640, 2560), (64, 128), "bf16", 128, 256, (-1, -2), (1, -3), (2, 1)),
     )),
 )
 PLAN = Plan(STEPS, (X,), (Output(OUT.shape, "f32", -1, 0),), SCRATCH.index + 10000, (B, S))
@@ -26,7 +27,7 @@ PLAN = Plan(STEPS, (X,), (Output(OUT.shape, "f32", -1, 0),), SCRATCH.index + 100
 
 def record(plan: Plan, values: tuple[int, ...], result: int = 0x30000) -> FakeDriver:
     driver = FakeDriver({i + 1: len(step.parameters) for i, step in enumerate(plan.steps)})
-    text = host_program(plan, [1, 2], driver.launch, driver.encode, {0: ARGUMENTS + 1}, True)
+    text = host_program(plan, [1, 2], driver.launch, driver.encode, {0: ARGUMENTS + 1}, True, driver.pixels)
     with new_context(), ir.Location.unknown():
         engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
         engine.initialize()
@@ -43,6 +44,7 @@ def record(plan: Plan, values: tuple[int, ...], result: int = 0x30000) -> FakeDr
 def test_as_a_plan_of_numbers(values):
     ours, numbers = record(PLAN, values), record(at_sizes(PLAN, dict(zip(("s0", "s1"), values))), (0, 0))
     assert ours.launches == numbers.launches and ours.maps == numbers.maps and len(ours.launches) == 2
+    assert ours.maps[2][2:] == ([64, 5, 4, values[0] * values[1]], [128, 640, 2560], [-1, -2], [1, -3], 64, 128, [1, 2, 1, 1], (0, 3, 3, 0))
 
 
 def test_a_tensor_without_elements_has_no_map():
