@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from inferno.codegen import tma
 from inferno.codegen.attention_gradients_frame import Frame
-from inferno.codegen.attention_products import awaited, fence
+from inferno.codegen.attention_products import awaited, fence, undefined
 from inferno.codegen.attention_results import Results
 from inferno.codegen.attention_scores import Scores
 from inferno.codegen.attention_softmax import HALVES, fma, number, pack_weights, power_of_two
@@ -15,7 +15,7 @@ from inferno.codegen.attention_tiles import Place
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
-from inferno.codegen.nvvm_builder import loop, only_if, operation
+from inferno.codegen.nvvm_builder import loop, only_if, opaque
 from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.codegen.tensor_core import matrix_address, multiply_registers
 from inferno.codegen.wgmma_epilogue import Warpgroup
@@ -153,40 +153,44 @@ class Consumer:
         block = words.sub(words.sub(place.end, 1), i)
         f.columns.await_full(at)
         nvvm.WgmmaFenceAlignedOp()
-        products, others = self.product(0, at.slot), self.product(1, at.slot)
+        products, others = self.product(0, at), self.product(1, at)
         self.scores.begin(place.grid, place.first, block)
         self.points.place_thread(place.grid, self.scores.query, self.scores.key)
         bases = self.bases()
         weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge), bases)
         if len(sums) > 1:
-            sums[1] = self.add(1, sums[1], weights, at.slot)
+            sums[1] = self.add(1, sums[1], weights, at)
         others = awaited(len(sums) - 1, others)
-        sums[0] = self.add(0, sums[0], self.gradients(weights, others), at.slot)
+        sums[0] = self.add(0, sums[0], self.gradients(weights, others), at)
         done = awaited(0, [x for own in sums for x in own])
         f.columns.release(at.slot, self.member)
         return self.unflatten([*f.columns.next(at).values, *done])
 
     # The products.  Each starts a group, which is to be awaited; until then nothing may touch its registers.
 
-    def product(self, operand: int, slot: ir.Value) -> list[ir.Value]:
-        """64 rows times the slot's columns."""
+    def base(self, base: Integer, at: Position) -> Integer:
+        """Where there are two results, addresses are to be computed when they are needed: there are no registers to keep them."""
+        return base if len(self.results) == 1 else opaque(self.words, base, at.parity)
+
+    def product(self, operand: int, at: Position) -> list[ir.Value]:
+        """64 rows times a slot's columns."""
         f, words = self.frame, self.words
         size = (f.axes.depth, f.axes.width)[operand].size
-        columns = words.add(self.columns[operand], words.mul(slot, f.layout.slot >> 4))
-        sums = [operation("llvm.mlir.undef", [ir.F32Type.get()])] * (f.form.columns // 2)
+        rows, columns = self.base(self.rows[operand], at), words.add(self.base(self.columns[operand], at), words.mul(at.slot, f.layout.slot >> 4))
+        sums = undefined(f.form.columns // 2)
         for term in range(0, size, 16):
             line, inside = divmod(term, f.row_tile.depth)
-            a = f.row_tile.descriptor(words, words.add(self.rows[operand], line * f.row_tile.bytes >> 4), 0, inside)
+            a = f.row_tile.descriptor(words, words.add(rows, line * f.row_tile.bytes >> 4), 0, inside)
             b = f.column_tile.descriptor(words, words.add(columns, line * f.column_tile.bytes >> 4), 0, inside)
             sums = multiply_registers(sums, [a], b, False, term == 0, self.kind)
         nvvm.WgmmaGroupSyncAlignedOp()
         return sums
 
-    def add(self, operand: int, sums: Sequence[ir.Value], weights: Sequence[ir.Value], slot: ir.Value) -> list[ir.Value]:
+    def add(self, operand: int, sums: Sequence[ir.Value], weights: Sequence[ir.Value], at: Position) -> list[ir.Value]:
         """``sums`` plus the rounded weights times the slot's columns."""
         f, words = self.frame, self.words
         packed = pack_weights(weights, f.gradient.streamed[operand].element)
-        columns, tile = words.add(self.columns[operand], words.mul(slot, f.layout.slot >> 4)), f.turned[operand]
+        columns, tile = words.add(self.base(self.columns[operand], at), words.mul(at.slot, f.layout.slot >> 4)), f.turned[operand]
         tied = fence([*sums, *packed])
         sums, packed = tied[:len(sums)], tied[len(sums):]
         for term in range(0, f.form.columns, 16):
