@@ -1,0 +1,102 @@
+"""Attention that is trained, as fused kernels, against float64: forms, and that every launch gives the same bits."""
+
+import pytest
+import torch
+from torch import nn
+
+from inferno.runtime.region import backend
+
+F = nn.functional
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def generators(monkeypatch) -> list[str]:
+    """The schedules of the kernels of the regions that are compiled."""
+    found: list[str] = []
+    compile_graph = backend.compile_graph
+
+    def noted(*args):
+        region = compile_graph(*args)
+        found.extend(k.schedule for p in region.programs for k in p.kernels.values())
+        return region
+
+    monkeypatch.setattr(backend, "compile_graph", noted)
+    return found
+
+
+def step(function, args, dtype):
+    given = [a.detach().to(dtype).requires_grad_() if a.is_floating_point() else a for a in args]
+    out = function(*given)
+    generator = torch.Generator("cuda").manual_seed(1)
+    out.backward(torch.randn(out.shape, device="cuda", generator=generator).to(args[0].dtype).to(dtype))
+    return [out.detach(), *(a.grad for a in given if a.is_floating_point())]
+
+
+def right(function, args, generators, kernels=2):
+    fast = torch.compile(function, backend="inferno", fullgraph=True, options={"fallback": False})
+    dtype = args[0].dtype
+    ours, again, torchs, exact = step(fast, args, dtype), step(fast, args, dtype), step(function, args, dtype), step(function, args, torch.float64)
+    for mine, other, theirs, double in zip(ours, again, torchs, exact):
+        bound = max(1.5 * (theirs.double() - double).norm(), torch.finfo(dtype).eps * double.norm())
+        assert (mine.double() - double).norm() <= bound and torch.equal(mine, other)
+    assert sum('"attention_gradients"' in s for s in generators) == kernels and sum('"attention"' in s for s in generators) == kernels // 2
+
+
+def heads(queries, keys, size, width=0, batch=2, of=4, shared=4, dtype=torch.bfloat16):
+    """q, k and v."""
+    return tuple(
+        torch.randn(batch, n, rows, columns, device="cuda").to(dtype)
+        for n, rows, columns in ((of, queries, size), (shared, keys, size), (shared, keys, width or size))
+    )
+
+
+def causal(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+
+def with_mask(q, k, v, mask):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@pytest.mark.parametrize("dtype, size, width", [
+    (torch.bfloat16, 64, 64), (torch.float16, 128, 128), (torch.bfloat16, 128, 128), (torch.float16, 72, 40), (torch.bfloat16, 96, 96),
+])
+def test_head_sizes(dtype, size, width, generators):
+    right(F.scaled_dot_product_attention, heads(1024, 640, size, width, dtype=dtype), generators)
+
+
+@pytest.mark.parametrize("queries, keys", [(333, 333), (200, 777), (777, 200), (2048, 2048)])
+def test_causal(queries, keys, generators):
+    right(causal, heads(queries, keys, 128), generators)
+
+
+def test_heads_share_keys(generators):
+    right(causal, heads(600, 600, 128, of=32, shared=8), generators)
+
+
+def test_heads_share_keys_of_any_number(generators):
+    right(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), heads(300, 500, 64, of=8, shared=2), generators)
+
+
+def test_masks_and_rows_without_keys(generators):
+    mask = torch.rand(2, 1, 300, 400, device="cuda") > 0.5
+    mask[0, 0, 7], mask[1, 0, 100:200] = False, False
+    right(with_mask, (*heads(300, 400, 64), mask), generators)
+
+
+def test_heads_lie_side_by_side(generators):
+    def model(x, w):
+        q, k, v = F.linear(x, w).view(2, 300, 3, 6, 64).permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(2, 300, 384)
+
+    right(model, (torch.randn(2, 300, 384, device="cuda").bfloat16(), (torch.randn(1152, 384, device="cuda") / 20).bfloat16()), generators)
