@@ -55,7 +55,8 @@ class Consumer:
         self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
         self.softmax = Softmax(words, self.scores.factor, f.kernel.score is not None)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
-        staging = f.place(f.layout.results if f.schedule.apart else 0, finished.buffers * 64 * 128, self.number)
+        own = (f.layout.results, finished.buffers * 64 * 128) if f.schedule.apart else (0, f.q_bytes)  # else where its queries were
+        staging = f.place(*own, self.number)
         group = Warpgroup(self.number, self.member, warp, lane, staging)
         self.width = finished.tile_n
         self.epilogue = Results(words, f.kernel, result_axes(f.tiling), finished, f.tensors, group, maps)

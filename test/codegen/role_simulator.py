@@ -1,13 +1,15 @@
 """Kernels whose warps have different roles on the simulator: mbarriers, named barriers, the copy engine, wgmma, clusters.
 
-Every warpgroup runs on its own (the first one warp by warp), one at a time: until it waits for what is not there yet.  If all wait the kernel
-would hang.  With ``early`` copies happen when they are started and stores when they are, otherwise as late as they may: when somebody waits
-for them.  A kernel that fills a slot that is still read, or reads one that is not filled, is wrong in one of the two.
+Every warpgroup runs on its own (the first one warp by warp), one at a time, until it waits for what is not there yet; then one goes on
+that can, drawn at random, always alike.  If all wait the kernel would hang.  With ``early`` copies happen when they are started and stores
+when they are, otherwise as late as they may: when somebody waits for them.  A kernel that fills a slot that is still read, or reads one
+that is not filled, is wrong in one of the two.
 
 Sums of products are cut off as the tensor core does: all terms to 25 bits behind the largest one's first, and the sum to float32.
 """
 
 import functools
+import random
 import re
 import threading
 from collections.abc import Callable
@@ -69,7 +71,7 @@ class Launch:
         self.memory = np.full((self.blocks.stop, self.shared), 0xFF, np.uint8)
         self.mbarriers: dict[tuple[int, int], _Barrier] = {}
         self.named: dict[tuple, list[int]] = {}
-        self.turns = threading.Condition()
+        self.turns, self.chance = threading.Condition(), random.Random(0)
         self.failure: BaseException | None = None
 
     def run(self) -> None:
@@ -89,13 +91,13 @@ class Launch:
         if self.failure is not None:
             raise self.failure
 
-    def hand_on(self, number: int) -> None:
-        """Let another one go on that can; with the lock."""
-        roles, count = self.roles, len(self.roles)
-        for step in range(1, count + 1):
-            following = roles[(number + step) % count]
-            if not following.done and (following.condition is None or following.condition()):
-                self.current = (number + step) % count
+    def hand_on(self) -> None:
+        """Let one go on that can; with the lock."""
+        roles, order = self.roles, list(range(len(self.roles)))
+        self.chance.shuffle(order)
+        for following in order:
+            if not roles[following].done and (roles[following].condition is None or roles[following].condition()):
+                self.current = following
                 self.turns.notify_all()
                 return
         if not all(r.done for r in roles):
@@ -138,7 +140,7 @@ class Role(WarpSimulation):
         with self.launch.turns:
             self.done = True
             if not self.launch.failure:
-                self.launch.hand_on(number)
+                self.launch.hand_on()
 
     def run(self) -> None:
         self.count = self.threads
@@ -161,7 +163,7 @@ class Role(WarpSimulation):
         launch = self.launch
         with launch.turns:
             self.condition, self.what = condition, what
-            launch.hand_on(self.number)
+            launch.hand_on()
             launch.turns.wait_for(lambda: launch.failure or launch.current == self.number)
             self.condition = None
         if launch.failure:

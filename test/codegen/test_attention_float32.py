@@ -25,8 +25,9 @@ def normal(queries, keys, size, of=2, shared=2):
 
 
 def test_as_exact_as_eager():
-    args = normal(70, 110, 72)
-    assert_close_to_float64(simulate(F.scaled_dot_product_attention, args, exact(keys=48)), F.scaled_dot_product_attention, args)
+    args = normal(150, 150, 24)
+    for schedule in (exact(keys=48), exact(keys=32, stages=2, order="static", apart=False)):
+        assert_close_to_float64(simulate(F.scaled_dot_product_attention, args, schedule), F.scaled_dot_product_attention, args)
 
 
 def test_any_strides():
