@@ -61,6 +61,19 @@ def test_tensor_cores(tmp_path, name, seed):
     right(tmp_path, case, "band_windows", drawn(case, band_windows, seed))
 
 
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_what_is_not_finite_stays_in_its_windows(tmp_path, number):
+    case = Case((2, 64, 14, 14), (1, 1, 7, 7), padding=3)
+    path = tmp_path / "convolution.mlir"
+    path.write_text(case.text())
+    compiled = IrProgram.read(path, "sm_90a")
+    inputs = [x.cuda() for x in case.inputs()]
+    inputs[0][1, 5, 4, 3] = number
+    assert 'generator = "band_windows"' in compiled.program.stages["scheduled"]
+    found, wanted = case.result(compiled(*case.arguments(*inputs))[0]), case.eager(*inputs)
+    assert torch.equal(found.isnan(), wanted.isnan()) and torch.equal(found.isinf(), wanted.isinf())
+
+
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("batch", [1, 8])
