@@ -1,6 +1,7 @@
 """What the operations of ``arith`` and ``math`` compute, on arrays with one entry a thread, or a row of a vector's lanes."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -29,27 +30,40 @@ def from_bf16(x: np.ndarray) -> np.ndarray:
     return (x.astype(np.uint32) << 16).view(np.float32)
 
 
-def compute(op: ir.Operation, x: list) -> np.ndarray:
-    """arith and math, one entry a thread."""
+def prepare(op: ir.Operation) -> Callable[[list], np.ndarray]:
+    """What an operation of arith or math computes of its operands, one entry a thread; read once, since that takes longer than computing."""
     result = op.results[0].type
     result = result.element_type if isinstance(result, ir.VectorType) else result
-    dtype = register_dtype(result)
+    dtype, name = register_dtype(result), op.name.split(".")[1]
     if op.name == "arith.constant":
-        value = op.attributes["value"]
-        if isinstance(value, ir.DenseElementsAttr):
-            value = value.get_splat_value()
-        return np.asarray(value.value, np.int64).astype(dtype) if not isinstance(value, ir.FloatAttr) else _round(np.float64(value.value), result)
-    x = [np.asarray(v) for v in x]
-    if any(v.ndim == 2 for v in x):  # a condition of the thread's for all lanes
-        x = [v[:, None] if v.ndim == 1 else v for v in x]
-    with np.errstate(all="ignore"):
-        name = op.name.split(".")[1]
-        if name in ("cmpi", "cmpf"):
-            return _compare(op, *x)
-        if name in _SPECIAL:
-            return _SPECIAL[name](op, x, dtype)
-        made = _FUNCTIONS[name](*x)
-    return _round(made, result)
+        constant = _constant(op, result)
+        return lambda x: constant
+    if name in ("cmpi", "cmpf"):
+        function = (_compare_integers if name == "cmpi" else _compare_floats)(ir.IntegerAttr(op.attributes["predicate"]).value)
+    elif name in _SPECIAL:
+        special = _SPECIAL[name]
+        function = lambda *x: special(op, x, dtype)  # noqa: E731
+    elif isinstance(result, ir.BF16Type):
+        plain = _FUNCTIONS[name]
+        function = lambda *x: from_bf16(to_bf16(np.asarray(plain(*x))))  # noqa: E731
+    else:
+        plain = _FUNCTIONS[name]
+        function = lambda *x: np.asarray(plain(*x)).astype(dtype)  # noqa: E731
+
+    def compute(x: list) -> np.ndarray:
+        x = [np.asarray(v) for v in x]
+        if any(v.ndim == 2 for v in x):  # a condition of the thread's for all lanes
+            x = [v[:, None] if v.ndim == 1 else v for v in x]
+        return function(*x)
+
+    return compute
+
+
+def _constant(op: ir.Operation, type_: ir.Type) -> np.ndarray:
+    value = op.attributes["value"]
+    if isinstance(value, ir.DenseElementsAttr):
+        value = value.get_splat_value()
+    return _round(np.float64(value.value), type_) if isinstance(value, ir.FloatAttr) else np.asarray(value.value, np.int64).astype(register_dtype(type_))
 
 
 def _round(value: np.ndarray, type_: ir.Type) -> np.ndarray:
@@ -63,20 +77,27 @@ def _unsigned(x: np.ndarray) -> np.ndarray:
     return x.astype(np.uint8) if x.dtype == np.bool_ else x.view(np.dtype(f"u{x.dtype.itemsize}"))
 
 
-def _compare(op, a, b):
-    if op.name == "arith.cmpi":
-        predicate = arith.CmpIPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name
-        if predicate[0] == "u":
-            a, b = _unsigned(a), _unsigned(b)
-            predicate = predicate[1:]
-        predicate = predicate.removeprefix("s")
-        return {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[predicate](a, b)
-    predicate = arith.CmpFPredicate(ir.IntegerAttr(op.attributes["predicate"]).value).name.lower()
-    nan = np.isnan(a) | np.isnan(b)
-    if predicate in ("ord", "uno"):
-        return nan if predicate == "uno" else ~nan
-    plain = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[predicate[1:]](a, b)
-    return plain | nan if predicate[0] == "u" else plain & ~nan
+_COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+
+
+def _compare_integers(number: int) -> Callable:
+    predicate = arith.CmpIPredicate(number).name
+    if predicate[0] == "u":
+        unsigned = _COMPARISONS[predicate[1:]]
+        return lambda a, b: unsigned(_unsigned(a), _unsigned(b))
+    return _COMPARISONS[predicate.removeprefix("s")]
+
+
+def _compare_floats(number: int) -> Callable:
+    predicate = arith.CmpFPredicate(number).name.lower()
+    if predicate == "uno":
+        return lambda a, b: np.isnan(a) | np.isnan(b)
+    if predicate == "ord":
+        return lambda a, b: ~(np.isnan(a) | np.isnan(b))
+    plain = _COMPARISONS[predicate[1:]]
+    if predicate[0] == "u":
+        return lambda a, b: plain(a, b) | np.isnan(a) | np.isnan(b)
+    return lambda a, b: plain(a, b) & ~(np.isnan(a) | np.isnan(b))
 
 
 def _divide(a, b):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from simulated_arithmetic import compute, from_bf16, stored_dtype, to_bf16
+from simulated_arithmetic import from_bf16, prepare, stored_dtype, to_bf16
 
 from inferno.mlir import ir, walk
 from inferno.runtime.plan.plan import Buffer, Launch, Plan, Scalar, TensorMap, at_sizes
@@ -53,6 +53,20 @@ class Chosen:
 
     condition: np.ndarray
     views: tuple["View | Chosen", "View | Chosen"]
+
+
+@dataclass
+class Step:
+    """An operation as it is run, read once: its operands and results, the simulation's method for it, and otherwise what it ``computes``."""
+
+    op: ir.Operation
+    operands: list[ir.Value]
+    results: list[ir.Value]
+    handler: Callable | None
+    computes: Callable | None
+    ends: bool
+    chooses: bool
+    contracts: bool
 
 
 class Executable:
@@ -130,6 +144,7 @@ class Simulation:
     shared_bytes: int = 0
     values: dict[ir.Value, object] = field(default_factory=dict)
     products: dict[ir.Value, np.ndarray] = field(default_factory=dict)
+    steps: dict[ir.Block, list[Step]] = field(default_factory=dict)
 
     def run(self) -> None:
         self.count = self.blocks * self.threads
@@ -155,33 +170,38 @@ class Simulation:
 
     def block(self, block: ir.Block, mask: np.ndarray) -> list:
         """Run the operations; the values of the terminator's operands."""
-        for op in block.operations:
-            op = op.operation
-            if op.name in ("scf.yield", "gpu.return", "scf.condition"):
-                return [self.values[v] for v in op.operands]
-            self.operation(op, mask)
+        steps = self.steps.get(block)
+        if steps is None:
+            steps = self.steps[block] = [self.step(o.operation) for o in block.operations]
+        for step in steps:
+            if step.ends:
+                return [self.values[v] for v in step.operands]
+            for result, value in zip(step.results, self.results(step, [self.values.get(v) for v in step.operands], mask) or ()):
+                self.values[result] = value
         return []
 
-    def operation(self, op: ir.Operation, mask: np.ndarray) -> None:
-        for result, value in zip(op.results, self.results(op, [self.values.get(v) for v in op.operands], mask) or ()):
-            self.values[result] = value
+    def step(self, op: ir.Operation) -> Step:
+        name, results = op.name, list(op.results)
+        of_memory = bool(results) and isinstance(results[0].type, ir.MemRefType)
+        contracts = name in ("arith.mulf", "arith.addf") and "contract" in str(op.attributes["fastmath"]) and isinstance(results[0].type, ir.F32Type)
+        ends = name in ("scf.yield", "gpu.return", "scf.condition", "llvm.return")
+        handler = getattr(self, name.replace(".", "_"), None)
+        computes = prepare(op) if name.startswith(("arith.", "math.")) and not of_memory else None
+        return Step(op, list(op.operands), results, handler, computes, ends, name == "arith.select", contracts)
 
-    def results(self, op: ir.Operation, operands: list, mask: np.ndarray) -> list:
-        handler = getattr(self, op.name.replace(".", "_"), None)
-        if (place := next((i for i, v in enumerate(operands) if isinstance(v, Chosen)), None)) is not None and op.name != "arith.select":
+    def results(self, step: Step, operands: list, mask: np.ndarray) -> list:
+        if not step.chooses and (place := next((i for i, v in enumerate(operands) if isinstance(v, Chosen)), None)) is not None:
             condition = np.broadcast_to(operands[place].condition, mask.shape)
             both = [
-                self.results(op, [*operands[:place], view, *operands[place + 1:]], mask & wanted)
+                self.results(step, [*operands[:place], view, *operands[place + 1:]], mask & wanted)
                 for view, wanted in zip(operands[place].views, (condition, ~condition))
             ]
             return [_where(condition, a, b) for a, b in zip(*both)]
-        if op.name == "arith.select" and isinstance(op.results[0].type, ir.MemRefType):
+        if step.chooses and step.computes is None:
             return [Chosen(operands[0], tuple(operands[1:]))]
-        if handler is not None:
-            return handler(op, operands, mask)
-        if op.name in ("arith.mulf", "arith.addf") and "contract" in str(op.attributes["fastmath"]) and isinstance(op.results[0].type, ir.F32Type):
-            return [self.contracted(op, operands)]
-        return [compute(op, operands)]
+        if step.handler is not None and (step.computes is None or isinstance(operands[0], View)):
+            return step.handler(step.op, operands, mask)
+        return [self.contracted(step.op, operands) if step.contracts else step.computes(operands)]
 
     def contracted(self, op, operands) -> np.ndarray:
         """A product, or a sum that takes up the exact product of one of its operands: a fused multiply-add."""
@@ -254,14 +274,11 @@ class Simulation:
 
     llvm_inttoptr = memref_extract_aligned_pointer_as_index
 
-    def arith_index_cast(self, op, operands, mask):
-        return [operands[0] if isinstance(operands[0], View) else compute(op, operands)]
+    arith_index_cast = memref_extract_aligned_pointer_as_index
 
     def arith_addi(self, op, operands, mask):
-        """A number, or bytes added to where something lies in shared memory."""
+        """Bytes added to where something lies in shared memory."""
         view, more = operands
-        if not isinstance(view, View):
-            return [compute(op, operands)]
         return [View(view.memory, view.strides, view.offset + np.asarray(more) // view.memory.data.dtype.itemsize)]
 
     def nvvm_mapa(self, op, operands, mask):

@@ -55,13 +55,6 @@ class WarpSimulation(Simulation):
         with np.errstate(all="ignore"):
             self.block(body, np.ones(self.count, bool))
 
-    def block(self, block: ir.Block, mask: np.ndarray) -> list:
-        if list(block.operations)[-1].operation.name == "llvm.return":
-            for op in list(block.operations)[:-1]:
-                self.operation(op.operation, mask)
-            return []
-        return super().block(block, mask)
-
     # Registers and pointers.
 
     def nvvm_read_ptx_sreg_tid_x(self, op, operands, mask):
