@@ -66,6 +66,7 @@ class Launch:
     parameters: list
     shared: int
     early: bool
+    steps: dict
 
     def __post_init__(self) -> None:
         self.memory = np.full((self.blocks.stop, self.shared), 0xFF, np.uint8)
@@ -118,7 +119,7 @@ class Role(WarpSimulation):
     """Threads that run in step: a warp, or a warpgroup."""
 
     def __init__(self, launch: Launch, block: int, first: int, size: int) -> None:
-        super().__init__(launch.function, 1, size, launch.parameters, launch.shared, shared=launch.shared, early=launch.early)
+        super().__init__(launch.function, 1, size, launch.parameters, launch.shared, shared=launch.shared, early=launch.early, steps=launch.steps)
         self.launch, self.number_of_block, self.first = launch, block, first
         self.done, self.condition, self.what = False, None, ""
         self.stores: list[list[Callable]] = [[]]
@@ -515,6 +516,6 @@ def _multiply(lhs: np.ndarray, rhs: np.ndarray, sums: np.ndarray | None) -> np.n
 def run(function: ir.Operation, launch, parameters: list, early: bool = False) -> None:
     """One launch of a plan."""
     cluster, blocks = launch.cluster[0], launch.grid[0]
-    together = max(cluster, _TOGETHER // cluster * cluster)
+    together, steps = max(cluster, _TOGETHER // cluster * cluster), {}
     for first in range(0, blocks, together):
-        Launch(function, range(first, min(first + together, blocks)), cluster, launch.block[0], parameters, launch.shared, early).run()
+        Launch(function, range(first, min(first + together, blocks)), cluster, launch.block[0], parameters, launch.shared, early, steps).run()

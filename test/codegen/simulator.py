@@ -129,13 +129,14 @@ def _torch_dtype(element: str) -> torch.dtype:
 def simulate_launch(function: ir.Operation, launch: Launch, parameters: list) -> None:
     """Run one launch of a ``gpu.func``."""
     one_by_one = any("atom." in str(o.attributes["asm_string"]) for o in walk(function, "llvm.inline_asm"))
+    steps: dict[ir.Block, list[Step]] = {}
     for _ in range(launch.grid[0] if one_by_one else 1):  # blocks that take numbers of a counter wait for those before them
-        Simulation(function, 1 if one_by_one else launch.grid[0], launch.block[0], parameters, launch.shared).run()
+        Simulation(function, 1 if one_by_one else launch.grid[0], launch.block[0], parameters, launch.shared, steps=steps).run()
 
 
 @dataclass
 class Simulation:
-    """One launch."""
+    """One launch, or a part of it; parts of one share ``steps``."""
 
     function: ir.Operation
     blocks: int
@@ -185,7 +186,7 @@ class Simulation:
         of_memory = bool(results) and isinstance(results[0].type, ir.MemRefType)
         contracts = name in ("arith.mulf", "arith.addf") and "contract" in str(op.attributes["fastmath"]) and isinstance(results[0].type, ir.F32Type)
         ends = name in ("scf.yield", "gpu.return", "scf.condition", "llvm.return")
-        handler = getattr(self, name.replace(".", "_"), None)
+        handler = getattr(type(self), name.replace(".", "_"), None)
         computes = prepare(op) if name.startswith(("arith.", "math.")) and not of_memory else None
         return Step(op, list(op.operands), results, handler, computes, ends, name == "arith.select", contracts)
 
@@ -200,7 +201,7 @@ class Simulation:
         if step.chooses and step.computes is None:
             return [Chosen(operands[0], tuple(operands[1:]))]
         if step.handler is not None and (step.computes is None or isinstance(operands[0], View)):
-            return step.handler(step.op, operands, mask)
+            return step.handler(self, step.op, operands, mask)
         return [self.contracted(step.op, operands) if step.contracts else step.computes(operands)]
 
     def contracted(self, op, operands) -> np.ndarray:
