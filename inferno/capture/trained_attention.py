@@ -22,6 +22,9 @@ _LIBRARY.define(
     "-> (Tensor, Tensor, Tensor)"
 )
 
+# Columns of keys and values together of which the sums still have room in registers (see ``schedule/attention_gradients.py``).
+_WIDEST = 320
+
 
 def trained_attention(
     q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *,
@@ -30,7 +33,7 @@ def trained_attention(
     """scaled_dot_product_attention as one operation where it is trained; NotImplemented where that is left to its parts.
 
     Those are float32, whose parts' backward is more exact; masks of numbers, beside which the sum of a row that is all but hidden is lost, and
-    which may need a gradient; sizes that vary; dropout.
+    which may need a gradient; sizes that vary; dropout; and heads for which there are no kernels that leave weights out of memory.
     """
     tensors = (q, k, v)
     if dropout_p or not settings().unmeasured or not settings().attention:
@@ -42,6 +45,8 @@ def trained_attention(
     if any(not isinstance(n, int) or n == 0 for t in tensors for n in t.shape) or not (q.shape[0] == k.shape[0] == v.shape[0]):
         return NotImplemented
     if k.shape[:3] != v.shape[:3] or (q.shape[1] != k.shape[1] and not (enable_gqa and q.shape[1] % k.shape[1] == 0)):
+        return NotImplemented
+    if q.shape[-1] % 8 or v.shape[-1] % 8 or q.shape[-1] + v.shape[-1] > _WIDEST:
         return NotImplemented
     if attn_mask is not None and (attn_mask.dtype != torch.bool or attn_mask.dim() > 4 or any(not isinstance(n, int) for n in attn_mask.shape)):
         return NotImplemented

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from inferno.codegen import tma
-from inferno.codegen.attention_tiles import TileOrder
+from inferno.codegen.attention_tiles import Place, TileOrder
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Ring
 from inferno.codegen.nvvm_builder import Words, loop
 from inferno.codegen.tensor_core import Tile
-from inferno.mlir import ir, nvvm
+from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention import Attention, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
@@ -47,6 +47,20 @@ class PointAxes:
     heads: int
 
 
+class Order(TileOrder):
+    """Also where the lower end of the band makes some tiles longer than others, as it does for keys of causal attention, the longest ones of a few
+    heads come first."""
+
+    def place(self, number: Integer) -> Place:
+        if self.band.high is not None or self.band.low is None:
+            return super().place(number)
+        words, rows, heads = self.words, self.rows, self.together
+        group, inside = words.div(number, rows * heads), words.rem(number, rows * heads)
+        first = words.mul(words.div(inside, heads), self.schedule.queries)
+        grid = words.split(words.add(words.mul(group, heads), words.rem(inside, heads)), [a.size for a in self.tiling.grid])
+        return Place(grid, first, *self.seen(first, self.blocks))
+
+
 @dataclass
 class Frame:
     """``maps`` are the tensor maps of both operands of rows, and of columns; ``tensors`` what is read or written without them, by argument;
@@ -74,7 +88,7 @@ class Frame:
         self.kernel = Points(g.sizes, g.score, g.scale, g.seen, (g.results[0].destination,))
         self.tiling = PointAxes((*t.grid, *t.outer), t.rows, t.columns, t.depth, t.width, t.heads)
         self.schedule = Attention(s.consumers, s.columns)
-        self.order = TileOrder(words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule)
+        self.order = Order(words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule)
         # By operand: of rows; of columns as a rhs that is summed over its lines, and as one that is summed over its columns.
         sizes = [lines(t.depth.size), lines(t.width.size)]
         self.row_tile, self.column_tile = Tile(64, 2, True), Tile(s.columns, 2, True)
@@ -112,10 +126,19 @@ class Frame:
         return words.add(words.add(self.shared, self.layout.slots + operand * self.column_bytes[0]), words.mul(slot, self.layout.slot))
 
     def each_tile(self, carried: Sequence[ir.Value], body: Callable[..., Sequence[ir.Value]]) -> list[ir.Value]:
-        """``body(number, *carried)`` for this block's tiles."""
-        if self.workers == self.order.count:
+        """``body(number, *carried)`` for this block's tiles: where they get shorter, every other one counted from the end of its round."""
+        words, count, workers = self.words, self.order.count, self.workers
+        if workers == count:
             return list(body(self.worker, *carried))
-        return loop(self.words, self.worker, self.order.count, self.workers, carried, body)
+
+        def turn(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+            begin = words.sub(number, self.worker)
+            whole = arith.cmpi(arith.CmpIPredicate.sle, words.value(begin), words.value(count - workers))
+            odd = words.equal(words.mask(words.div(begin, workers), 1), 1)
+            other = words.sub(words.add(begin, workers - 1), self.worker)
+            return list(body(words.select(arith.andi(odd, whole), other, number), *carried))
+
+        return loop(words, self.worker, count, workers, carried, body if self.kernel.band == Band(None, None) else turn)
 
     def each_position(self, carried: Sequence[ir.Value], body: Callable[..., Sequence[ir.Value]]) -> list[ir.Value]:
         """``body(outer, *carried)`` for each position of ``outer``, as its axes' numbers."""

@@ -23,31 +23,40 @@ class Producer:
         self.frame.each_tile([self.words.value(0), *self.frame.columns.start().values], self.tile)
 
     def tile(self, number: ir.Value, parity: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
+        """The first columns come before the rows, whose place the results before them may still lie in."""
         f, words = self.frame, self.words
         place = f.order.place(number)
-        grid = dict(zip(f.axes.grid, place.grid))
+        grid, count = dict(zip(f.axes.grid, place.grid)), words.sub(place.end, place.begin)
+
+        def blocks(outer: list[Integer], begin: Integer, end: Integer, at: Sequence[ir.Value]) -> list[ir.Value]:
+            where = {**grid, **dict(zip(f.axes.outer, outer))}
+
+            def step(i: ir.Value, *at: ir.Value) -> list[ir.Value]:
+                return self.copy_columns(where, words.sub(words.sub(place.end, 1), i), Position(*at)).values
+
+            return step(words.value(0), *at) if end == 1 else loop(words, begin, end, 1, at, step)
+
+        ahead = f.positions == 1
+        if ahead:
+            at = blocks([0] * len(f.axes.outer), 0, 1, at)
         for consumer in range(f.form.consumers):
             f.rows.acquire(Position(words.value(consumer), parity))
             f.rows.full.expect(consumer, sum(f.row_bytes))
             for i, operand in enumerate(self.rows):
                 row = words.add(place.first, 64 * consumer)
                 self.copy(operand, grid, row, 64, f.rows_at(i, consumer), f.rows.full.at(consumer))
+        if ahead and isinstance(count, int) and count == 1:
+            return [words.xor(parity, 1), *at]
+        return [words.xor(parity, 1), *f.each_position(at, lambda outer, *at: blocks(outer, int(ahead), count, at))]
 
-        def blocks(outer: list[Integer], *at: ir.Value) -> list[ir.Value]:
-            where = {**grid, **dict(zip(f.axes.outer, outer))}
-
-            def step(i: ir.Value, *at: ir.Value) -> list[ir.Value]:
-                here = Position(*at)
-                f.columns.acquire(here)
-                f.columns.full.expect(here.slot, sum(f.column_bytes))
-                first = words.mul(words.sub(words.sub(place.end, 1), i), f.form.columns)
-                for n, operand in enumerate(self.columns):
-                    self.copy(operand, where, first, f.form.columns, f.columns_at(n, here.slot), f.columns.full.at(here.slot))
-                return f.columns.next(here).values
-
-            return loop(words, 0, words.sub(place.end, place.begin), 1, at, step)
-
-        return [words.xor(parity, 1), *f.each_position(at, blocks)]
+    def copy_columns(self, where: dict[Axis, Integer], block: Integer, at: Position) -> Position:
+        """A block of columns to a slot; the next one."""
+        f, words = self.frame, self.words
+        f.columns.acquire(at)
+        f.columns.full.expect(at.slot, sum(f.column_bytes))
+        for n, operand in enumerate(self.columns):
+            self.copy(operand, where, words.mul(block, f.form.columns), f.form.columns, f.columns_at(n, at.slot), f.columns.full.at(at.slot))
+        return f.columns.next(at)
 
     def copy(self, operand: tuple, where: dict[Axis, Integer], row: Integer, rows: int, target: Integer, barrier: ir.Value) -> None:
         """``rows`` rows of a tensor, in panels of 64 columns."""

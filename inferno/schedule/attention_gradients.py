@@ -167,10 +167,10 @@ def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling
     copy = s.columns * (lines(depth) + lines(width)) * 128 / _COPY_RATE
     block = max(multiply, copy) + _EACH_POINT * s.rows * s.columns / 128 / (2 if s.consumers > 1 else 1) + _EACH_BLOCK
     blocks = prod(a.size for a in tiling.outer) * ceil(tiling.columns.size / s.columns)
-    if g.band is not None and g.band.high is not None:
-        blocks = (blocks + 1) / 2
-    clocks = ceil(tiling.tiles(s) / target.multiprocessors) * (blocks * block + _TILE)
-    return _START + clocks / CLOCK
+    rounds, longest = tiling.tiles(s) / target.multiprocessors, blocks * block + _TILE
+    if g.band is None or rounds <= 1:
+        return _START + ceil(rounds) * longest / CLOCK
+    return _START + (rounds * (blocks * block / 2 + _TILE) + longest / 4) / CLOCK
 
 
 # Clocks for each point of a thread beside products (exponential, products, rounding), for each block of columns, and for each tile; microseconds

@@ -73,12 +73,12 @@ def test_what_is_kept():
     assert kept[256] <= 2 * kept[128]
 
 
-@pytest.mark.parametrize("change", [None, "off", "float32", "no gradient", "a mask of numbers", "dropout", "other heads"])
+@pytest.mark.parametrize("change", [None, "off", "float32", "no gradient", "a mask of numbers", "dropout", "other heads", "wide"])
 def test_left_to_its_parts(monkeypatch, change):
     if change == "off":
         monkeypatch.setenv("INFERNO_UNMEASURED", "0")
     dtype = torch.float32 if change == "float32" else torch.bfloat16
-    q = torch.randn(1, 4, 8, 16, dtype=dtype, requires_grad=change != "no gradient")
+    q = torch.randn(1, 4, 8, 192 if change == "wide" else 16, dtype=dtype, requires_grad=change != "no gradient")
     mask = torch.zeros(8, 8, dtype=dtype) if change == "a mask of numbers" else None
     k = q[:, :2] if change == "other heads" else q
     found = trained_attention(q, k, k, attn_mask=mask, dropout_p=0.5 if change == "dropout" else 0.0)
