@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import elementwise, matmuls, moves, random_programs, reductions, rows, scans, small
+from benchmarks import attention, convolutions, elementwise, matmuls, moves, random_programs, reductions, rows, scans, small
 from benchmarks.case import Case
 from benchmarks.matmuls import MatmulRelu
 
@@ -151,7 +151,7 @@ SUITES: dict[str, list[Case] | Callable[[int], list[Case]]] = {
     "models": [Case(f"{name} {_name(d)}", _model(name, "base", d)) for name in MODELS for d in (torch.bfloat16, torch.float32)],
     "models-small": [Case(f"small {name} f32", _model(name, "small", torch.float32)) for name in MODELS],
     **matmuls.SUITES, **elementwise.SUITES, **rows.SUITES, **reductions.SUITES, **scans.SUITES, **moves.SUITES, **small.SUITES,
-    **random_programs.SUITES,
+    **random_programs.SUITES, **attention.SUITES, **convolutions.SUITES,
 }
 
 
