@@ -158,6 +158,7 @@ class Consumer:
         self.points.place_thread(place.grid, self.scores.query, self.scores.key)
         bases = self.bases()
         weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge), bases)
+        self.points.load([8 * half for half in HALVES], range(f.form.columns // 8))
         if len(sums) > 1:
             sums[1] = self.add(1, sums[1], weights, at)
         others = awaited(len(sums) - 1, others)

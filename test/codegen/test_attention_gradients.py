@@ -28,17 +28,17 @@ PASSES = "fuse-attention-gradients{target=sm_90a always=1}"
 
 
 def some_keys():
-    mask = torch.rand(2, 1, 70, 64) > 0.4
+    mask = torch.rand(2, 1, 50, 40) > 0.4
     mask[0, 0, 3] = False
     return mask
 
 
 # (batch, heads, heads of keys, queries, keys, depth, width), the rest of what ``operands`` takes, the schedule
 FORMS = {
-    "causal": ((1, 1, 1, 200, 150, 64, 32), {"causal": True, "turned": True}, AttentionGradients(2, 64)),
+    "causal": ((1, 1, 1, 140, 90, 64, 32), {"causal": True, "turned": True}, AttentionGradients(2, 64)),
     "more keys": ((1, 1, 1, 40, 150, 40, 72), {"causal": True, "dtype": torch.float16}, AttentionGradients(1, 48, 3)),
-    "grouped": ((1, 4, 2, 70, 90, 64, 64), {"causal": True}, AttentionGradients(2, 64)),
-    "grouped, padding": ((2, 2, 1, 70, 64, 64, 64), {"mask": some_keys, "turned": True}, AttentionGradients(1, 32)),
+    "grouped": ((1, 4, 2, 40, 70, 64, 64), {"causal": True}, AttentionGradients(1, 64)),
+    "grouped, padding": ((2, 2, 1, 50, 40, 64, 64), {"mask": some_keys, "turned": True}, AttentionGradients(1, 32)),
 }
 
 
@@ -70,7 +70,7 @@ def forward(q, k, v, mask):
 
 def test_logarithms_simulated():
     """What the forward leaves for the backward."""
-    _, (_, q, k, v, _, totals, mask), _ = operands(2, 2, 1, 70, 64, 64, 64, causal=True, mask=some_keys, turned=True)
+    _, (_, q, k, v, _, totals, mask), _ = operands(2, 2, 1, 50, 40, 64, 64, causal=True, mask=some_keys, turned=True)
     model = SimulatedModel(
         forward, (q, k, v, mask), choose=lambda kernel: Attention(2, 32) if parse_attention(kernel) is not None else None,
         passes="fuse-attention{target=sm_90a always=1}",
@@ -103,14 +103,12 @@ def texts(sizes, causal=False, dtype=torch.bfloat16) -> list[str]:
         return [f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}" for k in made]
 
 
-@pytest.mark.parametrize("size, causal", [(64, True), (128, False)])
-def test_what_is_emitted(size, causal):
-    of_queries, of_keys = texts((2, 4, 4, 1024, 1024, size), causal)
+def test_what_is_emitted():
+    of_queries, of_keys = texts((2, 4, 4, 1024, 1024, 128), causal=True)
     for text, sums in ((of_queries, 1), (of_keys, 2)):
         built = build(text, "attention_gradients", AttentionGradients(2, 64))
-        found, walks = products(built), 3 if causal else 1
-        scores, results = "m64n64k16.f32.bf16", f"m64n{size}k16.f32.bf16"
-        assert len(found) == walks * (2 * size // 16 + sums * 4) and set(found) == {scores, results}
+        found, walks = products(built), 3  # of blocks that the diagonal cuts, and of the others
+        assert len(found) == walks * (16 + sums * 4) and set(found) == {"m64n64k16.f32.bf16", "m64n128k16.f32.bf16"}
         assert built.count(r"ex2\.approx\.ftz\.f32") == walks * 32 and built.count("setmaxnreg") == 2
         assert built.count(r"\b(?:atom|red)\.") == 0 and not any(a.startswith("st") for a in built.accesses())
         assembled(built)
@@ -130,8 +128,9 @@ def test_the_choice():
         build(text, "attention_gradients", AttentionGradients(2, 128))
 
 
-@pytest.mark.parametrize("size", [100, 192])
-def test_left_alone(size):
+def test_left_alone():
+    made = texts((2, 4, 4, 512, 512, 100, 192))
     with new_context(), ir.Location.unknown():
-        module = ir.Module.parse(texts((2, 4, 4, 512, 512, size))[1])
-        assert not list(spaces.space(kernels(module)[0], TARGET))  # strides that the copy engine does not know; too many registers
+        for text in made:  # rows that the copy engine does not know
+            module = ir.Module.parse(text)
+            assert not list(spaces.space(kernels(module)[0], TARGET))
