@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from inferno.mlir import func, ir, run_upstream
-from inferno.schedule.accesses import Access, destination_index, knows_arguments, row_major
-from inferno.schedule.attention_kernel import Parser, holds, only, plain, unrounded, unscaled
+from inferno.mlir import func, ir
+from inferno.schedule.accesses import Access, destination_index, row_major
+from inferno.schedule.attention_kernel import Parser, holds, only, parse_by, plain, unrounded, unscaled
 from inferno.schedule.bands import Band, find_band
 from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import make_map
-from inferno.schedule.expression_tracer import NotUnderstood, Tracer
+from inferno.schedule.expression_tracer import NotUnderstood
 from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
 from inferno.symbolic import Int
 
@@ -81,19 +81,7 @@ class AttentionGradient:
 
 def parse_attention_gradient(kernel: func.FuncOp) -> AttentionGradient | None:
     """What ``kernel`` computes, or None if it is anything else, or has sizes that vary."""
-    block = kernel.entry_block
-    if not knows_arguments(kernel) or any(not isinstance(a.type, ir.RankedTensorType) or not a.type.has_static_shape for a in block.arguments):
-        return None
-    if sum(op.operation.name.startswith("linalg.") for op in block.operations) < 5:
-        return None
-    with kernel.context, kernel.location:
-        from inferno.passes.split_contractions import split_contractions
-
-        module = ir.Module.create()
-        module.body.append(kernel.operation.clone(ip=False))
-        split_contractions(module)
-        run_upstream(module, "func.func(linalg-generalize-named-ops)")
-        return Tracer(module.body.operations[0]).run(lambda tracer: _Parser(tracer, module).parse())
+    return parse_by(_Parser, kernel)
 
 
 class _Parser(Parser):

@@ -7,6 +7,7 @@ the scores, a softmax along the keys, and a contraction with v.  Nothing depends
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf, prod
+from typing import Any
 
 from inferno.mlir import arith, func, ir, run_upstream
 from inferno.passes.programs import takes_tf32
@@ -89,6 +90,11 @@ class AttentionKernel:
 
 def parse_attention(kernel: func.FuncOp) -> AttentionKernel | None:
     """What ``kernel`` computes, or None if it is anything else, or has sizes that vary."""
+    return parse_by(Parser, kernel)
+
+
+def parse_by(parser: type["Parser"], kernel: func.FuncOp) -> Any | None:
+    """What a parser makes of ``kernel``, or None where it does not understand it, or where sizes vary."""
     block = kernel.entry_block
     if not knows_arguments(kernel) or any(not isinstance(a.type, ir.RankedTensorType) or not a.type.has_static_shape for a in block.arguments):
         return None
@@ -101,7 +107,7 @@ def parse_attention(kernel: func.FuncOp) -> AttentionKernel | None:
         module.body.append(kernel.operation.clone(ip=False))
         split_contractions(module)
         run_upstream(module, "func.func(linalg-generalize-named-ops)")
-        return Tracer(module.body.operations[0]).run(lambda tracer: Parser(tracer, module).parse())
+        return Tracer(module.body.operations[0]).run(lambda tracer: parser(tracer, module).parse())
 
 
 class Parser:

@@ -82,6 +82,16 @@ def new_kernel(module: ir.Module, before: func.FuncOp, name: str, given: Sequenc
     return new
 
 
+def replace_call(call: ir.Operation, new: func.CallOp) -> None:
+    """Let ``new`` be in the place of ``call``, and say what that said."""
+    for name in call.attributes:
+        if name not in ("callee", "operandSegmentSizes"):
+            new.operation.attributes[name] = call.attributes[name]
+    for old, result in zip(call.results, new.results):
+        old.replace_all_uses_with(result)
+    call.erase()
+
+
 def size_attributes(parts: Sequence[tuple[func.FuncOp, Sequence[int | None]]], count: int) -> tuple[list[dict[str, ir.Attribute]], list[Renamed]]:
     """What each of a function's ``count`` arguments says of sizes that vary, where the arguments of every part are some of them, by number, or
     none of them; and for each part its symbols by the function's."""

@@ -18,6 +18,7 @@ from inferno.schedule.assign import assign_schedules, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.kept_operands import COPY, PARTS, kept
+from inferno.schedule.merge_calls import replace_call
 from inferno.schedule.operand_forms import Form
 from inferno.schedule.tiling import Axis, Tiling, main_read, tile_contraction
 from inferno.symbolic import product
@@ -109,13 +110,7 @@ class _Prepare:
         operands, count = list(call.operands), len(call.results)
         first = len(operands) - count
         with ir.InsertionPoint(call), call.location:
-            new = func.CallOp(self._variant(call, wanted), [*operands[:first], *given, *operands[first:]])
-        for name in call.attributes:
-            if name not in ("callee", "operandSegmentSizes"):
-                new.operation.attributes[name] = call.attributes[name]
-        for old, result in zip(call.results, new.results):
-            old.replace_all_uses_with(result)
-        call.erase()
+            replace_call(call, func.CallOp(self._variant(call, wanted), [*operands[:first], *given, *operands[first:]]))
 
     def _make(self, operand: ir.Value, form: Form) -> ir.Value:
         """The argument of ``@main`` that is a weight in this form; ``@prepare`` makes it."""

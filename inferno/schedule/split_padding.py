@@ -10,6 +10,7 @@ from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import callee, programs
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.merge_calls import replace_call
 from inferno.target import find_target
 
 
@@ -88,13 +89,7 @@ def _replace(call: ir.Operation, kernel: func.FuncOp, without: func.FuncOp, padd
             operands[place] = padded[key]
         else:
             operands.insert(len(operands) - len(call.results), padded[key])
-        new = func.CallOp(without, operands)
-    for name in call.attributes:
-        if name not in ("callee", "operandSegmentSizes"):
-            new.operation.attributes[name] = call.attributes[name]
-    for old, result in zip(call.results, new.results):
-        old.replace_all_uses_with(result)
-    call.erase()
+        replace_call(call, func.CallOp(without, operands))
 
 
 def _padded(op: ir.Operation, value: ir.Value) -> ir.Value:
