@@ -187,7 +187,7 @@ class Simulation:
         contracts = name in ("arith.mulf", "arith.addf") and "contract" in str(op.attributes["fastmath"]) and isinstance(results[0].type, ir.F32Type)
         ends = name in ("scf.yield", "gpu.return", "scf.condition", "llvm.return")
         handler = getattr(type(self), name.replace(".", "_"), None)
-        computes = prepare(op) if name.startswith(("arith.", "math.")) and not of_memory else None
+        computes = prepare(op) if results and not of_memory and (handler is None or name.startswith("arith.")) else None
         return Step(op, list(op.operands), results, handler, computes, ends, name == "arith.select", contracts)
 
     def results(self, step: Step, operands: list, mask: np.ndarray) -> list:

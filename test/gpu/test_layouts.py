@@ -27,7 +27,7 @@ def test_one_image_and_any_number():
     assert_right(model, (image("residual", 16, 3, 8).cuda().bfloat16(),), dynamic_shapes=({0: torch.export.Dim("n", max=64)},))
 
 
-def test_float32_without_tf32(monkeypatch):
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+def test_float32_without_tf32():
     torch.manual_seed(0)
-    assert_right(MODELS["residual"](8).eval().cuda(), (image("residual", 16, 2, 8).cuda(),))
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        assert_right(MODELS["residual"](8).eval().cuda(), (image("residual", 16, 2, 8).cuda(),))

@@ -79,9 +79,9 @@ def test_what_is_not_finite_stays_in_its_windows(tmp_path, number):
 @pytest.mark.parametrize("batch", [1, 8])
 def test_models(monkeypatch, name, dtype, batch):
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     make, channels, size = MODELS[name]
     model = make(channels).eval().to("cuda", dtype, memory_format=torch.channels_last)
     image = torch.randn(batch, channels, size, size, device="cuda", dtype=dtype).contiguous(memory_format=torch.channels_last)
-    compiled = assert_right(model, (image,))
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        compiled = assert_right(model, (image,))
     assert "windows" in compiled.ir("scheduled")

@@ -53,11 +53,11 @@ def test_layouts_are_right(name):
     assert len(rest) == kernels
 
 
-def test_convolutions_have_a_flag_of_their_own_for_tf32(monkeypatch):
+def test_convolutions_have_a_flag_of_their_own_for_tf32():
     model = nn.Sequential(nn.Conv2d(4, 8, 1), nn.Conv2d(8, 8, 3), nn.Flatten(), nn.Linear(8, 4))
     for allowed in (True, False):
-        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", allowed)
-        text = compile_to("scheduled", model, torch.randn(2, 4, 3, 3))[1]["scheduled"]
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=allowed):
+            text = compile_to("scheduled", model, torch.randn(2, 4, 3, 3))[1]["scheduled"]
         functions = re.findall(r"private @(\w+)\(.*attributes \{(.*)", text)
         assert {n for n, attributes in functions if "tf32" in attributes} == ({"matmul_addf", "matmul_addf_1"} if allowed else set())
         assert len([n for n, _ in functions if n.startswith(("matmul", "conv"))]) == 3
