@@ -6,20 +6,22 @@ are called by is below autograd already, where they come apart by themselves.
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram, exported_program
 
-# Of torch's own, by which run_decompositions is made of the same in torch 2.11 and 2.13.
+# Of torch 2.13's own, of which its run_decompositions is made; what has others decomposes by that.
 _PARTS = ("_collect_all_valid_cia_ops", "_decompose_exported_program", "_special_op_to_preserve_cia", "_is_preservable_cia_op")
+_OPTIONS = {"cia_to_decomp", "python_decomp_table", "joint_loss_index", "decompose_custom_triton_ops"}
 _COMPOSITE = "CompositeImplicitAutograd"
 
 
 def run_decompositions(program: ExportedProgram, table: dict[Any, Callable]) -> ExportedProgram:
     """``program`` decomposed by ``table``; composite operations that are not in it stay."""
-    if any(not hasattr(exported_program, part) for part in _PARTS):
+    if not _has_parts():
         return program.run_decompositions(table)
     plain = frozenset(op for op, call in table.items() if isinstance(call, functools.partial) and call.keywords == {"kernel": op})
     kept, own, usual, others = _split(_registered(), frozenset(table), plain)
@@ -30,6 +32,14 @@ def run_decompositions(program: ExportedProgram, table: dict[Any, Callable]) -> 
             program, cia_to_decomp=composite, python_decomp_table={op: table[op] for op in others}, joint_loss_index=None,
             decompose_custom_triton_ops=False,
         )
+
+
+@functools.cache
+def _has_parts() -> bool:
+    """Whether this version of torch has them, and calls them as we do."""
+    if any(not hasattr(exported_program, part) for part in _PARTS):
+        return False
+    return set(inspect.signature(exported_program._decompose_exported_program).parameters) - {"ep"} == _OPTIONS
 
 
 def _registered() -> tuple:

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.capture.decompositions.attention import order_of, repeat_heads
-from inferno.capture.orders import inverse
+from inferno.capture.decompositions.attention import in_order, masked, order_of, repeat_heads
 from inferno.settings import settings
 
 _LIBRARY = torch.library.Library("inferno", "FRAGMENT")
@@ -67,7 +66,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, 
         weights = torch.where(empty, torch.zeros((), dtype=torch.float32, device=q.device), weights)
         totals = torch.where(empty, torch.full((), math.inf, dtype=torch.float32, device=q.device), totals)
     out = torch.matmul(weights.to(q.dtype).float(), _repeated(v, q).float()).to(q.dtype)
-    return _as(out, order_of(q)), totals.squeeze(-1)
+    return in_order(out, order_of(q)), totals.squeeze(-1)
 
 
 def backward(
@@ -89,26 +88,15 @@ def backward(
     of_q = torch.matmul(of_scores.float(), _repeated(k, q).float()) * scale
     of_k = summed(of_scores, q) * scale
     of_v = summed(weights.to(dtype), gradient)
-    return _as(of_q.to(dtype), order_of(q)), _as(of_k.to(dtype), order_of(k)), _as(of_v.to(dtype), order_of(v))
+    return in_order(of_q.to(dtype), order_of(q)), in_order(of_k.to(dtype), order_of(k)), in_order(of_v.to(dtype), order_of(v))
 
 
 def _scores(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
-    scores = torch.matmul(q.float(), _repeated(k, q).float().transpose(-2, -1)) * scale
-    allowed = mask
-    if causal:
-        lower = torch.arange(k.shape[-2], device=q.device) <= torch.arange(q.shape[-2], device=q.device).unsqueeze(-1)
-        allowed = lower if mask is None else lower & mask
-    if allowed is None:
-        return scores
-    return torch.where(allowed, scores, torch.full((), -math.inf, dtype=torch.float32, device=q.device))
+    return masked(torch.matmul(q.float(), _repeated(k, q).float().transpose(-2, -1)) * scale, mask, causal)
 
 
 def _repeated(t: Tensor, q: Tensor) -> Tensor:
     return t if t.shape[1] == q.shape[1] else repeat_heads(t, q.shape[1] // t.shape[1])
-
-
-def _as(t: Tensor, order: list[int]) -> Tensor:
-    return t.permute(order).contiguous().permute(inverse(order))
 
 
 def _setup(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:

@@ -20,6 +20,7 @@ from inferno.passes.generics import (
     substitute, yielded,
 )
 from inferno.passes.locations import merge
+from inferno.passes.padding import zero_padding
 from inferno.passes.shapes import function_of, mixed
 from inferno.passes.shapes import number as size_of
 from inferno.passes.shapes import sizes as tensor_sizes
@@ -101,16 +102,11 @@ def has_windows(op: ir.Operation | None) -> bool:
 
 def pads_convolutions(op: ir.Operation | None) -> bool:
     """Whether ``op`` surrounds an image with zeros along its windows, for convolutions alone, whose kernels can leave out what is not there."""
-    if op is None or op.name != "tensor.pad" or len(op.operands) != 1:
-        return False
-    zero = owner(op.regions[0].blocks[0].operations[len(op.regions[0].blocks[0].operations) - 1].operands[0])
-    if zero is None or zero.name != "arith.constant" or not isinstance(zero.attributes["value"], ir.FloatAttr) or zero.attributes["value"].value != 0:
-        return False
-    low, high = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_low", "static_high"))
-    readers = list(users(op.results[0]))
-    return min(*low, *high) >= 0 and bool(readers) and all(
+    zeros = zero_padding(op)
+    readers = list(users(op.results[0])) if zeros is not None else []
+    return bool(readers) and all(
         has_windows(r) and r.operands[0] == op.results[0] and op.results[0] not in list(r.operands)[1:]
-        and all(not (a or b) or not isinstance(e, ir.AffineDimExpr) for a, b, e in zip(low, high, maps(r)[0].results)) for r in readers
+        and all(not (a or b) or not isinstance(e, ir.AffineDimExpr) for a, b, e in zip(*zeros, maps(r)[0].results)) for r in readers
     )
 
 

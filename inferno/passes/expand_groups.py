@@ -9,6 +9,7 @@ from inferno.passes.contraction import has_windows, is_convolution
 from inferno.passes.expand_loops import split_readers
 from inferno.passes.generics import use_count
 from inferno.passes.movements import pad
+from inferno.passes.padding import padding
 from inferno.passes.shapes import reassociation, reassociation_attribute, shape
 
 
@@ -28,7 +29,7 @@ def _expand_padding(op: ir.Operation) -> None:
         return
     zero = owner(list(made.regions[0].blocks[0].operations)[-1].operands[0])
     groups, before = reassociation(view), made.operands[0]
-    ends = [list(ir.DenseI64ArrayAttr(made.attributes[name])) for name in ("static_low", "static_high")]
+    ends = padding(made)
     split = [d for d, group in enumerate(groups) if len(group) > 1]
     if zero is None or zero.name != "arith.constant" or any(n[d] for n in ends for d in split) or not before.type.has_static_shape:
         return

@@ -11,6 +11,7 @@ from inferno.mlir import arith, ir, owner, walk
 from inferno.passes.contraction import CONVOLUTIONS, has_windows, pads_convolutions
 from inferno.passes.generics import dims, kinds, knows_sizes, maps
 from inferno.passes.movements import pad
+from inferno.passes.padding import padding
 from inferno.passes.programs import MAIN, programs
 
 _ALIGNMENT = 16  # bytes
@@ -54,7 +55,7 @@ def _pad(op: ir.Operation, more: int) -> None:
     low, high = [0] * image.type.rank, [0] * image.type.rank
     around = owner(image)
     if pads_convolutions(around):
-        low, high = (list(ir.DenseI64ArrayAttr(around.attributes[name])) for name in ("static_low", "static_high"))
+        low, high = padding(around)
         image = around.operands[0]
     with ir.InsertionPoint(op), op.location:
         op.operands[0] = _padded(image, low, [*high[:-1], high[-1] + more])

@@ -4,6 +4,7 @@ from inferno.mlir import arith, ir, owner, walk
 from inferno.passes.contraction import has_windows, pads_convolutions
 from inferno.passes.generics import dims, maps
 from inferno.passes.movements import pad, reshape
+from inferno.passes.padding import padding
 
 
 def restore_batches(module: ir.Module) -> None:
@@ -26,6 +27,6 @@ def _in_batch(value: ir.Value) -> ir.Value:
     made = owner(value)
     if not pads_convolutions(made):
         return reshape(value, [1, *value.type.shape])
-    low, high = (list(ir.DenseI64ArrayAttr(made.attributes[n])) for n in ("static_low", "static_high"))
+    low, high = padding(made)
     type_ = ir.RankedTensorType.get([1, *value.type.shape], value.type.element_type)
     return pad(reshape(made.operands[0], [1, *made.operands[0].type.shape]), type_, [0, *low], [0, *high], arith.constant(type_.element_type, 0.0))

@@ -7,6 +7,7 @@ from inferno.passes.expand_pieces import expand_piece
 from inferno.passes.kernel_names import Names
 from inferno.passes.movements import pad
 from inferno.passes.outline_kernels import outline_program
+from inferno.passes.padding import padding
 from inferno.passes.programs import callee, programs
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
@@ -94,6 +95,6 @@ def _replace(call: ir.Operation, kernel: func.FuncOp, without: func.FuncOp, padd
 
 def _padded(op: ir.Operation, value: ir.Value) -> ir.Value:
     """``value`` with zeros around it, as ``op`` has them."""
-    low, high = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_low", "static_high"))
+    low, high = padding(op)
     type_ = op.results[0].type
     return pad(value, type_, low, high, arith.constant(type_.element_type, 0.0))

@@ -8,7 +8,8 @@ instead (its im2col mode).
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import func, ir
+from inferno.mlir import func, ir, owner
+from inferno.passes.padding import zero_padding
 from inferno.passes.shapes import shape
 from inferno.pixel_limits import BITS, MOST_STEP, fits_corner
 from inferno.schedule.accesses import Access, Linear, argument_index, linear
@@ -120,19 +121,10 @@ def _image(kernel: func.FuncOp, value: ir.Value) -> tuple[int, tuple[Int, ...], 
     argument = argument_index(kernel, value)
     if argument is not None:
         return argument, shape(value), (0,) * (len(shape(value)) - 2)
-    pad = None if isinstance(value, ir.BlockArgument) else value.owner.operation
-    if pad is None or pad.name != "tensor.pad" or len(pad.operands) != 1 or not _pads_zeros(pad):
+    pad = owner(value)
+    if (zeros := zero_padding(pad)) is None:
         return None
     argument = argument_index(kernel, pad.operands[0])
-    low, high = (list(ir.DenseI64ArrayAttr(pad.attributes[f"static_{side}"])) for side in ("low", "high"))
-    if argument is None or min(*low, *high) < 0 or any((x[0], x[-1]) != (0, 0) for x in (low, high)):
+    if argument is None or any((x[0], x[-1]) != (0, 0) for x in zeros):
         return None
-    return argument, shape(pad.operands[0]), tuple(low[1:-1])
-
-
-def _pads_zeros(pad: ir.Operation) -> bool:
-    (value,) = list(pad.regions[0].blocks[0].operations)[-1].operands
-    if isinstance(value, ir.BlockArgument) or value.owner.operation.name != "arith.constant":
-        return False
-    constant = value.owner.operation.attributes["value"]
-    return isinstance(constant, ir.FloatAttr) and constant.value == 0
+    return argument, shape(pad.operands[0]), tuple(zeros[0][1:-1])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from inferno.mlir import func, ir, owner
+from inferno.passes.padding import padding, zero_padding
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import Access, argument_index, iterators, knows_arguments, linear, loop_sizes, maps
 from inferno.schedule.contraction import Contraction, parse_split
@@ -174,13 +175,10 @@ def _axes(op: ir.Operation, number: int, sizes: tuple[int, ...]) -> list[Axis] |
 
 def _padding(pad: ir.Operation) -> list[int] | None:
     """Zeros in front of each dimension; None where something else is, or less than nothing."""
-    body = list(pad.regions[0].blocks[0].operations)
-    value = body[-1].operands[0]
-    constant = owner(value)
-    if len(body) > 2 or constant is None or constant.name != "arith.constant" or not isinstance(constant.attributes["value"], ir.FloatAttr):
+    zeros = zero_padding(pad)
+    if zeros is None or len(pad.regions[0].blocks[0].operations) > 2:
         return None
-    low, high = (list(ir.DenseI64ArrayAttr(pad.attributes[name])) for name in ("static_low", "static_high"))
-    return low if constant.attributes["value"].value == 0 and len(pad.operands) == 1 and all(0 <= n < 1 << 31 for n in (*low, *high)) else None
+    return zeros[0] if all(n < 1 << 31 for ends in zeros for n in ends) else None
 
 
 def _unpad(op: ir.Operation, number: int, axes: list[Axis]) -> None:
@@ -188,7 +186,7 @@ def _unpad(op: ir.Operation, number: int, axes: list[Axis]) -> None:
     pad, every = owner(op.operands[number]), maps(op)
     if pad is None or pad.name != "tensor.pad":
         return
-    low = list(ir.DenseI64ArrayAttr(pad.attributes["static_low"]))
+    low, _ = padding(pad)
     moved = [e - n if n else e for e, n in zip(every[number].results, low)]
     every[number] = ir.AffineMap.get(every[number].n_dims, 0, moved)
     op.operands[number] = pad.operands[0]

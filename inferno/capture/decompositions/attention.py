@@ -26,13 +26,7 @@ def attention(
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     # The casts become the multiply-add's extension of its operands: scores are never rounded to 16 bits.
     scores = torch.matmul(q.to(wide), k.transpose(-2, -1).to(wide)) * (1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    allowed = None
-    if is_causal:
-        allowed = torch.arange(k.shape[-2], device=q.device) <= torch.arange(q.shape[-2], device=q.device).unsqueeze(-1)
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        allowed = attn_mask if allowed is None else allowed & attn_mask
-    if allowed is not None:
-        scores = torch.where(allowed, scores, torch.full((), -math.inf, dtype=wide, device=q.device))
+    scores = masked(scores, attn_mask if attn_mask is not None and attn_mask.dtype == torch.bool else None, is_causal)
     if attn_mask is not None and attn_mask.dtype != torch.bool:
         scores = scores + attn_mask.to(wide)
     weights = torch.softmax(scores, -1)
@@ -42,8 +36,24 @@ def attention(
     out = torch.matmul(weights.to(q.dtype), v)
     if out.dim() != 4:
         return out
-    order = order_of(q)
-    return out.permute(order).contiguous().permute(inverse(order))
+    return in_order(out, order_of(q))
+
+
+def masked(scores: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """Scores [..., queries, keys], minus infinity where a mask of bools is false, or a query comes before the key."""
+    allowed = mask
+    if causal:
+        queries, keys = scores.shape[-2:]
+        lower = torch.arange(keys, device=scores.device) <= torch.arange(queries, device=scores.device).unsqueeze(-1)
+        allowed = lower if mask is None else lower & mask
+    if allowed is None:
+        return scores
+    return torch.where(allowed, scores, torch.full((), -math.inf, dtype=scores.dtype, device=scores.device))
+
+
+def in_order(t: Tensor, order: list[int]) -> Tensor:
+    """The same tensor, its dimensions in memory in ``order``, outermost first."""
+    return t.permute(order).contiguous().permute(inverse(order))
 
 
 def order_of(q: Tensor) -> list[int]:

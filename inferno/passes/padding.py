@@ -1,0 +1,24 @@
+"""What a ``tensor.pad`` puts around a tensor."""
+
+from inferno.mlir import ir, owner
+
+Ends = tuple[list[int], list[int]]
+"""Elements in front of each dimension, and behind it."""
+
+
+def padding(op: ir.Operation) -> Ends:
+    """Of a ``tensor.pad``; a number that is known at the call is MLIR's sign for that."""
+    low, high = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_low", "static_high"))
+    return low, high
+
+
+def zero_padding(op: ir.Operation | None) -> Ends | None:
+    """The zeros, of floating point, that ``op`` puts around a tensor; None for anything else, for numbers that are not known, and for less than none."""
+    if op is None or op.name != "tensor.pad" or len(op.operands) != 1:
+        return None
+    body = op.regions[0].blocks[0].operations
+    filling = owner(body[len(body) - 1].operands[0])
+    if filling is None or filling.name != "arith.constant" or not isinstance(filling.attributes["value"], ir.FloatAttr):
+        return None
+    low, high = padding(op)
+    return (low, high) if filling.attributes["value"].value == 0 and min(*low, *high) >= 0 else None
