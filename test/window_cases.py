@@ -63,13 +63,11 @@ class Case:
     def arguments(self, image, window, bias=None, residual=None) -> list[torch.Tensor]:
         """In the kernel's layout."""
         window = window.unflatten(0, (self.groups, -1))
-        axes = list(range(3, 3 + self.spatial))
         if self.last:
-            image, window = image.movedim(1, -1), window.permute(*axes, 0, 2, 1)
+            image, window = image.movedim(1, -1), window.permute(*range(3, 3 + self.spatial), 0, 2, 1)
             residual = residual.movedim(1, -1) if residual is not None else None
-        else:
-            window = window.permute(0, 1, 2, *axes)
-        return [x.contiguous() for x in (image, window, bias, residual) if x is not None]
+        given = {"image": image, "weight": window, "bias": bias, "out": residual}
+        return [x.reshape(self._shapes()[name]).contiguous() for name, x in given.items() if x is not None]
 
     def result(self, found: torch.Tensor) -> torch.Tensor:
         """As torch has it."""
@@ -91,36 +89,47 @@ class Case:
             return {"image": ["b", *"XYZ"[:n], "C"], "out": ["b", *"xyz"[:n], "F"]}
         return {"image": ["b", "C", *"XYZ"[:n]], "out": ["b", "F", *"xyz"[:n]]}
 
+    def _kept(self) -> tuple[list[str], list[str], list[str]]:
+        """Of groups, channels and features those that the kernel has loops of; those of the image's channels, and of the result's."""
+        sizes = self._sizes()
+        kept = [d for d in "gcf" if sizes[d] > 1 or (d == "g" and sizes["f"] == 1)]
+        return kept, [d for d in kept if d in "gc"], [d for d in kept if d in "gf"]
+
+    def _weight(self) -> list[str]:
+        kept, n = self._kept()[0], self.spatial
+        return [*"ijk"[:n], *(d for d in "gcf" if d in kept)] if self.last else [*(d for d in "gfc" if d in kept), *"ijk"[:n]]
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the kernel's tensors."""
+        sizes, (_, channel, feature), flat = self._sizes(), self._kept(), self._letters()
+        found = {"weight": self._weight(), "bias": feature}
+        for name, of in (("image", channel), ("out", feature)):
+            found[name] = [d for x in flat[name] for d in (of if x in "CF" else (x,))]
+        return {name: tuple(sizes[d] for d in letters) for name, letters in found.items()}
+
     def text(self, main: bool = True, schedule: object = None) -> str:
         """A module at the ``fused`` stage: one kernel, maybe with a ``schedule``, and the program that calls it."""
-        n, sizes, element = self.spatial, self._sizes(), self.element
-        kept = [d for d in "gcf" if sizes[d] > 1 or (d == "g" and sizes["f"] == 1)]
-        channel, feature = [d for d in kept if d in "gc"], [d for d in kept if d in "gf"]
+        n, element = self.spatial, self.element
+        kept, channel, feature = self._kept()
         move = {o: f"{o} * {self.stride} + {k} * {self.dilation}" for o, k in zip("xyz"[:n], "ijk")}
+        weight = self._weight()
         if self.last:
-            image = ["b", *(move[o] for o in "xyz"[:n]), *channel]
-            weight, out = [*"ijk"[:n], *(d for d in "gcf" if d in kept)], ["b", *"xyz"[:n], *feature]
+            image, out = ["b", *(move[o] for o in "xyz"[:n]), *channel], ["b", *"xyz"[:n], *feature]
         else:
-            image = ["b", *channel, *(move[o] for o in "xyz"[:n])]
-            weight, out = [*(d for d in "gfc" if d in kept), *"ijk"[:n]], ["b", *feature, *"xyz"[:n]]
+            image, out = ["b", *channel, *(move[o] for o in "xyz"[:n])], ["b", *feature, *"xyz"[:n]]
         loops = [*out, *(d for d in kept if d not in out), *"ijk"[:n]]
         reduced = set("ijk") | {"c"}
 
         def map_(results, over):
             return f"affine_map<({', '.join(over)}) -> ({', '.join(results)})>"
 
-        def split(letters, outer):
-            return [tuple(sizes[d] for d in outer) if x in "CF" else (sizes[x],) for x in letters]
-
-        flat = {"image": self._letters()["image"], "out": self._letters()["out"]}
-        shapes = {w: tuple(s for part in split(letters, channel if w == "image" else feature) for s in part) for w, letters in flat.items()}
-        shapes["weight"] = tuple(sizes[d] for d in weight)
+        shapes = self._shapes()
         source, p = shapes["image"], self.padding
-        around = [p if (x in "XYZ") else 0 for letters in [flat["image"]] for x in letters for _ in (channel if x in "CF" else (x,))]
+        around = [p if (x in "XYZ") else 0 for x in self._letters()["image"] for _ in (channel if x == "C" else (x,))]
         padded = tuple(s + 2 * a for s, a in zip(source, around))
         kinds = ", ".join('"reduction"' if d in reduced else '"parallel"' for d in loops)
         o, acc = tensor(shapes["out"], element), tensor(shapes["out"], "f32")
-        x, w, bias = tensor(source, element), tensor(shapes["weight"], element), tensor(tuple(sizes[d] for d in feature), element)
+        x, w, bias = tensor(source, element), tensor(shapes["weight"], element), tensor(shapes["bias"], element)
         pad = "" if not p else f"""%p = tensor.pad %x low{around} high{around} {{
         ^bb0({", ".join(f"%i{i}: index" for i in range(len(source)))}):
           tensor.yield %none : {element} }} : {x} to {tensor(padded, element)}"""
