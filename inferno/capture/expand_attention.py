@@ -3,19 +3,26 @@
 from operator import getitem
 
 import torch
+from torch import SymInt
 from torch._guards import detect_fake_mode
 from torch.fx import Graph, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from inferno.capture.decompositions import table
 from inferno.capture.trained_attention import OPERATIONS
+from inferno.errors import CompileError
 
 
 def expand_attention(graph: Graph) -> None:
-    """Rewrite ``graph``, of ATen operations on tensors of fixed sizes, in place."""
-    for node in list(graph.nodes):
-        if node.op == "call_function" and node.target in OPERATIONS:
-            _expand(graph, node)
+    """Rewrite ``graph``, of ATen operations, in place; CompileError, before anything is changed, where such attention has sizes that vary: its
+    kernels are for one size each."""
+    nodes = [n for n in graph.nodes if n.op == "call_function" and n.target in OPERATIONS]
+    for node in nodes:
+        shapes = [a.meta["val"].shape for a in node.args if isinstance(a, Node)]
+        if any(isinstance(n, SymInt) for shape in shapes for n in shape):
+            raise CompileError("attention that is trained is compiled for one size")
+    for node in nodes:
+        _expand(graph, node)
 
 
 def _expand(graph: Graph, node: Node) -> None:

@@ -23,6 +23,9 @@ _LIBRARY.define(
 
 # Columns of keys and values together of which the sums still have room in registers (see ``schedule/attention_gradients.py``).
 _WIDEST = 320
+# Bytes of scores in float32 from which kernels for each length are worth compiling them.  Parts have five times as many at a time: at 16 heads of
+# 8192 queries and keys, 4 GiB of scores, a training step took 20.8 GiB with parts on an H200, 0.2 GiB with kernels.
+MANY_SCORES = 1 << 28
 
 
 def trained_attention(
@@ -32,7 +35,8 @@ def trained_attention(
     """scaled_dot_product_attention as one operation where it is trained; NotImplemented where that is left to its parts.
 
     Those are float32, whose parts' backward is more exact; masks of numbers, beside which the sum of a row that is all but hidden is lost, and
-    which may need a gradient; sizes that vary; dropout; and heads for which there are no kernels that leave weights out of memory.
+    which may need a gradient; few scores of numbers that vary, whose parts are compiled once for all of them; dropout; and heads for which there
+    are no kernels that leave weights out of memory.
     """
     tensors = (q, k, v)
     if dropout_p or not settings().unmeasured or not settings().attention:
@@ -41,13 +45,18 @@ def trained_attention(
         return NotImplemented
     if q.dtype not in (torch.bfloat16, torch.float16) or any(t.dim() != 4 or t.dtype != q.dtype or t.device != q.device for t in tensors):
         return NotImplemented
-    if any(not isinstance(n, int) or n == 0 for t in tensors for n in t.shape) or not (q.shape[0] == k.shape[0] == v.shape[0]):
+    if any(not isinstance(n, int) for t in tensors for n in (t.shape[1], t.shape[3])) or 0 in (n for t in tensors for n in t.shape):
+        return NotImplemented
+    if not (q.shape[0] == k.shape[0] == v.shape[0]):
         return NotImplemented
     if k.shape[:3] != v.shape[:3] or (q.shape[1] != k.shape[1] and not (enable_gqa and q.shape[1] % k.shape[1] == 0)):
         return NotImplemented
     if q.shape[-1] % 8 or v.shape[-1] % 8 or q.shape[-1] + v.shape[-1] > _WIDEST:
         return NotImplemented
-    if attn_mask is not None and (attn_mask.dtype != torch.bool or attn_mask.dim() > 4 or any(not isinstance(n, int) for n in attn_mask.shape)):
+    if attn_mask is not None and (attn_mask.dtype != torch.bool or attn_mask.dim() > 4):
+        return NotImplemented
+    varying = any(not isinstance(n, int) for t in (*tensors, attn_mask) if t is not None for n in t.shape)
+    if varying and 4 * math.prod(q.shape[:3]) * k.shape[2] < MANY_SCORES:  # a guard: more of them are another graph
         return NotImplemented
     factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     return torch.ops.inferno.attention(q, k, v, attn_mask, is_causal, factor)[0]

@@ -101,3 +101,15 @@ def test_heads_lie_side_by_side(generators):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(2, 300, 384)
 
     right(model, (torch.randn(2, 300, 384, device="cuda").bfloat16(), (torch.randn(1152, 384, device="cuda") / 20).bfloat16()), generators)
+
+
+def test_memory_of_lengths_that_vary():
+    """Of the second length Dynamo makes a graph for all of them."""
+    fast = torch.compile(lambda q, k, v: causal(q, k, v), backend="inferno", fullgraph=True, options={"fallback": False})
+    for length in (2048, 4096):
+        given = [t.requires_grad_() for t in heads(length, length, 64, batch=1, of=16, shared=16)]
+        for _ in range(2):
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            fast(*given).sum().backward()
+        assert torch.cuda.max_memory_allocated() - before < 2 * 16 * length**2

@@ -7,7 +7,10 @@ import torch
 from benchmarks.memory import measure
 from torch import nn
 
+from inferno.capture import trained_attention as trained
+from inferno.capture.specialise import varies
 from inferno.capture.trained_attention import trained_attention
+from inferno.runtime.region import backend
 
 F = nn.functional
 
@@ -67,6 +70,21 @@ def test_what_is_kept():
     kept = measure(Attention(), lambda call: call(x).float().square().mean(), "cpu").kept
     # Input, queries, keys, values and result, as the loss has it too, and a number for each row; scores are 16 times a tensor and more.
     assert kept < 8 * x.nbytes
+
+
+def test_lengths_that_vary(monkeypatch):
+    """Few scores are parts for every length; many are kernels for each, which leave them out of memory."""
+    built, build_region = [], backend.build_region
+    monkeypatch.setattr(backend, "build_region", lambda graph, *args, **more: built.append(graph) or build_region(graph, *args, **more))
+    monkeypatch.setattr(trained, "MANY_SCORES", 4 * 4 * 40 * 40)
+    model = Attention()
+    fast = torch.compile(model, backend="inferno", fullgraph=True, dynamic=True, options={"fallback": False})
+    for length, regions, any_length in ((39, 2, True), (23, 0, False), (40, 2, False), (40, 0, False)):
+        x = torch.randn(1, length, 64).bfloat16()
+        built.clear()
+        for ours, plain in zip(step(fast, (x,), torch.bfloat16), step(model, (x,), torch.bfloat16)):
+            assert (ours.float() - plain.float()).norm() <= 0.01 * plain.float().norm()
+        assert [varies(torch.fx.GraphModule({}, g)) for g in built] == [any_length] * regions
 
 
 @pytest.mark.parametrize("change", [None, "off", "float32", "no gradient", "a mask of numbers", "dropout", "other heads", "wide"])
