@@ -7,11 +7,11 @@ Each alone costs a launch and leaves most of the GPU idle.  Calls that are near 
 from collections.abc import Iterator, Sequence
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import MAIN, callee, readers, root_of
+from inferno.passes.programs import MAIN, callee
 from inferno.schedule import bundle
 from inferno.schedule.kernel_parts import parts_of
 from inferno.schedule.merge_independent import FAR, Group, Merge
-from inferno.schedule.mark_overwrites import overwritable
+from inferno.schedule.mark_overwrites import updated
 from inferno.target import find_target
 
 BUNDLE = "inferno.bundles"
@@ -38,7 +38,7 @@ class _Bundles(Merge):
 
     def choices(self) -> Iterator[tuple[Group, ...]]:
         """From each call on that is in no group yet, those that follow and can join it."""
-        calls = [c for c in self.calls() if not self._updates(c)]
+        calls = [c for c in self.calls() if not updated(c, self.kernels[callee(c)])]  # a bundle could not write in place
         done = -1
         for i, first in enumerate(calls):
             if self.order[first] <= done:
@@ -53,12 +53,6 @@ class _Bundles(Merge):
             if len(group.calls) > 1:
                 done = self.order[group.calls[-1]]
                 yield (group,)
-
-    def _updates(self, call: ir.Operation) -> bool:
-        """Whether a result of the program may be written in the place of an argument, as a weight's update: a bundle could not do that."""
-        if not any(u.name == "func.return" for r in call.results for u in readers(r)):
-            return False
-        return any(isinstance(root_of(call.operands[n]), ir.BlockArgument) for n in overwritable(self.kernels[callee(call)]))
 
     def schedule(self, kernel: func.FuncOp, parts: Sequence[func.FuncOp]) -> bundle.Bundle | None:
         return bundle.choose(parts)

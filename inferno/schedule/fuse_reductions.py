@@ -18,7 +18,7 @@ from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes, extracted_bytes, tensor_bytes
 from inferno.schedule.explain_boundaries import note
-from inferno.schedule.mark_overwrites import overwritable
+from inferno.schedule.mark_overwrites import updated
 from inferno.schedule.merge_calls import Edges, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, replace_calls, waits
 from inferno.target import Target, find_target
 
@@ -51,9 +51,10 @@ class _Program:
         if name not in self.kinds:
             kernel = self.kernels.get(name)
             c = parse_contraction(kernel) if kernel is not None else None
-            left = kernel is None or _is_update(call, kernel) or (c is not None and (wants_library(self.module) or c.M != 1 != c.N))
+            left = kernel is None or (c is not None and (wants_library(self.module) or c.M != 1 != c.N))
             self.kinds[name] = None if left else _kind(kernel)
-        return self.kinds[name]
+        found = self.kinds[name]
+        return None if found == "map" and _changes_places(call, self.kernels[name]) else found
 
     def estimate(self, edges: Edges) -> float | None:
         """Microseconds of the kernel that calls become, by the generator that takes it; None where none does."""
@@ -107,12 +108,10 @@ def _multiplies(kernel: func.FuncOp) -> bool:
     return c is not None and (c.M != 1 or c.N != 1)
 
 
-def _is_update(call: ir.Operation, kernel: func.FuncOp) -> bool:
-    """Whether a tensor is changed in places and returned, as a cache by a token: that can be done where it lies, but by no kernel that does
-    more."""
-    if any(u.name != "func.return" for r in call.results for u in readers(r)):
-        return False
-    for number in overwritable(kernel):
+def _changes_places(call: ir.Operation, kernel: func.FuncOp) -> bool:
+    """Whether an argument of the program is changed in places and returned, as a cache by a token, whoever else reads it then: that can be done where
+    it lies."""
+    for number in updated(call, kernel):
         argument = kernel.entry_block.arguments[number]
         for op in (u for u in users(argument) if u.name == "linalg.generic"):
             old = [point for value, point in zip(inputs(op), body(op).arguments) if value == argument]

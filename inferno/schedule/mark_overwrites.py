@@ -10,7 +10,7 @@ writes the new cache goes behind the other.
 
 from inferno.mlir import func, ir, users
 from inferno.passes.generics import is_elementwise, maps
-from inferno.passes.programs import VIEWS, callee, root_of
+from inferno.passes.programs import VIEWS, callee, readers, root_of
 from inferno.schedule.assign import kernels
 from inferno.schedule.cost import tensor_bytes
 
@@ -48,6 +48,14 @@ def overwritable(kernel: func.FuncOp) -> list[int]:
         if argument.type == operands[-1].type and all(user == op for user in users(argument))
         and all(m == accesses[-1] for v, m in zip(operands, accesses) if v == argument)
     ]
+
+
+def updated(call: ir.Operation, kernel: func.FuncOp) -> list[int]:
+    """The arguments of ``kernel`` that are the program's own and whose place its result may take, where the program returns that: a cache, a weight.
+    A kernel that does more could not write there."""
+    if not any(u.name == "func.return" for r in call.results for u in readers(r)):
+        return []
+    return [n for n in overwritable(kernel) if isinstance(root_of(call.operands[n]), ir.BlockArgument)]
 
 
 def _move(main: func.FuncOp, marks: dict[str, list[int]]) -> None:

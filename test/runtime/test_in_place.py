@@ -7,18 +7,21 @@ import torch
 from torch import nn
 
 import inferno
+from inferno.capture import capture
+from inferno.runtime.build import build_from
 from inferno.runtime.plan.in_place import write_in_place
-from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan
+from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan, read_plan
+from inferno.target import find_target
 
 
 class Cached(nn.Module):
     """A step with a cache: attention reads what was written; a count that grows."""
 
-    def __init__(self):
+    def __init__(self, size=8, length=16):
         super().__init__()
-        self.register_buffer("keys", torch.zeros(2, 16, 8))
+        self.register_buffer("keys", torch.zeros(2, length, size))
         self.register_buffer("count", torch.zeros((), dtype=torch.int64))
-        self.w = nn.Parameter(torch.randn(8, 8))
+        self.w = nn.Parameter(torch.randn(size, size))
 
     def forward(self, x, place):
         k = x @ self.w
@@ -29,8 +32,19 @@ class Cached(nn.Module):
 
 def in_place(compiled) -> list[bool]:
     """Of each write whether it is made in place."""
-    outputs = compiled._executable.plan.outputs
-    return [outputs[i].argument == r.target for i, r in enumerate(compiled.program.signature.results) if r.kind == "mutation"]
+    return made_in_place(compiled._executable.plan, compiled.program.signature)
+
+
+def made_in_place(plan: Plan, signature) -> list[bool]:
+    return [plan.outputs[i].argument == r.target for i, r in enumerate(signature.results) if r.kind == "mutation"]
+
+
+def plan_for_gpu(model, inputs) -> tuple[Plan, object]:
+    """The plan that a GPU would run, results in place, and the program's signature."""
+    found = capture(model, inputs)
+    built = build_from("torch", found.text, find_target("sm_90a"), last="gpu", signature=found.signature)
+    plan = read_plan(built.stages["gpu"])
+    return write_in_place(plan, [(i, r.target) for i, r in enumerate(found.signature.results) if r.kind == "mutation"]), found.signature
 
 
 def same_as_eager(model, compiled, *inputs, times=3):
@@ -50,6 +64,11 @@ def test_caches_and_counts_are_written_in_place():
     version, address = model.keys._version, model.keys.data_ptr()
     same_as_eager(model, compiled, *inputs)
     assert model.keys._version == version + 3 and model.keys.data_ptr() == address and model.count == 3
+
+
+def test_caches_are_written_in_place_on_a_gpu():
+    """Products of vectors read the new cache: no kernel of theirs takes the write along."""
+    assert made_in_place(*plan_for_gpu(Cached(64, 256), (torch.randn(2, 1, 64), torch.tensor([3])))) == [True, True]
 
 
 def test_statistics_of_batch_norm():

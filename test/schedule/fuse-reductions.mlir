@@ -175,3 +175,48 @@ func.func private @dot(%x: tensor<64x1000xf32>, %w: tensor<64x1000xf32>, %o: ten
   } -> tensor<64xf32>
   return %r : tensor<64xf32>
 }
+
+// -----
+
+// A cache that a token is written to, and that the program returns, is written where it lies: no kernel that reads it takes that along.  Where
+// nobody gets the new cache, it need not be in memory.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[NEW:.*]] = call @put(
+// CHECK: call @products(%{{.*}}, %[[NEW]]
+// CHECK: call @rows
+// CPU-LABEL: func.func @main
+func.func @main(%cache: tensor<4x256x64xf32>, %other: tensor<4x256x64xf32>, %row: tensor<4x64xf32>, %at: tensor<i64>, %x: tensor<4x64xf32>)
+    -> (tensor<4x256x64xf32>, tensor<4x256xf32>, tensor<4x256xf32>) {
+  %e = tensor.empty() : tensor<4x256x64xf32>
+  %f = tensor.empty() : tensor<4x256xf32>
+  %new = call @put(%cache, %row, %at, %e) : (tensor<4x256x64xf32>, tensor<4x64xf32>, tensor<i64>, tensor<4x256x64xf32>) -> tensor<4x256x64xf32>
+  %y = call @products(%x, %new, %f) : (tensor<4x64xf32>, tensor<4x256x64xf32>, tensor<4x256xf32>) -> tensor<4x256xf32>
+  %second = call @put(%other, %row, %at, %e) : (tensor<4x256x64xf32>, tensor<4x64xf32>, tensor<i64>, tensor<4x256x64xf32>) -> tensor<4x256x64xf32>
+  %z = call @products(%x, %second, %f) : (tensor<4x64xf32>, tensor<4x256x64xf32>, tensor<4x256xf32>) -> tensor<4x256xf32>
+  return %new, %y, %z : tensor<4x256x64xf32>, tensor<4x256xf32>, tensor<4x256xf32>
+}
+func.func private @put(%old: tensor<4x256x64xf32>, %row: tensor<4x64xf32>, %at: tensor<i64>, %o: tensor<4x256x64xf32>) -> tensor<4x256x64xf32> {
+  %r = linalg.generic {indexing_maps = [affine_map<(h, l, d) -> (h, l, d)>, affine_map<(h, l, d) -> (h, d)>, affine_map<(h, l, d) -> ()>, affine_map<(h, l, d) -> (h, l, d)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%old, %row, %at : tensor<4x256x64xf32>, tensor<4x64xf32>, tensor<i64>) outs(%o : tensor<4x256x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %p: i64, %q: f32):
+    %i = linalg.index 1 : index
+    %j = arith.index_cast %i : index to i64
+    %c = arith.cmpi eq, %j, %p : i64
+    %s = arith.select %c, %b, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<4x256x64xf32>
+  return %r : tensor<4x256x64xf32>
+}
+func.func private @products(%x: tensor<4x64xf32>, %w: tensor<4x256x64xf32>, %o: tensor<4x256xf32>) -> tensor<4x256xf32> {
+  %z = arith.constant 0.0 : f32
+  %f = linalg.fill ins(%z : f32) outs(%o : tensor<4x256xf32>) -> tensor<4x256xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(h, l, d) -> (h, d)>, affine_map<(h, l, d) -> (h, l, d)>, affine_map<(h, l, d) -> (h, l)>],
+      iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<4x64xf32>, tensor<4x256x64xf32>) outs(%f : tensor<4x256xf32>) {
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %p = arith.mulf %a, %b : f32
+    %y = arith.addf %s, %p : f32
+    linalg.yield %y : f32
+  } -> tensor<4x256xf32>
+  return %r : tensor<4x256xf32>
+}
