@@ -6,6 +6,7 @@ and nothing else does.  Importing it does not import torch, so a process that on
 """
 
 import importlib
+import threading
 from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -39,6 +40,10 @@ def __getattr__(name: str) -> ModuleType:
     raise AttributeError(f"module 'inferno.mlir' has no attribute {name!r}")
 
 
+# Loading a dialect that is written in Python keeps its definition at the class meanwhile, where a second thread would put that of another context.
+_loading = threading.Lock()
+
+
 def new_context() -> ir.Context:
     """A context that knows every dialect that a stage may hold: upstream's, torch, tm_tensor and inferno.
 
@@ -49,7 +54,8 @@ def new_context() -> ir.Context:
     context = ir.Context()
     _torchMlir.register_dialect(context)  # and not by way of its Python module, whose classes take 0.1 s
     with context, ir.Location.unknown():
-        Inferno.load()
+        with _loading:
+            Inferno.load()
         run_upstream(ir.Module.parse("module {}"), "func.func(tm-tensor-bufferize)")
     return context
 

@@ -29,6 +29,8 @@ from inferno.symbolic import Int, bounds
 EXTENSIONS = {"arith.extf", "arith.extsi", "arith.extui"}
 # On the multiplication of a convolution's sum (see ``mark-convolutions``): wherever its body goes, it says what it is.
 CONVOLUTION = "inferno.convolution"
+# The same, of a float32 convolution that is never rounded to TF32.
+EXACT = "inferno.exact"
 # On a module that has such.
 CONVOLUTIONS = "inferno.convolutions"
 _MULTIPLY, _ADD = {"arith.mulf", "arith.muli"}, {"arith.addf", "arith.addi"}
@@ -93,6 +95,11 @@ def is_convolution(op: ir.Operation | None) -> bool:
     one of those is no sum any more."""
     return is_generic(op) and REDUCTION in kinds(op) and any(
         CONVOLUTION in o.operation.attributes for o in body(op).operations if o.operation.name == "arith.mulf")
+
+
+def is_exact(convolution: ir.Operation) -> bool:
+    """Whether a convolution is marked as one that is computed in float32, whatever torch is told of TF32."""
+    return any(EXACT in o.operation.attributes for o in body(convolution).operations)
 
 
 def has_windows(op: ir.Operation | None) -> bool:

@@ -5,10 +5,10 @@ its body is a few cheap operations and it reads no more bytes than it writes (a 
 """
 
 from inferno.mlir import ir, owner, rewrite
-from inferno.passes.contraction import CONVOLUTIONS, ended_convolution, has_one_reader, is_factor, is_sum_of_products, parse_fused
+from inferno.passes.contraction import CONVOLUTIONS, ended_convolution, has_one_reader, has_windows, is_factor, is_sum_of_products, parse_fused
 from inferno.passes.generics import (
-    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_elementwise, is_widening, knows_sizes, kinds,
-    loop_sizes, maps, only_user, outputs, substitute,
+    REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_widening, knows_sizes,
+    kinds, loop_sizes, maps, only_user, outputs, substitute,
 )
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
@@ -79,8 +79,10 @@ def _keeps_end(producer: ir.Operation, consumer: ir.Operation, number: int) -> b
     own, value, points = ended_convolution(producer), inputs(consumer)[number], maps(consumer)[-1]
     if own is None or is_widening(producer):  # what is widened is kept narrow
         return False
-    if not is_elementwise(consumer) or maps(consumer)[number] != points or only_user(value) is None or is_widening(consumer):
+    if not is_elementwise(consumer) or only_user(value) is None or is_widening(consumer):
         return True
+    if maps(consumer)[number] != points:  # contractions write any order
+        return has_windows(own) or not is_copy(consumer)
     others = (ended_convolution(owner(v)) for v, m in zip(inputs(consumer), maps(consumer)) if v != value and m == points and has_one_reader(v))
     return any(other is not None and own.is_before_in_block(other) for other in others)
 

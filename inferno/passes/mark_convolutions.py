@@ -1,12 +1,15 @@
 """Convolutions are marked, and start from zero, so that later passes can tell one of 1x1, which is a contraction like any other, and fuse its bias."""
 
 from inferno.mlir import ir, owner, walk
-from inferno.passes.contraction import CONVOLUTION, CONVOLUTIONS, is_sum_of_products, start_from_zero
+from inferno.passes.contraction import CONVOLUTION, CONVOLUTIONS, EXACT, is_sum_of_products, start_from_zero
 from inferno.passes.expand_pieces import EXPAND
-from inferno.passes.generics import body, inputs, knows_sizes, maps, outputs
+from inferno.passes.generics import REDUCTION, body, inputs, kinds, knows_sizes, loop_sizes, maps, outputs
 from inferno.passes.programs import takes_unmeasured
 
 _ELEMENTS = ("f32", "bf16", "f16")
+# cuDNN 9 rounds nothing to TF32 where a pixel has 3 channels, as images have (float32's error on an H200: 1e-7, not 1e-4): its loads for tensor cores are
+# of 16 bytes.
+_WHOLE = 4  # channels
 
 
 def mark_convolutions(module: ir.Module) -> None:
@@ -19,7 +22,9 @@ def mark_convolutions(module: ir.Module) -> None:
         return
     for op in walk(module.operation, "linalg.generic"):
         if op.parent.name == "func.func" and _is_convolution(op):
-            next(o.operation for o in body(op).operations if o.operation.name == "arith.mulf").attributes[CONVOLUTION] = ir.UnitAttr.get(module.context)
+            product = next(o.operation for o in body(op).operations if o.operation.name == "arith.mulf")
+            for mark in (CONVOLUTION, EXACT) if _is_exact(op) else (CONVOLUTION,):
+                product.attributes[mark] = ir.UnitAttr.get(module.context)
             module.operation.attributes[CONVOLUTIONS] = ir.UnitAttr.get(module.context)
             start = owner(outputs(op)[0])
             if start is None or start.name != "linalg.fill":
@@ -32,3 +37,12 @@ def _is_convolution(op: ir.Operation) -> bool:
     elements = {str(v.type.element_type) for v in inputs(op)}
     windows = [any(not isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for e in m.results) for m in maps(op)]
     return len(elements) == 1 and elements <= set(_ELEMENTS) and windows == [True, False, False]
+
+
+def _is_exact(convolution: ir.Operation) -> bool:
+    """Whether a group's channels are not whole loads, so that torch computes in float32 even where TF32 is allowed."""
+    channels, sizes = 1, loop_sizes(convolution)
+    for e in maps(convolution)[0].results:
+        if isinstance(e, ir.AffineDimExpr) and kinds(convolution)[d := ir.AffineDimExpr(e).position] == REDUCTION:
+            channels *= sizes[d]
+    return str(inputs(convolution)[0].type.element_type) == "f32" and channels % _WHOLE != 0

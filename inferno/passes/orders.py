@@ -30,6 +30,8 @@ class Orders:
         self.convolutions: dict[ir.Value, Roles] = {}
         self._pending: deque[ir.Value] = deque()
         found = [op for op in self._operations if is_convolution(op)]
+        if all(map(is_whole, found)):  # contractions read and write any order
+            found = []
         for op in found:
             self._set(op.results[0], roles(op).result)
         for op in found:

@@ -8,7 +8,7 @@ What makes the padded image - it lies channels last only now - is one elementwis
 from collections.abc import Sequence
 
 from inferno.mlir import arith, ir, owner, walk
-from inferno.passes.contraction import CONVOLUTIONS, has_windows, pads_convolutions
+from inferno.passes.contraction import CONVOLUTIONS, has_windows, is_exact, pads_convolutions
 from inferno.passes.generics import dims, kinds, knows_sizes, maps
 from inferno.passes.movements import pad
 from inferno.passes.padding import padding
@@ -21,11 +21,12 @@ _TERMS, _CHANNELS = 128, 4
 
 
 def pad_channels(module: ir.Module) -> None:
-    """Rewrite the convolutions of ``@main`` whose channels, the last dimension, are not whole 16 bytes.  Without marked convolutions all stays."""
+    """Rewrite the convolutions of ``@main`` whose channels, the last dimension, are not whole 16 bytes, and that tensor cores may
+    compute.  Without marked convolutions all stays."""
     for main in programs(module)[:1] if CONVOLUTIONS in module.operation.attributes else ():
         if main.name.value == MAIN:
             for op in walk(main, "linalg.generic"):
-                if has_windows(op) and knows_sizes(op) and (more := _missing(op)):
+                if has_windows(op) and knows_sizes(op) and not is_exact(op) and (more := _missing(op)):
                     _pad(op, more)
 
 

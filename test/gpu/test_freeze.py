@@ -131,7 +131,7 @@ def test_under_torch_compile():
 @pytest.mark.parametrize("m, n, k, linear", [(512, 1000, 1021, True), (512, 1001, 1024, False), (4096, 777, 1001, True), (300, 515, 999, False)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_padded(m, n, k, linear, dtype):
-    _, _, fast = frozen(m, n, k, linear, dtype=dtype)
+    _, _, fast = frozen(m, n, k, linear, dtype=dtype, matmul="generated")
     assert fast.program.preparation is not None
 
 

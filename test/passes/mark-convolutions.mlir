@@ -9,7 +9,7 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
   // CHECK-LABEL: @one
   // CHECK: %[[ZERO:.*]] = linalg.fill ins(%{{.*}} : f32)
   // CHECK: %[[SUM:.*]] = linalg.generic {{.*}} outs(%[[ZERO]] : tensor<2x4x5x5xf32>)
-  // CHECK: arith.mulf {{.*}} {inferno.convolution} : f32
+  // CHECK: arith.mulf {{.*}} {inferno.convolution, inferno.exact} : f32
   // CHECK: linalg.generic {{.*}} ins(%[[SUM]], %arg2 : tensor<2x4x5x5xf32>, tensor<2x4x5x5xf32>)
   // CHECK-NEXT: ^bb0
   // CHECK-NEXT: arith.addf

@@ -11,7 +11,7 @@ from inferno.errors import CompileError, InputError
 from inferno.mlir import func, ir, new_context, walk
 from inferno.options import MATMUL
 from inferno.passes import modules
-from inferno.passes.contraction import is_convolution
+from inferno.passes.contraction import is_convolution, is_exact
 from inferno.passes.draw_numbers import draw_numbers
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
@@ -122,7 +122,8 @@ def fuse(
 def _allow_tf32(module: ir.Module, matmuls: bool, convolutions: bool) -> None:
     """Say of each kernel whether its products may be TF32: convolutions have a flag of their own."""
     for kernel in kernels(module):
-        if convolutions if any(map(is_convolution, walk(kernel, "linalg.generic"))) else matmuls:
+        found = [op for op in walk(kernel, "linalg.generic") if is_convolution(op)]
+        if convolutions and not any(map(is_exact, found)) if found else matmuls:
             kernel.attributes[PRECISION] = ir.StringAttr.get("tf32", module.context)
 
 
