@@ -19,7 +19,8 @@ class Case:
     ``core``.  ``rate``: the matmul rate that limits it, by type, or "copy" or "read" (see ``limits``), if it is to be held against a limit;
     ``moved``: the bytes that it has to move, if not those of its inputs and results.  ``check``: whether its results are held against float64,
     which random numbers cannot be.
-    ``precision`` is that of torch's float32 matmuls, ``options`` are for ``inferno.compile``; ``group`` is what it is summed up with.
+    ``precision`` is that of torch's float32 matmuls, ``options`` are for ``inferno.compile``, ``variants`` other ones, by name, that are timed
+    beside them; ``group`` is what it is summed up with.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Case:
     rate: str | None = None
     precision: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    variants: dict[str, dict[str, Any]] = field(default_factory=dict)
     group: str = ""
     moved: int | None = None
     check: bool = True

@@ -25,7 +25,7 @@ def measure(way: str, model: str, dtype: str, target: str | None) -> dict[str, f
     """Compile in this process; seconds by part."""
     import torch
 
-    from benchmarks.suites import MODELS
+    from benchmarks.models import MODELS
 
     for name in ("normal_", "uniform_", "kaiming_uniform_", "trunc_normal_"):
         setattr(torch.nn.init, name, lambda x, *args, **kwargs: x)  # what weights hold does not matter, and filling them takes longest

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 
 import inferno
-from benchmarks.suites import tinyllama
+from benchmarks.models import tinyllama
 
 
 def new_cache(model: torch.nn.Module, length: int, batch: int = 1):

@@ -52,12 +52,19 @@ def matmul_rate(kind: str) -> float:
 
 
 def count_work(model: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[int, int]:
-    """(bytes of inputs, parameters and results, each once; operations of the matmuls)."""
+    """(bytes of inputs, parameters and results, each once, but for tables of which rows are taken; operations of the matmuls)."""
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         results = model(*args, **kwargs)
-    state = list(model.parameters()) + list(model.buffers()) if isinstance(model, torch.nn.Module) else []
+    state = _state(model) if isinstance(model, torch.nn.Module) else []
     tensors = [t for t in tree_leaves((args, kwargs, results, state)) if isinstance(t, torch.Tensor)]
     return sum(t.nbytes for t in tensors), counter.get_total_flops()
+
+
+def _state(model: torch.nn.Module) -> list[torch.Tensor]:
+    """Parameters and buffers that are read whole."""
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
+    tables -= {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Linear)}
+    return [t for t in [*model.parameters(), *model.buffers()] if id(t) not in tables]
 
 
 def least_time(kind: str, bytes_: int, flops: int) -> tuple[float, str]:

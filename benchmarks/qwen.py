@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 # The configuration that Qwen/Qwen2.5-7B has on the hub.
 CONFIG = {
@@ -22,7 +23,13 @@ CONFIG = {
 
 
 def write(folder: Path, layers: int | None = None, hidden: int | None = None) -> None:
-    """Write the folder: a configuration and no weights.  ``hidden`` must be a multiple of 128, the size of a head."""
+    """Write the folder: a configuration and no weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(smaller(layers, hidden), indent=2))
+
+
+def smaller(layers: int | None = None, hidden: int | None = None) -> dict[str, Any]:
+    """The configuration with fewer layers or columns; ``hidden`` must be a multiple of 128, the size of a head."""
     config = dict(CONFIG)
     if layers is not None:
         config["num_hidden_layers"] = config["max_window_layers"] = layers
@@ -31,8 +38,7 @@ def write(folder: Path, layers: int | None = None, hidden: int | None = None) ->
         groups = next(n for n in (4, 2, 1) if heads % n == 0)
         config |= {"hidden_size": hidden, "intermediate_size": 4 * hidden, "num_attention_heads": heads, "num_key_value_heads": groups, "vocab_size": 1024,
                    "bos_token_id": 1, "eos_token_id": 2}
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    return config
 
 
 def main(argv: list[str] | None = None) -> int:

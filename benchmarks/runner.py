@@ -25,13 +25,14 @@ from unittest.mock import patch
 import torch
 
 import inferno
+from benchmarks import kernel_times
 from benchmarks.case import Case, select
 from benchmarks.limits import count_work, least_time
 from benchmarks.suites import SUITES, cases_of
 from inferno.errors import OptionError
 from inferno.runtime.files import write_whole
 from inferno.targets.toolkit import find_tool
-from inferno.tools.versus import Times, render, versus
+from inferno.tools.versus import Times, render, torch_compiled, versus
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -39,7 +40,8 @@ RESULTS = Path(__file__).parent / "results"
 @dataclass(frozen=True)
 class Run:
     """Which cases of a suite are timed (see ``benchmarks.case.select``), and how: ``fast`` leaves torch.compile out; no case begins
-    after ``seconds``; ``resume`` leaves out those that have a result of the same versions."""
+    after ``seconds``; ``resume`` leaves out those that have a result of the same versions.  ``autotune``: torch.compile's slow search too;
+    ``kernels``: so many kernels of each case that take longest are listed, ours and torch.compile's."""
 
     suite: str
     out: str | None = None
@@ -50,6 +52,8 @@ class Run:
     fast: bool = False
     seconds: float = math.inf
     resume: bool = False
+    autotune: bool = False
+    kernels: int = 0
 
 
 def run(options: Run) -> int:
@@ -66,7 +70,7 @@ def run(options: Run) -> int:
     if options.resume:
         cases = [c for c in cases if "times" not in kept.get(c.name, {})]
     if device.type == "cuda":
-        _compile_all(options.suite, cases, seed)
+        _compile_all(options, cases, seed)
     made: dict[str, dict] = {}
     print(f"{options.suite}: {len(cases)} cases, seed {seed}", file=sys.stderr)
     for case in cases:
@@ -74,7 +78,7 @@ def run(options: Run) -> int:
             print(f"{len(cases) - len(made)} cases are left after {options.seconds:.0f} s", file=sys.stderr)
             break
         torch.manual_seed(0)
-        made[case.name] = result = _run(case, device, options.fast)
+        made[case.name] = result = _run(case, device, options)
         print(f"{case.name}: {result.get('error') or result['times']['check']}{_summary(result)}", file=sys.stderr, flush=True)
         write(path, {"environment": environment(), "data": "random normal, seed 0", "seed": seed, "cases": {**kept, **made}})
     print(f"wrote {path}", file=sys.stderr)
@@ -95,29 +99,34 @@ def _kept(path: Path) -> dict[str, dict]:
 # Beforehand: the way to a program is by one core, and a suite's programs are many.
 
 
-def _compile_all(suite: str, cases: Sequence[Case], seed: int) -> None:
-    """Fill the cache with the cases' programs; what fails will fail again, and say so, where it is timed."""
+def _compile_all(options: Run, cases: Sequence[Case], seed: int) -> None:
+    """Fill the caches, ours and Inductor's, with the cases' programs; what fails will fail again, and say so, where it is timed."""
     count = min(len(cases), max(1, (os.cpu_count() or 1) - 1), 12)
     if count < 2:
         return
-    code = "import sys; from benchmarks.runner import compile_cases; compile_cases(sys.argv[1], int(sys.argv[2]), sys.argv[3:])"
+    code = "import sys; from benchmarks.runner import compile_cases; compile_cases(sys.argv[1], int(sys.argv[2]), sys.argv[3] == '1', sys.argv[4:])"
+    first = [sys.executable, "-c", code, options.suite, str(seed), str(int(options.fast))]
+    share = str(1 + (os.cpu_count() or 1) // count)
+    environment = {**os.environ, "INFERNO_WORKERS": share, "TORCHINDUCTOR_COMPILE_THREADS": share}
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, suite, str(seed), *(c.name for c in cases[i::count])], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )
+        subprocess.Popen([*first, *(c.name for c in cases[i::count])], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
         for i in range(count)
     ]
     for process in processes:
         process.wait()
 
 
-def compile_cases(suite: str, seed: int, names: Sequence[str]) -> None:
-    """Compile these cases of a suite, for what that leaves in the cache."""
+def compile_cases(suite: str, seed: int, fast: bool, names: Sequence[str]) -> None:
+    """Compile these cases of a suite, for what that leaves in the caches; by torch.compile those for which that pays, whole models, in the modes
+    that do not time kernels."""
     cases = {c.name: c for c in cases_of(suite, seed)}
     for name in names:
         try:
-            with _precision(cases[name]):
-                _compile(cases[name], *cases[name].make(torch.device("cuda")))
+            with _precision(cases[name]), torch.no_grad():
+                made = cases[name].make(torch.device("cuda"))
+                _compile(cases[name], *made)
+                for mode in cases[name].modes if cases[name].variants and not fast else ():
+                    torch_compiled(made[0], mode, *made[1:])
         except Exception as error:  # it is told where the case is timed
             print(f"{name}: {error}", file=sys.stderr)
 
@@ -134,9 +143,11 @@ def _precision(case: Case) -> Iterator[None]:
 
 
 def _compile(case: Case, model: Any, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The compiled model, and others to time: what it is without measured schedules, or with its sizes known."""
+    """The compiled model, and others to time: its variants, or what it is without measured schedules, or with its sizes known."""
     if case.dynamic_shapes is None:
         compiled = inferno.compile(model, args, kwargs=kwargs, **case.options)
+        if case.variants:
+            return compiled, {name: inferno.compile(model, args, kwargs=kwargs, **options) for name, options in case.variants.items()}
         if not any(text for program in compiled.programs for text in program.known.values()):
             return compiled, {}
         with patch.dict(os.environ, INFERNO_TUNED="0"):
@@ -146,7 +157,7 @@ def _compile(case: Case, model: Any, args: tuple, kwargs: dict[str, Any]) -> tup
     return compiled, {"static": inferno.compile(model, args, kwargs=kwargs, **case.options)}
 
 
-def _run(case: Case, device: torch.device, fast: bool = False) -> dict:
+def _run(case: Case, device: torch.device, options: Run) -> dict:
     model, args, kwargs = case.make(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -159,9 +170,11 @@ def _run(case: Case, device: torch.device, fast: bool = False) -> dict:
             with torch.no_grad():
                 compiled(*args, **kwargs)
             peak = torch.cuda.max_memory_allocated() - before if device.type == "cuda" else 0
-            modes = () if fast else case.modes
-            times = versus(model, compiled, args, kwargs, modes, case.check, budget=0.15 if fast else 0.4, others=others)
+            modes = () if options.fast else (*case.modes, "max-autotune, graphs") if options.autotune else case.modes
+            times = versus(model, compiled, args, kwargs, modes, case.check, budget=0.15 if options.fast else 0.4, others=others)
             limit = _limit(case, model, args, kwargs, device)
+            if options.kernels and device.type == "cuda":
+                _print_kernels(compiled, model, args, kwargs, options)
     except Exception as error:  # one case that fails must not lose the others' numbers
         return {"error": f"{type(error).__name__}: {error}"[:2000]}
     report = compiled.explain()
@@ -170,6 +183,19 @@ def _run(case: Case, device: torch.device, fast: bool = False) -> dict:
         "workspace_bytes": report.workspace, "peak_bytes": peak, "generators": sorted({r.generator for r in report.rows}),
         "group": case.group, "core": case.core, **limit,
     }
+
+
+def _print_kernels(compiled: Any, model: Any, args: tuple, kwargs: dict[str, Any], options: Run) -> None:
+    """The kernels that take longest, of ours and of torch.compile's."""
+    with torch.no_grad():
+        times, idle = kernel_times.kernel_times(lambda: compiled(*args, **kwargs))
+        print(kernel_times.table_of(compiled, times, idle, options.kernels), flush=True)
+        other = None if options.fast else torch_compiled(model, "torch.compile", args, kwargs)
+        if other is not None:
+            times, idle = kernel_times.kernel_times(other)
+            print(f"torch.compile: {sum(t.calls for t in times):.0f} launches, {sum(t.time for t in times):.1f} us and {idle:.1f} us idle")
+            for t in times[: options.kernels]:
+                print(f"{t.time:9.1f} = {t.calls:4.0f} x {t.time / t.calls:7.2f} us  {t.name[:110]}", flush=True)
 
 
 def _limit(case: Case, model: Any, args: tuple, kwargs: dict[str, Any], device: torch.device) -> dict[str, Any]:
@@ -185,14 +211,14 @@ def _limit(case: Case, model: Any, args: tuple, kwargs: dict[str, Any], device: 
 # What comes of it.
 
 
-_OURS = ("inferno", "untuned", "static")
+_OURS = ("inferno", "untuned", "static", "defaults")
 
 
 def _ratios(result: dict) -> dict[str, float]:
-    """The fastest of the others by ours, and the share of the limit; of the device's time, and with the L2 flushed.  ``untuned``: the first
-    of them by ours without measured schedules."""
+    """The fastest of the others by ours, and the share of the limit; of a call, of the device's time, and with the L2 flushed.  ``untuned``: the
+    second of them by ours without measured schedules."""
     found = {}
-    for kind in ("device", "cold"):
+    for kind in ("call", "device", "cold"):
         times = result.get("times", {}).get(kind, {})
         ours, others = times.get("inferno"), [t for name, t in times.items() if name not in _OURS]
         if ours and others:
@@ -207,7 +233,7 @@ def _ratios(result: dict) -> dict[str, float]:
 def _summary(result: dict) -> str:
     ratios = _ratios(result)
     times = result.get("times", {})
-    parts = [f"{times[k]['inferno']:.1f} us {k}, {ratios[k]:.2f} x" for k in ("device", "cold") if k in ratios]
+    parts = [f"{times[k]['inferno']:.1f} us {k}, {ratios[k]:.2f} x" for k in ("call", "device", "cold") if k in ratios]
     if "cold share" in ratios:
         parts.append(f"{ratios['cold share']:.0%} of {result['limit']}")
     return "".join(f"; {p}" for p in parts)
@@ -221,7 +247,7 @@ def summarise(results: dict[str, dict]) -> str:
             groups.setdefault(result["group"], []).append(_ratios(result))
     if not groups:
         return ""
-    kinds = ("untuned", "device", "cold", "device share", "cold share")
+    kinds = ("call", "untuned", "device", "cold", "call share", "device share", "cold share")
     lines = [f"{'fastest other / ours: mean, least':34}{'cases':>6}" + "".join(f"{k:>20}" for k in kinds)]
     for group, ratios in groups.items():
         cells = []

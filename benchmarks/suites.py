@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import attention, convolutions, elementwise, matmuls, moves, random_programs, reductions, rows, scans, small
+from benchmarks import attention, convolutions, elementwise, matmuls, models, moves, random_programs, reductions, rows, scans, small
 from benchmarks.case import Case
 from benchmarks.matmuls import MatmulRelu
 
@@ -23,70 +23,6 @@ def _name(dtype: torch.dtype) -> str:
 # M, K, N
 MATMULS = ((64, 128, 256), (128, 256, 512), (256, 512, 256), (512, 1024, 512), (1024,) * 3, (2048,) * 3, (4096,) * 3)
 DTYPES = (torch.float32, torch.bfloat16)
-
-
-def bert(size: str, dtype: torch.dtype, device: torch.device) -> tuple:
-    """BERT-base, or a small one of its kind; random weights."""
-    import transformers
-
-    kwargs = {} if size == "base" else {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 256}
-    model = transformers.BertModel(transformers.BertConfig(**kwargs)).eval().to(device, dtype)
-    return model, (), _tokens(model, 128 if size == "base" else 16, device)
-
-
-def gpt2(size: str, dtype: torch.dtype, device: torch.device) -> tuple:
-    import transformers
-
-    kwargs = {} if size == "base" else {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 256, "n_positions": 64}
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False, **kwargs)).eval().to(device, dtype)
-    return model, (), _tokens(model, 512 if size == "base" else 16, device)
-
-
-def tinyllama(size: str, dtype: torch.dtype, device: torch.device) -> tuple:
-    import transformers
-
-    kwargs = {
-        "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22, "num_attention_heads": 32, "num_key_value_heads": 4,
-        "vocab_size": 32000, "max_position_embeddings": 2048,
-    } if size == "base" else {
-        "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "vocab_size": 256, "max_position_embeddings": 64,
-    }
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(use_cache=False, pad_token_id=0, **kwargs)).eval().to(device, dtype)
-    return model, (), _tokens(model, 512 if size == "base" else 16, device)
-
-
-def resnet50(size: str, dtype: torch.dtype, device: torch.device) -> tuple:
-    import transformers
-
-    kwargs = {} if size == "base" else {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1]}
-    model = transformers.ResNetForImageClassification(transformers.ResNetConfig(num_labels=1000 if size == "base" else 10, **kwargs))
-    return model.eval().to(device, dtype), (), _image(224 if size == "base" else 32, dtype, device)
-
-
-def vit(size: str, dtype: torch.dtype, device: torch.device) -> tuple:
-    import transformers
-
-    kwargs = {} if size == "base" else {
-        "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 32, "patch_size": 8,
-    }
-    model = transformers.ViTModel(transformers.ViTConfig(**kwargs)).eval().to(device, dtype)
-    return model, (), _image(224 if size == "base" else 32, dtype, device)
-
-
-def _tokens(model: torch.nn.Module, length: int, device: torch.device) -> dict:
-    return {"input_ids": torch.randint(0, model.config.vocab_size, (1, length), device=device)}
-
-
-def _image(size: int, dtype: torch.dtype, device: torch.device) -> dict:
-    return {"pixel_values": torch.randn(1, 3, size, size, dtype=dtype, device=device)}
-
-
-MODELS = {"bert": bert, "gpt2": gpt2, "resnet50": resnet50, "vit": vit, "tinyllama": tinyllama}
-
-
-def _model(name: str, size: str, dtype: torch.dtype) -> Callable:
-    return lambda device: MODELS[name](size, dtype, device)
 
 
 def _inputs(function: Callable, *shapes: tuple[int, ...], dtype: torch.dtype) -> Callable:
@@ -116,8 +52,8 @@ def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tenso
 
 def _bert_tokens(length: int, dtype: torch.dtype) -> Callable:
     def make(device: torch.device) -> tuple:
-        model, args, _ = bert("base", dtype, device)
-        return model, args, _tokens(model, length, device)
+        model, args, _ = models.bert("base", dtype, device)
+        return model, args, models.tokens(model, length, device)
 
     return make
 
@@ -148,10 +84,8 @@ SUITES: dict[str, list[Case] | Callable[[int], list[Case]]] = {
     "matmul-relu": [
         Case(f"relu(x @ w) {m}x{k}x{n} {_name(d)}", _matmul(m, k, n, d)) for d in DTYPES for m, k, n in MATMULS
     ],
-    "models": [Case(f"{name} {_name(d)}", _model(name, "base", d)) for name in MODELS for d in (torch.bfloat16, torch.float32)],
-    "models-small": [Case(f"small {name} f32", _model(name, "small", torch.float32)) for name in MODELS],
     **matmuls.SUITES, **elementwise.SUITES, **rows.SUITES, **reductions.SUITES, **scans.SUITES, **moves.SUITES, **small.SUITES,
-    **random_programs.SUITES, **attention.SUITES, **convolutions.SUITES,
+    **random_programs.SUITES, **attention.SUITES, **convolutions.SUITES, **models.SUITES,
 }
 
 

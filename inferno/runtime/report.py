@@ -269,7 +269,7 @@ def _rows(program: Program) -> list[Row]:
         kernel = program.kernels.get(name)
         launch = step if isinstance(step, Launch) else None
         used = list(kernel.resources.values()) if kernel else []
-        generator, knobs = _schedule(kernel.schedule if kernel else "")
+        generator, knobs = read_schedule(kernel.schedule if kernel else "")
         rows.append(Row(
             kernel=name, calls=counts.get(name, 1), fuses=tuple(sources[name]), generator=generator or "library", schedule=knobs,
             grid=_grid(launch, kernel), registers=max((r.registers for r in used), default=0),
@@ -294,7 +294,7 @@ def _calls(scheduled: str) -> dict[str, int]:
     return counts
 
 
-def _schedule(text: str) -> tuple[str, str]:
+def read_schedule(text: str) -> tuple[str, str]:
     """(generator, the other knobs) of a schedule attribute's text; of one that has others for ranges of sizes, all their generators
     and what tells the others apart; of one for several kernels together why they are, or their generators."""
     knobs = _entries(text)
@@ -302,13 +302,13 @@ def _schedule(text: str) -> tuple[str, str]:
     if generator == "siblings":
         together, apart = (int(knobs[name]) / 1000 for name in ("together", "apart"))
         blocks = knobs["blocks"].strip('"').replace(" ", " + ")
-        return generator, f"{_tile(*_schedule(knobs['each']))} in {blocks} blocks: {together:.1f} us, not {apart:.1f}, are estimated"
+        return generator, f"{_tile(*read_schedule(knobs['each']))} in {blocks} blocks: {together:.1f} us, not {apart:.1f}, are estimated"
     if generator == "bundle":
         parts = re.findall(r'generator = "(\w+)"', knobs["parts"])
         return generator, f"{' + '.join(parts)}, {re.search(r'threads = ([0-9]+)', knobs['parts'])[1]} threads"
     if generator != "by_size":
         return generator, ", ".join(f"{name}={value}" for name, value in knobs.items())
-    (few, small), (many, large) = _schedule(knobs["small"]), _schedule(knobs["large"])
+    (few, small), (many, large) = read_schedule(knobs["small"]), read_schedule(knobs["large"])
     parts = [_tile(few, small) if "; " not in small else small, _tile(many, large) if "; " not in large else large]
     names = dict.fromkeys([*few.split(" or "), *many.split(" or ")])
     return " or ".join(names), f"{knobs['size'].strip(chr(34))} <= {knobs['limit']}: {parts[0]}; {parts[1]}"

@@ -88,6 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="begin no case after so many")
     bench.add_argument("--resume", action="store_true", help="leave out the cases that have a result of the same versions")
 
+    bench.add_argument("--autotune", action="store_true", help="with torch.compile's max-autotune, which takes minutes for a model")
+    bench.add_argument("--kernels", type=int, default=0, metavar="N", help="list the N kernels of each case that take longest")
+
     cache = commands.add_parser("cache", help="the cache on disk: show it, clear it", description="Show or clear the cache on disk.")
     what = cache.add_subparsers(required=True, metavar="COMMAND")
     show = what.add_parser("show", help="list what is kept, by kind and target", description="List what is kept, by kind and target.")

@@ -14,7 +14,10 @@ from inferno.tools.timing import call_times, device_times
 
 log = logging.getLogger(__name__)
 
-MODES = {"torch.compile": None, "reduce-overhead": "reduce-overhead", "max-autotune": "max-autotune-no-cudagraphs"}
+MODES = {
+    "torch.compile": None, "reduce-overhead": "reduce-overhead", "max-autotune": "max-autotune-no-cudagraphs", "max-autotune, graphs": "max-autotune",
+}
+_GRAPHS = ("reduce-overhead", "max-autotune, graphs")  # already CUDA graphs of their own
 
 
 @dataclass(frozen=True)
@@ -45,19 +48,19 @@ def versus(
         verdict = compare(compiled(*args, **kwargs), model(*args, **kwargs), reference(model, args, kwargs)) if check else None
         torch._dynamo.reset()  # what it compiled before counts: beyond eight versions of a function it would silently run eager
         for mode in modes:
-            version = _torch_compiled(model, mode, args, kwargs)
+            version = torch_compiled(model, mode, args, kwargs)
             if version is not None:
                 versions[mode] = version
         call = call_times(versions, device, budget)
         gpu = device.type == "cuda"
-        warm = {k: v for k, v in versions.items() if k != "reduce-overhead"}  # already a CUDA graph of its own
+        warm = {k: v for k, v in versions.items() if k not in _GRAPHS}
         return Times(
             call, device_times(warm) if gpu else {}, device_times(warm, cold=True) if gpu else {},
             verdict is None or verdict.right, str(verdict or "not checked"),
         )
 
 
-def _torch_compiled(model: Callable, mode: str, args: tuple, kwargs: dict[str, Any]) -> Callable[[], Any] | None:
+def torch_compiled(model: Callable, mode: str, args: tuple, kwargs: dict[str, Any]) -> Callable[[], Any] | None:
     """torch.compile's version, warmed up; None where it does not work here (no C++ compiler, say)."""
     try:
         version = torch.compile(model, mode=MODES[mode], dynamic=False)

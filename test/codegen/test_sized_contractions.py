@@ -9,7 +9,7 @@ from kernels import TARGET, build, choose, matmul
 from inferno.codegen import by_size
 from inferno.errors import CompileError
 from inferno.mlir import ir, new_context, walk
-from inferno.runtime.report import _schedule
+from inferno.runtime.report import read_schedule
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
 from inferno.schedule.bf16x6 import Bf16x6
@@ -93,7 +93,7 @@ def test_the_report_says_the_ranges():
     simt, split, whole = Simt(8, 32), Bf16x6(64, 64, split=4, persistent=False), Bf16x6()
     with new_context():
         text = str(to_attribute(BySize("min(n0, n1)", 8, simt, BySize("n0", 256, split, whole))))
-    assert _schedule(text) == ("simt or bf16x6", "min(n0, n1) <= 8: simt 8x32; n0 <= 256: bf16x6 64x64 split 4; bf16x6 128x128")
+    assert read_schedule(text) == ("simt or bf16x6", "min(n0, n1) <= 8: simt 8x32; n0 <= 256: bf16x6 64x64 split 4; bf16x6 128x128")
 
 
 def test_one_schedule_where_no_other_is_better():

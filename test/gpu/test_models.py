@@ -4,7 +4,7 @@ import pytest
 import torch
 from checks import assert_right
 
-from benchmarks.suites import MODELS
+from benchmarks.models import MODELS
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from checks import assert_right
 
-from benchmarks.suites import MODELS
+from benchmarks.models import MODELS
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 
-from benchmarks import runner
+import inferno
+from benchmarks import kernel_times, runner
 from benchmarks.case import Case, select
 from benchmarks.suites import SUITES, cases_of
 from inferno.errors import OptionError
@@ -66,3 +67,24 @@ def test_summary_of_groups():
     times = {"device": {"eager": 4.0, "torch.compile": 3.0, "inferno": 2.0}, "cold": {"eager": 8.0, "inferno": 4.0}}
     text = runner.summarise({"a": {"times": times, "group": "g", "least": 1.0}, "b": {"times": times, "group": "g", "least": 1.0}, "c": {"error": "x"}})
     assert "g " in text and "1.50,   1.50" in text and "2.00,   2.00" in text and "0.25,   0.25" in text
+
+
+def test_time_of_kernels_that_begin_early():
+    work = [("a", 10.0, 20.0), ("b", 12.0, 25.0), ("a", 30.0, 40.0), ("c", 35.0, 38.0)]
+    times, idle = kernel_times.share_out(work, 2)
+    assert [(t.name, t.calls, t.time) for t in times] == [("a", 1.0, 10.0), ("b", 0.5, 2.5), ("c", 0.5, 0.0)]
+    assert idle == 2.5
+
+
+def test_kernels_beside_estimates(monkeypatch):
+    monkeypatch.setattr(kernel_times, "matmul_rate", lambda kind: 8e8)
+    monkeypatch.setattr(kernel_times, "copy_bandwidth", lambda: 4e6)
+    x, w = torch.randn(256, 1024, dtype=torch.bfloat16), torch.randn(1024, 512, dtype=torch.bfloat16)
+    compiled = inferno.compile(lambda x, w: torch.relu(x @ w), (x, w), target="sm_90a")
+    (name,) = compiled.program.kernels
+    times = [kernel_times.KernelTime(name, 1.0, 5.0), kernel_times.KernelTime("other", 2.0, 3.0)]
+    first, second, third = kernel_times.table_of(compiled, times, 1.0, 2).splitlines()
+    assert first == "3 launches, 8.0 us and 1.0 us idle"
+    assert "5.00 us" in second and "wgmma" in second and "256x1024xbf16 1024x512xbf16" in second and "other" in third
+    estimate = float(second.split("(")[1].split(" estimated")[0])
+    assert 0.46 < estimate < 20 and "0.46 least" in second
