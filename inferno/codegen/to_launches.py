@@ -37,12 +37,14 @@ _TOTALS = 1 << 28  # bytes of float32 that sums of 16-bit floats are made in, at
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel and how to start it; ``buffers`` are values of the host function, one for each parameter."""
+    """A kernel and how to start it; ``buffers`` are values of the host function, one for each parameter.  ``copies``: it does nothing but make the
+    second what the first is."""
 
     kernel: str
     buffers: list[ir.Value]
     blocks: Int
     threads: int
+    copies: bool = False
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ class Launches:
         with ir.InsertionPoint.at_block_terminator(function.block):
             parameters = [function.block.arguments[function.buffers.index(v)] for v in (source, target)]
             emit_copy(function, *parameters, lanes, count)
-        self._close(function, None, blocks, COPY_THREADS)
+        self._close(function, None, blocks, COPY_THREADS, source.type.element_type == target.type.element_type)
 
     def _point_kernel(self, s: Structured, starts: list[ir.Value | None], dead: list[bool]) -> None:
         if s.points == 0:
@@ -373,13 +375,13 @@ class Launches:
         changed = {r for v in written for r in roots_of(v)}
         return device_function(self.module, name, buffers, changed, threads, work, shared, self._symbols)
 
-    def _close(self, function: DeviceFunction, clone: ir.Operation | None, blocks: int, threads: int) -> None:
+    def _close(self, function: DeviceFunction, clone: ir.Operation | None, blocks: int, threads: int, copies: bool = False) -> None:
         if clone is not None:
             clone.erase()
         flatten_accesses(function.operation, function.ints, function.layouts)
         function.drop_unused()
         name = ir.StringAttr(function.operation.attributes["sym_name"]).value
-        self.done.append(Launch(name, function.buffers, blocks, threads))
+        self.done.append(Launch(name, function.buffers, blocks, threads, copies))
 
 
 def _outs(op: ir.Operation) -> list[ir.Value]:

@@ -12,6 +12,8 @@ from torch_mlir.dialects import ext
 from inferno.pixel_limits import MOST_CHANNELS, MOST_PIXELS, MOST_STEP, fits_corner
 
 AT_CALL = -1
+COPIES = "inferno.copies"
+"""On a launch: it copies its first parameter to its second, and does nothing else."""
 
 
 class Inferno(ext.Dialect, name="inferno"):

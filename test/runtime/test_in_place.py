@@ -1,6 +1,7 @@
 """What a program changes is computed in place where nothing reads the old value later, and is right in any case."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -208,5 +209,9 @@ def test_plans_with_results_in_place():
     assert [(o.argument, o.result) for o in one.outputs] == [(0, -1), (-1, 1)] and one.steps[0].parameters == (A, B, A, R[1])
     kept = plan_of(first, second, output(argument=0))
     assert write_in_place(kept, [(0, 0)]) == kept
+    whole, rest = Launch("k::copy", (1, 1, 1), (32, 1, 1), (1, 1, 1), 0, (A, R[0]), copies=True), plan_of(first, second).steps[0]
+    other = replace(whole, parameters=(A, R[1]))
+    copied = write_in_place(replace(plan_of(first, second), steps=(whole, other, rest)), [(0, 0)])
+    assert [s.parameters for s in copied.steps] == [(A, R[1]), (A, B, A, R[1])]
     twice = write_in_place(plan_of(first, second, output(result=0)), [(0, 0)])
     assert [o.argument for o in twice.outputs] == [0, -1, 0]

@@ -116,6 +116,7 @@ def test_deep_nesting_is_refused():
     ("steps.0.block", [1024, 2, 1], "2048 threads a block"),
     ("steps.0.cluster", [16, 2, 1], "32 blocks a cluster"),
     ("steps.0.shared", -1, "-1 bytes of shared memory"),
+    ("steps.0.copies", True, "a copy has two buffers as its parameters"),
     ("steps.1.function", "matmul", "library function 'matmul'; on a GPU there is cublaslt"),
     ("steps.1.options.offsets", [2000, 0, 0, 0, 0], "lhs has 2048 elements"),
     ("steps.1.options.compute", "f64", "step 1 (mm): bf16 times bf16 to f32, which it does not multiply"),

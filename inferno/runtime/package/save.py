@@ -21,6 +21,7 @@ from torch import Tensor
 
 from inferno.errors import PackageError
 from inferno.runtime.plan.kernel import Kernel
+from inferno.runtime.plan.plan import Launch
 from inferno.runtime.program import Program
 from inferno.runtime.module import CompiledModule
 from inferno.runtime.package.weights import OURS, collect
@@ -28,7 +29,7 @@ from inferno.runtime.plain_data import to_data
 from inferno.runtime.package.signature_data import signature_to_data
 
 FORMAT = "inferno"
-VERSION = 3  # 1 has no preparation of frozen weights, 2 no inputs in another order than row-major
+VERSION = 4  # 1 has no preparation of frozen weights, 2 no inputs in another order than row-major, 3 no launches that are known as copies
 PROGRAM = f"{OURS}program"
 
 
@@ -78,6 +79,8 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
 
 def _version(program: Program) -> int:
     """The first version that knows all that there is."""
+    if any(isinstance(s, Launch) and s.copies for s in program.launch_plan().steps):
+        return 4
     return 3 if program.signature.orders else 1 if program.preparation is None else 2
 
 

@@ -144,6 +144,10 @@ def _check_launch(launch: Launch, where: str) -> None:
         raise PlanError(f"{where}: {math.prod(launch.block)} threads a block; {_MOST_THREADS} are possible")
     if all(_known(s) for s in launch.cluster) and math.prod(launch.cluster) > _MOST_CLUSTER:
         raise PlanError(f"{where}: {math.prod(launch.cluster)} blocks a cluster; {_MOST_CLUSTER} are possible")
+    if launch.copies and (len(launch.parameters) != 2 or not all(isinstance(p, Buffer) for p in launch.parameters)):
+        raise PlanError(f"{where}: a copy has two buffers as its parameters")
+    if launch.copies and len({_bytes(p.shape, p.element, where) for p in launch.parameters}) != 1:
+        raise PlanError(f"{where}: a copy between buffers of different sizes")
     if _known(launch.shared) and not 0 <= launch.shared < 2**20:
         raise PlanError(f"{where}: {launch.shared} bytes of shared memory")
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from inferno.runtime.plan.plan import Buffer, Plan, TensorMap
+from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, TensorMap
 
 
 def write_in_place(plan: Plan, writes: Sequence[tuple[int, int]]) -> Plan:
     """The plan with some results in the place of arguments, which its outputs then say.
 
     ``writes``: pairs of a result and the argument that gets its value after the run.  A result that must not take the argument's place stays where
-    it is, and so does one whose argument is also returned as it was.
+    it is, and so does one whose argument is also returned as it was.  Copies of an argument to a result in its place are left out.
     """
     returned = {o.argument for o in plan.outputs}
     place: dict[int, int] = {}
@@ -28,6 +28,14 @@ def write_in_place(plan: Plan, writes: Sequence[tuple[int, int]]) -> Plan:
             return replace(parameter, place="argument", index=place[parameter.index])
         return parameter
 
-    steps = tuple(replace(s, parameters=tuple(map(moved, s.parameters))) for s in plan.steps)
+    steps = [replace(s, parameters=tuple(map(moved, s.parameters))) for s in plan.steps]
+    steps = tuple(s for s in steps if not _copies_to_itself(s))
     outputs = tuple(replace(o, argument=place[o.result], result=-1, overwrites=()) if o.result in place else o for o in plan.outputs)
     return replace(plan, steps=steps, outputs=outputs)
+
+
+def _copies_to_itself(step: Launch | LibraryCall) -> bool:
+    if not isinstance(step, Launch) or not step.copies:
+        return False
+    source, target = step.parameters[:2]
+    return (source.place, source.index) == (target.place, target.index)

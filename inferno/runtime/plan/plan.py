@@ -52,7 +52,7 @@ class PixelMap(TensorMap):
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch; ``kernel`` is ``module::function``."""
+    """One kernel launch; ``kernel`` is ``module::function``.  ``copies``: it copies its first parameter to its second, and does nothing else."""
 
     kernel: str
     grid: tuple[Int, Int, Int]
@@ -61,6 +61,7 @@ class Launch:
     shared: int
     parameters: tuple[Buffer | TensorMap | PixelMap | Scalar, ...]
     source: tuple[str, ...] = ()
+    copies: bool = False
 
 
 @dataclass(frozen=True)

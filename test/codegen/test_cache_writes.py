@@ -1,0 +1,81 @@
+"""Writes to a part of an argument, from PyTorch to the kernels that are chosen for it: in the argument's place they write that part alone."""
+
+import pytest
+import torch
+from torch import nn
+from universal_program import Simulated
+
+from inferno.capture import capture
+from inferno.runtime.build import build_from
+from inferno.runtime.plan.in_place import write_in_place
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.target import find_target
+
+
+class Cache(nn.Module):
+    """``write(cache, new, *places)`` changes a cache in place; what is read of it then is the second result."""
+
+    def __init__(self, write, dtype):
+        super().__init__()
+        self.write = write
+        self.register_buffer("cache", torch.randn(2, 3, 12, 8).to(dtype))
+
+    def forward(self, new, *places):
+        self.write(self.cache, new, *places)
+        return self.cache[:, :, :, 0] * 2
+
+
+def put(cache, new, place):
+    cache[:, :, place] = new * 2
+
+
+def narrow(cache, new):
+    cache.narrow(2, 5, 3).copy_(new * 2)
+
+
+def last(cache, new):
+    cache[:, 1:, -3:] = new[:, 1:]
+
+
+class OnGpu:
+    """The model's program, simulated, with its writes in the place of arguments or apart from them."""
+
+    def __init__(self, model, inputs):
+        found = capture(model, inputs)
+        self.signature = found.signature
+        text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
+        self.program = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+
+    def plan(self, in_place):
+        writes = [(i, r.target) for i, r in enumerate(self.signature.results) if r.kind == "mutation"]
+        return write_in_place(self.program.plan, writes) if in_place else self.program.plan
+
+    def kernels(self, in_place):
+        return [s.kernel.split("::")[1] for s in self.plan(in_place).steps]
+
+    def __call__(self, inputs, in_place):
+        """The results; buffers of the model are changed as a call changes them, and not before the program has run where writes are apart."""
+        self.program._executable.plan = self.plan(in_place)
+        arguments = [t.detach() for t in self.signature.arguments_of(inputs, {})]
+        before = [t.clone() for t in arguments]
+        results = self.program(*arguments)
+        if not in_place:
+            assert all(map(torch.equal, arguments, before))
+            for value, result in zip(results, self.signature.results):
+                if result.kind == "mutation":
+                    arguments[result.target].copy_(value)
+        return [value for value, result in zip(results, self.signature.results) if result.kind != "mutation"]
+
+
+@pytest.mark.parametrize(("write", "places"), [(put, (torch.tensor([3, 9, 4]),)), (narrow, ()), (last, ())])
+def test_parts_are_written_where_they_lie(write, places):
+    torch.manual_seed(0)
+    model, new = Cache(write, torch.float32), torch.randn(2, 3, 3, 8)
+    on_gpu = OnGpu(model, (new, *places))
+    for in_place in (True, False):
+        expected = model.cache.clone()
+        write(expected, new, *places)
+        (read,) = on_gpu((new, *places), in_place)
+        torch.testing.assert_close(model.cache, expected, rtol=0, atol=0)
+        torch.testing.assert_close(read, expected[:, :, :, 0] * 2, rtol=0, atol=0)
+    assert len(on_gpu.kernels(True)) == len(on_gpu.kernels(False)) - 1  # the copy
