@@ -22,6 +22,7 @@ _PASSES = {
     "lift-constants": "inferno.passes.lift_constants:lift_constants",
     "fold-transposes": "inferno.passes.fold_transposes:fold_transposes",
     "expand-patches": "inferno.passes.expand_patches:expand_patches",
+    "skip-zeros": "inferno.passes.skip_zeros:skip_zeros",
     "mark-convolutions": "inferno.passes.mark_convolutions:mark_convolutions",
     "choose-layouts": "inferno.passes.choose_layouts:choose_layouts",
     "pad-channels": "inferno.passes.pad_channels:pad_channels",

@@ -12,7 +12,8 @@ Order = tuple[int, ...]
 @dataclass(frozen=True)
 class Roles:
     """The orders that kernels want: of the image (n, spatial, group, channel), the weight (group, feature, window, channel; of a depthwise
-    convolution window, channel) and the result (n, spatial, group, feature).  ``terms`` are the reduction's loops in the weight's order."""
+    convolution window, channel) and the result (n, spatial, group, feature).  Features that stand between places of the result, as phases do
+    (``skip-zeros``), stay there, and come before the others in the weight.  ``terms`` are the reduction's loops in the weight's order."""
 
     image: Order
     weight: Order
@@ -39,6 +40,9 @@ def roles(op: ir.Operation, order: Order | None = None) -> Roles:
     channels = {e[0] for e in image if len(e) == 1 and e[0] in reduced & in_weight}
     groups = {e[0] for e in image if len(e) == 1 and e[0] in in_weight - reduced}
     features = in_weight - in_image
+    order_of_features = [d for d, e in enumerate(result) if e and e[0] in features]
+    phases = {result[d][0] for i, d in enumerate(order_of_features) if d - i != order_of_features[0]}
+    features -= phases
 
     def sort(part: list[list[int]], *last: set[int]) -> Order:
         """Dimensions by the first of these sets that their loop is in, those that are in none first."""
@@ -47,9 +51,9 @@ def roles(op: ir.Operation, order: Order | None = None) -> Roles:
     windows = in_weight & reduced - channels
     if is_whole(op):
         along = [image[d][0] for d in order or range(len(image)) if image[d] and image[d][0] in channels]
-        own, last = order or tuple(range(len(image))), sort(weight, features, *({d} for d in along))
+        own, last = order or tuple(range(len(image))), sort(weight, phases, features, *({d} for d in along))
     else:
-        own, last = sort(image, groups, channels), sort(weight, *((features, windows, channels) if features or channels else (windows, groups)))
+        own, last = sort(image, groups, channels), sort(weight, *((phases, features, windows, channels) if features or channels else (phases, windows, groups)))
     return Roles(own, last, sort(result, groups, features), tuple(weight[d][0] for d in last if weight[d] and weight[d][0] in reduced))
 
 

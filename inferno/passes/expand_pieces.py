@@ -97,7 +97,7 @@ def _concatenation(op: ir.Operation, values: SizeValues):
             return element_of(pieces[low], inside, op)
         middle = (low + high) // 2
         before = arith.cmpi(arith.CmpIPredicate.ult, place[dim], _size(begins[middle], values))
-        return _either(before, lambda: choose(place, low, middle), lambda: choose(place, middle, high), op.results[0].type.element_type)
+        return either(before, lambda: choose(place, low, middle), lambda: choose(place, middle, high), op.results[0].type.element_type)
 
     return choose
 
@@ -123,12 +123,12 @@ def _padding(op: ir.Operation, values: SizeValues):
                 inside = one if inside is None else arith.andi(inside, one)
         element = op.results[0].type.element_type
         fill = arith.ConstantOp(element, constant.attributes["value"]).result
-        return element_of(source, at, op) if inside is None else _either(inside, lambda: element_of(source, at, op), lambda: fill, element)
+        return element_of(source, at, op) if inside is None else either(inside, lambda: element_of(source, at, op), lambda: fill, element)
 
     return choose
 
 
-def _either(condition: ir.Value, then, other, element: ir.Type) -> ir.Value:
+def either(condition: ir.Value, then, other, element: ir.Type) -> ir.Value:
     choice = scf.IfOp(condition, [element], has_else=True)
     for block, make in ((choice.then_block, then), (choice.else_block, other)):
         with ir.InsertionPoint(block):
