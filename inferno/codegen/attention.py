@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from inferno.codegen.attention_consumer import Consumer
 from inferno.codegen.attention_exact import ExactConsumer
 from inferno.codegen.attention_frame import Frame
-from inferno.codegen.attention_parts import meet_parts
+from inferno.codegen.attention_shares import InMemory, meet_parts
 from inferno.codegen.attention_pieces import Pieces
 from inferno.codegen.attention_producer import Producer
 from inferno.codegen.attention_results import result_axes, result_schedule, with_sources
@@ -21,14 +21,13 @@ from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.launcher import launch, launcher, pointer, temporary, tensor_map
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, store, uniform, widen_pointer,
+    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, store, uniform,
 )
 from inferno.codegen.wgmma_epilogue import columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.attention import LINE, Attention, AttentionTiling, Copied, fits, read, turned_lines
 from inferno.schedule.attention_kernel import AttentionKernel
-from inferno.symbolic import ceildiv
 from inferno.target import Target
 
 # Registers of the producer's and a consumer's thread, by the number of consumers: a block has 65536.
@@ -70,7 +69,6 @@ class Emitter:
         a, t, s = self.kernel, self.tiling, self.schedule
         self.words = Words({})
         self.tiles = t.tiles(s)
-        self.counters = 1 if s.order == "dynamic" else self.tiles if s.splits > 1 else 0
         self.workers = self.tiles if s.order == "single" else min(self.target.multiprocessors, self.tiles)
         self.stores = store_maps(a, result_axes(t), result_schedule(s, t, True))
         if len(self.stores) < len(a.destinations):
@@ -100,12 +98,12 @@ class Emitter:
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
             ))
         scratch = []
-        if self.counters:
-            counter = temporary((self.counters,), integer_type(32))
-            launch(f"{self.name}_gpu", f"{self.name}_counter", [pointer(counter)], (ceildiv(self.counters, 32), 1, 1), (32, 1, 1))
-            scratch = [pointer(counter)]
+        if s.order == "dynamic":
+            scratch = [pointer(temporary((1,), integer_type(32)))]
+            launch(f"{self.name}_gpu", f"{self.name}_counter", scratch, (1, 1, 1), (32, 1, 1))
         if s.splits > 1:
-            scratch.insert(0, pointer(temporary((self.tiles * s.splits * 128 * (t.width.size // 2 + 4),), ir.F32Type.get())))
+            sums = self.tiles * s.splits * InMemory.size(t.rows, t.width.size)
+            scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((self.tiles,), integer_type(64)))]
         parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *scratch]
         launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.shares, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
 
@@ -125,12 +123,11 @@ class Emitter:
         count = 3 + len(self.stores)
         if s.pieces > 1:
             self.pieces.emit(module, self.name)
-        scratch = ["!llvm.ptr<1>"] * (2 if s.splits > 1 else 1 if self.counters else 0)
-        if scratch:
+        scratch = ["!llvm.ptr<1>"] * (2 if s.splits > 1 else 1 if s.order == "dynamic" else 0)
+        if s.order == "dynamic":
             with device_kernel(module, f"{self.name}_counter", ["!llvm.ptr<1> {llvm.noalias}"], 32) as device:
-                number = words.add(words.shl(special_register("ctaid.x"), 5), special_register("tid.x"))
-                with only_if(words.less(number, self.counters)):
-                    store(words.value(0), widen_pointer(words, device.parameters[0], number, 0, integer_type(32)), 4)
+                with only_if(words.equal(special_register("tid.x"), 0)):
+                    store(words.value(0), device.parameters[0], 4)
         with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *scratch], s.threads, s.parts, True) as device:
             frame = self.frame(device, count)
             with only_if(words.equal(frame.thread, 0)):

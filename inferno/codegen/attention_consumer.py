@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from inferno.codegen import tma
 from inferno.codegen.attention_frame import Frame
-from inferno.codegen.attention_parts import Parts
 from inferno.codegen.attention_products import Products, awaited, fence
 from inferno.codegen.attention_results import Results, result_axes, result_schedule
 from inferno.codegen.attention_scores import Scores
+from inferno.codegen.attention_shares import Shares, meet_parts
 from inferno.codegen.attention_splits import Splits
 from inferno.codegen.attention_softmax import HALVES, Softmax, State, fma, logarithm, number, pack_weights, scale_rows
 from inferno.codegen.attention_tiles import Place
@@ -60,12 +60,17 @@ class Consumer:
         group = Warpgroup(self.number, self.member, warp, lane, staging)
         self.width = finished.tile_n
         self.epilogue = Results(words, f.kernel, result_axes(f.tiling), finished, f.tensors, group, maps)
+        self.shares = Shares(f, self.softmax, self.member, self.epilogue.barrier)
+        self.splits = Splits(f, self.shares) if f.schedule.splits > 1 else None
 
     def emit(self) -> None:
         f, words = self.frame, self.words
         if f.schedule.turns:
             with only_if(words.equal(self.number, f.schedule.consumers - 1)):
                 self.pass_turn_to(0)
+        if self.splits is not None:  # while the first copies are on their way
+            with only_if(arith.andi(words.equal(self.member, 0), words.equal(f.rank, 0))):
+                self.splits.begin(f.worker)
         f.take_each(self.number, words.value(0), f.keys.start().values, self.tile)
         if f.staged:
             with only_if(words.equal(self.member, 0)):
@@ -188,23 +193,31 @@ class Consumer:
 
     def gather(self, tile: ir.Value, sums: Sequence[ir.Value], totals: Sequence[ir.Value], largest: Sequence[ir.Value]) -> None:
         """The end of a tile, by the first one of the blocks that share its keys, and the last one of the clusters."""
-        f, means = self.frame, (self.frame, self.softmax, self.member, self.epilogue.barrier)
-        if f.schedule.parts == 1:
-            self.gather_splits(tile, sums, totals, largest)
-            return
-        exchange = Parts(*means)
-        exchange.leave([*sums, *largest, *totals])
-        with only_if(self.words.equal(f.rank, 0)):
-            self.gather_splits(tile, *exchange.add_up(sums, largest, totals))
-
-    def gather_splits(self, tile: ir.Value, sums: Sequence[ir.Value], totals: Sequence[ir.Value], largest: Sequence[ir.Value]) -> None:
-        f = self.frame
-        if f.schedule.splits == 1:
+        f, words, splits = self.frame, self.words, self.splits
+        if f.schedule.shares == 1:
             self.finish(sums, totals)
             return
-        splits = Splits(f, self.softmax, self.member, self.epilogue.barrier)
-        with only_if(splits.leave(tile, [*sums, *largest, *totals])):
-            self.finish(*splits.add_up(tile))
+        shares = self.shares
+        if f.schedule.parts == 1:
+            shares.leave(splits.own(tile), sums, largest, totals)
+            self.gather_splits(tile)
+            return
+        shares.barrier()  # another warp may still multiply
+        shares.leave(shares.own, sums, largest, totals)
+        meet_parts()
+        with only_if(words.equal(f.rank, 0)):
+            blocks = [shares.block(rank) for rank in range(f.schedule.parts)]
+            if splits is None:
+                shares.add_up(blocks, shares.hand_out)
+                self.finish(*shares.take_back())
+            else:
+                shares.add_up(blocks, splits.leave_at(tile))
+                self.gather_splits(tile)
+
+    def gather_splits(self, tile: ir.Value) -> None:
+        with only_if(self.splits.all_arrived(tile)):
+            self.splits.add_up(tile, self.shares.hand_out)
+            self.finish(*self.shares.take_back())
 
     def complete(self, running: Running) -> tuple[list[ir.Value], list[ir.Value]]:
         """The sums with those of the last weights, and both rows' sums of weights."""

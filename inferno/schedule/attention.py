@@ -20,6 +20,7 @@ from inferno.target import Target
 LINE = 64  # elements of 16 bits in a line of shared memory, 128 bytes: the span of the swizzle
 ORDERS = ("single", "static", "dynamic")
 PIECES = 3  # of bf16 that hold a float32
+GAP = 8  # numbers behind a row of sums in shared memory, by which the next row is in other banks
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,11 @@ class AttentionTiling:
     def heads(self) -> int:
         return prod(a.size for a in self.grid)
 
+    @property
+    def rows(self) -> int:
+        """Of a consumer's 64 those that are queries, at most."""
+        return min(64, self.queries.size)
+
     def tiles(self, s: Attention) -> int:
         return self.heads * ceil(self.queries.size / s.queries)
 
@@ -227,8 +233,10 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     of_q, *of_keys = turned_operands(a)
     if (s.bounded and a.reach is None) or (any(of_keys) and s.keys % LINE) or (of_q and not s.apart):
         return False
-    if s.shares > 1 and a.logarithms is not None:
-        return False
+    if s.shares > 1:
+        sums = 4 * min(64, a.queries.size) * (a.width.size + GAP + 3)  # of a block, with what goes with a row, where its operands were
+        if a.logarithms is not None or s.splits > _MOST_SPLITS or sums > s.shared(a.depth.size, a.width.size).barriers:
+            return False
     if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
         return False
     depth, width = a.depth.size, a.width.size
@@ -255,7 +263,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     if found is not None and not measured(found[0]) and not unmeasured:
         return None
     made = candidates(*found, target) if found is not None else []
-    times = [(estimate(s, *found, target), s) for s in made if unmeasured or s.splits == 1]
+    times = [(estimate(s, *found, target), s) for s in made if unmeasured or s.shares == 1]
     if not times:
         return None
     best = min(times, key=lambda item: item[0])[1]
@@ -345,6 +353,7 @@ _TILE, _NEXT_TILE, _IN_PLACE = 3500, 1000, 1500
 _START, _COUNTER = 2.5, 1.5  # microseconds (1x32x512x128: 8.6 in single tiles, 10.3 by the counter)
 _COPY_RATE = 60  # bytes a clock (an estimate)
 _EXCHANGE, _EXCHANGE_EACH = 2000, 200  # clocks (estimates)
+_MOST_SPLITS = 255  # that can be counted
 _SPLITS, _LEAVE, _LEAVE_EACH = 16, 2.0, 0.5  # the most; microseconds of their exchange through memory, and for each (estimates)
 # Of operands in pieces (estimates): products, clocks for each key that weights take, those of a block that waits for its only slot, and what the
 # launch in front takes: microseconds, and bytes a microsecond.

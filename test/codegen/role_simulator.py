@@ -320,14 +320,15 @@ class Role(WarpSimulation):
             return super().gather(pointer, count, mask)
         return np.ascontiguousarray(pointer.data[pointer.block[:, None], self.check(pointer, count, mask)])
 
-    def check_banks(self, together, size) -> None:
+    def check_banks(self, addresses, together, size) -> None:
         """(Conflicts are counted where all warps run in step.)"""
 
     def llvm_atomicrmw(self, op, operands, mask):
         pointer, value = operands
-        data, found = pointer.data.view(np.int32), np.zeros(self.count, np.int32)
+        dtype = np.asarray(value).dtype
+        data, found = pointer.data.view(dtype), np.zeros(self.count, dtype)
         for thread in np.flatnonzero(mask):
-            at = pointer.at[thread] // 4
+            at = pointer.at[thread] // dtype.itemsize
             found[thread] = data[at]
             data[at] += np.broadcast_to(value, mask.shape)[thread]
         return [found]
@@ -416,8 +417,14 @@ class Role(WarpSimulation):
         text = ir.StringAttr(op.attributes["asm_string"]).value
         if text.startswith(("wgmma.fence", "wgmma.wait_group")):
             return [list(operands)]
-        if "atom.acq_rel.gpu.global.add.u32 $0, [$1], 1;" in text:
-            return self.llvm_atomicrmw(op, [operands[0], np.int32(1)], mask)
+        if "atom.relaxed.gpu.global.add.u64 $0, [$1], 1;" in text:
+            return self.llvm_atomicrmw(op, [operands[0], np.int64(1)], mask)
+        if "atom.relaxed.gpu.global.cas.b64 seen, [$0], seen, $2;" in text:
+            pointer, (marked, fresh) = operands[0], (int(np.ravel(x)[0]) for x in operands[1:])
+            data = pointer.data.view(np.int64)
+            for at in pointer.at[mask] // 8:
+                data[at] = data[at] if data[at] >> 8 & (1 << 56) - 1 == marked else fresh
+            return []
         found = re.search(r"setp\.ne\.b32 p, (\d), 0; wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k(\d+)\.f32\.(\w+)\.\w+ .*p, 1, 1(?:, ([01, ]+))?; \}", text)
         if not found:
             return super().llvm_inline_asm(op, operands, mask)

@@ -118,7 +118,7 @@ class WarpSimulation(Simulation):
         type_ = op.results[0].type
         element, lanes = (type_.element_type, type_.shape[0]) if isinstance(type_, ir.VectorType) else (type_, 1)
         if operands[0].shared:
-            self.check_banks(operands[0].at[mask].reshape(-1, min(32, 128 // (_bytes(element) * lanes))), _bytes(element) * lanes)
+            self.check_banks(operands[0].at[mask], min(32, 128 // (_bytes(element) * lanes)), _bytes(element) * lanes)
         found = self.gather(operands[0], _bytes(element) * lanes, mask)
         found = from_bf16(found.view(np.uint16)) if isinstance(element, ir.BF16Type) else found.view(register_dtype(element))
         return [found if lanes > 1 else found[:, 0]]
@@ -154,9 +154,9 @@ class WarpSimulation(Simulation):
         assert inside[mask].all(), f"an access out of bounds: {pointer.at[mask].min()}..{pointer.at[mask].max()} of {pointer.data.shape[-1]}"
         return np.where(mask, pointer.at, 0)[:, None] + np.arange(count)
 
-    def check_banks(self, together: np.ndarray, size: int) -> None:
-        """Addresses of each row are read at the same time: from different banks, or from the same place."""
-        for row in np.unique(together, axis=0):
+    def check_banks(self, addresses: np.ndarray, together: int, size: int) -> None:
+        """So many addresses are read at the same time: from different banks, or from the same place."""
+        for row in np.unique(addresses.reshape(-1, together), axis=0):
             places = np.unique(row)
             assert len(np.unique(places // size % (128 // size))) == len(places), "a bank conflict"
 
@@ -201,7 +201,7 @@ class WarpSimulation(Simulation):
     def nvvm_ldmatrix(self, op, operands, mask):
         self.check_together(mask, 32)
         turned = "col" in str(op.attributes["layout"])
-        self.check_banks(operands[0].at[mask].reshape(-1, 8), 16)
+        self.check_banks(operands[0].at[mask], 8, 16)
         lines = self.gather(operands[0], 16, mask).view(np.uint16).reshape(-1, 4, 8, 8)  # warp, matrix, line, element
         if turned:
             lines = lines.swapaxes(2, 3)
