@@ -21,8 +21,9 @@ from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.launcher import launch, launcher, pointer, temporary, tensor_map
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
-    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, store, uniform,
+    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, uniform,
 )
+from inferno.codegen.tile_numbers import emit_counter, launch_counter
 from inferno.codegen.wgmma_epilogue import columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
@@ -99,8 +100,7 @@ class Emitter:
             ))
         scratch = []
         if s.order == "dynamic":
-            scratch = [pointer(temporary((1,), integer_type(32)))]
-            launch(f"{self.name}_gpu", f"{self.name}_counter", scratch, (1, 1, 1), (32, 1, 1))
+            scratch = [launch_counter(self.name)]
         if s.splits > 1:
             sums = self.tiles * s.splits * InMemory.size(t.rows, t.width.size)
             scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((self.tiles,), integer_type(64)))]
@@ -125,9 +125,7 @@ class Emitter:
             self.pieces.emit(module, self.name)
         scratch = ["!llvm.ptr<1>"] * (2 if s.splits > 1 else 1 if s.order == "dynamic" else 0)
         if s.order == "dynamic":
-            with device_kernel(module, f"{self.name}_counter", ["!llvm.ptr<1> {llvm.noalias}"], 32) as device:
-                with only_if(words.equal(special_register("tid.x"), 0)):
-                    store(words.value(0), device.parameters[0], 4)
+            emit_counter(words, module, self.name)
         with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *scratch], s.threads, s.parts, True) as device:
             frame = self.frame(device, count)
             with only_if(words.equal(frame.thread, 0)):

@@ -71,7 +71,7 @@ class Consumer:
         if self.splits is not None:  # while the first copies are on their way
             with only_if(arith.andi(words.equal(self.member, 0), words.equal(f.rank, 0))):
                 self.splits.begin(f.worker)
-        f.take_each(self.number, words.value(0), f.keys.start().values, self.tile)
+        f.numbers.take_each(self.number, words.value(0), f.keys.start().values, self.tile)
         if f.staged:
             with only_if(words.equal(self.member, 0)):
                 tma.await_stores(0, read=True)  # a block's shared memory goes when it ends

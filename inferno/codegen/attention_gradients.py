@@ -17,6 +17,7 @@ from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.launcher import launch, launcher, pointer, tensor_map
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import TENSOR_MAP, Device, Words, device_kernel, device_module, elect, only_if, special_register, uniform
+from inferno.codegen.tile_numbers import emit_counter, launch_counter
 from inferno.codegen.wgmma_epilogue import StoreMap, columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
@@ -59,6 +60,7 @@ class Emitter:
         g, t, s = self.kernel, self.tiling, self.schedule
         self.words = Words({})
         self.blocks = min(self.target.multiprocessors, t.tiles(s))
+        self.counts = s.order == "dynamic"
         # Tensor maps of the results that the copy engine writes, by number.
         self.stores: dict[int, StoreMap] = {}
         for i in range(len(g.results)):
@@ -86,7 +88,8 @@ class Emitter:
                 arguments[access.argument], sizes=[x.size for x in m.axes], strides=[x * size for x in m.strides],
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
             ))
-        parameters = [*maps, *(pointer(arguments[x]) for x in self.plain)]
+        counter = [launch_counter(self.name)] if self.counts else []
+        parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *counter]
         launch(f"{self.name}_gpu", self.name, parameters, (self.blocks, 1, 1), (s.threads, 1, 1), (1, 1, 1), self.layout.total)
 
     def operand_map(self, buffer: ir.Value, copied: Copied, rows: int) -> ir.Value:
@@ -102,8 +105,11 @@ class Emitter:
         pointers = [
             "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}" for _, readonly in self.plain.values()
         ]
-        count = 4 + len(self.stores)
-        with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers], s.threads, 1, True) as device:
+        count, counter = 4 + len(self.stores), []
+        if self.counts:
+            counter = ["!llvm.ptr<1>"]
+            emit_counter(words, module, self.name)
+        with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *counter], s.threads, 1, True) as device:
             frame = self.frame(device, count)
             with only_if(words.equal(frame.thread, 0)):
                 frame.initialize(device.parameters[:count])
@@ -132,4 +138,5 @@ class Emitter:
         return Frame(
             words, self.kernel, self.tiling, self.schedule, self.layout, device.shared, device.parameters[:4], tensors, thread,
             uniform(words, words.shr(thread, 5)), special_register("ctaid.x"), self.blocks,
+            device.parameters[-1] if self.counts else None,
         )

@@ -90,14 +90,13 @@ class Consumer:
 
     def emit(self) -> None:
         f = self.frame
-        f.each_tile([self.words.value(0), *f.columns.start().values], self.tile)
+        f.numbers.take_each(self.number, self.words.value(0), f.columns.start().values, self.tile)
         with only_if(self.words.equal(self.member, 0)):
             tma.await_stores(0, read=True)  # a block's shared memory goes when it ends
 
-    def tile(self, number_: ir.Value, parity: ir.Value, *at: ir.Value) -> list[ir.Value]:
+    def tile(self, tile: ir.Value, *at: ir.Value) -> list[ir.Value]:
         f, words = self.frame, self.words
-        place = f.order.place(number_)
-        f.rows.full.wait(self.number, parity)
+        place = f.order.place(tile)
         sums = [[number(0.0)] * (r.columns.size // 2) for r in f.gradient.results]
 
         def position(outer: list[Integer], *values: ir.Value) -> list[ir.Value]:
@@ -111,7 +110,7 @@ class Consumer:
         with only_if(words.equal(self.member, 0)):
             tma.await_stores(0, read=True)
             f.rows.empty.arrive(self.number)
-        return [words.xor(parity, 1), *running.at.values]
+        return running.at.values
 
     def unflatten(self, values: Sequence[ir.Value]) -> _Running:
         values, sums = list(values), []

@@ -11,7 +11,8 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Ring
 from inferno.codegen.nvvm_builder import Words, loop
 from inferno.codegen.tensor_core import Tile
-from inferno.mlir import arith, ir, nvvm
+from inferno.codegen.tile_numbers import TileNumbers
+from inferno.mlir import ir, nvvm
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention import Attention, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
@@ -64,7 +65,7 @@ class Order(TileOrder):
 @dataclass
 class Frame:
     """``maps`` are the tensor maps of both operands of rows, and of columns; ``tensors`` what is read or written without them, by argument;
-    ``worker`` is this block's number of ``workers``.
+    ``worker`` is this block's number of ``workers``; ``counter`` counts the tiles that were given out.
 
     ``kernel``, ``tiling``, ``schedule`` are as ``Scores`` and ``TileOrder`` of attention take them; ``gradient``, ``axes``, ``form`` our own.
     A position of ``outer`` counts as one of the grid.
@@ -82,6 +83,7 @@ class Frame:
     warp: ir.Value
     worker: ir.Value
     workers: int
+    counter: ir.Value | None
 
     def __post_init__(self) -> None:
         g, t, s, words = self.gradient, self.axes, self.form, self.words
@@ -98,6 +100,8 @@ class Frame:
         barriers = words.add(self.shared, self.layout.barriers)
         self.columns = Ring(words, barriers, s.stages, s.consumers)
         self.rows = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 1)
+        numbers = words.add(barriers, 16 * (s.stages + s.consumers))
+        self.numbers = TileNumbers(words, self.rows, numbers, self.counter, self.worker, self.workers, self.order.count)
 
     @property
     def warpgroup(self) -> Integer:
@@ -124,21 +128,6 @@ class Frame:
         """The shared address of a slot's columns."""
         words = self.words
         return words.add(words.add(self.shared, self.layout.slots + operand * self.column_bytes[0]), words.mul(slot, self.layout.slot))
-
-    def each_tile(self, carried: Sequence[ir.Value], body: Callable[..., Sequence[ir.Value]]) -> list[ir.Value]:
-        """``body(number, *carried)`` for this block's tiles: where they get shorter, every other one counted from the end of its round."""
-        words, count, workers = self.words, self.order.count, self.workers
-        if workers == count:
-            return list(body(self.worker, *carried))
-
-        def turn(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            begin = words.sub(number, self.worker)
-            whole = arith.cmpi(arith.CmpIPredicate.sle, words.value(begin), words.value(count - workers))
-            odd = words.equal(words.mask(words.div(begin, workers), 1), 1)
-            other = words.sub(words.add(begin, workers - 1), self.worker)
-            return list(body(words.select(arith.andi(odd, whole), other, number), *carried))
-
-        return loop(words, self.worker, count, workers, carried, body if self.kernel.band == Band(None, None) else turn)
 
     def each_position(self, carried: Sequence[ir.Value], body: Callable[..., Sequence[ir.Value]]) -> list[ir.Value]:
         """``body(outer, *carried)`` for each position of ``outer``, as its axes' numbers."""

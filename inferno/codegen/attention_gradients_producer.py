@@ -20,7 +20,7 @@ class Producer:
         self.columns = list(zip(frame.maps[2:], t.streamed, (t.depth, t.width)))
 
     def emit(self) -> None:
-        self.frame.each_tile([self.words.value(0), *self.frame.columns.start().values], self.tile)
+        self.frame.numbers.give_each(self.words.value(0), self.frame.columns.start().values, self.tile)
 
     def tile(self, number: ir.Value, parity: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
         """The first columns come before the rows, whose place the results before them may still lie in."""
@@ -41,13 +41,14 @@ class Producer:
             at = blocks([0] * len(f.axes.outer), 0, 1, at)
         for consumer in range(f.form.consumers):
             f.rows.acquire(Position(words.value(consumer), parity))
+            f.numbers.give(number, consumer)
             f.rows.full.expect(consumer, sum(f.row_bytes))
             for i, operand in enumerate(self.rows):
                 row = words.add(place.first, 64 * consumer)
                 self.copy(operand, grid, row, 64, f.rows_at(i, consumer), f.rows.full.at(consumer))
         if ahead and isinstance(count, int) and count == 1:
-            return [words.xor(parity, 1), *at]
-        return [words.xor(parity, 1), *f.each_position(at, lambda outer, *at: blocks(outer, int(ahead), count, at))]
+            return at
+        return f.each_position(at, lambda outer, *at: blocks(outer, int(ahead), count, at))
 
     def copy_columns(self, where: dict[Axis, Integer], block: Integer, at: Position) -> Position:
         """A block of columns to a slot; the next one."""

@@ -21,7 +21,7 @@ class Producer:
 
     def emit(self) -> None:
         start = self.frame.keys.start()
-        self.frame.give_each(self.words.value(0), start.values, self.tile)
+        self.frame.numbers.give_each(self.words.value(0), start.values, self.tile)
 
     def tile(self, number: ir.Value, parity: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
         """Keys are a block ahead of values, as their products are; queries come after the first keys, which are free before them."""
@@ -64,7 +64,7 @@ class Producer:
         for consumer in range(f.schedule.consumers):
             slot = Position(words.value(consumer), parity)
             f.queries.acquire(slot)
-            f.give(number, consumer)
+            f.numbers.give(number, consumer)
             f.queries.full.expect(consumer, f.q_bytes)
             target, row = f.place(0, f.q_bytes, consumer), words.add(place.first, 64 * consumer)
             self.copy_lines(self.q, place, row, 64, target, f.queries.full.at(consumer))

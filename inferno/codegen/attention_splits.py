@@ -68,9 +68,9 @@ class Splits:
             last = words.equal(words.mask(arith.trunci(words.type, before), 255), f.schedule.splits - 1)
             with only_if(last):
                 store(arith.constant(i64, 0), counter, 8)
-            store(arith.extui(words.type, last), shared_pointer(words, f.number_at(0)), 4)
+            store(arith.extui(words.type, last), shared_pointer(words, f.numbers.at(0)), 4)
         s.barrier()
-        return words.equal(load_shared(words, f.number_at(0), words.type, 1), 1)
+        return words.equal(load_shared(words, f.numbers.at(0), words.type, 1), 1)
 
     def add_up(self, tile: Integer, take: Callable) -> None:
         self.shares.add_up([self.share(tile, split) for split in range(self.frame.schedule.splits)], take)

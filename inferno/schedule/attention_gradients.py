@@ -1,7 +1,7 @@
 """The schedule of attention's gradients on Hopper's tensor cores: which rows and columns a block has at a time."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import ClassVar
 
@@ -18,7 +18,8 @@ from inferno.target import Target
 
 @dataclass(frozen=True)
 class Shared:
-    """Where things lie in a block's dynamic shared memory, in bytes: both tiles of rows, slots for both tiles of columns, barriers."""
+    """Where things lie in a block's dynamic shared memory, in bytes: both tiles of rows, slots for both tiles of columns, barriers, and the numbers of
+    tiles."""
 
     second: int
     slots: int
@@ -30,12 +31,14 @@ class Shared:
 @dataclass(frozen=True)
 class AttentionGradients:
     """One warpgroup starts copies; ``consumers`` warpgroups have 64 rows each, and walk together over blocks of ``columns`` columns, which come
-    to ``stages`` slots.  Results lie where the rows were."""
+    to ``stages`` slots.  Results lie where the rows were.  ``order``: a block of threads takes every so-manieth tile (``static``), or whenever it
+    has finished one the next of a counter (``dynamic``)."""
 
     generator: ClassVar[str] = "attention_gradients"
     consumers: int = 2
     columns: int = 64
     stages: int = 2
+    order: str = "static"
 
     @property
     def rows(self) -> int:
@@ -50,7 +53,7 @@ class AttentionGradients:
         slots = second + self.rows * lines(width) * LINE * 2
         slot = self.columns * (lines(depth) + lines(width)) * LINE * 2
         barriers = slots + self.stages * slot
-        return Shared(second, slots, slot, barriers, barriers + 16 * (self.stages + self.consumers))
+        return Shared(second, slots, slot, barriers, barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers)
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,7 @@ def held(s: AttentionGradients, g: AttentionGradient) -> int:
 
 def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
-    if s.consumers not in (1, 2) or s.columns % 16 or not 16 <= s.columns <= 256 or s.stages < 2:
+    if s.order not in ("static", "dynamic") or s.consumers not in (1, 2) or s.columns % 16 or not 16 <= s.columns <= 256 or s.stages < 2:
         return False
     return held(s, g) <= _HELD and s.shared(g.depth.size, g.width.size).total <= target.shared
 
@@ -153,26 +156,33 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
 
 def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target) -> list[AttentionGradients]:
     """Schedules that may be the best."""
-    forms = (
-        AttentionGradients(consumers, columns, stages) for consumers, columns, stages in itertools.product((2, 1), (128, 96, 64, 48, 32), (3, 2))
-        if consumers <= ceil(tiling.rows.size / 64)
-    )
-    return [s for s in forms if fits(s, g, target)]
+    forms = (AttentionGradients(*form) for form in itertools.product((2, 1), (128, 96, 64, 48, 32), (3, 2)))
+    ordered = (replace(s, order=order) for s in forms if s.consumers <= ceil(tiling.rows.size / 64) for order in orders(s, g, tiling, target)[:1])
+    return [s for s in ordered if fits(s, g, target)]
+
+
+def orders(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[str, ...]:
+    """Orders of tiles that differ, the better one first: tiles of different lengths are counted."""
+    if tiling.tiles(s) <= target.multiprocessors:
+        return ("static",)
+    return ("static", "dynamic") if g.band is None else ("dynamic", "static")
 
 
 def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling, target: Target) -> float:
-    """Microseconds: a block of columns after the other, and what a tile takes beside; tiles of different lengths even each other out."""
+    """Microseconds: a block of columns after the other, and what a tile takes beside; where tiles are counted those of different lengths even
+    each other out."""
     depth, width = g.depth.size, g.width.size
     multiply = s.rows * s.columns * (depth + width + sum(r.columns.size for r in g.results)) / 2048
     copy = s.columns * (lines(depth) + lines(width)) * 128 / _COPY_RATE
     block = max(multiply, copy) + _EACH_POINT * s.rows * s.columns / 128 / (2 if s.consumers > 1 else 1) + _EACH_BLOCK
     blocks = prod(a.size for a in tiling.outer) * ceil(tiling.columns.size / s.columns)
     rounds, longest = tiling.tiles(s) / target.multiprocessors, blocks * block + _TILE
-    if g.band is None or rounds <= 1:
-        return _START + ceil(rounds) * longest / CLOCK
-    return _START + (rounds * (blocks * block / 2 + _TILE) + longest / 4) / CLOCK
+    if g.band is None or s.order == "static":
+        return _START + (ceil(rounds) * longest + (s.order == "dynamic") * _COUNTED) / CLOCK
+    return _START + (rounds * (blocks * block / 2 + _TILE) + longest / 4 + _COUNTED) / CLOCK
 
 
 # Clocks for each point of a thread beside products (exponential, products, rounding), for each block of columns, and for each tile; microseconds
 # of a launch; bytes a clock.  Estimates: no device has run it.
 _EACH_POINT, _EACH_BLOCK, _TILE, _START, _COPY_RATE = 6.0, 300, 3500, 2.5, 60
+_COUNTED = 1500  # clocks of the launch that makes the counter 0

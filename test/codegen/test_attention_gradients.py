@@ -37,7 +37,7 @@ def some_keys():
 FORMS = {
     "causal": ((1, 1, 1, 140, 90, 64, 32), {"causal": True, "turned": True}, AttentionGradients(2, 64)),
     "more keys": ((1, 1, 1, 40, 150, 40, 72), {"causal": True, "dtype": torch.float16}, AttentionGradients(1, 48, 3)),
-    "grouped": ((1, 4, 2, 40, 70, 64, 64), {"causal": True}, AttentionGradients(1, 64)),
+    "grouped": ((1, 4, 2, 40, 70, 64, 64), {"causal": True}, AttentionGradients(1, 64, order="dynamic")),
     "grouped, padding": ((2, 2, 1, 50, 40, 64, 64), {"mask": some_keys, "turned": True}, AttentionGradients(1, 32)),
 }
 
@@ -105,12 +105,14 @@ def texts(sizes, causal=False, dtype=torch.bfloat16) -> list[str]:
 
 def test_what_is_emitted():
     of_queries, of_keys = texts((2, 4, 4, 1024, 1024, 128), causal=True)
-    for text, sums in ((of_queries, 1), (of_keys, 2)):
-        built = build(text, "attention_gradients", AttentionGradients(2, 64))
+    for text, sums, order in ((of_queries, 1, "static"), (of_keys, 2, "dynamic")):
+        built = build(text, "attention_gradients", AttentionGradients(2, 64, order=order))
         found, walks = products(built), 3  # of blocks that the diagonal cuts, and of the others
         assert len(found) == walks * (16 + sums * 4) and set(found) == {"m64n64k16.f32.bf16", "m64n128k16.f32.bf16"}
         assert built.count(r"ex2\.approx\.ftz\.f32") == walks * 32 and built.count("setmaxnreg") == 2
-        assert built.count(r"\b(?:atom|red)\.") == 0 and not any(a.startswith("st") for a in built.accesses())
+        counted = order == "dynamic"  # the counter, which a launch makes 0
+        assert built.gpu.count('"inferno.launch"') == 1 + counted and built.count(r"\b(?:atom|red)\.") == 2 * counted
+        assert counted == any(a.startswith("st") for a in built.accesses())
         assembled(built)
 
 
@@ -123,7 +125,11 @@ def test_the_choice():
         assert set(candidates(*read(kernel, TARGET), TARGET)) <= set(found) and all(spaces.valid(kernel, s, TARGET) for s in found)
         assert choose(kernel, TARGET) is None  # no GPU has run it
         module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
-        assert choose(kernel, TARGET) in found
+        assert choose(kernel, TARGET) in found and choose(kernel, TARGET).order == "static"
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(texts((2, 16, 16, 2048, 2048, 128), causal=True)[0])
+        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        assert choose(kernels(module)[0], TARGET).order == "dynamic"  # tiles of different lengths
     with pytest.raises(CompileError, match="needs more shared memory or registers"):
         build(text, "attention_gradients", AttentionGradients(2, 128))
 

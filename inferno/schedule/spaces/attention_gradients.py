@@ -2,9 +2,10 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 from inferno.mlir import func
-from inferno.schedule.attention_gradients import AttentionGradients, candidates, estimate, fits, read
+from inferno.schedule.attention_gradients import AttentionGradients, candidates, estimate, fits, orders, read
 from inferno.target import Target
 
 
@@ -13,7 +14,8 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
     found = read(kernel, target)
     if found is None:
         return
-    rest = (AttentionGradients(*form) for form in itertools.product((2, 1), (32, 48, 64, 80, 96, 112, 128), (2, 3, 4)))
+    forms = [AttentionGradients(*form) for form in itertools.product((2, 1), (32, 48, 64, 80, 96, 112, 128), (2, 3, 4))]
+    rest = (replace(s, order=order) for s in forms for order in orders(s, *found, target))
     for s in dict.fromkeys((*candidates(*found, target), *rest)):
         if fits(s, found[0], target):
             yield estimate(s, *found, target), s
