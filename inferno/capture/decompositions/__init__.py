@@ -11,18 +11,18 @@ from typing import Any
 import torch
 
 from inferno.capture.decompositions import (
-    arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema, fast_paths, gamma, grouped,
-    indexing, integers, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision, ranges, reductions, registered, resampling,
-    scalars, scattering, segments, selections, slices, transposed, views,
+    arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors, exponents, extrema,
+    fast_paths, gamma, grouped, indexing, integers, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision, ranges,
+    reductions, registered, resampling, scalars, scattering, segments, selections, slices, transposed, views,
 )
 
 
 def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
-        scalars, precision, arithmetic, attention, bessel, bytes, conversions, cumulative, division, embedding, errors, exponents, extrema,
-        fast_paths, gamma, indexing, integers, losses, masks, normalisation, ordering, padding, pooling, max_pooling, ranges, reductions, registered,
-        resampling, scattering, segments, selections, slices, transposed, views,
+        scalars, precision, arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors,
+        exponents, extrema, fast_paths, gamma, indexing, integers, losses, masks, normalisation, ordering, padding, pooling, max_pooling, ranges,
+        reductions, registered, resampling, scattering, segments, selections, slices, transposed, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]
     found: dict[Any, Callable] = {}

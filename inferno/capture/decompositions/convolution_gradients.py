@@ -1,0 +1,80 @@
+"""A convolution's gradients apart: that of the input is a convolution of the result's gradient, transposed where the first one is not, by the same
+window, and that of the bias a sum.  That of the weight stays an operation of torch's library.
+
+Only where generators for Hopper's tensor cores, or for depthwise windows, take the input's (see ``docs/convolution.md``).
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from inferno.settings import settings
+
+aten = torch.ops.aten
+
+# What a window may reach, by the image's dimensions: the box that the copy engine walks has a corner as far outside of it.
+_REACH = {1: 1 << 14, 2: 127, 3: 15}
+# Convolutions that one by steps, transposed, may become, and terms of a depthwise window.
+_MOST_PHASES, _MOST_TERMS = 16, 128
+_PIXEL = 16  # bytes of a pixel's channels, of which there are whole ones
+
+Sizes = Sequence[int]
+
+
+def convolution_backward(
+    gradient: Tensor, x: Tensor, weight: Tensor, bias_sizes: Sizes | None, stride: Sizes, padding: Sizes, dilation: Sizes, transposed: bool,
+    output_padding: Sizes, groups: int, output_mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    if not output_mask[0] or not settings().unmeasured or not _on_hopper(gradient):
+        return NotImplemented
+    rank = x.dim() - 2
+    stride, padding, dilation = (list(v) * rank if len(v) == 1 else list(v) for v in (stride, padding, dilation))
+    if not _is_taken(gradient, x, weight, stride, padding, dilation, groups):
+        return NotImplemented
+    of_input = input_gradient(gradient, x.shape, weight, stride, padding, dilation, transposed, groups)
+    of_weight = None
+    if output_mask[1]:
+        of_weight = aten.convolution_backward.default(
+            gradient, x, weight, None, stride, padding, dilation, transposed, output_padding, groups, [False, True, False])[1]
+    of_bias = gradient.sum([0, *range(2, gradient.dim())]) if output_mask[2] else None
+    return of_input, of_weight, of_bias
+
+
+def input_gradient(
+    gradient: Tensor, shape: Sizes, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes, transposed: bool, groups: int,
+) -> Tensor:
+    """The gradient of an input of this shape, as a convolution."""
+    rank = len(shape) - 2
+    if transposed:
+        found = aten.convolution.default(gradient, weight, None, stride, padding, dilation, False, [0] * rank, groups)
+        for d in range(2, 2 + rank):  # of what is padded behind, no element of the input is read
+            found = found.narrow(d, 0, shape[d]) if found.shape[d] != shape[d] else found
+        return found
+    least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in zip(gradient.shape[2:], stride, padding, dilation, weight.shape[2:])]
+    rest = [n - m for n, m in zip(shape[2:], least)]
+    return aten.convolution.default(gradient, weight, None, stride, padding, dilation, True, rest, groups)
+
+
+def _on_hopper(tensor: Tensor) -> bool:
+    return tensor.device.type == "cuda" and torch.cuda.get_device_capability(tensor.device) == (9, 0)
+
+
+def _is_taken(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> bool:
+    tensors = (gradient, x, weight)
+    if any(not isinstance(n, int) or n == 0 for t in tensors for n in t.shape) or any(t.dtype != gradient.dtype for t in tensors):
+        return False
+    narrow = gradient.dtype in (torch.bfloat16, torch.float16)
+    if not narrow and not (gradient.dtype == torch.float32 and torch.backends.cudnn.allow_tf32):
+        return False
+    taps = weight.shape[2:]
+    reach = _REACH.get(len(taps), 0)
+    if any(d * (k - 1) > reach or p > d * (k - 1) for d, k, p in zip(dilation, taps, padding)) or prod(stride) > _MOST_PHASES:
+        return False
+    if groups == 1:
+        return all(t.shape[1] * t.element_size() % _PIXEL == 0 for t in (gradient, x))
+    return groups == gradient.shape[1] == x.shape[1] and len(taps) < 3 and prod(taps) <= _MOST_TERMS
+
+
+TABLE = {aten.convolution_backward.default: convolution_backward}

@@ -1,0 +1,109 @@
+"""A convolution's gradients as operations of their own: those of autograd, and which are taken apart."""
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from oracle import run_module
+from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from inferno.capture import capture
+from inferno.capture.decompositions import convolution_gradients, table
+from inferno.runtime.build import build_from
+from inferno.target import find_target
+
+F = nn.functional
+aten = torch.ops.aten
+LAYERS = {
+    "1x1": (nn.Conv2d(8, 16, 1), (2, 8, 5, 6)),
+    "1x1 by 2": (nn.Conv2d(8, 16, 1, 2, bias=False), (2, 8, 5, 6)),
+    "3x3": (nn.Conv2d(8, 16, 3, padding=1), (2, 8, 5, 6)),
+    "3x3 by 2": (nn.Conv2d(8, 16, 3, 2, 1), (2, 8, 6, 7)),
+    "7x7 by 2": (nn.Conv2d(8, 16, 7, 2, 3), (1, 8, 9, 10)),
+    "2x3 by 3x1, dilated": (nn.Conv2d(8, 16, (2, 3), (3, 1), (1, 0), (2, 2)), (1, 8, 9, 10)),
+    "1d": (nn.Conv1d(8, 16, 3, 2, dilation=2), (2, 8, 12)),
+    "3d": (nn.Conv3d(8, 16, 3, (1, 2, 2), 1), (1, 8, 4, 5, 5)),
+    "depthwise": (nn.Conv2d(8, 8, 3, 2, 1, groups=8), (2, 8, 6, 6)),
+    "transposed": (nn.ConvTranspose2d(8, 16, 4, 2, 1), (2, 8, 5, 6)),
+    "transposed, with more than it reads": (nn.ConvTranspose1d(8, 16, 3, 2, dilation=3, output_padding=2), (2, 8, 5)),
+}
+
+
+@pytest.fixture(autouse=True)
+def as_on_hopper(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    monkeypatch.setattr(convolution_gradients, "_on_hopper", lambda tensor: True)
+
+
+def options(layer):
+    return layer.stride, layer.padding, layer.dilation, layer.transposed, layer.output_padding, layer.groups
+
+
+def operands(layer, shape, dtype=torch.float64):
+    x, weight = torch.randn(shape).to(dtype), layer.weight.detach().to(dtype)
+    return torch.randn(layer(x.float()).shape).to(dtype), x, weight
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_they_are_autograds(name):
+    layer, shape = LAYERS[name]
+    gradient, x, weight = operands(layer, shape)
+    mask, sizes = [True, True, layer.bias is not None], None if layer.bias is None else [layer.out_channels]
+    ours = convolution_gradients.convolution_backward(gradient.float(), x.float(), weight.float(), sizes, *options(layer), mask)
+    exact = aten.convolution_backward(gradient, x, weight, sizes, *options(layer), mask)
+    for a, b in zip(ours, exact, strict=True):
+        assert (a is None and b is None) or torch.allclose(a.double(), b, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("change", [
+    {"mask": [False, True, True]}, {"groups": 2}, {"shape": (2, 6, 5, 6)}, {"dtype": torch.float64}, {"padding": 3}, {"measured": "1"}, {"dilation": 80},
+], ids=lambda change: next(iter(change)))
+def test_others_stay(monkeypatch, change):
+    """Where nothing is asked, or no generator is for it."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "0" if "measured" in change else "1")
+    shape, dilation = change.get("shape", (2, 8, 5, 6)), change.get("dilation", 1)
+    size = 200 if dilation > 1 else 1
+    layer = nn.Conv2d(shape[1], 16, 3, padding=change.get("padding", 1), groups=change.get("groups", 1), dilation=(1, dilation))
+    gradient, x, weight = operands(layer, (*shape[:3], size * shape[3]), change.get("dtype", torch.float32))
+    arguments = gradient, x, weight, [16], *options(layer), change.get("mask", [True, True, True])
+    assert convolution_gradients.convolution_backward(*arguments) is NotImplemented
+
+
+def test_a_graph_keeps_the_weights_gradient_alone():
+    layer, shape = LAYERS["3x3 by 2"]
+    run = lambda *tensors: [*aten.convolution_backward(*tensors, [16], *options(layer), [True, True, True])]  # noqa: E731
+    graph = make_fx(run, tracing_mode="fake", decomposition_table=table())(*operands(layer, shape, torch.float32)).graph
+    (kept,) = graph.find_nodes(op="call_function", target=aten.convolution_backward.default)
+    assert kept.args[-1] == [False, True, False] and kept.args[3] is None
+    (convolution,) = graph.find_nodes(op="call_function", target=aten.convolution.default)
+    assert convolution.args[6] and convolution.args[7] == [1, 0]
+
+
+def test_input_gradients_for_a_gpu():
+    """In one program; the image of none has zeros between its elements."""
+    names = ["1x1 by 2", "3x3 by 2", "depthwise", "transposed"]
+
+    def step(*tensors):
+        return tuple(
+            aten.convolution_backward(*three, None, *options(LAYERS[n][0]), [True, False, False])[0]
+            for n, three in zip(names, zip(tensors[::3], tensors[1::3], tensors[2::3]))
+        )
+
+    args = tuple(t for n in names for t in operands(*LAYERS[n], torch.bfloat16))
+    found = capture(step, args)
+    fused = build_from("torch", found.text, find_target("sm_90a"), last="fused", signature=found.signature).stages["fused"]
+    assert "insert_slice" not in fused
+    results = run_module(fused, [t.contiguous() for t in found.signature.arguments_of(args, {})])
+    assert_close_to_float64(tuple(s.as_eager(r) for s, r in zip(found.signature.results, results)), step, args)
+
+
+def test_training():
+    def step(x, first, second):
+        kernels = [w.detach().clone().requires_grad_() for w in (first, second)]
+        with torch.enable_grad():
+            y = F.relu(F.conv2d(F.conv2d(x, kernels[0], None, 2, 1), kernels[1], padding=1))
+            y.square().mean().backward()
+        return [w.grad for w in kernels]
+
+    args = (torch.randn(2, 4, 12, 12), torch.randn(8, 4, 3, 3), torch.randn(8, 8, 3, 3))
+    assert_close_to_float64(torch.compile(step, backend="inferno")(*args), step, args)
