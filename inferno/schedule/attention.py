@@ -47,6 +47,7 @@ class Attention:
     ``parts``: so many blocks, a cluster, share the keys of a tile, and the first one adds up.
     ``splits``: so many of these clusters share them, and the last one to arrive adds up what all have left in memory.
     ``bounded``: keys beyond those that the kernel reads to be the last ones, at the call, are not looked at.
+    ``ahead``: what the first slots take is brought to L2 while the kernels in front are still running; what they write meanwhile goes there too.
     ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
     """
 
@@ -61,6 +62,7 @@ class Attention:
     parts: int = 1
     splits: int = 1
     bounded: bool = False
+    ahead: bool = False
     pieces: int = 1
 
     @property
@@ -237,6 +239,8 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         sums = 4 * min(64, a.queries.size) * (a.width.size + GAP + 3)  # of a block, with what goes with a row, where its operands were
         if a.logarithms is not None or s.splits > _MOST_SPLITS or sums > s.shared(a.depth.size, a.width.size).barriers:
             return False
+    if s.ahead and (s.order != "single" or s.bounded or s.pieces > 1):
+        return False
     if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
         return False
     depth, width = a.depth.size, a.width.size
@@ -267,7 +271,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     if not times:
         return None
     best = min(times, key=lambda item: item[0])[1]
-    return replace(best, bounded=True) if unmeasured and found[0].reach is not None else best
+    if unmeasured and found[0].reach is not None:
+        return replace(best, bounded=True)
+    return replace(best, ahead=unmeasured and best.shares > 1)
 
 
 def measured(a: AttentionKernel) -> bool:

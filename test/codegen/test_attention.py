@@ -187,11 +187,13 @@ def test_more_blocks_than_a_cluster_share_a_long_cache():
     built = build(text, "attention", schedule)
     assert f"grid = [{4 * schedule.shares}, 1, 1]" in built.gpu and built.gpu.count('"inferno.launch"') == 1
     assert built.count(r"atom\.relaxed\.gpu\.global\.add") == built.count(r"atom\.relaxed\.gpu\.global\.cas") == 1
+    # The first slots' keys and values are brought to L2 in front of the wait for the kernels before.
+    assert built.ptx.split("griddepcontrol.wait")[0].count("cp.async.bulk.prefetch.tensor") == 4 * schedule.stages
     assembled(built)
 
 
 @pytest.mark.parametrize("schedule, early", [
-    (Attention(2, 64, order="dynamic"), False), (Attention(1, 48, turns=False, parts=2), True), (Attention(2, 48, apart=False), True),
+    (Attention(2, 64, order="dynamic"), False), (Attention(1, 48, turns=False, parts=2, ahead=True), True), (Attention(2, 48, apart=False), True),
 ])
 def test_by_the_simulator(schedule, early):
     """Copies as late as they may be, and as early."""
