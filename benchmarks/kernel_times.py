@@ -18,7 +18,6 @@ from inferno.runtime.report import read_schedule
 from inferno.schedule import spaces
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.symbolic import Undecided
 from inferno.target import Target
 
 _CALLS = 10
@@ -96,10 +95,5 @@ def estimate_of(kernel: func.FuncOp, target: Target) -> float | None:
     text = str(kernel.attributes[ATTRIBUTE])
     if 'generator = "siblings"' in text:
         return int(text.split("together = ")[1].split()[0].rstrip(",}")) / 1000
-    schedule = from_attribute(kernel.attributes[ATTRIBUTE])
-    module = spaces.find(schedule.generator)
-    try:
-        with kernel.context, ir.Location.unknown():
-            return {s: time for time, s in module.space(kernel, target)}.get(schedule) if module is not None else None
-    except Undecided:
-        return None
+    with kernel.context, ir.Location.unknown():
+        return spaces.estimate_of(kernel, from_attribute(kernel.attributes[ATTRIBUTE]), target)

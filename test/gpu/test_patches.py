@@ -23,3 +23,12 @@ def test_right(name):
 ])
 def test_models(model, image, window, dtype):
     assert_right(model, on_gpu((torch.randn(image, dtype=dtype), torch.randn(window, dtype=dtype), torch.randn(window[0], dtype=dtype))))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_patches_as_a_matrix(dtype, monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    shapes = (32, 3, 224, 224), (768, 3, 16, 16), (768,)
+    compiled = assert_right(embed, on_gpu(torch.randn(shape, dtype=dtype) for shape in shapes))
+    if torch.cuda.get_device_capability() == (9, 0):
+        assert [row.generator for row in compiled.explain().rows] == ["elementwise", "wgmma"]

@@ -38,6 +38,15 @@ def space_of(kernel: func.FuncOp, target: Target, generators: list[str], own: An
     return [(first, own), *((time, s) for s, time in sorted(found.items(), key=lambda item: item[1]))]
 
 
+def estimate_of(kernel: func.FuncOp, schedule: Any, target: Target) -> float | None:
+    """The cost model's microseconds for the kernel with a schedule; None where its generator has no space, or the kernel's sizes vary."""
+    module = find(schedule.generator)
+    try:
+        return dict((s, time) for time, s in module.space(kernel, target)).get(schedule) if module is not None else None
+    except Undecided:
+        return None
+
+
 def find(generator: str) -> ModuleType | None:
     """The module with a generator's space; None where it has none."""
     name = f"{__name__}.{generator}"

@@ -1,0 +1,151 @@
+"""A factor of a product of matrices that lies in memory so that the copy engine brings no tiles of it is written as a matrix first, where that pays.
+
+So do the patches of an image: rows of a patch are apart, and so are rows of patches, which together is more than a tensor map has dimensions for.
+"""
+
+from dataclasses import dataclass
+
+from inferno.mlir import clone_onto, func, ir, tensor, walk
+from inferno.passes.deduplicate_kernels import deduplicate_kernels
+from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, kinds, loop_sizes, maps, outputs
+from inferno.passes.kernel_names import Names
+from inferno.passes.outline_kernels import outline_program
+from inferno.passes.programs import callee, programs
+from inferno.schedule import wgmma
+from inferno.schedule.assign import choose, kernels
+from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.merge_calls import replace_call
+from inferno.schedule.wgmma import MEMORY_RATE
+from inferno.schedule.spaces import estimate_of
+from inferno.settings import settings
+from inferno.target import Target, find_target
+
+_LAUNCH = 2.0  # microseconds of the kernel in front, beside its bytes (an estimate, as wgmma's for its own temporaries)
+_PAYS = 0.8  # of the time without, by estimates that are some percent off
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Argument ``number`` of a kernel, which its contraction reads by ``before``, is to have the dimensions of ``loops``, in this order."""
+
+    number: int
+    loops: tuple[int, ...]
+    before: ir.AffineMap
+    shape: tuple[int, ...]
+
+
+def order_operands(module: ir.Module, target: str) -> None:
+    """For Hopper's tensor cores, give kernels without a schedule that their generator does not take a factor in the order of their loops, if it then takes
+    them and the estimates say that it pays.  Calls that take one tensor in one order share the ordered one."""
+    machine = find_target(target)
+    if not machine.hopper or not settings().unmeasured:
+        return
+    with module.context, ir.Location.unknown():
+        orders = {k.name.value: (k, *found) for k in kernels(module) if ATTRIBUTE not in k.attributes and (found := _ordered(k, machine)) is not None}
+        if not orders:
+            return
+        names = Names(module)
+        for program in programs(module):
+            made: dict[tuple, ir.Value] = {}
+            for call in [c for c in walk(program, "func.call") if callee(c) in orders]:
+                _, new, order = orders[callee(call)]
+                _replace(call, new, order, made)
+            outline_program(program, names)
+        for kernel, *_ in orders.values():
+            kernel.operation.erase()
+    deduplicate_kernels(module)
+
+
+def _ordered(kernel: func.FuncOp, target: Target) -> tuple[func.FuncOp, _Order] | None:
+    """The kernel with a factor in another order, and which."""
+    c = parse_contraction(kernel)
+    if c is None or c.varies or wgmma.precision(kernel, c) is None or wgmma.candidates(kernel, c, target):
+        return None
+    own = estimate_of(kernel, choose(kernel, target), target)
+    if own is None:
+        return None
+    op = next(o for o in walk(kernel, "linalg.generic") if REDUCTION in kinds(o))
+    for number in (0, 1):
+        order = _order_of(kernel, op, number)
+        if order is None:
+            continue
+        new = _with_order(kernel, order)
+        made = parse_contraction(new)
+        times = [time for time, _ in wgmma.candidates(new, made, target)] if made is not None else []
+        tensor_type = new.type.inputs[order.number]
+        bytes_ = 2 * tensor_type.element_type.width // 8
+        for size in order.shape:
+            bytes_ *= size
+        if times and min(times) + _LAUNCH + bytes_ / MEMORY_RATE < _PAYS * own:
+            return new, order
+        new.operation.erase()
+    return None
+
+
+def _order_of(kernel: func.FuncOp, op: ir.Operation, number: int) -> _Order | None:
+    """The order in which a factor is a matrix: rows as in the result, terms as in the other factor; None where it has that, or is not read as it is."""
+    value, map_, other = inputs(op)[number], maps(op)[number], maps(op)[1 - number]
+    if not isinstance(value, ir.BlockArgument) or sum(1 for _ in value.uses) > 1:
+        return None
+    read, there = (_plain(m) for m in (map_, other))
+    written = _plain(maps(op)[len(inputs(op))])
+    if read is None or there is None or written is None or value in outputs(op):
+        return None
+    kind = kinds(op)
+    rows = [d for d in written if d in read]
+    terms = [d for d in there if d in read and kind[d] == REDUCTION]
+    if sorted(rows + terms) != sorted(read) or rows + terms == read:
+        return None
+    sizes = loop_sizes(op)
+    return _Order(value.arg_number, (*rows, *terms), map_, tuple(sizes[d] for d in (*rows, *terms)))
+
+
+def _plain(map_: ir.AffineMap) -> list[int] | None:
+    """The loops of a map that are its results, each once."""
+    if not all(isinstance(e, ir.AffineDimExpr) for e in map_.results):
+        return None
+    found = [ir.AffineDimExpr(e).position for e in map_.results]
+    return found if len(set(found)) == len(found) else None
+
+
+def _with_order(kernel: func.FuncOp, order: _Order) -> func.FuncOp:
+    """The kernel with the factor in this order, in front of it and of its name."""
+    types = list(kernel.type.inputs)
+    types[order.number] = ir.RankedTensorType.get(order.shape, types[order.number].element_type)
+    with ir.InsertionPoint(kernel.operation):
+        new = func.FuncOp(f"{kernel.name.value}_ordered", (types, list(kernel.type.results)), visibility="private")
+    for attribute in kernel.attributes:
+        if attribute not in ("sym_name", "function_type", "sym_visibility"):
+            new.attributes[attribute] = kernel.attributes[attribute]
+    block = kernel.regions[0].blocks[0]
+    known = dict(zip(block.arguments, new.add_entry_block().arguments))
+    with ir.InsertionPoint(new.regions[0].blocks[0]):
+        for op in block.operations:
+            clone = clone_onto(op.operation, known)
+            if block.arguments[order.number] in list(op.operands):
+                indexing = maps(clone)
+                place = list(op.operands).index(block.arguments[order.number])
+                indexing[place] = ir.AffineMap.get(indexing[place].n_dims, 0, [ir.AffineDimExpr.get(d) for d in order.loops])
+                clone.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in indexing])
+    return new
+
+
+def _replace(call: ir.Operation, kernel: func.FuncOp, order: _Order, made: dict[tuple, ir.Value]) -> None:
+    """Call the kernel that takes the factor in its order."""
+    operands = list(call.operands)
+    key = operands[order.number], order.loops, str(order.before)
+    with ir.InsertionPoint(call), call.location:
+        if key not in made:
+            made[key] = _matrix(operands[order.number], order)
+        operands[order.number] = made[key]
+        replace_call(call, func.CallOp(kernel, operands))
+
+
+def _matrix(value: ir.Value, order: _Order) -> ir.Value:
+    """The tensor with its dimensions in the order of the loops."""
+    count = len(order.loops)
+    out = tensor.EmptyOp(list(order.shape), value.type.element_type).result
+    read = ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(order.loops.index(d)) for d in _plain(order.before)])
+    indexing = [read, ir.AffineMap.get_identity(count)]
+    return build([value], [out], indexing, [PARALLEL] * count, lambda a: [a[0]], ir.Location.current).results[0]
