@@ -35,6 +35,7 @@ _PASSES = {
     "expand-pieces": "inferno.passes.expand_pieces:expand_pieces",
     "expand-windows": "inferno.passes.expand_windows:expand_windows",
     "fuse-elementwise": "inferno.passes.fuse_elementwise:fuse_elementwise",
+    "write-slices": "inferno.passes.write_slices:write_slices",
     "hoist-slices": "inferno.passes.hoist_slices:hoist_slices",
     "fuse-gathers": "inferno.passes.fuse_gathers:fuse_gathers",
     "drop-results": "inferno.passes.drop_results:drop_results",

@@ -13,6 +13,7 @@ from inferno.passes.generics import (
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.shapes import shape
+from inferno.passes.write_slices import WRITES, is_update
 from inferno.symbolic import hint, product
 
 CHEAP = {
@@ -30,14 +31,16 @@ def fuse_elementwise(module: ir.Module) -> None:
     fuse-contractions; convolutions read an element once for each feature and window, and stay what libraries know.
 
     Where convolutions are marked, what becomes the end of one's kernel is not taken away from it by another reader, and what is costly,
-    made of arguments alone and of few elements, as the reciprocal root of a batch norm's variance, is not computed again for each of many."""
-    marked = CONVOLUTIONS in module.operation.attributes
+    made of arguments alone and of few elements, as the reciprocal root of a batch norm's variance, is not computed again for each of many.
+
+    Where slices are to be written by themselves, what changes an argument in places is not done again by who reads it."""
+    marked, writes = CONVOLUTIONS in module.operation.attributes, WRITES in module.operation.attributes
     patterns = rewrite.RewritePatternSet(module.context)
-    patterns.add("linalg.generic", lambda op, rewriter: _fuse(op, rewriter, marked))
+    patterns.add("linalg.generic", lambda op, rewriter: _fuse(op, rewriter, marked, writes))
     rewrite_greedily(module, patterns)
 
 
-def _fuse(op, rewriter, marked: bool) -> bool:
+def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
     consumer = op.operation
     producers = [(number, value, owner(value)) for number, value in enumerate(inputs(consumer))]
     producers = [p for p in producers if is_elementwise(p[2])]
@@ -45,6 +48,8 @@ def _fuse(op, rewriter, marked: bool) -> bool:
         return True
     for number, value, producer in producers:
         if not knows_sizes(producer) or not _pays(producer, value) or (_chooses(producer) and REDUCTION in kinds(consumer)):
+            continue
+        if writes and is_update(producer):
             continue
         if marked and (_keeps_end(producer, consumer, number) or _repeats_much(producer, consumer)):
             continue

@@ -97,6 +97,13 @@ def dims(map_: ir.AffineMap) -> list[int] | None:
     return found if None not in found and len(set(found)) == len(found) else None
 
 
+def loops_of(expression: ir.AffineExpr) -> set[int]:
+    """The loops that an expression depends on."""
+    if isinstance(expression, ir.AffineDimExpr):
+        return {ir.AffineDimExpr(expression).position}
+    return loops_of(expression.lhs) | loops_of(expression.rhs) if isinstance(expression, ir.AffineBinaryExpr) else set()
+
+
 def loop_sizes(op: ir.Operation) -> list[Int | None]:
     """The extent of each loop; None where no operand says."""
     sizes: list[Int | None] = [None] * maps(op)[0].n_dims if maps(op) else []

@@ -84,6 +84,8 @@ def reshape(value: ir.Value, wanted: Sequence[int]) -> ir.Value:
     if given == list(wanted):
         return value
     type_ = ir.RankedTensorType.get(list(wanted), element)
+    if not given:
+        return tensor.expand_shape(type_, value, reassociation_attribute([]), [], list(wanted))
     if len(wanted) >= len(given) and (groups := grouping(wanted, given)) is not None:
         return tensor.expand_shape(type_, value, reassociation_attribute(groups), [], list(wanted))
     if len(wanted) <= len(given) and (groups := grouping(given, wanted)) is not None:

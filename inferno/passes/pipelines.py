@@ -11,7 +11,7 @@ PIPELINES = {
         "store-float8,remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"
         "fold-transposes,skip-zeros,mark-convolutions,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),expand-patches,choose-layouts,pad-channels,"
         "propagate-reshapes,func.func(canonicalize,cse),fold-transposes,expand-loops,expand-groups,func.func(canonicalize,cse),fold-transposes,"
-        "merge-scales,split-frozen,hoist-frozen,expand-pieces,expand-windows,fuse-elementwise,hoist-slices,fuse-gathers,drop-results,widen-arithmetic,"
+        "merge-scales,split-frozen,hoist-frozen,expand-pieces,expand-windows,fuse-elementwise,write-slices,hoist-slices,fuse-gathers,drop-results,widen-arithmetic,"
         "func.func(canonicalize,cse),fuse-contractions,restore-batches,"
         "draw-numbers,func.func(canonicalize,cse),"
         "outline-kernels,deduplicate-kernels"

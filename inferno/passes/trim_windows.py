@@ -6,6 +6,7 @@ to be the input's.  So the unread rows are sliced off before.
 """
 
 from inferno.mlir import ir, linalg, tensor, walk
+from inferno.passes.generics import loops_of
 
 
 def trim_windows(module: ir.Module) -> None:
@@ -32,16 +33,10 @@ def _trim(op: ir.Operation) -> None:
 
 def _read(expression: ir.AffineExpr, extents: dict[int, int], size: int) -> int:
     """How many of ``size`` elements a subscript reaches; all of them unless it is a sum over a single window."""
-    if not isinstance(expression, ir.AffineAddExpr) or 1 not in (extents.get(d) for d in _dims(expression)):
+    if not isinstance(expression, ir.AffineAddExpr) or 1 not in (extents.get(d) for d in loops_of(expression)):
         return size
     last = _last(expression, extents)
     return size if last is None else last + 1
-
-
-def _dims(expression: ir.AffineExpr) -> set[int]:
-    if isinstance(expression, ir.AffineDimExpr):
-        return {ir.AffineDimExpr(expression).position}
-    return _dims(expression.lhs) | _dims(expression.rhs) if isinstance(expression, ir.AffineBinaryExpr) else set()
 
 
 def _last(expression: ir.AffineExpr, extents: dict[int, int]) -> int | None:

@@ -37,6 +37,19 @@ def last(cache, new):
     cache[:, 1:, -3:] = new[:, 1:]
 
 
+def token(cache, new, place):
+    cache.index_copy_(2, place, new[:, :, :1] * 2)
+
+
+def corner(cache, new, place, head):
+    chosen = (torch.arange(3) == head).view(3, 1, 1) & (torch.arange(12) == place).view(12, 1)
+    cache.copy_(torch.where(chosen, new[:, :1, :1], cache))
+
+
+def numbered(cache, new):
+    cache[:, :, 7] = new[:, :, 0].sigmoid()
+
+
 class OnGpu:
     """The model's program, simulated, with its writes in the place of arguments or apart from them."""
 
@@ -79,3 +92,52 @@ def test_parts_are_written_where_they_lie(write, places):
         torch.testing.assert_close(model.cache, expected, rtol=0, atol=0)
         torch.testing.assert_close(read, expected[:, :, :, 0] * 2, rtol=0, atol=0)
     assert len(on_gpu.kernels(True)) == len(on_gpu.kernels(False)) - 1  # the copy
+
+
+@pytest.mark.parametrize(("write", "places", "dtype"), [
+    (token, ([3], [11], [0], [12], [-1], [-(2**62)], [2**32 + 3]), torch.float32), (token, ([5], [12]), torch.bfloat16),
+    (corner, ([4, 1], [4, 3], [12, 0]), torch.float32), (numbered, ([],), torch.float32),
+])
+def test_a_token_is_written_alone(monkeypatch, write, places, dtype):
+    """Places that there are not are written to by nobody."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    torch.manual_seed(0)
+    model, new = Cache(write, dtype), torch.randn(2, 3, 3, 8).to(dtype)
+    given = [tuple(torch.tensor([n]) for n in place) for place in places]
+    on_gpu = OnGpu(model, (new, *given[0]))
+    assert len(on_gpu.kernels(True)) == len(on_gpu.kernels(False)) - 1
+    for place in given:
+        expected = model.cache.clone()
+        if not place or 0 <= place[0] < 12:
+            write(expected, new, *place)
+        for in_place in (True, False):
+            start = model.cache.clone()
+            (read,) = on_gpu((new, *place), in_place)
+            torch.testing.assert_close(model.cache, expected, rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(read, expected[:, :, :, 0] * 2, rtol=1e-6, atol=1e-6)
+            if in_place:
+                model.cache.copy_(start)
+
+
+class Kept(nn.Module):
+    """A step that also gives its caller the cache as it was."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.randn(2, 12, 8))
+
+    def forward(self, new, place):
+        before = self.cache.clone()
+        self.cache.index_copy_(1, place, new)
+        return before, self.cache.sum(1)
+
+
+def test_a_cache_that_is_still_needed_is_copied(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    model, inputs = Kept(), (torch.randn(2, 1, 8), torch.tensor([4]))
+    on_gpu, before = OnGpu(model, inputs), model.cache.clone()
+    assert on_gpu.plan(True) == on_gpu.plan(False)
+    old, total = on_gpu(inputs, False)
+    expected = before.index_copy(1, inputs[1], inputs[0])
+    assert torch.equal(old, before) and torch.equal(model.cache, expected)
+    torch.testing.assert_close(total, expected.sum(1))

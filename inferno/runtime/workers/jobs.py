@@ -17,6 +17,7 @@ from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
 from inferno.passes.programs import PRECISION, UNMEASURED
+from inferno.passes.write_slices import WRITES
 from inferno.runtime.check.calls import Calls, read_calls, without_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
 from inferno.runtime.plan.plan import Plan, Preparation
@@ -96,6 +97,8 @@ def fuse(
     if stage == "linalg":
         if machine.kind == "nvptx":
             module.operation.attributes[EXPAND] = ir.UnitAttr.get(module.context)
+            if UNMEASURED in module.operation.attributes:
+                module.operation.attributes[WRITES] = ir.UnitAttr.get(module.context)
         run_pipeline(module, "inferno-fuse", recorder)
         stages["fused"] = print_module(module)
     if stage != "scheduled":

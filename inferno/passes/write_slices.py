@@ -1,0 +1,224 @@
+"""A token in a cache is a write of one slice: where an argument of the program is returned with a slice of it changed, only that is computed.
+
+``index_copy`` is a choice, for each element of the cache, between the new one and the old one, by its place: right anywhere, but it reads and writes the
+whole cache.  Here it becomes what makes the slice, and a scatter of one update (``tm_tensor.scatter``), or an insertion where the place is a number:
+both start from the cache as it was, and leave that out where they may write to it (see ``runtime/plan/in_place.py``).  What reads the new cache
+reads it from memory, and does not choose again.  A place that there is not is written to by nobody, either way.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inferno.mlir import arith, clone_onto, func, ir, owner, tensor, walk
+from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, loop, loops_of, maps, substitute, yielded
+from inferno.passes.movements import reshape
+from inferno.passes.programs import readers, root_of
+
+WRITES = "inferno.write_slices"
+"""On a module whose slices are to be written by themselves."""
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """``new`` in the place of ``old``, values of an elementwise operation's body, where each loop of ``places`` is at what it has there."""
+
+    old: ir.BlockArgument
+    new: ir.Value
+    places: dict[int, ir.Value]
+
+
+def write_slices(module: ir.Module) -> None:
+    """Rewrite such choices in a module that asks for it (``inferno.write_slices``)."""
+    if WRITES not in module.operation.attributes:
+        return
+    del module.operation.attributes[WRITES]
+    for op in walk(module.operation, "linalg.generic"):
+        if is_update(op) and (part := _read(op)) is not None and (order := _order(op, part)) is not None:
+            with ir.InsertionPoint(op), op.location:
+                result = _write(op, part, order)
+            op.results[0].replace_all_uses_with(result)
+            op.erase()
+
+
+def is_update(op: ir.Operation) -> bool:
+    """Whether an elementwise operation chooses between the elements of an argument of the program and others, by some of its loops, and the program
+    returns what that makes: it stays what it is, whoever reads it."""
+    if not is_elementwise(op) or len(op.results) != 1 or not op.results[0].type.has_static_shape or _old(op) is None:
+        return False
+    chosen = owner(yielded(op)[0]).operands[0]
+    if isinstance(chosen, ir.BlockArgument) and len(maps(op)[chosen.arg_number].results) >= op.results[0].type.rank:
+        return False
+    return any(r.name == "func.return" for r in readers(op.results[0]))
+
+
+def _old(op: ir.Operation) -> ir.BlockArgument | None:
+    """The body's argument that is the element of the program's argument, where that is what is chosen or not."""
+    made = owner(yielded(op)[0])
+    if made is None or made.name != "arith.select" or made.parent != op or not isinstance(made.operands[2], ir.BlockArgument):
+        return None
+    number, value = made.operands[2].arg_number, None
+    if made.operands[2].owner == body(op) and number < len(inputs(op)):
+        value = inputs(op)[number]
+    same = value is not None and value.type == op.results[0].type and maps(op)[number] == maps(op)[-1]
+    if not same or not isinstance(root_of(value), ir.BlockArgument) or not isinstance(op.parent.opview, func.FuncOp):
+        return None
+    return ir.BlockArgument(made.operands[2])
+
+
+def _read(op: ir.Operation) -> _Slice | None:
+    """The slice that an update writes; None where its choice is no comparison of loops with places."""
+    choice = owner(yielded(op)[0])
+    places: dict[int, ir.Value] = {}
+    pending = [choice.operands[0]]
+    while pending:
+        made = owner(pending.pop())
+        if made is None or made.parent != op:
+            return None
+        if made.name == "arith.andi":
+            pending += made.operands
+            continue
+        if made.name != "arith.cmpi" or ir.IntegerAttr(made.attributes["predicate"]).value != arith.CmpIPredicate.eq:
+            return None
+        found = next(((d, other) for one, other in (made.operands, reversed(made.operands)) if (d := _loop(one)) is not None), None)
+        if found is None or found[0] in places or not _is_fixed(found[1], op):
+            return None
+        places[found[0]] = found[1]
+    return _Slice(_old(op), choice.operands[1], places)
+
+
+def _loop(value: ir.Value) -> int | None:
+    """The loop whose place a value is, in an integer that holds any size."""
+    made = owner(value)
+    if made is not None and made.name == "arith.index_cast" and str(value.type) in ("i32", "i64"):
+        made = owner(made.operands[0])
+    return ir.IntegerAttr(made.attributes["dim"]).value if made is not None and made.name == "linalg.index" else None
+
+
+def _needed(value: ir.Value, op: ir.Operation) -> list[ir.Operation]:
+    """The operations of the body that a value is computed by, in their order."""
+    block, pending, found = body(op), [value], set()
+    while pending:
+        made = owner(pending.pop())
+        if made is not None and made.block == block and made not in found:
+            found.add(made)
+            pending += [v for o in walk(made) for v in o.operands] if len(made.regions) else list(made.operands)
+    return [o.operation for o in block.operations if o.operation in found]
+
+
+def _taken(value: ir.Value, op: ir.Operation) -> list[int]:
+    """The numbers of the operands whose elements a value is computed of."""
+    used = {v for made in _needed(value, op) for o in walk(made) for v in o.operands} | {value}
+    return [n for n, a in enumerate(list(body(op).arguments)[: len(inputs(op))]) if a in used]
+
+
+def _is_fixed(value: ir.Value, op: ir.Operation) -> bool:
+    """Whether a value is the same in all iterations."""
+    if any(not o.name.startswith("arith.") for o in _needed(value, op)):
+        return False
+    return all(isinstance(e, ir.AffineConstantExpr) for n in _taken(value, op) for e in maps(op)[n].results)
+
+
+def _order(op: ir.Operation, part: _Slice) -> list[int] | None:
+    """The loops of the slice, in the order of the result's dimensions; None where its elements cannot be computed without the others."""
+    if not part.places:
+        return None
+    needed = _needed(part.new, op)
+    if any(o.name == "linalg.index" and ir.IntegerAttr(o.attributes["dim"]).value in part.places for o in needed):
+        return None
+    if any(len(o.regions) and any(i.name == "linalg.index" for i in walk(o)) for o in needed):
+        return None
+    for n in _taken(part.new, op):
+        if any(loops_of(e) & set(part.places) for e in maps(op)[n].results):
+            return None
+    sizes = dict(zip(dims(maps(op)[-1]), op.results[0].type.shape))
+    numbers = {d: _number(v) for d, v in part.places.items()}
+    if None not in numbers.values() and any(not 0 <= n < sizes[d] for d, n in numbers.items()):
+        return None
+    return [d for d in dims(maps(op)[-1]) if d not in part.places]
+
+
+def _number(value: ir.Value) -> int | None:
+    made = owner(value)
+    return ir.IntegerAttr(made.attributes["value"]).value if made is not None and made.name == "arith.constant" else None
+
+
+def _write(op: ir.Operation, part: _Slice, order: list[int]) -> ir.Value:
+    """The new tensor, at the insertion point."""
+    dimensions, old = dims(maps(op)[-1]), inputs(op)[part.old.arg_number]
+    sizes = [1 if d in part.places else n for d, n in zip(dimensions, old.type.shape)]
+    new = reshape(_computed(op, part, order), sizes)
+    numbers = {dimensions.index(d): _number(v) for d, v in part.places.items()}
+    if None not in numbers.values():
+        return tensor.InsertSliceOp(new, old, [], [], [], [numbers.get(d, 0) for d in range(len(sizes))], sizes, [1] * len(sizes)).result
+    return _scatter(reshape(new, [1, *sizes]), _table(op, part), old, [dimensions.index(d) for d in part.places])
+
+
+def _computed(op: ir.Operation, part: _Slice, order: list[int]) -> ir.Value:
+    """The slice without the dimensions that it has one place in."""
+    loops = [ir.AffineDimExpr.get(order.index(d)) if d in order else ir.AffineConstantExpr.get(0) for d in range(len(order) + len(part.places))]
+    identity = ir.AffineMap.get_identity(len(order))
+    taken = _taken(part.new, op)
+    indexing = [substitute(maps(op)[n], loops, len(order)) for n in taken]
+    if part.new in list(body(op).arguments) and indexing == [identity] and isinstance(inputs(op)[taken[0]].type, ir.RankedTensorType):
+        return inputs(op)[taken[0]]
+    type_ = op.results[0].type
+    sizes = dict(zip(dims(maps(op)[-1]), type_.shape))
+    out = tensor.EmptyOp([sizes[d] for d in order], type_.element_type).result
+    place = lambda d: loop(order.index(d))  # noqa: E731
+    return _generic(op, taken, [*indexing, identity], out, lambda given: _clone(op, given, part.new, place))
+
+
+def _table(op: ir.Operation, part: _Slice) -> ir.Value:
+    """The place of the one update along each of its dimensions."""
+    values, integer = list(part.places.values()), ir.IntegerType.get_signless(64)
+    if len(values) == 1 and values[0] in list(body(op).arguments):
+        given = inputs(op)[ir.BlockArgument(values[0]).arg_number]
+        if isinstance(given.type, ir.RankedTensorType) and given.type.element_type == integer and all(n == 1 for n in given.type.shape):
+            return reshape(given, [1, 1])
+    taken = sorted({n for v in values for n in _taken(v, op)})
+    indexing = [ir.AffineMap.get(1, 0, list(maps(op)[n].results)) for n in taken]
+    out = tensor.EmptyOp([len(values)], integer).result
+
+    def fill(given: dict[int, ir.Value]) -> ir.Value:
+        found = None
+        for number, value in enumerate(values):
+            place = _clone(op, given, value, loop)
+            if place.type != integer:
+                place = (arith.index_cast if isinstance(place.type, ir.IndexType) else arith.extsi)(integer, place)
+            if found is not None:
+                here = arith.cmpi(arith.CmpIPredicate.eq, loop(0), arith.constant(ir.IndexType.get(), number))
+                place = arith.select(here, place, found)
+            found = place
+        return found
+
+    return reshape(_generic(op, taken, [*indexing, ir.AffineMap.get_identity(1)], out, fill), [1, len(values)])
+
+
+def _generic(op: ir.Operation, taken: list[int], indexing: list[ir.AffineMap], out: ir.Value, fill: Callable[[dict[int, ir.Value]], ir.Value]) -> ir.Value:
+    """An elementwise operation on some operands of another; ``fill`` gets their elements by their numbers."""
+    kinds = [PARALLEL] * out.type.rank
+    return build([inputs(op)[n] for n in taken], [out], indexing, kinds, lambda given: [fill(dict(zip(taken, given)))], op.location).results[0]
+
+
+def _clone(op: ir.Operation, given: dict[int, ir.Value], wanted: ir.Value, place: Callable[[int], ir.Value]) -> ir.Value:
+    """What ``wanted`` is, of the body, where operands have these elements, at the insertion point."""
+    known: dict[ir.Value, ir.Value] = {a: given[n] for n, a in enumerate(body(op).arguments) if n in given}
+    for made in _needed(wanted, op):
+        if made.name == "linalg.index":
+            known[made.results[0]] = place(ir.IntegerAttr(made.attributes["dim"]).value)
+        else:
+            clone_onto(made, known)
+    return known.get(wanted, wanted)
+
+
+def _scatter(update: ir.Value, table: ir.Value, old: ir.Value, along: list[int]) -> ir.Value:
+    element = old.type.element_type
+    scatter = ir.Operation.create(
+        "tm_tensor.scatter", [old.type], [update, table, old],
+        {"dimension_map": ir.DenseI64ArrayAttr.get(along), "unique_indices": ir.BoolAttr.get(True), "operandSegmentSizes": ir.DenseI32ArrayAttr.get([2, 1])},
+        regions=1,
+    )
+    block = scatter.regions[0].blocks.append(element, element, arg_locs=[ir.Location.current] * 2)
+    with ir.InsertionPoint(block):
+        ir.Operation.create("tm_tensor.yield", operands=[block.arguments[0]])
+    return scatter.results[0]
