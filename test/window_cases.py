@@ -178,7 +178,7 @@ class Case:
           return %0 : {o}
         }}"""
         functions = [program, kernel] if main else [kernel]
-        return "module attributes {inferno.unmeasured} {\n" + "\n".join(functions) + "\n}"
+        return "module {\n" + "\n".join(functions) + "\n}"
 
 
 NAMED = {

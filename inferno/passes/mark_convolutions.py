@@ -4,7 +4,6 @@ from inferno.mlir import ir, owner, walk
 from inferno.passes.contraction import CONVOLUTION, CONVOLUTIONS, EXACT, is_sum_of_products, start_from_zero
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.generics import REDUCTION, body, inputs, kinds, knows_sizes, loop_sizes, maps, outputs
-from inferno.passes.programs import takes_unmeasured
 
 _ELEMENTS = ("f32", "bf16", "f16")
 # cuDNN 9 rounds nothing to TF32 where a pixel has 3 channels, as images have (float32's error on an H200: 1e-7, not 1e-4): its loads for tensor cores are
@@ -16,9 +15,9 @@ def mark_convolutions(module: ir.Module) -> None:
     """Put ``inferno.convolution`` on the multiplication of every sum of products that reads a tensor by sums of loops, of the types that tensor
     cores multiply; what such a sum starts from, unless that is a fill, is added to it afterwards.
 
-    Only modules for a GPU (``inferno.expand_pieces``) that take what was not measured yet (``inferno.unmeasured``) are changed.
+    Only modules for a GPU (``inferno.expand_pieces``) are changed: the libraries of others take convolutions as they are.
     """
-    if EXPAND not in module.operation.attributes or not takes_unmeasured(module.operation):
+    if EXPAND not in module.operation.attributes:
         return
     for op in walk(module.operation, "linalg.generic"):
         if op.parent.name == "func.func" and _is_convolution(op):

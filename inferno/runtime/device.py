@@ -52,10 +52,8 @@ def takes_tf32_convolutions() -> bool:
 
 
 def features() -> tuple[str, ...]:
-    """What changes how programs are compiled: settings (see ``Settings.features``), and whether convolutions may be TF32, where they may be products
-    of the tensor cores."""
-    found = settings().features()
-    return (*found, "tf32_convolutions") if "unmeasured" in found and takes_tf32_convolutions() else found
+    """What changes how programs are compiled: settings (see ``Settings.features``), and whether convolutions may be TF32."""
+    return (*settings().features(), *(("tf32_convolutions",) if takes_tf32_convolutions() else ()))
 
 
 def target_of(device: torch.device) -> Target:

@@ -6,7 +6,6 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import windows
 from inferno.schedule.cost import moved_bytes
 from inferno.schedule.window_kernel import WindowKernel
@@ -63,8 +62,6 @@ class BandWindows:
 
 def choose(kernel: func.FuncOp, target: Target) -> BandWindows | None:
     """A schedule if the windows of ``kernel`` are so large that CUDA cores are slower than memory."""
-    if not takes_unmeasured(kernel):
-        return None
     c = read(kernel, target)
     return pick(c, target) if c is not None and c.terms >= _WORTH_IT else None
 

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.contraction import pads_convolutions
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import At, bit_width, tensor_bytes
 from inferno.schedule.split_padding import without_padding
@@ -39,7 +38,7 @@ class Im2col(Wgmma):
 def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:
     """The schedule with the lowest estimate if ``kernel`` is a convolution for Hopper's tensor cores, and of so many channels, or with so few pixels in
     a row, that it is not faster as a contraction of windows that overlap in memory, with its padding there."""
-    c = taken(kernel, target)
+    c = parse_unfolded(kernel, target)
     if c is None or c.varies:
         return None
     found = at_size(kernel, c, target)
@@ -89,11 +88,6 @@ def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Itera
                 continue
             if (made := fit(made, c, tiling, target)) is not None:
                 yield estimate(made, known[s.tile_m, s.tile_n], c, tiling, target, at), made
-
-
-def taken(kernel: func.FuncOp, target: Target) -> Contraction | None:
-    """As ``parse_unfolded``, None where only generators may be chosen that a GPU has run."""
-    return parse_unfolded(kernel, target) if takes_unmeasured(kernel.operation) else None
 
 
 def parse_unfolded(kernel: func.FuncOp, target: Target) -> Contraction | None:

@@ -13,7 +13,6 @@ from kernels import tensor
 from universal_program import Simulated
 
 from inferno.mlir import ir, new_context
-from inferno.passes.programs import UNMEASURED
 from inferno.schedule import spaces
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
@@ -96,7 +95,7 @@ def program(form: Form, schedule: Im2col | None = None) -> str:
     if schedule is not None:
         with new_context():
             kernel = kernel.replace(") {\n", f") attributes {{{ATTRIBUTE} = {to_attribute(schedule)}}} {{\n", 1)
-    return f"""module attributes {{{UNMEASURED}}} {{
+    return f"""module {{
     func.func @main({values}) -> ({", ".join(outputs)}) {{
       {" ".join(f"%o{i} = tensor.empty() : {t}" for i, t in enumerate(outputs))}
       {made} = func.call @conv({given}) : ({", ".join([*inputs, *outputs])}) -> ({", ".join(outputs)})

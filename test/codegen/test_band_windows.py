@@ -52,7 +52,6 @@ def test_chosen_for_large_windows_alone():
     large, text = Case((2, 64, 14, 14), (1, 1, 7, 7), padding=3), NAMED["3x3"].text(main=False)
     assert isinstance(choose(large.text(main=False), "band_windows"), BandWindows)
     assert choose(text, "band_windows") is None and choose(text, "windows") is not None
-    assert choose(large.text(main=False).replace("attributes {inferno.unmeasured}", ""), "band_windows") is None
 
 
 @pytest.mark.parametrize("case", [

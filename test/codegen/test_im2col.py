@@ -13,7 +13,6 @@ from universal_program import Simulated
 
 from inferno.errors import CompileError
 from inferno.mlir import ir, new_context
-from inferno.passes.programs import UNMEASURED
 from inferno.schedule.assign import choose as assign
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
@@ -25,11 +24,9 @@ SMALL = Im2col(64, 64, 3, 1)
 LAYER = Form((8, 56, 56, 64), 64, (3, 3), **SAME)
 
 
-def chosen(form: Form | str, unmeasured: bool = True, ask=choose):
+def chosen(form: Form | str, ask=choose):
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(form if isinstance(form, str) else convolution(form))
-        if unmeasured:
-            module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         return ask(kernels(module)[0], TARGET)
 
 
@@ -71,7 +68,7 @@ def test_no_schedule_spills(schedule):
 
 def test_kernels_for_the_tensor_core():
     s = chosen(LAYER)
-    assert isinstance(s, Im2col) and chosen(LAYER, ask=assign) == s and chosen(LAYER, unmeasured=False) is None
+    assert isinstance(s, Im2col) and chosen(LAYER, ask=assign) == s
     with new_context():
         assert from_attribute(to_attribute(s)) == s
     assert chosen(replace(LAYER, element="f16")) and chosen(replace(LAYER, element="f32"))
@@ -120,7 +117,6 @@ def test_only_zeros_are_padded():
 def test_the_space_holds_the_choice():
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(convolution(replace(LAYER, image=(8, 56, 56, 80))))
-        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         kernel, space = kernels(module)[0], find("im2col")
         found = dict((s, time) for time, s in space.space(kernel, TARGET))
         own = choose(kernel, TARGET)
@@ -128,8 +124,6 @@ def test_the_space_holds_the_choice():
         draw = random.Random(0)
         assert any(s.row < 128 for s in found) and all(space.valid(kernel, s, TARGET) for s in [own, *draw.sample(list(found), 5)])
         assert not space.valid(kernel, replace(own, tile_n=72), TARGET)
-        del module.operation.attributes[UNMEASURED]
-        assert not space.valid(kernel, own, TARGET)
 
 
 def test_any_number_of_images():

@@ -1,6 +1,7 @@
 """Convolutions on the tensor cores against float64, to the last bit: what the simulator assumes of the copy engine's im2col mode holds on a GPU."""
 
 import random
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +55,7 @@ def right(folder: Path, form: Form, schedule: Im2col | None = None) -> str:
     path.write_text(program(form, schedule))
     compiled = IrProgram.read(path, "sm_90a")
     text, tensors = compiled.program.stages["scheduled"], operands(form, "cuda")
-    assert 'generator = "im2col"' in text
+    assert re.search('generator = "(im2col|wgmma)"', text)  # wgmma where the terms of a row of few channels lie side by side
     poison_memory()
     found, again = compiled(*tensors), compiled(*tensors)
     assert not (problem := wrong(form, tensors, found)), (problem, form, text)
@@ -83,9 +84,8 @@ MODELS = {
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("name", MODELS)
-def test_models(monkeypatch, name, dtype):
+def test_models(name, dtype):
     """Float32 by TF32, whose rounding unit is 2**-10."""
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     make, shape = MODELS[name]
     torch.manual_seed(0)
     model, x = make().eval().to("cuda", dtype), torch.randn(shape, device="cuda", dtype=dtype)

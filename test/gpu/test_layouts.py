@@ -6,11 +6,6 @@ from checks import assert_right
 from layout_models import MODELS, image
 
 
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-
-
 @pytest.mark.parametrize("options", [{}, {"freeze": True}], ids=["read", "frozen"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", MODELS)

@@ -77,8 +77,7 @@ def test_what_is_not_finite_stays_in_its_windows(tmp_path, number):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("batch", [1, 8])
-def test_models(monkeypatch, name, dtype, batch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+def test_models(name, dtype, batch):
     make, channels, size = MODELS[name]
     model = make(channels).eval().to("cuda", dtype, memory_format=torch.channels_last)
     image = torch.randn(batch, channels, size, size, device="cuda", dtype=dtype).contiguous(memory_format=torch.channels_last)

@@ -7,7 +7,7 @@
 // CHECK-DAG: #[[RESULT:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>
 // CHECK-DAG: #[[SAME:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
 // CHECK-DAG: #[[VECTOR:.*]] = affine_map<(d0, d1, d2, d3) -> (d3)>
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: @main
   // CHECK: %[[X:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<2x8x9x9xf32>) outs(%{{.*}} : tensor<2x9x9x8xf32>)
   // CHECK: %[[P:.*]] = tensor.pad %[[X]] low[0, 1, 1, 0] high[0, 1, 1, 0]
@@ -57,7 +57,7 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
 // Channels last in memory: the permutations around it are gone, and a depthwise convolution's weight has its channels innermost.
 // CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1 + d4, d2 + d5, d3)>
 // CHECK-DAG: #[[WEIGHT:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d4, d5, d3)>
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: @main
   // CHECK: %[[W:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<8x3x3xf32>) outs(%{{.*}} : tensor<3x3x8xf32>)
   // CHECK: %[[R:.*]] = linalg.generic {indexing_maps = [#[[IMAGE]], #[[WEIGHT]], {{.*}} ins(%arg0, %[[W]]
@@ -80,7 +80,7 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
 
 // What only moves data does so in channels-last order: a slice, a concatenation, pixels of several channels, one image and its places in a row, which
 // are returned in their own order. Elements that are picked by their places come from where they are.
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: @main
   // CHECK: %[[C:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<2x4x4x8xf32>)
   // CHECK: %[[S:.*]] = tensor.extract_slice %[[C]][0, 1, 0, 2] [2, 2, 4, 4] [1, 1, 1, 1] : tensor<2x4x4x8xf32> to tensor<2x2x4x4xf32>
@@ -121,7 +121,7 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
 // -----
 
 // Without convolutions nothing changes.
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: @main
   // CHECK-NEXT: tensor.empty
   // CHECK-NEXT: %[[R:.*]] = linalg.generic

@@ -4,7 +4,7 @@
 #x = affine_map<(n, f, y, x, c, r, s) -> (n, c, y + r, x + s)>
 #w = affine_map<(n, f, y, x, c, r, s) -> (f, c, r, s)>
 #o = affine_map<(n, f, y, x, c, r, s) -> (n, f, y, x)>
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   // CHECK: inferno.convolutions
   // CHECK-LABEL: @one
   // CHECK: %[[ZERO:.*]] = linalg.fill ins(%{{.*}} : f32)
@@ -34,7 +34,7 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
 #l = affine_map<(m, n, k) -> (m, k)>
 #r = affine_map<(m, n, k) -> (k, n)>
 #d = affine_map<(m, n, k) -> (m, n)>
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: @others
   // CHECK-NOT: inferno.convolution
   func.func @others(%x: tensor<3x6xf64>, %w: tensor<3x2xf64>, %o: tensor<5xf64>, %p: tensor<4x4xf32>) -> (tensor<5xf64>, tensor<5xf64>, tensor<4x4xf32>) {
@@ -67,10 +67,10 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
 #x = affine_map<(y, c, r) -> (c, y + r)>
 #w = affine_map<(y, c, r) -> (c, r)>
 #o = affine_map<(y, c, r) -> (y)>
-module attributes {inferno.expand_pieces} {
-  // CHECK-LABEL: @measured
+module {
+  // CHECK-LABEL: @elsewhere
   // CHECK-NOT: inferno.convolution
-  func.func @measured(%x: tensor<3x6xf32>, %w: tensor<3x2xf32>, %o: tensor<5xf32>) -> tensor<5xf32> {
+  func.func @elsewhere(%x: tensor<3x6xf32>, %w: tensor<3x2xf32>, %o: tensor<5xf32>) -> tensor<5xf32> {
     %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "reduction", "reduction"]}
       ins(%x, %w : tensor<3x6xf32>, tensor<3x2xf32>) outs(%o : tensor<5xf32>) {
     ^bb0(%a: f32, %b: f32, %c: f32):

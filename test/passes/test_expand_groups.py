@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 import torch
 from checks import assert_close_to_float64
 from oracle import run_module
@@ -11,11 +10,6 @@ from torch import nn
 from inferno.capture import capture
 from inferno.runtime.build import build_from
 from inferno.target import find_target
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
 
 
 def test_a_block_of_groups():

@@ -26,11 +26,6 @@ CASES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-
-
 def compile_to(stage, model, x):
     found = capture(model, (x,))
     return found, build_from("torch", found.text, find_target("sm_90a"), last=stage, signature=found.signature).stages

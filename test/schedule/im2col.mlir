@@ -1,4 +1,4 @@
-// Convolutions as implicit products on Hopper, where generators may be chosen that no GPU has run yet; channels that are not whole 16 bytes are left.
+// Convolutions as implicit products on Hopper, channels that are not whole 16 bytes are left.
 
 // RUN: inferno-opt %s --split-input-file -p 'assign-schedules{target=sm_90a}' | FileCheck %s
 // RUN: inferno-opt %s --split-input-file -p 'assign-schedules{target=sm_80}' | FileCheck %s --check-prefix=OTHERS
@@ -11,7 +11,7 @@
 
 // GPU: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} im2col[{{.*}}] {{.*}}tma_load_mode<im2col>
 // GPU: "inferno.pixel_map"(%{{.*}}) {box = [64, {{.*}}], element = "bf16", {{.*}}lower = [-1, -1], {{.*}}sizes = [64, 56, 56, 8], steps = [1, 1], {{.*}}upper = [-1, -1]}
-module attributes {inferno.unmeasured} {
+module {
   func.func private @conv(%x: tensor<8x56x56x64xbf16>, %w: tensor<64x3x3x64xbf16>, %a0: tensor<64xf32>, %a1: tensor<8x56x56x64xbf16>, %o0: tensor<8x56x56x64xbf16>) -> (tensor<8x56x56x64xbf16>) {
       %zero = arith.constant 0.0 : f32
       %none = arith.constant 0.0 : bf16
@@ -45,16 +45,16 @@ module attributes {inferno.unmeasured} {
 // -----
 
 module {
-  func.func private @conv(%x: tensor<8x56x56x64xbf16>, %w: tensor<64x3x3x64xbf16>, %a0: tensor<64xf32>, %a1: tensor<8x56x56x64xbf16>, %o0: tensor<8x56x56x64xbf16>) -> (tensor<8x56x56x64xbf16>) {
+  func.func private @conv(%x: tensor<8x56x56x60xbf16>, %w: tensor<64x3x3x60xbf16>, %a0: tensor<64xf32>, %a1: tensor<8x56x56x64xbf16>, %o0: tensor<8x56x56x64xbf16>) -> (tensor<8x56x56x64xbf16>) {
       %zero = arith.constant 0.0 : f32
       %none = arith.constant 0.0 : bf16
       %p = tensor.pad %x low[0, 1, 1, 0] high[0, 1, 1, 0] {
       ^bb0(%i0: index, %i1: index, %i2: index, %i3: index):
-        tensor.yield %none : bf16 } : tensor<8x56x56x64xbf16> to tensor<8x58x58x64xbf16>
+        tensor.yield %none : bf16 } : tensor<8x56x56x60xbf16> to tensor<8x58x58x60xbf16>
       %e = tensor.empty() : tensor<8x56x56x64xf32>
       %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x56x56x64xf32>) -> tensor<8x56x56x64xf32>
       %0 = linalg.generic {indexing_maps = [affine_map<(n,p,q,f,r,s,c) -> (n,p * 1 + r * 1,q * 1 + s * 1,c)>, affine_map<(n,p,q,f,r,s,c) -> (f,r,s,c)>, affine_map<(n,p,q,f,r,s,c) -> (n,p,q,f)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
-          ins(%p, %w : tensor<8x58x58x64xbf16>, tensor<64x3x3x64xbf16>) outs(%f : tensor<8x56x56x64xf32>)  {
+          ins(%p, %w : tensor<8x58x58x60xbf16>, tensor<64x3x3x60xbf16>) outs(%f : tensor<8x56x56x64xf32>)  {
       ^bb0(%a: bf16, %b: bf16, %t: f32):
         %l = arith.extf %a : bf16 to f32
         %r = arith.extf %b : bf16 to f32

@@ -1,13 +1,10 @@
-// A depthwise convolution and its padding are one kernel on CUDA cores, by whole vectors of channels; that generator has run on no GPU yet, so
-// that it is only chosen where a module says so.
+// A depthwise convolution and its padding are one kernel on CUDA cores, by whole vectors of channels.
 
 // RUN: inferno-opt %s -p 'assign-schedules{target=sm_90a}' | FileCheck %s
 // RUN: inferno-opt %s -p 'assign-schedules{target=sm_90a},generate-kernels{target=sm_90a}' | FileCheck %s --check-prefix=CODE
-// RUN: sed 's/attributes {inferno.unmeasured}//' %s | inferno-opt -p 'assign-schedules{target=sm_90a}' | FileCheck %s --check-prefix=MEASURED
 
 // CHECK: func.func private @conv
 // CHECK-SAME: inferno.schedule = {{{.*}}generator = "windows"{{.*}}vector = {{[248]}} : i64}
-// MEASURED-NOT: generator = "windows"
 
 // No tensor is padded: what is outside of the image is not read.
 // CODE: gpu.func @conv(%{{.*}}: memref<401408xbf16, 1> {{{.*}}llvm.readonly}, %{{.*}}: memref<288xbf16, 1>
@@ -20,7 +17,7 @@
 #window = affine_map<(n, y, x, c, r, s) -> (r, s, c)>
 #out = affine_map<(n, y, x, c, r, s) -> (n, y, x, c)>
 #all = affine_map<(n, y, x, c) -> (n, y, x, c)>
-module attributes {inferno.unmeasured} {
+module {
   func.func private @conv(%x: tensor<4x56x56x32xbf16>, %w: tensor<3x3x32xbf16>, %o: tensor<4x56x56x32xbf16>) -> tensor<4x56x56x32xbf16> {
     %none = arith.constant 0.0 : bf16
     %zero = arith.constant 0.0 : f32

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from inferno.mlir import func
-from inferno.schedule.im2col import Im2col, at_size, im2col, taken
+from inferno.schedule.im2col import Im2col, at_size, im2col, parse_unfolded
 from inferno.schedule.spaces import wgmma
 from inferno.schedule.wgmma import ROW, Wgmma
 from inferno.target import Target
@@ -12,7 +12,7 @@ from inferno.target import Target
 
 def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Im2col]]:
     """Schedules with their estimates; where those are equal the usual one is first."""
-    c = taken(kernel, target)
+    c = parse_unfolded(kernel, target)
     if c is not None and not c.varies:
         yield from at_size(kernel, c, target)
         yield from ((time, im2col(s)) for time, s in wgmma.space_of(kernel, c, target))
@@ -20,7 +20,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Im2col]]
 
 def valid(kernel: func.FuncOp, schedule: Im2col, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
-    c = taken(kernel, target)
+    c = parse_unfolded(kernel, target)
     if c is None or c.varies:
         return False
     plain = {name: value for name, value in asdict(schedule).items() if name != "row"}

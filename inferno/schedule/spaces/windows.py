@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.windows import Windows, estimate, fits, read, schedules
 from inferno.target import Target
 
 
 def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Windows]]:
     """Schedules with the cost model's estimates."""
-    c = read(kernel, target) if takes_unmeasured(kernel) else None
+    c = read(kernel, target)
     if c is not None:
         yield from ((estimate(s, c, target), s) for s in schedules(c))
 
