@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from inferno.codegen.attention_frame import Frame
-from inferno.codegen.attention_softmax import HALVES, Softmax, fma, maximum, number
+from inferno.codegen.attention_softmax import Softmax, fma, maximum, number
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import (
@@ -106,15 +106,10 @@ class Shares:
     def block(self, rank: int) -> InShared:
         return InShared(self.words, self.frame.shared, self.rows, self.width, rank)
 
-    @property
-    def halves(self) -> list[int]:
-        """Of the rows of a warp, where there are any."""
-        return [half for half in HALVES if 8 * half < self.rows]
-
     def leave(self, at: InShared | InMemory, sums: Sequence[ir.Value], largest: Sequence[ir.Value], totals: Sequence[ir.Value]) -> None:
         """What this thread has in registers."""
         words = self.words
-        for half in self.halves:
+        for half in self.softmax.halves:
             row = words.add(self.first, 8 * half)
             with only_if(words.less(row, self.rows)):
                 columns = at.columns(row, self.column)
@@ -177,7 +172,7 @@ class Shares:
         words = self.words
         self.barrier()
         sums, totals = [number(0.0)] * (self.width // 2), [number(1.0)] * 2
-        for half in self.halves:
+        for half in self.softmax.halves:
             row = words.min(words.add(self.first, 8 * half), self.rows - 1)
             columns = self.own.columns(row, self.column)
             for i in range(2 * half, len(sums), 4):

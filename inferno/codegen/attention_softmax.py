@@ -32,11 +32,13 @@ class State:
 @dataclass(frozen=True)
 class Softmax:
     """``factor``: what scores are to be multiplied by, for a power of 2 instead of e; positive.  ``large``: scores may be as large as what
-    stands for -inf in masks that are added, whose products are no numbers, or far from each other's: then differences are multiplied."""
+    stands for -inf in masks that are added, whose products are no numbers, or far from each other's: then differences are multiplied.
+    ``halves``: of the rows of a thread those that are any; the other's weights are 0."""
 
     words: Words
     factor: float
     large: bool
+    halves: Sequence[int] = HALVES
 
     def step(self, scores: Sequence[ir.Value], old: State | None) -> tuple[list[ir.Value], State, list[ir.Value]]:
         """The weights of a block's scores (not divided by their sum), the state with them, and by what earlier weights of both rows are too
@@ -44,6 +46,11 @@ class Softmax:
         weights, largest, total, decay = list(scores), [], [], []
         for half in HALVES:
             own = self.row(half, len(scores))
+            if half not in self.halves:
+                largest, decay = [*largest, number(0.0)], [*decay, number(1.0)]
+                for i in own:
+                    weights[i] = number(0.0)
+                continue
             most = self.in_row(reduce_in_lanes([scores[i] for i in own], maximum), maximum)
             most = most if old is None else maximum(old.largest[half], most)
             largest.append(most)
@@ -53,6 +60,9 @@ class Softmax:
             for i in own:
                 weights[i] = self.weight(scores[i], base)
         for half in HALVES:
+            if half not in self.halves:
+                total.append(number(0.0))
+                continue
             sum_ = reduce_in_lanes([weights[i] for i in self.row(half, len(scores))], arith.addf)
             total.append(sum_ if old is None else fma(old.total[half], decay[half], sum_))
         return weights, State(largest, total), decay
