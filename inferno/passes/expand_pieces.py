@@ -202,7 +202,7 @@ def _of_units(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value] | None:
     groups, (large, small) = reassociation(op), (op.results[0], op.operands[0])
     expands = op.name == "tensor.expand_shape"
     many = (large if expands else small).type
-    found: list[ir.Value] = []
+    found: list[ir.Value] = [index(0) for _ in many.shape if not groups and not expands]
     for number, group in enumerate(groups):
         wide = [d for d in group if many.shape[d] != 1]
         if len(wide) > 1:

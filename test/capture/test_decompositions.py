@@ -490,3 +490,17 @@ def test_group_norm(dtype):
         size = x[0, 0].numel()
         for weight, bias in ((None, None), (normal(6).to(dtype), normal(6).to(dtype))):
             check(aten.native_group_norm.default, x, weight, bias, shape[0], 6, size, 3, 1e-5)
+
+
+def test_one_place_of_a_dimension_takes_a_slice():
+    from inferno.capture.decompositions.scattering import _one_place, _put_slice
+
+    x, at = normal(3, 5, 4), torch.tensor([2])
+    for indices, values, place in (
+        ([None, at], normal(3, 1, 4), 2), ([at], normal(4), 2), ([None, None, at], normal(1), 2), ([None, at], normal(3, 1, 1), -1), ([at], normal(1, 5, 4), -3),
+    ):
+        given = [None if i is None else torch.full_like(i, place) for i in indices]
+        assert (dim := _one_place(x, given)) == len(indices) - 1
+        assert torch.equal(_put_slice(x, dim, given[dim], values), aten.index_put(x, given, values))
+    for indices in ([at, at], [torch.tensor([1, 2])], [torch.tensor(1)], [torch.tensor([True, False, True])]):
+        assert _one_place(x, indices) is None

@@ -73,6 +73,26 @@ module attributes {inferno.expand_pieces} {
 
 // -----
 
+// The one element of a row is a number: it is read where the row has it.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: (%[[X:.*]]: tensor<4xi64>, %[[AT:.*]]: tensor<1xi64>)
+// CHECK: %[[ZERO:.*]] = arith.constant 0 : index
+// CHECK: tensor.extract %[[AT]][%[[ZERO]]] : tensor<1xi64>
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<4xi64>, %at: tensor<1xi64>) -> tensor<6xi64> {
+    %n = tensor.collapse_shape %at [] : tensor<1xi64> into tensor<i64>
+    %e = tensor.empty() : tensor<2xi64>
+    %y = linalg.generic {indexing_maps = [affine_map<(i) -> ()>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%n : tensor<i64>) outs(%e : tensor<2xi64>) {
+    ^bb0(%a: i64, %o: i64):
+      linalg.yield %a : i64
+    } -> tensor<2xi64>
+    %r = tensor.concat dim(0) %x, %y : (tensor<4xi64>, tensor<2xi64>) -> tensor<6xi64>
+    return %r : tensor<6xi64>
+  }
+}
+
+// -----
+
 // Nobody asked; and pieces whose lengths nothing tells.
 // CHECK-LABEL: func.func @main
 // CHECK: tensor.concat
