@@ -497,7 +497,8 @@ def test_one_place_of_a_dimension_takes_a_slice():
 
     x, at = normal(3, 5, 4), torch.tensor([2])
     for indices, values, place in (
-        ([None, at], normal(3, 1, 4), 2), ([at], normal(4), 2), ([None, None, at], normal(1), 2), ([None, at], normal(3, 1, 1), -1), ([at], normal(1, 5, 4), -3),
+        ([None, at], normal(3, 1, 4), 2), ([at], normal(4), 2), ([None, None, at], normal(1), 2), ([None, at], normal(3, 1, 1), -1),
+        ([at], normal(1, 5, 4), -3),
     ):
         given = [None if i is None else torch.full_like(i, place) for i in indices]
         assert (dim := _one_place(x, given)) == len(indices) - 1
