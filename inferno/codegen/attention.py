@@ -32,7 +32,7 @@ from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.target import Target
 
 # Registers of the producer's and a consumer's thread, by the number of consumers: a block has 65536.
-_REGISTERS = {1: (24, 240), 2: (24, 240), 3: (32, 160)}
+REGISTERS = {1: (24, 240), 2: (24, 240), 3: (32, 160)}
 
 
 def generate(kernel: func.FuncOp, schedule: Attention, target: Target) -> None:
@@ -138,7 +138,7 @@ class Emitter:
             for action in ("wait", "launch_dependents"):
                 nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
             role = scf.IfOp(words.equal(frame.warpgroup, 0), has_else=True)
-            few, many = _REGISTERS[s.consumers]
+            few, many = REGISTERS[s.consumers]
             with ir.InsertionPoint(role.then_block):
                 nvvm.SetMaxRegisterOp(few, ir.Attribute.parse("#nvvm<action decrease>"))
                 with only_if(arith.andi(words.equal(frame.warp, 0), elect())):

@@ -19,6 +19,7 @@ from inferno.codegen.attention_tiles import Place
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
 from inferno.codegen.nvvm_builder import loop, only_if, opaque
+from inferno.codegen.turns import Turns
 from inferno.codegen.wgmma_epilogue import Warpgroup
 from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.attention import held
@@ -48,6 +49,7 @@ class Consumer:
         f, words = frame, frame.words
         self.frame, self.words = frame, words
         self.number = words.sub(f.warpgroup, 1)
+        self.turns = Turns(words, self.number, f.schedule.consumers, f.schedule.turns)
         self.member = words.mask(f.thread, 127)
         warp, lane = words.mask(f.warp, 3), words.mask(f.thread, 31)
         self.lane = lane
@@ -66,9 +68,7 @@ class Consumer:
 
     def emit(self) -> None:
         f, words = self.frame, self.words
-        if f.schedule.turns:
-            with only_if(words.equal(self.number, f.schedule.consumers - 1)):
-                self.pass_turn_to(0)
+        self.turns.begin()
         if self.splits is not None:  # while the first copies are on their way
             with only_if(arith.andi(words.equal(self.member, 0), words.equal(f.rank, 0))):
                 self.splits.begin(f.worker)
@@ -149,12 +149,12 @@ class Consumer:
             scores = self.scores.finish(products, above, below, edge=False)
             weights, state, decay = self.softmax.step(scores, old.state)
             return Running(following, state, scale_rows(sums, decay), self.pack(weights))
-        self.take_turn()
+        self.turns.take()
         sums, packed = cut(fence([*old.sums, *old.weights]), len(old.sums))
         products = self.products.scores(following)
         f.values.await_full(old.at)
         sums = self.products.add_values(sums, packed, old.at.slot)
-        self.pass_turn()
+        self.turns.pass_on()
         self.scores.begin(place.grid, place.first, block)
         products = awaited(1, products)
         f.keys.release(following.slot, self.member)
@@ -253,28 +253,6 @@ class Consumer:
 
     def pack(self, weights: Sequence[ir.Value]) -> list[ir.Value]:
         return pack_weights(weights, self.frame.kernel.weight)
-
-    # Turns: each consumer waits for the one before it.
-
-    def take_turn(self) -> None:
-        if self.frame.schedule.turns:
-            words = self.words
-            nvvm.BarrierOp(barrierId=words.value(words.add(self.number, self.first_turn)), numberOfThreads=words.value(256))
-
-    def pass_turn(self) -> None:
-        if self.frame.schedule.turns:
-            words = self.words
-            following = words.add(self.number, 1)
-            self.pass_turn_to(words.select(words.equal(following, self.frame.schedule.consumers), 0, following))
-
-    def pass_turn_to(self, consumer: Integer) -> None:
-        words = self.words
-        nvvm.BarrierArriveOp(words.value(256), barrierId=words.value(words.add(consumer, self.first_turn)))
-
-    @property
-    def first_turn(self) -> int:
-        """Of the named barriers; the first ones are the consumers' own."""
-        return 1 + self.frame.schedule.consumers
 
 
 def cut(values: Sequence[ir.Value], count: int) -> tuple[list[ir.Value], list[ir.Value]]:

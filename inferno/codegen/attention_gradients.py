@@ -8,6 +8,7 @@ is added up in memory, and every launch gives the same bits.  One thread of warp
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.attention import REGISTERS
 from inferno.codegen.attention_gradients_consumer import Consumer, result_of, stored
 from inferno.codegen.attention_gradients_frame import Frame
 from inferno.codegen.attention_gradients_producer import Producer
@@ -26,7 +27,6 @@ from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, fits, read
 from inferno.target import Target
 
-_REGISTERS = (24, 240)  # of the producer's and a consumer's thread
 
 
 def generate(kernel: func.FuncOp, schedule: AttentionGradients, target: Target) -> None:
@@ -118,7 +118,7 @@ class Emitter:
             for action in ("wait", "launch_dependents"):
                 nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
             role = scf.IfOp(words.equal(frame.warpgroup, 0), has_else=True)
-            few, many = _REGISTERS
+            few, many = REGISTERS[s.consumers]
             with ir.InsertionPoint(role.then_block):
                 nvvm.SetMaxRegisterOp(few, ir.Attribute.parse("#nvvm<action decrease>"))
                 with only_if(arith.andi(words.equal(frame.warp, 0), elect())):

@@ -18,6 +18,7 @@ from inferno.codegen.mbarriers import Position
 from inferno.codegen.nvvm_builder import loop, only_if, opaque
 from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.codegen.tensor_core import matrix_address, multiply_registers
+from inferno.codegen.turns import Turns
 from inferno.codegen.wgmma_epilogue import Warpgroup
 from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.accesses import Access
@@ -75,6 +76,7 @@ class Consumer:
         self.number = words.sub(f.warpgroup, 1)
         self.member = words.mask(f.thread, 127)
         warp, lane = words.mask(f.warp, 3), words.mask(f.thread, 31)
+        self.turns = Turns(words, self.number, s.consumers, s.turns)
         self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
         points = _Points(g.sizes, g.gradient, _sources(g.gradient), (Destination(0, g.results[0].destination.access),))
         self.points = PairEpilogue(words, points, Axes(f.tiling.grid, t.rows, t.columns, t.depth, ()), Wgmma(s.rows, s.columns), f.tensors)
@@ -90,6 +92,7 @@ class Consumer:
 
     def emit(self) -> None:
         f = self.frame
+        self.turns.begin()
         f.numbers.take_each(self.number, self.words.value(0), f.columns.start().values, self.tile)
         with only_if(self.words.equal(self.member, 0)):
             tma.await_stores(0, read=True)  # a block's shared memory goes when it ends
@@ -151,8 +154,10 @@ class Consumer:
         f, words, at, sums = self.frame, self.words, old.at, list(old.sums)
         block = words.sub(words.sub(place.end, 1), i)
         f.columns.await_full(at)
+        self.turns.take()
         nvvm.WgmmaFenceAlignedOp()
         products, others = self.product(0, at), self.product(1, at)
+        self.turns.pass_on()
         self.scores.begin(place.grid, place.first, block)
         self.points.place_thread(place.grid, self.scores.query, self.scores.key)
         bases = self.bases()
@@ -160,7 +165,11 @@ class Consumer:
         self.points.load([8 * half for half in HALVES], range(f.form.columns // 8))
         if len(sums) > 1:
             sums[1] = self.add(1, sums[1], weights, at)
-        others = awaited(len(sums) - 1, others)
+            others = awaited(1, others)
+        else:  # a wait for what is there: a block of its own, in front of which ptxas leaves the exponentials
+            f.columns.await_full(at)
+            found = awaited(0, [*others, *weights])
+            others, weights = found[:len(others)], found[len(others):]
         sums[0] = self.add(0, sums[0], self.gradients(weights, others), at)
         done = awaited(0, [x for own in sums for x in own])
         f.columns.release(at.slot, self.member)

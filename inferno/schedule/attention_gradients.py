@@ -32,13 +32,15 @@ class Shared:
 class AttentionGradients:
     """One warpgroup starts copies; ``consumers`` warpgroups have 64 rows each, and walk together over blocks of ``columns`` columns, which come
     to ``stages`` slots.  Results lie where the rows were.  ``order``: a block of threads takes every so-manieth tile (``static``), or whenever it
-    has finished one the next of a counter (``dynamic``)."""
+    has finished one the next of a counter (``dynamic``).  ``turns``: consumers start the first two products one after the other, so that one's
+    exponentials lie under another's products."""
 
     generator: ClassVar[str] = "attention_gradients"
     consumers: int = 2
     columns: int = 64
     stages: int = 2
     order: str = "static"
+    turns: bool = False
 
     @property
     def rows(self) -> int:
@@ -127,9 +129,9 @@ def read(kernel: func.FuncOp, target: Target) -> tuple[AttentionGradient, Gradie
     return (g, tiling) if tiling is not None else None
 
 
-# Numbers of 32 bits a thread that products, weights, sums and what is read for them may take together (of 240 registers; by ptxas: 64 columns
-# of keys' and values' gradients of 128 columns each).
-_HELD = 212
+# Numbers of 32 bits a thread that products, weights, sums and what is read for them may take together, by the number of consumers (of 240 registers,
+# with three of 160; by ptxas: 64 columns of keys' and values' gradients of 128 columns each; with three 48 of 64 each).
+_HELD = {1: 212, 2: 212, 3: 132}
 
 
 def held(s: AttentionGradients, g: AttentionGradient) -> int:
@@ -142,9 +144,11 @@ def held(s: AttentionGradients, g: AttentionGradient) -> int:
 
 def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
-    if s.order not in ("static", "dynamic") or s.consumers not in (1, 2) or s.columns % 16 or not 16 <= s.columns <= 256 or s.stages < 2:
+    if s.consumers not in _HELD or s.columns % 16 or not 16 <= s.columns <= 256 or s.stages < 2:
         return False
-    return held(s, g) <= _HELD and s.shared(g.depth.size, g.width.size).total <= target.shared
+    if s.order not in ("static", "dynamic") or (s.turns and s.consumers == 1):
+        return False
+    return held(s, g) <= _HELD[s.consumers] and s.shared(g.depth.size, g.width.size).total <= target.shared
 
 
 def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:

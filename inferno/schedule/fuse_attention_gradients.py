@@ -48,12 +48,18 @@ class _Gradients(Fusion):
         """Whether anything was fused."""
         self.survey()
         self.used: set[str] = set()
-        starts = [c for c in self.order if self.called(c, self.multiplies & self.powers)]
+        starts = [c for c in self.order if self.starts(c)]
         fused = sum([self.fuse_from(start) for start in starts]) > 0
         for kernel, _ in filter(None, self.made.values()):
             if kernel.name.value not in self.used:
                 kernel.operation.erase()
         return fused
+
+    def starts(self, call: ir.Operation) -> bool:
+        """Whether ``call`` multiplies scores: exponentials are at its end, or, where only one result is wanted, at that of a contraction of them."""
+        if not self.called(call, self.multiplies):
+            return False
+        return callee(call) in self.powers or any(self.called(u, self.multiplies & self.powers) for r in call.results for u in readers(r))
 
     def fuse_from(self, start: ir.Operation) -> bool:
         """Make kernels of what is made of the weights that ``start`` computes; whether that was done."""

@@ -35,8 +35,8 @@ def some_keys():
 
 # (batch, heads, heads of keys, queries, keys, depth, width), the rest of what ``operands`` takes, the schedule
 FORMS = {
-    "causal": ((1, 1, 1, 140, 90, 64, 32), {"causal": True, "turned": True}, AttentionGradients(2, 64)),
-    "more keys": ((1, 1, 1, 40, 150, 40, 72), {"causal": True, "dtype": torch.float16}, AttentionGradients(1, 48, 3)),
+    "causal": ((1, 1, 1, 140, 90, 64, 32), {"causal": True, "turned": True}, AttentionGradients(2, 64, turns=True)),
+    "more keys": ((1, 1, 1, 40, 150, 40, 72), {"causal": True, "dtype": torch.float16}, AttentionGradients(3, 48, turns=True)),
     "grouped": ((1, 4, 2, 40, 70, 64, 64), {"causal": True}, AttentionGradients(1, 64, order="dynamic")),
     "grouped, padding": ((2, 2, 1, 50, 40, 64, 64), {"mask": some_keys, "turned": True}, AttentionGradients(1, 32)),
 }
@@ -83,16 +83,22 @@ def test_logarithms_simulated():
 
 def test_training_steps():
     """The forward is one kernel; the backward of two layers two each, and what sums the products of rows."""
+
     def gradients(*given):
         return *backward(True, 0.125)(*given[:6]), *backward(True, 0.125)(*given[6:])
 
     made, sizes = [], empty(2, 4, 2, 256, 256, 128)
-    for function, given in ((forward, (*sizes[1:4], torch.ones(256, 256, dtype=torch.bool))), (gradients, (*sizes, *(t.clone() for t in sizes)))):
+    def of_queries(*given):
+        return backward(True, 0.125)(*given)[0]
+
+    masked = (*sizes[1:4], torch.ones(256, 256, dtype=torch.bool))
+    for function, given in ((forward, masked), (gradients, (*sizes, *(t.clone() for t in sizes))), (of_queries, sizes)):
         linalg, _ = jobs.lower_to_linalg(capture(function, given).text)
         scheduled = jobs.fuse(linalg, "sm_90a", features=["attention", "unmeasured"]).stages["scheduled"]
         generators = dict(re.findall(r'func.func private @(\w+)\(.*?generator = "(\w+)"', scheduled))
         made.append(sorted(generators[name] for name in re.findall(r"call @(\w+)\(", scheduled.partition("func.func private")[0])))
     assert made[0] == ["attention"] and made[1][:4] == ["attention_gradients"] * 4 and "wgmma" not in made[1]
+    assert made[2][:1] == ["attention_gradients"] and "wgmma" not in made[2]  # where nothing else is wanted
 
 
 def texts(sizes, causal=False, dtype=torch.bfloat16) -> list[str]:
