@@ -309,9 +309,13 @@ def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, targe
     tiles = tiling.tiles(s)
     if tiles > target.multiprocessors and s.apart and (a.band is None or a.depth.size + a.width.size <= _WIDE):
         yield replace(s, order="static" if a.band is None else "dynamic")
-    for parts, splits in itertools.product(range(1, 9), range(1, _SPLITS + 1)):
-        if parts * splits > 1 and tiles * splits <= clusters_at_once(parts, target.multiprocessors):
-            if fits(made := replace(s, parts=parts, splits=splits), a, target):
+    blocks = ceil(a.keys.size / s.keys)
+    for parts in range(1, 9):
+        most = clusters_at_once(parts, target.multiprocessors) // tiles
+        # As few clusters as give none more blocks of keys.
+        wanted = {ceil(blocks / (parts * ceil(blocks / (parts * n)))) for n in (most, most * 3 // 4, most // 2, most // 4, 1) if 0 < n <= most}
+        for splits in sorted(wanted):
+            if parts * splits > 1 and fits(made := replace(s, parts=parts, splits=splits), a, target):
                 yield made
 
 

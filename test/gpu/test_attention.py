@@ -3,7 +3,9 @@
 import pytest
 import torch
 from checks import assert_right
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import inferno
 from inferno.schedule.attention import Attention
 from inferno.tools.check import compare, reference
 
@@ -115,24 +117,29 @@ def test_what_is_no_number():
 @pytest.mark.parametrize("schedule", [
     Attention(order="dynamic"), Attention(2, 80, 2, "static", apart=False), Attention(1, 64, 3, turns=False, parts=3),
 ], ids=str)
-def test_schedules(schedule, monkeypatch):
+def test_schedules(schedule):
+    args = heads(1000, 1000, 64 if schedule.consumers == 3 else 128, of=40, shared=8)
+    compiled = scheduled(schedule, args, is_causal=True)
+    first = compiled(*args)
+    assert all(torch.equal(first, compiled(*args)) for _ in range(5))
+
+
+def scheduled(schedule, args, is_causal=False):
+    """Attention with a schedule, found right."""
     from fixed_schedules import TARGET
     from inferno.schedule import assign
     from inferno.schedule.attention_kernel import parse_attention
     from universal_program import compile_universal
 
-    args = heads(1000, 1000, 64 if schedule.consumers == 3 else 128, of=40, shared=8)
-
     def model(q, k, v):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=True)
 
     def choose(kernel):
         return schedule if parse_attention(kernel) is not None else assign.choose(kernel, TARGET)
 
     compiled = compile_universal(model, args, torch.device("cuda"), TARGET.name, choose, passes="fuse-attention{target=sm_90a always=1}")
-    first = compiled(*args)
-    assert compare(first, model(*args), reference(model, args, {})).right
-    assert all(torch.equal(first, compiled(*args)) for _ in range(5))
+    assert compare(compiled(*args), model(*args), reference(model, args, {})).right
+    return compiled
 
 
 def test_streams_share_no_counter():
@@ -162,6 +169,21 @@ def test_few_queries(unmeasured):
     assert "parts = 1 " not in text or "splits = 1 " not in text
 
 
+@pytest.mark.parametrize("queries, parts, splits", [(1, 8, 1), (1, 1, 14), (1, 2, 7), (60, 3, 1), (60, 2, 2)])
+def test_blocks_share_keys(queries, parts, splits):
+    """On several streams at the same time, whichever block is last."""
+    args = heads(queries, 7000, 128, batch=1, of=8, shared=2)
+    compiled = scheduled(Attention(1, 64, 3, turns=False, parts=parts, splits=splits, ahead=True), args)
+    expected, streams = compiled(*args), [torch.cuda.Stream() for _ in range(3)]
+    torch.cuda.synchronize()
+    found = []
+    for stream in 20 * streams:
+        with torch.cuda.stream(stream):
+            found.append(compiled(*args))
+    torch.cuda.synchronize()
+    assert all(torch.equal(expected, f) for f in found)
+
+
 @pytest.mark.parametrize("queries, keys, size, width", [(32, 32, 64, 64), (333, 777, 128, 128), (1000, 1000, 40, 72)])
 def test_float32(unmeasured, queries, keys, size, width):
     compiled = right(causal, heads(queries, keys, size, width, dtype=torch.float32))
@@ -177,10 +199,17 @@ def test_float32_of_any_strides(unmeasured):
 
 
 def test_what_is_no_number_in_float32(unmeasured):
-    q, k, v = heads(300, 400, 64, dtype=torch.float32)
+    """As products of float32 have it.  (torch's own kernel multiplies TF32 parts of numbers, and an infinite number's second part is NaN.)"""
+    q, k, v = args = heads(300, 400, 64, dtype=torch.float32)
     q[0, 0, 3], k[1, 1, 5] = float("nan"), float("inf")
     v[0, 1, 7, 3] = -float("inf")
-    right(F.scaled_dot_product_attention, (q, k, v))
+    compiled = inferno.compile(F.scaled_dot_product_attention, args, fallback=False)
+    assert "pieces = 3" in compiled.ir("scheduled")
+    with sdpa_kernel(SDPBackend.MATH):
+        products = F.scaled_dot_product_attention(*args)
+    assert products[0, 1, :, 3].isneginf().all() and products[0, 0, 3].isnan().all() and products[1, 0].isfinite().all()
+    found = compare(compiled(*args), products, reference(F.scaled_dot_product_attention, args, {}))
+    assert found.right, str(found)
 
 
 @pytest.mark.parametrize("size, width", [(128, 128), (72, 40)])
