@@ -12,6 +12,7 @@ from inferno.schedule.contraction import Contraction, Operand, oriented, parse_c
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.settings import settings
 from inferno.symbolic import bounds, hint, product, reach
 from inferno.target import Target
 
@@ -176,7 +177,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         if not (c.varies or tiling.rhs.along_k or tiling.lhs.raw or tiling.rhs.raw):
             few += [(replace(s, resident=2), share) for s, share in few if s.tile_n <= 128]
         spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
-        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target)):
+        narrow = narrowed(tiling, target, at) if settings().unmeasured and not c.varies and at(tiling.m.size) > _FEW else ()
+        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *narrow):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
             s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, tiling), inside=lies_inside(s, c, tiling))
@@ -184,6 +186,20 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             if s is not None:
                 found.append((estimate(s, share, c, tiling, target, at), s))
     return [*found, *_turned(c, target, at)]
+
+
+def narrowed(tiling: Tiling, target: Target, at: At = hint) -> Iterator[tuple[Wgmma, float]]:
+    """The candidates' tiles as narrow as they can be for as many rounds of them, in steps of 16 columns: the last tiles of a round are otherwise
+    partly empty, or there are multiprocessors without one."""
+    shares = {(s.tile_m, s.tile_n): share for s, share in CANDIDATES}
+    made = set(shares)
+    for s, _ in CANDIDATES:
+        rounds = lambda n, s=s: ceil(at(tiling.tiles(s.tile_m, n)) / target.multiprocessors)  # noqa: E731
+        found = s.tile_m, next((n for n in range(_NARROWEST, s.tile_n, 16) if rounds(n) == rounds(s.tile_n)), s.tile_n)
+        if found not in made:
+            made.add(found)
+            near = [share for (m, n), share in shares.items() if m == s.tile_m and abs(n - found[1]) <= 32]
+            yield replace(s, tile_n=found[1], stages=12), min(near, default=0.8)
 
 
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
@@ -250,6 +266,7 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
 
 
 SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts copies needs about 200 clocks a slot (an estimate)
+_NARROWEST = 48  # columns of a tile that is cut to measure
 _FEW = 64  # rows that are multiplied together, however few there are
 _TURNED = range(_FEW + 1, 513)
 """Rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little."""
