@@ -11,7 +11,7 @@ Where accumulator and result differ in type there are two results, the accumulat
 is valid only where the reduction is not empty, and only walked in ascending order.  This module alone knows it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, users, walk
@@ -120,10 +120,19 @@ def pads_convolutions(op: ir.Operation | None) -> bool:
 def ended_convolution(op: ir.Operation | None) -> ir.Operation | None:
     """The convolution that ``op`` is, or of whose result, which nothing else reads, it is elementwise, point by point: it may be the end of that one's
     kernel.  Of several the last; None if there is none."""
+    return _ended(op, is_convolution)
+
+
+def ended_contraction(op: ir.Operation | None) -> ir.Operation | None:
+    """The same of contractions and convolutions."""
+    return _ended(op, lambda found: is_contraction(found) or is_convolution(found))
+
+
+def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool]) -> ir.Operation | None:
     pending, seen, found = [op], set(), None
     while pending:
         op = pending.pop()
-        if is_convolution(op):
+        if is_one(op):
             found = op if found is None or found.is_before_in_block(op) else found
         elif is_elementwise(op) and op.results[0] not in seen:
             seen.add(op.results[0])

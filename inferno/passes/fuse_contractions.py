@@ -8,7 +8,7 @@ epilogue of the first.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from inferno.mlir import ir, owner, rewrite, users
+from inferno.mlir import ir, owner, rewrite, users, walk
 from inferno.passes.contraction import CONVOLUTIONS, build_fused, can_fuse, has_windows, is_contraction, parse_fused
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import dims, inputs, is_copy, is_elementwise, is_widening, knows_sizes, kinds, maps, only_user
@@ -70,13 +70,15 @@ def _has_epilogue(contraction: ir.Operation, rules: _Rules) -> bool:
 
 
 def _fits_after(contraction: ir.Operation | None, epilogue: ir.Operation, number: int, rules: _Rules) -> bool:
-    """Whether the elementwise operation reads a contraction's result once for each point, as the only reader."""
+    """Whether the elementwise operation reads a contraction's result once for each point, as the only reader, and no tensor element by element."""
     if len(epilogue.results) != 1 or not is_contraction(contraction) or not knows_sizes(contraction) or not can_fuse(contraction):
         return False
     if only_user(contraction.results[0]) is None or not (has_windows(contraction) or rules.after(epilogue)):
         return False
     read = maps(epilogue)[number]
     order = dims(read)
+    if walk(epilogue, "tensor.extract"):
+        return False
     if order is None or len(order) != len(kinds(epilogue)):
         return False
     if has_windows(contraction) and maps(epilogue)[-1] != read:  # whose kernels write the order that they compute in

@@ -4,8 +4,10 @@ A producer goes into its reader when the reader is its only one, or when computi
 its body is a few cheap operations and it reads no more bytes than it writes (a cast, a scale, a broadcast).
 """
 
-from inferno.mlir import ir, owner, rewrite
-from inferno.passes.contraction import CONVOLUTIONS, ended_convolution, has_one_reader, has_windows, is_factor, is_sum_of_products, parse_fused
+from inferno.mlir import ir, owner, rewrite, walk
+from inferno.passes.contraction import (
+    CONVOLUTIONS, ended_contraction, ended_convolution, has_one_reader, has_windows, is_factor, is_sum_of_products, parse_fused,
+)
 from inferno.passes.generics import (
     REDUCTION, Operands, body, build, clone_body, covers_loops, dims, indices_are_simple, inputs, inverse, is_copy, is_elementwise, is_widening, knows_sizes,
     kinds, loop_sizes, maps, only_user, outputs, substitute,
@@ -51,6 +53,8 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             continue
         if writes and is_update(producer):
             continue
+        if walk(producer, "tensor.extract") and ended_contraction(consumer) is not None:
+            continue  # the end of a contraction reads each of its tensors at one place for each point
         if marked and (_keeps_end(producer, consumer, number) or _repeats_much(producer, consumer)):
             continue
         new = fuse(producer, consumer, number, rewriter)

@@ -277,7 +277,7 @@ def _taps(op: ir.Operation, pairs: Sequence[tuple[_Dimension, _Phase]]) -> ir.Va
 def _end(result: ir.Value, split: Sequence[int]) -> ir.Operation | None:
     """The one reader of a result, if it is elementwise, point by point, and reads nothing else that varies along the dimensions ``split``."""
     op = only_user(result)
-    if not is_elementwise(op) or len(op.results) != 1 or any(True for _ in walk(op, "linalg.index", "tensor.extract")):
+    if not is_elementwise(op) or len(op.results) != 1 or walk(op, "linalg.index", "tensor.extract"):
         return None
     identity = ir.AffineMap.get_identity(result.type.rank)
     if maps(op)[-1] != identity or result in outputs(op):

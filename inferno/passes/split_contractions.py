@@ -52,8 +52,7 @@ def _slice(op: ir.Operation, value: ir.Value, stop: ir.Value | None = None) -> t
             visit(operand)
         for inner in walk(made) if len(made.regions) else ():
             for operand in inner.operands:
-                if isinstance(operand, ir.BlockArgument) and operand.owner == body(op):
-                    arguments.add(operand.arg_number)
+                visit(operand)
         needed.append(made)
 
     visit(value)

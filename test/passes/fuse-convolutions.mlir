@@ -199,3 +199,36 @@ module attributes {inferno.expand_pieces, inferno.convolutions, inferno.matmul =
     return %1 : tensor<2x4x8xf32>
   }
 }
+
+// -----
+
+// What chooses between pieces by a place stays in front of a contraction's end, which reads each tensor at one place for each point.
+#x = affine_map<(m, n, k) -> (m, k)>
+#w = affine_map<(m, n, k) -> (k, n)>
+#o = affine_map<(m, n, k) -> (m, n)>
+#i = affine_map<(m, n) -> (m, n)>
+module attributes {inferno.expand_pieces} {
+  // CHECK-LABEL: func.func @main
+  // CHECK: %[[ALL:.*]] = call @pieces(%arg2, %arg3, %{{.*}} -> tensor<4x6xf32>
+  // CHECK: call @matmul_addf(%arg0, %arg1, %[[ALL]], %{{.*}})
+  func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %a: tensor<4x3xf32>, %b: tensor<4x3xf32>) -> tensor<4x6xf32> {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4x6xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x6xf32>) -> tensor<4x6xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<4x8xf32>, tensor<8x6xf32>) outs(%f : tensor<4x6xf32>) {
+    ^bb0(%p: f32, %q: f32, %t: f32):
+      %1 = arith.mulf %p, %q : f32
+      %2 = arith.addf %t, %1 : f32
+      linalg.yield %2 : f32
+    } -> tensor<4x6xf32>
+    %all = tensor.concat dim(1) %a, %b : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x6xf32>
+    %y = linalg.generic {indexing_maps = [#i, #i, #i], iterator_types = ["parallel", "parallel"]}
+      ins(%0, %all : tensor<4x6xf32>, tensor<4x6xf32>) outs(%e : tensor<4x6xf32>) {
+    ^bb0(%p: f32, %q: f32, %t: f32):
+      %1 = arith.addf %p, %q : f32
+      linalg.yield %1 : f32
+    } -> tensor<4x6xf32>
+    return %y : tensor<4x6xf32>
+  }
+}

@@ -228,3 +228,34 @@ func.func private @constant(%x: tensor<4x16xf32>, %w: tensor<16x8xf32>, %out: te
   } -> tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+/// What a branch alone reads goes with it.
+// CHECK-LABEL: func.func private @branch
+// CHECK: linalg.generic {{.*}}["parallel", "parallel"]} {{.*}}outs(
+// CHECK: %[[COLUMN:.*]] = linalg.index 1
+// CHECK: scf.if
+// CHECK-NEXT: arith.index_cast %[[COLUMN]]
+func.func private @branch(%x: tensor<4x16xi64>, %w: tensor<16x8xi64>, %out: tensor<4x8xi64>) -> tensor<4x8xi64> {
+  %zero = arith.constant 0 : i64
+  %c15 = arith.constant 15 : index
+  %f = linalg.fill ins(%zero : i64) outs(%out : tensor<4x8xi64>) -> tensor<4x8xi64>
+  %0 = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<4x16xi64>, tensor<16x8xi64>) outs(%f : tensor<4x8xi64>) {
+  ^bb0(%in: i64, %in_0: i64, %acc: i64):
+    %1 = arith.muli %in, %in_0 : i64
+    %2 = arith.addi %acc, %1 : i64
+    %3 = linalg.index 2 : index
+    %4 = arith.cmpi eq, %3, %c15 : index
+    %5 = arith.cmpi sgt, %2, %zero : i64
+    %6 = linalg.index 1 : index
+    %7 = scf.if %5 -> (i64) {
+      %9 = arith.index_cast %6 : index to i64
+      scf.yield %9 : i64
+    } else {
+      scf.yield %zero : i64
+    }
+    %8 = arith.select %4, %7, %2 : i64
+    linalg.yield %8 : i64
+  } -> tensor<4x8xi64>
+  return %0 : tensor<4x8xi64>
+}
