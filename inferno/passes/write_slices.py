@@ -3,11 +3,13 @@
 ``index_copy`` is a choice, for each element of the cache, between the new one and the old one, by its place: right anywhere, but it reads and writes the
 whole cache.  Here it becomes what makes the slice, and a scatter of one update (``tm_tensor.scatter``), or an insertion where the place is a number:
 both start from the cache as it was, and leave that out where they may write to it (see ``runtime/plan/in_place.py``).  What reads the new cache
-reads it from memory, and does not choose again.  A place that there is not is written to by nobody, either way.
+reads it from memory, and does not choose again.  A place that there is not is written to by nobody, either way.  Where each row has a place of
+its own, as sequences of different lengths have, the scatter has an update for each.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from inferno.mlir import arith, clone_onto, func, ir, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, loop, loops_of, maps, substitute, yielded
@@ -20,11 +22,14 @@ WRITES = "inferno.write_slices"
 
 @dataclass(frozen=True)
 class _Slice:
-    """``new`` in the place of ``old``, values of an elementwise operation's body, where each loop of ``places`` is at what it has there."""
+    """``new`` in the place of ``old``, values of an elementwise operation's body, where each loop of ``places`` is at what it has there; that is
+    another for each iteration of the loops ``rows``.  ``order``: the loops of the slice, those first, and the others as the result has them."""
 
     old: ir.BlockArgument
     new: ir.Value
     places: dict[int, ir.Value]
+    rows: list[int]
+    order: list[int]
 
 
 def write_slices(module: ir.Module) -> None:
@@ -33,9 +38,9 @@ def write_slices(module: ir.Module) -> None:
         return
     del module.operation.attributes[WRITES]
     for op in walk(module.operation, "linalg.generic"):
-        if is_update(op) and (part := _read(op)) is not None and (order := _order(op, part)) is not None:
+        if is_update(op) and (part := _read(op)) is not None:
             with ir.InsertionPoint(op), op.location:
-                result = _write(op, part, order)
+                result = _write(op, part)
             op.results[0].replace_all_uses_with(result)
             op.erase()
 
@@ -80,10 +85,17 @@ def _read(op: ir.Operation) -> _Slice | None:
         if made.name != "arith.cmpi" or ir.IntegerAttr(made.attributes["predicate"]).value != arith.CmpIPredicate.eq:
             return None
         found = next(((d, other) for one, other in (made.operands, reversed(made.operands)) if (d := _loop(one)) is not None), None)
-        if found is None or found[0] in places or not _is_fixed(found[1], op):
+        if found is None or found[0] in places:
             return None
         places[found[0]] = found[1]
-    return _Slice(_old(op), choice.operands[1], places)
+    dimensions = dims(maps(op)[-1])
+    used = [_loops_of(v, op) for v in (choice.operands[1], *places.values())]
+    if None in used or any(loops & set(places) for loops in used):
+        return None
+    if any(n is not None and not 0 <= n < _sizes(op)[d] for d, n in ((d, _number(v)) for d, v in places.items())):
+        return None
+    rows = [d for d in dimensions if any(d in loops for loops in used[1:])]
+    return _Slice(_old(op), choice.operands[1], places, rows, rows + [d for d in dimensions if d not in rows and d not in places])
 
 
 def _loop(value: ir.Value) -> int | None:
@@ -111,30 +123,13 @@ def _taken(value: ir.Value, op: ir.Operation) -> list[int]:
     return [n for n, a in enumerate(list(body(op).arguments)[: len(inputs(op))]) if a in used]
 
 
-def _is_fixed(value: ir.Value, op: ir.Operation) -> bool:
-    """Whether a value is the same in all iterations."""
-    if any(not o.name.startswith("arith.") for o in _needed(value, op)):
-        return False
-    return all(isinstance(e, ir.AffineConstantExpr) for n in _taken(value, op) for e in maps(op)[n].results)
-
-
-def _order(op: ir.Operation, part: _Slice) -> list[int] | None:
-    """The loops of the slice, in the order of the result's dimensions; None where its elements cannot be computed without the others."""
-    if not part.places:
-        return None
-    needed = _needed(part.new, op)
-    if any(o.name == "linalg.index" and ir.IntegerAttr(o.attributes["dim"]).value in part.places for o in needed):
-        return None
+def _loops_of(value: ir.Value, op: ir.Operation) -> set[int] | None:
+    """The loops that a value depends on; None where that is not told at the top of the body."""
+    needed = _needed(value, op)
     if any(len(o.regions) and any(i.name == "linalg.index" for i in walk(o)) for o in needed):
         return None
-    for n in _taken(part.new, op):
-        if any(loops_of(e) & set(part.places) for e in maps(op)[n].results):
-            return None
-    sizes = dict(zip(dims(maps(op)[-1]), op.results[0].type.shape))
-    numbers = {d: _number(v) for d, v in part.places.items()}
-    if None not in numbers.values() and any(not 0 <= n < sizes[d] for d, n in numbers.items()):
-        return None
-    return [d for d in dims(maps(op)[-1]) if d not in part.places]
+    read = {d for n in _taken(value, op) for e in maps(op)[n].results for d in loops_of(e)}
+    return read | {ir.IntegerAttr(o.attributes["dim"]).value for o in needed if o.name == "linalg.index"}
 
 
 def _number(value: ir.Value) -> int | None:
@@ -142,56 +137,64 @@ def _number(value: ir.Value) -> int | None:
     return ir.IntegerAttr(made.attributes["value"]).value if made is not None and made.name == "arith.constant" else None
 
 
-def _write(op: ir.Operation, part: _Slice, order: list[int]) -> ir.Value:
+def _write(op: ir.Operation, part: _Slice) -> ir.Value:
     """The new tensor, at the insertion point."""
     dimensions, old = dims(maps(op)[-1]), inputs(op)[part.old.arg_number]
-    sizes = [1 if d in part.places else n for d, n in zip(dimensions, old.type.shape)]
-    new = reshape(_computed(op, part, order), sizes)
+    sizes = [1 if d in part.places or d in part.rows else n for d, n in zip(dimensions, old.type.shape)]
     numbers = {dimensions.index(d): _number(v) for d, v in part.places.items()}
+    new = _computed(op, part)
     if None not in numbers.values():
-        return tensor.InsertSliceOp(new, old, [], [], [], [numbers.get(d, 0) for d in range(len(sizes))], sizes, [1] * len(sizes)).result
-    return _scatter(reshape(new, [1, *sizes]), _table(op, part), old, [dimensions.index(d) for d in part.places])
+        return tensor.InsertSliceOp(reshape(new, sizes), old, [], [], [], [numbers.get(d, 0) for d in range(len(sizes))], sizes, [1] * len(sizes)).result
+    update = reshape(new, [prod(new.type.shape) // prod(sizes), *sizes])
+    return _scatter(update, _table(op, part), old, [dimensions.index(d) for d in (*part.rows, *part.places)])
 
 
-def _computed(op: ir.Operation, part: _Slice, order: list[int]) -> ir.Value:
+def _computed(op: ir.Operation, part: _Slice) -> ir.Value:
     """The slice without the dimensions that it has one place in."""
-    loops = [ir.AffineDimExpr.get(order.index(d)) if d in order else ir.AffineConstantExpr.get(0) for d in range(len(order) + len(part.places))]
-    identity = ir.AffineMap.get_identity(len(order))
-    taken = _taken(part.new, op)
-    indexing = [substitute(maps(op)[n], loops, len(order)) for n in taken]
+    taken, identity = _taken(part.new, op), ir.AffineMap.get_identity(len(part.order))
+    indexing = [_renamed(maps(op)[n], part.order) for n in taken]
     if part.new in list(body(op).arguments) and indexing == [identity] and isinstance(inputs(op)[taken[0]].type, ir.RankedTensorType):
         return inputs(op)[taken[0]]
-    type_ = op.results[0].type
-    sizes = dict(zip(dims(maps(op)[-1]), type_.shape))
-    out = tensor.EmptyOp([sizes[d] for d in order], type_.element_type).result
-    place = lambda d: loop(order.index(d))  # noqa: E731
+    out = tensor.EmptyOp([_sizes(op)[d] for d in part.order], op.results[0].type.element_type).result
+    place = lambda d: loop(part.order.index(d))  # noqa: E731
     return _generic(op, taken, [*indexing, identity], out, lambda given: _clone(op, given, part.new, place))
 
 
 def _table(op: ir.Operation, part: _Slice) -> ir.Value:
-    """The place of the one update along each of its dimensions."""
-    values, integer = list(part.places.values()), ir.IntegerType.get_signless(64)
-    if len(values) == 1 and values[0] in list(body(op).arguments):
+    """The places of each update: those of the rows, which are counted, and those along its other dimensions."""
+    values, integer, rank = list(part.places.values()), ir.IntegerType.get_signless(64), len(part.rows)
+    if len(values) == 1 and not rank and values[0] in list(body(op).arguments):
         given = inputs(op)[ir.BlockArgument(values[0]).arg_number]
         if isinstance(given.type, ir.RankedTensorType) and given.type.element_type == integer and all(n == 1 for n in given.type.shape):
             return reshape(given, [1, 1])
     taken = sorted({n for v in values for n in _taken(v, op)})
-    indexing = [ir.AffineMap.get(1, 0, list(maps(op)[n].results)) for n in taken]
-    out = tensor.EmptyOp([len(values)], integer).result
+    indexing = [_renamed(maps(op)[n], part.rows, rank + 1) for n in taken]
+    sizes = [_sizes(op)[d] for d in part.rows]
+    out = tensor.EmptyOp([*sizes, rank + len(values)], integer).result
 
     def fill(given: dict[int, ir.Value]) -> ir.Value:
+        places = [loop(d) for d in range(rank)] + [_clone(op, given, v, lambda d: loop(part.rows.index(d))) for v in values]
         found = None
-        for number, value in enumerate(values):
-            place = _clone(op, given, value, loop)
+        for number, place in enumerate(places):
             if place.type != integer:
                 place = (arith.index_cast if isinstance(place.type, ir.IndexType) else arith.extsi)(integer, place)
             if found is not None:
-                here = arith.cmpi(arith.CmpIPredicate.eq, loop(0), arith.constant(ir.IndexType.get(), number))
+                here = arith.cmpi(arith.CmpIPredicate.eq, loop(rank), arith.constant(ir.IndexType.get(), number))
                 place = arith.select(here, place, found)
             found = place
         return found
 
-    return reshape(_generic(op, taken, [*indexing, ir.AffineMap.get_identity(1)], out, fill), [1, len(values)])
+    return reshape(_generic(op, taken, [*indexing, ir.AffineMap.get_identity(rank + 1)], out, fill), [prod(sizes), rank + len(values)])
+
+
+def _renamed(map_: ir.AffineMap, order: list[int], count: int = 0) -> ir.AffineMap:
+    """A map as one of ``count`` loops, of which the first are those of ``order``."""
+    loops = [ir.AffineDimExpr.get(order.index(d)) if d in order else ir.AffineConstantExpr.get(0) for d in range(map_.n_dims)]
+    return substitute(map_, loops, count or len(order))
+
+
+def _sizes(op: ir.Operation) -> dict[int, int]:
+    return dict(zip(dims(maps(op)[-1]), op.results[0].type.shape))
 
 
 def _generic(op: ir.Operation, taken: list[int], indexing: list[ir.AffineMap], out: ir.Value, fill: Callable[[dict[int, ir.Value]], ir.Value]) -> ir.Value:

@@ -46,6 +46,12 @@ def corner(cache, new, place, head):
     cache.copy_(torch.where(chosen, new[:, :1, :1], cache))
 
 
+def apart(cache, new, first, second):
+    """Each sequence of a batch is at a place of its own."""
+    place = torch.cat([first, second])
+    cache.copy_(torch.where((torch.arange(12) == place[:, None])[:, None, :, None], new[:, :, :1] + 1, cache))
+
+
 def numbered(cache, new):
     cache[:, :, 7] = new[:, :, 0].sigmoid()
 
@@ -96,7 +102,7 @@ def test_parts_are_written_where_they_lie(write, places):
 
 @pytest.mark.parametrize(("write", "places", "dtype"), [
     (token, ([3], [11], [0], [12], [-1], [-(2**62)], [2**32 + 3]), torch.float32), (token, ([5], [12]), torch.bfloat16),
-    (corner, ([4, 1], [4, 3], [12, 0]), torch.float32), (numbered, ([],), torch.float32),
+    (apart, ([4, 7], [0, 0]), torch.bfloat16), (corner, ([4, 1], [4, 3], [12, 0]), torch.float32), (numbered, ([],), torch.float32),
 ])
 def test_a_token_is_written_alone(monkeypatch, write, places, dtype):
     """Places that there are not are written to by nobody."""

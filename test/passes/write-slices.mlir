@@ -110,6 +110,33 @@ module attributes {inferno.write_slices} {
 
 // -----
 
+// Rows with places of their own: an update for each, whose table has the row and its place.
+#whole = affine_map<(h, b, l, d) -> (h, b, l, d)>
+#new = affine_map<(h, b, l, d) -> (b, h, d)>
+#at = affine_map<(h, b, l, d) -> (b)>
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: (%[[CACHE:[a-z0-9]*]]: tensor<3x2x64x16xf32>, %[[X:.*]]: tensor<2x3x16xf32>, %[[AT:.*]]: tensor<2xi64>)
+// CHECK-DAG: %[[UPDATE:.*]] = tensor.expand_shape %[[X]] {{.*}} into tensor<2x3x1x1x16xf32>
+// CHECK: %[[TABLE:.*]] = linalg.generic {{.*}} ins(%[[AT]] : tensor<2xi64>) outs(%{{.*}} : tensor<2x2xi64>)
+// CHECK: tm_tensor.scatter {dimension_map = array<i64: 1, 2>} unique_indices(true) ins(%[[UPDATE]], %[[TABLE]] : {{.*}}) outs(%[[CACHE]] :
+module attributes {inferno.write_slices} {
+  func.func @main(%cache: tensor<3x2x64x16xf32>, %x: tensor<2x3x16xf32>, %at: tensor<2xi64>) -> tensor<3x2x64x16xf32> {
+    %e = tensor.empty() : tensor<3x2x64x16xf32>
+    %put = linalg.generic {indexing_maps = [#at, #new, #whole, #whole], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+        ins(%at, %x, %cache : tensor<2xi64>, tensor<2x3x16xf32>, tensor<3x2x64x16xf32>) outs(%e : tensor<3x2x64x16xf32>) {
+    ^bb0(%p: i64, %b: f32, %a: f32, %o: f32):
+      %i = linalg.index 2 : index
+      %j = arith.index_cast %i : index to i64
+      %c = arith.cmpi eq, %j, %p : i64
+      %s = arith.select %c, %b, %a : f32
+      linalg.yield %s : f32
+    } -> tensor<3x2x64x16xf32>
+    return %put : tensor<3x2x64x16xf32>
+  }
+}
+
+// -----
+
 // Left as they are: what nobody returns, what is new all along the cache, a number outside, a choice that is no place's.
 #whole = affine_map<(h, l, d) -> (h, l, d)>
 #row = affine_map<(h, l, d) -> (h, d)>
