@@ -71,7 +71,7 @@ class Emitter:
         plain.update({r.destination.access.argument: r.destination.access.element for i, r in enumerate(g.results) if i not in self.stores})
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
         self.plain = {x: (plain[x], x not in written) for x in sorted(plain)}
-        self.layout = s.shared(g.depth.size, g.width.size)
+        self.layout = s.shared(g.depth.size, g.width.size, len(g.results))
 
     # The host's side.
 

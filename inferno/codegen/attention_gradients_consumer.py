@@ -76,6 +76,7 @@ class Consumer:
         self.number = words.sub(f.warpgroup, 1)
         self.member = words.mask(f.thread, 127)
         warp, lane = words.mask(f.warp, 3), words.mask(f.thread, 31)
+        self.lane = lane
         self.turns = Turns(words, self.number, s.consumers, s.turns)
         self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
         points = _Points(g.sizes, g.gradient, _sources(g.gradient), (Destination(0, g.results[0].destination.access),))
@@ -87,7 +88,7 @@ class Consumer:
         for i in range(len(g.results)):
             own = {0: maps[i]} if i in maps else {}
             axes, finished = result_of(g, t, s, i, bool(own))
-            group = Warpgroup(self.number, self.member, warp, lane, f.rows_at(i, self.number))
+            group = Warpgroup(self.number, self.member, warp, lane, f.results_at(i, self.number))
             self.results.append(Results(words, stored(g, i), axes, finished, f.tensors, group, own))
 
     def emit(self) -> None:
@@ -107,12 +108,17 @@ class Consumer:
             return self.walk_blocks(here, self.unflatten(values)).flat
 
         running = self.unflatten(f.each_position(_Running(Position(*at), sums).flat, position))
+        if f.form.apart:  # each warp has read its rows
+            nvvm.SyncWarpOp(words.value(-1))
+            with only_if(words.equal(self.lane, 0)):
+                f.rows.empty.arrive(self.number)
         for result, own in zip(self.results, running.sums):
             result.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
             result.emit([own + [number(0.0)] * (result.schedule.tile_n // 2 - len(own))])
-        with only_if(words.equal(self.member, 0)):
-            tma.await_stores(0, read=True)
-            f.rows.empty.arrive(self.number)
+        if not f.form.apart:
+            with only_if(words.equal(self.member, 0)):
+                tma.await_stores(0, read=True)
+                f.rows.empty.arrive(self.number)
         return running.at.values
 
     def unflatten(self, values: Sequence[ir.Value]) -> _Running:

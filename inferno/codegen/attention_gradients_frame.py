@@ -99,7 +99,7 @@ class Frame:
         self.column_bytes = [self.column_tile.bytes * n for n in sizes]
         barriers = words.add(self.shared, self.layout.barriers)
         self.columns = Ring(words, barriers, s.stages, s.consumers)
-        self.rows = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 1)
+        self.rows = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 4 if s.apart else 1)
         numbers = words.add(barriers, 16 * (s.stages + s.consumers))
         self.numbers = TileNumbers(words, self.rows, numbers, self.counter, self.worker, self.workers, self.order.count)
 
@@ -123,6 +123,10 @@ class Frame:
     def rows_at(self, operand: int, consumer: Integer) -> Integer:
         """The shared address of a consumer's rows."""
         return self.words.add(self.words.add(self.shared, operand * self.layout.second), self.words.mul(consumer, self.row_bytes[operand]))
+
+    def results_at(self, number: int, consumer: Integer) -> Integer:
+        """The shared address of a consumer's part of a result, which has as many columns as these rows."""
+        return self.words.add(self.rows_at(number, consumer), self.layout.results if self.form.apart else 0)
 
     def columns_at(self, operand: int, slot: Integer) -> Integer:
         """The shared address of a slot's columns."""

@@ -18,12 +18,13 @@ from inferno.target import Target
 
 @dataclass(frozen=True)
 class Shared:
-    """Where things lie in a block's dynamic shared memory, in bytes: both tiles of rows, slots for both tiles of columns, barriers, and the numbers of
-    tiles."""
+    """Where things lie in a block's dynamic shared memory, in bytes: both tiles of rows, slots for both tiles of columns, results where they lie apart,
+    barriers, and the numbers of tiles."""
 
     second: int
     slots: int
     slot: int
+    results: int
     barriers: int
     total: int
 
@@ -31,9 +32,10 @@ class Shared:
 @dataclass(frozen=True)
 class AttentionGradients:
     """One warpgroup starts copies; ``consumers`` warpgroups have 64 rows each, and walk together over blocks of ``columns`` columns, which come
-    to ``stages`` slots.  Results lie where the rows were.  ``order``: a block of threads takes every so-manieth tile (``static``), or whenever it
+    to ``stages`` slots.  ``order``: a block of threads takes every so-manieth tile (``static``), or whenever it
     has finished one the next of a counter (``dynamic``).  ``turns``: consumers start the first two products one after the other, so that one's
-    exponentials lie under another's products."""
+    exponentials lie under another's products.  ``apart``: results have shared memory of their own; otherwise they lie where the rows were, which the
+    next ones wait for."""
 
     generator: ClassVar[str] = "attention_gradients"
     consumers: int = 2
@@ -41,6 +43,7 @@ class AttentionGradients:
     stages: int = 2
     order: str = "static"
     turns: bool = False
+    apart: bool = False
 
     @property
     def rows(self) -> int:
@@ -50,12 +53,13 @@ class AttentionGradients:
     def threads(self) -> int:
         return 128 * (self.consumers + 1)
 
-    def shared(self, depth: int, width: int) -> Shared:
+    def shared(self, depth: int, width: int, results: int) -> Shared:
         second = self.rows * lines(depth) * LINE * 2
         slots = second + self.rows * lines(width) * LINE * 2
         slot = self.columns * (lines(depth) + lines(width)) * LINE * 2
-        barriers = slots + self.stages * slot
-        return Shared(second, slots, slot, barriers, barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers)
+        apart = slots + self.stages * slot
+        barriers = apart + (self.apart and (second if results == 1 else slots))
+        return Shared(second, slots, slot, apart, barriers, barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers)
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
         return False
     if s.order not in ("static", "dynamic") or (s.turns and s.consumers == 1):
         return False
-    return held(s, g) <= _HELD[s.consumers] and s.shared(g.depth.size, g.width.size).total <= target.shared
+    return held(s, g) <= _HELD[s.consumers] and s.shared(g.depth.size, g.width.size, len(g.results)).total <= target.shared
 
 
 def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
@@ -160,9 +164,12 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
 
 def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target) -> list[AttentionGradients]:
     """Schedules that may be the best."""
-    forms = (AttentionGradients(*form) for form in itertools.product((2, 1), (128, 96, 64, 48, 32), (3, 2)))
-    ordered = (replace(s, order=order) for s in forms if s.consumers <= ceil(tiling.rows.size / 64) for order in orders(s, g, tiling, target)[:1])
-    return [s for s in ordered if fits(s, g, target)]
+    found = []
+    for form in itertools.product((2, 1), (128, 96, 64, 48, 32), (3, 2)):
+        s = AttentionGradients(*form)
+        s = replace(s, order=orders(s, g, tiling, target)[0], apart=tiling.tiles(s) > target.multiprocessors)
+        found += [x for x in (s, replace(s, apart=False)) if s.consumers <= ceil(tiling.rows.size / 64) and fits(x, g, target)][:1]
+    return found
 
 
 def orders(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[str, ...]:

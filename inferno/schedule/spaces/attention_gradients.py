@@ -14,8 +14,9 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
     found = read(kernel, target)
     if found is None:
         return
-    forms = [AttentionGradients(*form) for form in itertools.product((2, 1), (32, 48, 64, 80, 96, 112, 128), (2, 3, 4))]
-    rest = (replace(s, order=order) for s in forms for order in orders(s, *found, target))
+    forms = [AttentionGradients(*form) for form in itertools.product((2, 1, 3), (32, 48, 64, 80, 96, 112, 128), (2, 3, 4))]
+    further = itertools.product(forms, (False, True), (False, True))
+    rest = (replace(s, order=order, turns=turns, apart=apart) for s, turns, apart in further for order in orders(s, *found, target))
     for s in dict.fromkeys((*candidates(*found, target), *rest)):
         if fits(s, found[0], target):
             yield estimate(s, *found, target), s
