@@ -106,7 +106,7 @@ class Signature:
 
     ``guards`` are Python expressions of the symbols' names that must be true of a call's sizes.
 
-    Derived: ``simple_arity`` is the number of inputs where a call is that many tensors by position, else -1;
+    Derived: where a call is tensors alone, ``simple_arity`` is the number of those by position and ``simple_names`` are those by name, else -1 and none;
     ``input_places`` are the inputs' argument numbers, ``held`` (number, table, key) of the other arguments, ``orders`` (number, order) of inputs that have one;
     ``single_output`` says that the output is one tensor.
     """
@@ -122,16 +122,18 @@ class Signature:
     guards: tuple[str, ...] = ()
     views: tuple[View, ...] = ()
     simple_arity: int = field(init=False, default=-1)
+    simple_names: tuple[str, ...] = field(init=False, default=())
     held: tuple = field(init=False, default=())
     orders: tuple = field(init=False, default=())
     input_places: tuple = field(init=False, default=())
     single_output: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        args_spec, kwargs_spec = self.input_spec.children() if callable(getattr(self.input_spec, "children", None)) else self.input_spec.children_specs
-        plain = kwargs_spec.num_leaves == 0 and args_spec.num_children == args_spec.num_leaves and all(t for t, _ in self.leaves)
+        args_spec, kwargs_spec = _children(self.input_spec)
+        plain = all(child.is_leaf() for s in (args_spec, kwargs_spec) for child in _children(s)) and all(t for t, _ in self.leaves)
         set_ = object.__setattr__
         set_(self, "simple_arity", args_spec.num_children if plain else -1)
+        set_(self, "simple_names", tuple(kwargs_spec.context) if plain else ())
         set_(self, "held", tuple((i, a.table, a.key) for i, a in enumerate(self.arguments) if a.kind != "input"))
         set_(self, "input_places", tuple(index for is_tensor, index in self.leaves if is_tensor))
         set_(self, "orders", tuple((i, a.order) for i, a in enumerate(self.arguments) if a.order is not None))
@@ -140,7 +142,7 @@ class Signature:
     def arguments_of(self, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
         """The tensors for ``@main``, in order; InputError if the call's structure is not the example's."""
         out: list[Any] = [None] * len(self.arguments)
-        if not kwargs and len(args) == self.simple_arity:
+        if not kwargs and not self.simple_names and len(args) == self.simple_arity:
             values: Sequence[Any] = args
         else:
             values = self._flatten(args, kwargs)
@@ -203,6 +205,10 @@ class Signature:
                 flat[name] = value
         first = tuple(flat.pop(n) for n in names[:count] if n in flat)
         return tree_flatten((first, _in_order(flat, self.input_spec)))
+
+
+def _children(spec: TreeSpec) -> list[TreeSpec]:
+    return spec.children() if callable(getattr(spec, "children", None)) else spec.children_specs
 
 
 def _in_order(kwargs: dict[str, Any], spec: TreeSpec) -> dict[str, Any]:

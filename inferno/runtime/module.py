@@ -50,14 +50,20 @@ class CompiledModule(Face):
         self._expected = [(expected_shape(a), a.dtype, a.kind == "input") for a in signature.arguments]
         self._check_sizes = SizeCheck(signature) if any(shape is None for shape, _, _ in self._expected) else None
         self._finish = Finish(signature, executable) if executable else None
-        self._arity = signature.simple_arity
+        self._arity, self._names = signature.simple_arity, signature.simple_names
         self._fast = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._before is not None and self._before():
             return self._hooked(args, kwargs)
-        if self._fast is not None and not kwargs and len(args) == self._arity:
-            return self._fast(*args)
+        if self._fast is not None and len(args) == self._arity and len(kwargs) == len(self._names):
+            if not kwargs:
+                return self._fast(*args)
+            try:
+                named = [kwargs[name] for name in self._names]
+            except KeyError:
+                return self._call(args, kwargs)
+            return self._fast(*args, *named)
         return self._call(args, kwargs)
 
     def _run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -261,9 +267,10 @@ def _fast_call(compiled: CompiledModule) -> Any:
         from inferno.runtime.call.cpu import make_fast_cpu_call as make
     else:
         from inferno.runtime.call.gpu import make_fast_call as make
-    return make(
-        compiled.program.signature, compiled._executable, compiled._constants, lambda *args: compiled._call(args, {}), compiled._prepared,
-    )
+    signature = compiled.program.signature
+    count, names = signature.simple_arity, signature.simple_names
+    slow = (lambda *given: compiled._call(given[:count], dict(zip(names, given[count:])))) if names else lambda *given: compiled._call(given, {})
+    return make(signature, compiled._executable, compiled._constants, slow, compiled._prepared)
 
 
 def runs(code: Target, machine: Target) -> bool:

@@ -25,6 +25,28 @@ def test_usual_calls_do_not_take_the_general_way(monkeypatch):
         monkeypatch.undo()
 
 
+def test_inputs_by_name_do_not_take_the_general_way(monkeypatch):
+    x, y, z = torch.randn(8, 4), torch.randn(8, 4), torch.randn(8, 4)
+
+    def function(x, y, *, z):
+        return x - 2 * y + 3 * z
+
+    made = inferno.compile(function, (x,), kwargs={"y": y, "z": z}, target="cpu")
+    with pytest.raises(InputError):
+        made(x, y=y, w=z)
+    torch.testing.assert_close(made(x, y, z=z), function(x, y, z=z))
+    torch.testing.assert_close(made(x, y=y.t().contiguous().t(), z=z), function(x, y, z=z))
+    monkeypatch.setattr(type(made), "_call", None)
+    for kwargs in ({"y": y, "z": z}, {"z": z, "y": y}):
+        torch.testing.assert_close(made(x, **kwargs), function(x, **kwargs))
+
+
+def test_a_list_of_one_tensor_is_no_tensor():
+    x = torch.randn(8, 4)
+    made = inferno.compile(lambda x: x[0] + 1, ([x],), target="cpu")
+    assert torch.equal(made([x]), x + 1)
+
+
 def test_other_calls_are_right():
     x, y = torch.randn(8, 4), torch.randn(8, 4)
     made = inferno.compile(add, (x, y), target="cpu")

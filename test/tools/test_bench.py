@@ -8,6 +8,7 @@ import torch
 import inferno
 from benchmarks import kernel_times, runner
 from benchmarks.case import Case, select
+from benchmarks.limits import count_work
 from benchmarks.suites import SUITES, cases_of
 from inferno.errors import OptionError
 
@@ -88,3 +89,20 @@ def test_kernels_beside_estimates(monkeypatch):
     assert "5.00 us" in second and "wgmma" in second and "256x1024xbf16 1024x512xbf16" in second and "other" in third
     estimate = float(second.split("(")[1].split(" estimated")[0])
     assert 0.46 < estimate < 20 and "0.46 least" in second
+
+
+def test_work_of_attention_with_shared_keys_and_of_tables():
+    table, last = torch.nn.Embedding(1000, 8), torch.nn.Linear(8, 8, bias=False)
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.last = table, last
+
+        def forward(self, x):
+            q = self.last(self.table(x)).view(1, 4, 16, 2)
+            return torch.nn.functional.scaled_dot_product_attention(q, q[:, :2], q[:, :2], enable_gqa=True)
+
+    bytes_, flops = count_work(Model(), (torch.arange(16),), {})
+    assert flops == 2 * 16 * 8 * 8 + 2 * 2 * 4 * 16 * 16 * 2
+    assert bytes_ == 4 * (8 * 8 + 16 * 8) + 8 * 16

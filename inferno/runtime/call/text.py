@@ -54,12 +54,12 @@ def begin_call(
 ) -> CallText | None:
     """The function up to the arguments' addresses; None for a program that is called in another way.
 
-    It takes programs whose inputs are tensors by position and whose results are all new, or the arguments ``written`` in place: those must not
-    overlap others, which the general way finds out for addresses that come for the first time.  ``placed`` is the condition that the
-    tensor ``{}`` is where it should be, ``first`` are conditions of no tensor; ``slow(*inputs)`` is the general way.  Sizes that vary
-    are variables of the function, called as their symbols are.
+    It takes programs whose inputs are tensors, those by name behind those by position, and whose results are all new, or the arguments
+    ``written`` in place: those must not overlap others, which the general way finds out for addresses that come for the first time.  ``placed``
+    is the condition that the tensor ``{}`` is where it should be, ``first`` are conditions of no tensor; ``slow(*inputs)`` is the general way.  Sizes that
+    vary are variables of the function, called as their symbols are.
     """
-    inputs = signature.simple_arity
+    inputs = signature.simple_arity + len(signature.simple_names)
     if inputs < 1 or len(signature.arguments) > _MOST_ARGUMENTS or any(r.strides for r in signature.results):
         return None
     if written is None or signature.views:
