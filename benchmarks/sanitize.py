@@ -57,6 +57,7 @@ _DUALS = "fuse-duals{target=sm_90a always=1}"
 _STAGES = "threads = 128, lanes = 8, vector = 2, items = 4, stages = 2"
 _ROWS = "fuse-row-epilogues{target=sm_90a always=1}"
 _ATTENTION = "fuse-attention{target=sm_90a always=1}"
+_SIZES = ({"b": 2, "n": 130}, {"b": 1, "n": 1}, {"b": 3, "n": 64}, {"b": 1, "n": 300})
 
 def _projections(x, w, v, u, b, r):
     return F.linear(x, w, b), F.linear(x, v), F.gelu(F.linear(x, u)) + r
@@ -101,6 +102,22 @@ CASES = (
     ),
     Case("attention", "few queries, keys in parts", F.scaled_dot_product_attention, ((2, 4, 5, 128), (2, 4, 1000, 128), (2, 4, 1000, 128)), torch.bfloat16,
          passes=_ATTENTION, knobs="consumers = 1, turns = false, parts = 3"),
+    Case(
+        "attention", "causal, heads share keys, any sizes", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
+        (("b", 4, "n", 64), ("b", 2, "n", 64), ("b", 2, "n", 64)), torch.bfloat16, sizes=_SIZES, passes=_ATTENTION, knobs='keys = 64, order = "dynamic"',
+    ),
+    Case(
+        "attention", "a mask, any sizes", lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m),
+        (("b", 2, "n", 80), ("b", 2, "n", 80), ("b", 2, "n", 80), ("b", 1, "n", "n")), torch.float16, sizes=_SIZES, passes=_ATTENTION, knobs="keys = 64",
+    ),
+    Case(
+        "attention", "one query, any number of keys", F.scaled_dot_product_attention, (("b", 4, 1, 128), ("b", 4, "n", 128), ("b", 4, "n", 128)),
+        torch.bfloat16, sizes=_SIZES, passes=_ATTENTION, knobs="consumers = 1, keys = 64, turns = false, parts = 2, splits = 2",
+    ),
+    Case(
+        "attention", "float32, any sizes", F.scaled_dot_product_attention, ((2, 4, "n", 64), (2, 4, "n", 64), (2, 4, "n", 64)), torch.float32,
+        sizes=_n(130, 1, 64, 300), passes=_ATTENTION, knobs="keys = 64, stages = 1, turns = false, overlap = false, pieces = 3",
+    ),
     Case("siblings", "queries, keys and values", _projections, ((200, 136), (264, 136), (72, 136), (72, 136), (264,), (200, 72)), torch.bfloat16),
     Case("siblings", "few rows, sums in parts", _projections, ((9, 8192), (136, 8192), (72, 8192), (72, 8192), (136,), (9, 72)), torch.float16),
     Case("siblings", "vectors", _projections, ((2, 1032), (264, 1032), (72, 1032), (72, 1032), (264,), (2, 72))),

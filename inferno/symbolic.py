@@ -252,7 +252,7 @@ def floordiv(a: Int, b: Int) -> Int:
 
 @functools.lru_cache(8192)
 def _quotient(a: Int, b: Int) -> Int:
-    exact = _divide(a, b)
+    exact = None if isinstance(b, Size) and len(b.terms) == 1 and bounds(b)[0] < 1 else _divide(a, b)
     if exact is not None:
         return exact
     if bounds(b)[0] < 1 and bounds(b)[1] >= 0 and bounds(b)[0] != 0:
@@ -291,8 +291,6 @@ def _divide(a: Int, b: Int) -> Int | None:
     if len(b.terms) != 1:
         return 1 if a == b else None
     (atoms, coefficient), quotients = b.terms[0], []
-    if bounds(b)[0] < 1:
-        return None
     for monomial, c in _terms(a):
         left = list(monomial)
         for atom in atoms:
@@ -303,6 +301,19 @@ def _divide(a: Int, b: Int) -> Int | None:
             return None
         quotients.append((tuple(left), c // coefficient))
     return _sum(quotients)
+
+
+def quotient(a: Int, b: Int) -> Int | None:
+    """The quotient of a size and one that is known to divide it; None where that is not known."""
+    if isinstance(a, Size):
+        return _divide(a, b)
+    return a // b if isinstance(b, int) and b and a % b == 0 else None
+
+
+def in_steps(sizes: Iterable[Int]) -> list[Int] | None:
+    """Sizes in the order in which each divides the next; None where there is no such order."""
+    found = sorted(sizes, key=functools.cmp_to_key(lambda a, b: -1 if quotient(b, a) is not None else 1))
+    return None if any(quotient(b, a) is None for a, b in zip(found, found[1:])) else found
 
 
 def minimum(a: Int, b: Int) -> Int:

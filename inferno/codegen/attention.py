@@ -18,7 +18,7 @@ from inferno.codegen.attention_results import result_axes, result_schedule, with
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
-from inferno.codegen.launcher import launch, launcher, pointer, temporary, tensor_map
+from inferno.codegen.launcher import launch, launcher, pointer, scalar, temporary, tensor_map
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import (
     TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, uniform,
@@ -27,8 +27,10 @@ from inferno.codegen.tile_numbers import emit_counter, launch_counter
 from inferno.codegen.wgmma_epilogue import columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.attention import LINE, Attention, AttentionTiling, Copied, fits, read, turned_lines
 from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.symbolic import Symbol, minimum
 from inferno.target import Target
 
 # Registers of the producer's and a consumer's thread, by the number of consumers: a block has 65536.
@@ -70,7 +72,7 @@ class Emitter:
         a, t, s = self.kernel, self.tiling, self.schedule
         self.words = Words({})
         self.tiles = t.tiles(s)
-        self.workers = self.tiles if s.order == "single" else min(self.target.multiprocessors, self.tiles)
+        self.workers = self.tiles if s.order == "single" else minimum(self.target.multiprocessors, self.tiles)
         self.stores = store_maps(a, result_axes(t), result_schedule(s, t, True))
         if len(self.stores) < len(a.destinations):
             self.stores = {}
@@ -89,7 +91,7 @@ class Emitter:
     def launch(self, arguments: Sequence[ir.Value]) -> None:
         a, t, s = self.kernel, self.tiling, self.schedule
         operands = [(arguments[o.access.argument], copied, rows) for o, copied, rows in ((a.q, t.q, 64), (a.k, t.k, s.keys), (a.v, t.v, s.keys))]
-        maps = [self.operand_map(*o) for o in operands] if s.pieces == 1 else self.pieces.launch(self.name, operands)
+        maps = [self.operand_map(*o) for o in operands] if s.pieces == 1 else self.pieces.launch(self.name, operands, self.sizes(arguments))
         together = columns_together(a, result_axes(t), self.finished)
         for i, m in self.stores.items():
             access = a.destinations[i].access
@@ -104,7 +106,7 @@ class Emitter:
         if s.splits > 1:
             sums = self.tiles * s.splits * InMemory.size(t.rows, t.width.size)
             scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((self.tiles,), integer_type(64)))]
-        parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *scratch]
+        parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *self.sizes(arguments), *scratch]
         launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.shares, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
 
     def operand_map(self, buffer: ir.Value, copied: Copied, rows: int) -> ir.Value:
@@ -112,6 +114,15 @@ class Emitter:
         return tensor_map(
             buffer, sizes=[x.size for x in copied.axes], strides=[2 * x for x in copied.strides], box=box, element=str(self.kernel.q.element),
         )
+
+    @property
+    def symbols(self) -> list[Symbol]:
+        """The kernel's sizes that vary."""
+        return list(symbol_arguments(self.kernel.module.body.operations[0].operation))
+
+    def sizes(self, arguments: Sequence[ir.Value]) -> list[ir.Value]:
+        """These as parameters, of a launcher's arguments."""
+        return [scalar(arguments[v.arg_number]) for v in symbol_arguments(self.kernel.module.body.operations[0].operation).values()]
 
     # The kernel.
 
@@ -122,11 +133,13 @@ class Emitter:
         ]
         count = 3 + len(self.stores)
         if s.pieces > 1:
-            self.pieces.emit(module, self.name)
+            self.pieces.emit(module, self.name, self.symbols)
         scratch = ["!llvm.ptr<1>"] * (2 if s.splits > 1 else 1 if s.order == "dynamic" else 0)
         if s.order == "dynamic":
             emit_counter(words, module, self.name)
-        with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *scratch], s.threads, s.parts, True) as device:
+        sizes = ["i64"] * len(self.symbols)
+        with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *sizes, *scratch], s.threads, s.parts, True) as device:
+            words.take(self.symbols, device.parameters[count + len(pointers):])
             frame = self.frame(device, count)
             with only_if(words.equal(frame.thread, 0)):
                 frame.initialize(device.parameters[:count])

@@ -15,6 +15,7 @@ from inferno.mlir import ir, nvvm
 from inferno.schedule.attention import Attention, AttentionTiling, Shared, lines, turned_lines
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.wgmma import ROW
+from inferno.symbolic import Int
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Frame:
     thread: ir.Value
     warp: ir.Value
     worker: ir.Value
-    workers: int
+    workers: Int
     counter: ir.Value | None
     staged: bool
     split: Integer = 0

@@ -16,7 +16,7 @@ from inferno.codegen.nvvm_builder import Words, device_kernel, integer_type, onl
 from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention import LINE, Copied
-from inferno.symbolic import ceildiv
+from inferno.symbolic import Int, Symbol, ceildiv, divisor
 
 _THREADS = 256
 _LANES = 8  # elements of a thread: 16 bytes of each piece
@@ -62,16 +62,16 @@ class Pieces:
     tensors: Sequence[Copied]
     count: int
 
-    def elements(self, t: Copied) -> int:
+    def elements(self, t: Copied) -> Int:
         return t.axes[0].size * t.axes[1].size * t.heads
 
-    def blocks(self, t: Copied) -> int:
+    def blocks(self, t: Copied) -> Int:
         return ceildiv(self.elements(t), _LANES * _THREADS)
 
-    def launch(self, name: str, operands: Sequence[tuple[ir.Value, Copied, int]]) -> list[ir.Value]:
-        """On the host: split (buffer, tensor, rows of a box) and return the tensor maps of the pieces."""
+    def launch(self, name: str, operands: Sequence[tuple[ir.Value, Copied, int]], sizes: Sequence[ir.Value]) -> list[ir.Value]:
+        """On the host: split (buffer, tensor, rows of a box) and return the tensor maps of the pieces; ``sizes`` are those that vary."""
         made = [temporary((self.count * self.elements(t),), ir.BF16Type.get()) for _, t, _ in operands]
-        parameters = [*(pointer(buffer) for buffer, _, _ in operands), *map(pointer, made)]
+        parameters = [*(pointer(buffer) for buffer, _, _ in operands), *map(pointer, made), *sizes]
         launch(f"{name}_gpu", f"{name}_pieces", parameters, (sum(map(self.blocks, self.tensors)), 1, 1), (_THREADS, 1, 1))
         maps = []
         for buffer, (_, t, rows) in zip(made, operands):
@@ -80,10 +80,11 @@ class Pieces:
             maps.append(tensor_map(buffer, sizes=sizes, strides=strides, box=[LINE, rows, 1], element="bf16"))
         return maps
 
-    def emit(self, module: ir.Block, name: str) -> None:
+    def emit(self, module: ir.Block, name: str, symbols: Sequence[Symbol]) -> None:
         words, count = self.words, len(self.tensors)
         pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"] * count + ["!llvm.ptr<1> {llvm.noalias}"] * count
-        with device_kernel(module, f"{name}_pieces", pointers, _THREADS) as device:
+        with device_kernel(module, f"{name}_pieces", [*pointers, *["i64"] * len(symbols)], _THREADS) as device:
+            words.take(symbols, device.parameters[2 * count:])
             block, thread, first = special_register("ctaid.x"), special_register("tid.x"), 0
             for t, access, source, target in zip(self.tensors, self.accesses, device.parameters, device.parameters[count:]):
                 number = words.add(words.mul(words.sub(block, first), _THREADS), thread)
@@ -103,16 +104,26 @@ class Pieces:
             head, column = words.div(column, columns // _LANES), words.rem(column, columns // _LANES)
         column = words.mul(column, _LANES)
         where = words.split(head, [a.size for a in t.axes[2:]])
-        at = words.dot([column, row, *where], [inner, outer, *others], access.offset)
-        if inner == 1:
-            aligned = gcd(4, outer, access.offset, *others)
-            values = lanes_of(source.read(at, 0, _LANES, aligned))
+        at, strides, size = [column, row, *where], [inner, outer, *others], self.elements(t)
+        if isinstance(size, int):
+            at = words.dot(at, strides, access.offset)
         else:
+            source, at = source.moved(at, strides, access.offset), 0
+        if inner == 1:
+            aligned = gcd(4, *(divisor(x) for x in (outer, access.offset, *others)))
+            values = lanes_of(source.read(at, 0, _LANES, aligned))
+        elif isinstance(inner, int):
             values = [source.read(at, i * inner) for i in range(_LANES)]
+        else:
+            values = [source.read(words.add(at, i * inner)) for i in range(_LANES)]
         pairs = [pieces_of(values[i:i + 2], self.count) for i in range(0, _LANES, 2)]
         to = words.add(words.mul(words.add(words.mul(head, rows), row), columns), column)
         for piece in range(self.count):
-            place = widen_pointer(words, target, to, 2 * piece * self.elements(t), ir.BF16Type.get())
+            if isinstance(size, int):
+                place = widen_pointer(words, target, to, 2 * piece * size, ir.BF16Type.get())
+            else:
+                made = Elements(words, target, ir.BF16Type.get()).moved([head, row, column], [rows * columns, columns, 1], piece * size)
+                place = made.base
             store(join([p[piece] for p in pairs]), place, 16)
 
 

@@ -14,13 +14,14 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Destination, Map
 from inferno.schedule.tiling import Axes
 from inferno.schedule.wgmma import Wgmma
+from inferno.symbolic import Int
 
 
 @dataclass(frozen=True)
 class _Points:
     """Scores as results of a contraction of queries and keys."""
 
-    sizes: tuple[int, ...]
+    sizes: tuple[Int, ...]
     epilogue: Map
     extras: tuple[Access, ...]
     destinations: tuple[Destination, ...]
@@ -74,7 +75,7 @@ class Scores:
         """-inf where a query does not see a key; compared with constants, what is left of this thread's first key."""
         words, order = self.words, self.frame.order
         band, hide = order.band, number(-inf)
-        edge = edge and self.frame.tiling.keys.size % self.frame.schedule.keys != 0
+        edge = edge and self.frame.order.overhangs
         above, below = above and band.high is not None, below and band.low is not None
         for half in HALVES:
             query, last, least = words.add(self.query, 8 * half), None, None

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, prod
 
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
@@ -11,6 +10,7 @@ from inferno.mlir import arith
 from inferno.schedule.attention import Attention, AttentionTiling
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.bands import Band
+from inferno.symbolic import Int, ceildiv, is_multiple, maximum, minimum, product, quotient
 
 # Bytes of keys and values that L2 keeps for tiles that run together: half of an H200's, which is 50 MB in two parts that hold copies.
 _L2 = 24 << 20
@@ -40,29 +40,35 @@ class TileOrder:
     tensors: Mapping[int, Elements] = field(default_factory=dict)
 
     @property
-    def rows(self) -> int:
+    def rows(self) -> Int:
         """Tiles of a head."""
-        return ceil(self.tiling.queries.size / self.schedule.queries)
+        return ceildiv(self.tiling.queries.size, self.schedule.queries)
 
     @property
-    def count(self) -> int:
+    def count(self) -> Int:
         return self.rows * self.tiling.heads
 
     @property
-    def blocks(self) -> int:
+    def blocks(self) -> Int:
         """Blocks of keys."""
-        return ceil(self.tiling.keys.size / self.schedule.keys)
+        return ceildiv(self.tiling.keys.size, self.schedule.keys)
+
+    @property
+    def overhangs(self) -> bool:
+        """Whether a block of keys may be one that the tensor does not have all of."""
+        keys, s = self.tiling.keys.size, self.schedule
+        return not is_multiple(keys, s.keys) or (s.shares > 1 and not isinstance(keys, int))
 
     @property
     def band(self) -> Band:
         return self.kernel.band or Band(None, None)
 
     @property
-    def together(self) -> int:
-        """Heads whose keys and values have room in L2, of which there is a multiple."""
-        t, shared = self.tiling, prod(self.kernel.sizes[d] for d in self.kernel.shared)
-        each = 2 * t.keys.size * (t.depth.size + t.width.size) // shared
-        return next(n for n in range(max(1, min(t.heads, _L2 // each)), 0, -1) if t.heads % n == 0)
+    def together(self) -> Int:
+        """Heads whose keys and values have room in L2, of which there is a multiple where all of this is known."""
+        t, shared = self.tiling, product(self.kernel.sizes[d] for d in self.kernel.shared)
+        most = maximum(1, minimum(t.heads, _L2 // (2 * (t.depth.size + t.width.size)) * shared // t.keys.size))
+        return next(n for n in range(most, 0, -1) if t.heads % n == 0) if isinstance(most, int) and isinstance(t.heads, int) else most
 
     def place(self, number: Integer) -> Place:
         words, rows, heads = self.words, self.rows, self.together
@@ -70,8 +76,11 @@ class TileOrder:
             row, head = words.rem(number, rows), words.div(number, rows)
         else:
             group, inside = words.div(number, rows * heads), words.rem(number, rows * heads)
+            begin = words.mul(group, heads)
+            if quotient(self.tiling.heads, heads) is None:  # the last ones may be fewer
+                heads = words.min(heads, words.sub(self.tiling.heads, begin))
             row = words.sub(rows - 1, words.div(inside, heads))
-            head = words.add(words.mul(group, heads), words.rem(inside, heads))
+            head = words.add(begin, words.rem(inside, heads))
         first = words.mul(row, self.schedule.queries)
         grid = words.split(head, [a.size for a in self.tiling.grid])
         return Place(grid, first, *self.seen(first, self.reached(grid, first)))
@@ -84,8 +93,10 @@ class TileOrder:
         query = words.min(words.add(first, self.schedule.queries - 1), t.queries.size - 1)
         at, axes = [*grid, query], [*t.grid, t.queries]
         last = self.tensors[access.argument].read(words.dot(at, [a.stride(access) for a in axes], access.offset))
-        most = arith.constant(last.type, t.keys.size)
-        last = arith.minsi(arith.maxsi(last, arith.constant(last.type, -1 - t.keys.size)), most)
+        most, least = (words.value(x) for x in (t.keys.size, -1 - t.keys.size))
+        if last.type != words.type:
+            most, least = (arith.extsi(last.type, x) for x in (most, least))
+        last = arith.minsi(arith.maxsi(last, least), most)
         last = last if last.type == words.type else arith.trunci(words.type, last)
         further = words.dot(at, [a.stride(steps) for a in axes])
         count = self.positive(words.add(words.add(last, further), steps.offset + self.schedule.keys))
@@ -97,7 +108,7 @@ class TileOrder:
         words, s, band = self.words, self.schedule, self.band
         if s.shares > 1:
             if isinstance(end, int):
-                each = ceil(end / s.shares)
+                each = ceildiv(end, s.shares)
                 begin = words.mul(self.part, each)
                 return begin, words.min(words.add(begin, each), end)
             each = words.div(words.add(end, s.shares - 1), s.shares)
@@ -118,7 +129,7 @@ class TileOrder:
         at its lower end, and how many there are.  The first one counts as cut."""
         words, s, band = self.words, self.schedule, self.band
         count, free, low = words.sub(place.end, place.begin), 1, None
-        if band.high is not None and self.cut_above > 1:
+        if band.high is not None and self.cut_above != 1:
             whole = words.div(self.positive(words.add(place.first, band.high + 1)), s.keys)
             free = self.least(self.at_least(words.sub(place.end, whole), 1), count)
         low = count
@@ -128,14 +139,14 @@ class TileOrder:
         return free, low, count
 
     @property
-    def cut_above(self) -> int:
+    def cut_above(self) -> Int:
         """Blocks of keys of one tile that the upper end of the band cuts, at most."""
         s, high = self.schedule, self.band.high
         if high is None:
             return 0
         if s.shares > 1:
             return self.blocks
-        return 1 if s.keys % s.queries == 0 and high % s.queries == 0 else ceil(s.queries / s.keys) + 1
+        return 1 if s.keys % s.queries == 0 and is_multiple(high, s.queries) else ceildiv(s.queries, s.keys) + 1
 
     # With signs.
 

@@ -1,12 +1,14 @@
 """Elements of tensors in global memory by llvm pointers, one or a few neighbours at a time; booleans are bytes in memory."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from inferno.codegen.elements import from_memory, join, lanes_of, to_memory
 from inferno.codegen.gpu_function import element_bytes, stored_type
-from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import Words, integer_type, operation, store, widen_pointer
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.nvvm_builder import Words, advance, integer_type, operation, store, widen_pointer
 from inferno.mlir import ir
+from inferno.symbolic import Int
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,13 @@ class Elements:
     base: ir.Value
     element: ir.Type
     readonly: bool = True
+
+    def moved(self, at: Sequence[Integer], strides: Sequence[Int], offset: Int = 0) -> "Elements":
+        """The elements from this place on, which may be farther away than offsets of 32 bits reach."""
+        words = self.words
+        wide = Integers(64, {symbol: words.widen(value) for symbol, value in words.symbols.items()})
+        begin = wide.value(wide.dot([words.widen(x) for x in at], strides, offset))
+        return replace(self, base=advance(self.base, begin, stored_type(self.element)))
 
     def pointer(self, offset: Integer, plus: int = 0) -> ir.Value:
         return widen_pointer(self.words, self.base, offset, plus * element_bytes(self.element), stored_type(self.element))

@@ -40,6 +40,10 @@ class Words(Integers):
     def __init__(self, symbols: Mapping[Symbol, ir.Value] | None = None) -> None:
         super().__init__(32, symbols or {})
 
+    def take(self, symbols: Sequence[Symbol], parameters: Sequence[ir.Value]) -> None:
+        """Have the symbols' values from as many of a kernel's parameters."""
+        self.symbols.update((s, arith.trunci(self.type, p)) for s, p in zip(symbols, parameters))
+
     def shl(self, a: Integer, bits: int) -> Integer:
         if isinstance(a, int):
             return a << bits
@@ -165,18 +169,20 @@ def widen_pointer(words: Words, base: ir.Value, offset: Integer, plus: int, elem
 
     The constant is added last, where LLVM can make it the access's immediate offset.
     """
-    dynamic = ir.DenseI32ArrayAttr.get([-2147483648])
     if not (isinstance(offset, int) and offset == 0):
-        base = operation(
-            "llvm.getelementptr", [base.type], [base, words.widen(offset)], rawConstantIndices=dynamic,
-            elem_type=ir.TypeAttr.get(element),
-        )
+        base = advance(base, words.widen(offset), element)
     if plus:
         base = operation(
             "llvm.getelementptr", [base.type], [base], rawConstantIndices=ir.DenseI32ArrayAttr.get([plus]),
             elem_type=ir.TypeAttr.get(integer_type(8)),
         )
     return base
+
+
+def advance(base: ir.Value, offset: ir.Value, element: ir.Type) -> ir.Value:
+    """The address of an array's element ``offset``, of 64 bits."""
+    dynamic = ir.DenseI32ArrayAttr.get([-2147483648])
+    return operation("llvm.getelementptr", [base.type], [base, offset], rawConstantIndices=dynamic, elem_type=ir.TypeAttr.get(element))
 
 
 def store(value: ir.Value, pointer: ir.Value, alignment: int) -> None:

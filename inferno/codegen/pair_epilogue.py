@@ -19,7 +19,7 @@ from inferno.mlir import arith, ir, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction
 from inferno.schedule.tiling import Axes
-from inferno.symbolic import is_multiple
+from inferno.symbolic import is_multiple, product, reach
 
 
 @dataclass
@@ -63,7 +63,7 @@ class PairEpilogue:
         m, n = self.tiling.m.stride(source), self.tiling.n.stride(source)
         key = (source, down if m != 0 else None, j if n != 0 else None)
         if key not in self._seen:
-            tensor = self.tensors[source.argument]
+            tensor = self.tensor(source)
             if n == 0:
                 self._seen[key] = tensor.read(self.place(source, down, None))
             elif self.paired(source):
@@ -88,11 +88,27 @@ class PairEpilogue:
             row = words.add(self.row, down)
             if tiling.m.size % self.schedule.tile_m != 0:
                 row = words.min(row, tiling.m.size - 1)
-            strides = [a.stride(access) for a in (*tiling.grid, tiling.m)]
-            self._seen[key] = words.dot([*self.grid, row], strides, access.offset)
+            self._seen[key] = self.offset(access, row)
         if column is None:
             return self._seen[key]
         return words.add(self._seen[key], words.mul(column, tiling.n.stride(access)))
+
+    def offset(self, access: Access, row: Integer, column: Integer = 0) -> Integer:
+        """Of an element in ``tensor(access)``."""
+        tiling, inside = self.tiling, [row, column]
+        strides = [tiling.m.stride(access), tiling.n.stride(access)]
+        if _is_large(access):
+            return self.words.dot(inside, strides)
+        return self.words.dot([*self.grid, *inside], [*(a.stride(access) for a in tiling.grid), *strides], access.offset)
+
+    def tensor(self, access: Access) -> Elements:
+        """The tensor, or of one with more elements than offsets of 32 bits reach what lies at the position in the grid."""
+        found = self.tensors[access.argument]
+        if not _is_large(access):
+            return found
+        if (key := ("tensor", access)) not in self._seen:
+            self._seen[key] = found.moved(self.grid, [a.stride(access) for a in self.tiling.grid], access.offset)
+        return self._seen[key]
 
     def at_column(self, access: Access, down: int, j: int, count: int, lane: int = 0) -> tuple[Integer, int]:
         """Offset and constant for ``count`` elements at column ``8 j + lane`` of this thread, clamped to the tensor."""
@@ -124,12 +140,10 @@ class PairEpilogue:
     def write(self, access: Access, down: int, first: int, pairs: Sequence[ir.Value]) -> None:
         """A row's pairs, from ``8 first`` columns on, element by element where they are not aligned or the tile hangs over the edge."""
         words, tiling, schedule = self.words, self.tiling, self.schedule
-        tensor, step = self.tensors[access.argument], tiling.n.stride(access)
+        tensor, step = self.tensor(access), tiling.n.stride(access)
         paired = self.paired(access)
         row = words.add(self.row, down)
-        offset = words.dot(
-            [*self.grid, row, self.column], [a.stride(access) for a in (*tiling.grid, tiling.m, tiling.n)], access.offset,
-        )
+        offset = self.offset(access, row, self.column)
         inside = [words.less(row, tiling.m.size)] if tiling.m.size % schedule.tile_m != 0 else []
         # Where N varies, the columns that are left are one register, and what it is compared with are constants.
         left = None if isinstance(tiling.n.size, int) else words.sub(words.value(tiling.n.size), self.column)
@@ -155,7 +169,7 @@ class PairEpilogue:
         words, tiling, i32 = self.words, self.tiling, self.words.type
         odd = words.equal(words.mask(quad, 1), 1)
         row, column = words.add(self.row, down), words.add(self.column, words.select(odd, 6, 0))
-        offset = words.dot([*self.grid, row, column], [a.stride(access) for a in (*tiling.grid, tiling.m, tiling.n)], access.offset)
+        offset = self.offset(access, row, column)
         inside = [words.less(row, tiling.m.size)] if tiling.m.size % self.schedule.tile_m != 0 else []
         for j in range(0, len(pairs), 2):
             a, b = (operation("llvm.bitcast", [i32], [x]) for x in pairs[j:j + 2])
@@ -167,7 +181,7 @@ class PairEpilogue:
             if tiling.n.size % self.schedule.tile_n != 0:
                 conditions.append(words.less(words.add(column, plus), tiling.n.size))
             with only_if(functools.reduce(arith.andi, conditions)) if conditions else contextlib.nullcontext():
-                store(value, self.tensors[access.argument].pointer(offset, plus), 8)
+                store(value, self.tensor(access).pointer(offset, plus), 8)
 
     def _write_if(self, conditions: list[ir.Value], tensor: Elements, value: ir.Value, offset: Integer, plus: int) -> None:
         if not conditions:
@@ -175,3 +189,7 @@ class PairEpilogue:
             return
         with only_if(conditions[0] if len(conditions) == 1 else arith.andi(*conditions)):
             tensor.write(value, offset, plus, aligned=2)
+
+
+def _is_large(access: Access) -> bool:
+    return reach(product(access.shape)) >= 2**31

@@ -10,6 +10,7 @@ from inferno.codegen.nvvm_builder import (
     Words, device_kernel, integer_type, load_shared, loop, loop_while, only_if, shared_pointer, special_register, store, uniform,
 )
 from inferno.mlir import ir, llvm
+from inferno.symbolic import Int
 
 _NO_TILE = -1
 
@@ -40,8 +41,8 @@ class TileNumbers:
     numbers: Integer
     counter: ir.Value | None
     worker: Integer
-    workers: int
-    count: int
+    workers: Int
+    count: Int
 
     def each(self, carried: Sequence[ir.Value], body: Body) -> list[ir.Value]:
         """``body(number, *carried)`` for this block's tiles, where their numbers are known."""

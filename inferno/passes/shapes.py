@@ -142,8 +142,14 @@ def _segment(op: ir.Operation, number: int) -> list[ir.Value]:
     return list(op.operands)[begin : begin + sizes[number]]
 
 
+def slice_parts(op: ir.Operation) -> tuple[list[Int], list[Int], list[Int]]:
+    """Offsets, sizes and steps of a slice, for each dimension of what it is a part of."""
+    names = ("static_offsets", "static_sizes", "static_strides")
+    return tuple(_mixed(list(ir.DenseI64ArrayAttr(op.attributes[name])), _segment(op, 1 + i)) for i, name in enumerate(names))
+
+
 def _slice_shape(op: ir.Operation) -> list[Int]:
-    sizes = _mixed(list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"])), _segment(op, 2))
+    sizes = slice_parts(op)[1]
     kept = op.results[0].type
     if len(sizes) == kept.rank:
         return sizes

@@ -318,6 +318,8 @@ def _tile(generator: str, knobs: str) -> str:
     """A generator's schedule in short: tiles, and how many parts a sum is in."""
     found = dict(re.findall(r"(\w+)=(\w+)", knobs))
     split = f" split {found['split']}" if found.get("split", "1") != "1" else ""
+    if generator == "attention":
+        return f"{generator} {64 * int(found['consumers'])}x{found['keys']}"
     return f"{generator} {found['tile_m']}x{found['tile_n']}{split}" if "tile_m" in found else generator
 
 

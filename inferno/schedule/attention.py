@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
@@ -11,10 +11,10 @@ from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
 from inferno.schedule.contraction import Map
-from inferno.schedule.cost import CLOCK, bit_width, clusters_at_once
+from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Axis, axes, direct
-from inferno.symbolic import bounds
+from inferno.symbolic import Int, bounds, ceildiv, hint, product, quotient, reach
 from inferno.target import Target
 
 LINE = 64  # elements of 16 bits in a line of shared memory, 128 bytes: the span of the swizzle
@@ -101,12 +101,12 @@ class Copied:
     """
 
     axes: tuple[Axis, ...]
-    strides: tuple[int, ...]
+    strides: tuple[Int, ...]
     turned: bool = False
 
     @property
-    def heads(self) -> int:
-        return prod(a.size for a in self.axes[2:])
+    def heads(self) -> Int:
+        return product(a.size for a in self.axes[2:])
 
 
 def turned_lines(copied: Copied) -> int:
@@ -128,16 +128,20 @@ class AttentionTiling:
     v: Copied
 
     @property
-    def heads(self) -> int:
-        return prod(a.size for a in self.grid)
+    def heads(self) -> Int:
+        return product(a.size for a in self.grid)
 
     @property
     def rows(self) -> int:
         """Of a consumer's 64 those that are queries, at most."""
-        return min(64, self.queries.size)
+        return most_rows(self.queries.size)
 
-    def tiles(self, s: Attention) -> int:
-        return self.heads * ceil(self.queries.size / s.queries)
+    def tiles(self, s: Attention) -> Int:
+        return self.heads * ceildiv(self.queries.size, s.queries)
+
+
+def most_rows(queries: Int) -> int:
+    return min(64, bounds(queries)[1])
 
 
 def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
@@ -166,7 +170,7 @@ def turned_operands(a: AttentionKernel) -> tuple[bool, bool, bool]:
     )
 
 
-def _all_axes(access: Access, tiled: tuple[Axis, Axis], grid: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[int, ...]]:
+def _all_axes(access: Access, tiled: tuple[Axis, Axis], grid: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[Int, ...]]:
     found = (*tiled, *(a for a in grid if a.stride(access) != 0))
     return found, tuple(a.stride(access) for a in found)
 
@@ -178,30 +182,46 @@ def one_axis(group) -> Axis:
 def supported(a: AttentionKernel) -> bool:
     """Whether types and sizes are ones that the generator takes, and it can inline what is done to scores and results."""
     kinds = {str(x) for x in (a.q.element, a.k.element, a.v.element, a.weight)}
-    if len(kinds) != 1 or not kinds & {"bf16", "f16", "f32"} or a.varies:
+    if len(kinds) != 1 or not kinds & {"bf16", "f16", "f32"} or not _has_keys(a):
         return False
-    if any(size % 8 or size > 256 for size in (a.depth.size, a.width.size)):
+    if not all(isinstance(size, int) for size in (a.depth.size, a.width.size)) or any(size % 8 or size > 256 for size in (a.depth.size, a.width.size)):
         return False
     if a.sink is not None and (not isinstance(a.sink.element, ir.FloatType) or a.scale <= 0):
         return False
-    places = [*a.score_extras, *a.extras, *(d.access for d in a.destinations), *(x for x in (a.sink, a.logarithms) if x is not None)]
+    tiles = [*a.score_extras, *a.extras, *(d.access for d in a.destinations)]
+    places = [x for x in (a.sink, a.logarithms) if x is not None]
     if kinds == {"f32"}:
         if a.logarithms is not None or max(a.depth.size, a.width.size) > 128 or any(o.access is None for o in (a.q, a.k, a.v)):
             return False
-        places += [o.access for o in (a.q, a.k, a.v)]
-        if any(PIECES * prod(o.access.shape) >= 2**31 for o in (a.q, a.k, a.v)):
+        tiles += [o.access for o in (a.q, a.k, a.v)]
+        counts = [reach(product(o.access.shape)) for o in (a.q, a.k, a.v)]
+        if any(n >= 2**32 if a.varies else PIECES * n >= 2**31 for n in counts):
             return False
-    if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
+    if any(not supported_element(p.element) for p in (*tiles, *places)):
+        return False
+    if any(reach(product(p.shape)) >= 2**31 for p in (*places, *(a.reach or ())[:1])) or any(_spanned(p, a) >= 2**31 for p in tiles):
         return False
     written = {d.access.argument: d.access for d in a.destinations}
     read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras, *(() if a.sink is None else (a.sink,))]
-    if None in read or any(negative(p) for p in (*read, *places)):
+    if None in read or any(negative(p) for p in (*read, *tiles, *places)):
         return False
     if len(written) != len(a.destinations) or any(p.argument in written for p in read):
         return False
     if any(e.argument in written and e != written[e.argument] for e in a.extras):
         return False  # in place, an element may only be read by the thread that writes it
     return all(inlined(m) for m in (a.score, a.epilogue))
+
+
+def _has_keys(a: AttentionKernel) -> bool:
+    """Whether there is a key wherever there is a query."""
+    return bounds(a.keys.size)[0] >= 1 or (a.q.element.width == 16 and quotient(a.queries.size, a.keys.size) is not None)
+
+
+def _spanned(access: Access, a: AttentionKernel) -> int:
+    """Elements from the first one to the last that offsets have to reach: of all, or where sizes vary at one place of the batch."""
+    if not a.varies:
+        return product(access.shape)
+    return reach(sum((a.sizes[d] - 1) * s for d, s in enumerate(access.strides) if d not in a.batch.dims) + 1)
 
 
 def negative(access: Access) -> bool:
@@ -236,17 +256,22 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     if (s.bounded and a.reach is None) or (any(of_keys) and s.keys % LINE) or (of_q and not s.apart):
         return False
     if s.shares > 1:
-        sums = 4 * min(64, a.queries.size) * (a.width.size + GAP + 3)  # of a block, with what goes with a row, where its operands were
+        sums = 4 * most_rows(a.queries.size) * (a.width.size + GAP + 3)  # of a block, with what goes with a row, where its operands were
         if a.logarithms is not None or s.splits > _MOST_SPLITS or sums > s.shared(a.depth.size, a.width.size).barriers:
+            return False
+        tiles = product(a.batch.sizes) * ceildiv(a.queries.size, 64)
+        if s.splits > 1 and reach(tiles * s.splits * sums) >= 2**31:
             return False
     if s.ahead and (s.order != "single" or s.bounded or s.pieces > 1):
         return False
     if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
         return False
     depth, width = a.depth.size, a.width.size
-    blocks = ceil(a.keys.size / s.keys)
-    if s.shares > 1 and (s.order != "single" or s.consumers != 1 or s.parts > 8 or (s.shares - 1) * ceil(blocks / s.shares) >= blocks):
+    blocks = ceildiv(a.keys.size, s.keys)
+    if s.shares > 1 and (s.order != "single" or s.consumers != 1 or s.parts > 8):
         return False
+    if isinstance(blocks, int) and (s.shares - 1) * ceil(blocks / s.shares) >= blocks:
+        return False  # one of them would have none
     if s.consumers not in _HELD or s.keys % 16 or not 16 <= s.keys <= 256 or s.order not in ORDERS or (s.turns and s.consumers == 1):
         return False
     return held(s, a) <= _HELD[s.consumers] and s.stages >= (2 if s.pieces == 1 else 1) and s.shared(depth, width).total <= target.shared
@@ -266,26 +291,34 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     unmeasured = found is not None and takes_unmeasured(kernel.operation)
     if found is not None and not measured(found[0]) and not unmeasured:
         return None
+    if found is not None and found[0].varies:
+        from inferno.schedule.attention_by_size import for_sizes  # which is made of this module's
+
+        return for_sizes(*found, target)
     made = candidates(*found, target) if found is not None else []
     times = [(estimate(s, *found, target), s) for s in made if unmeasured or s.shares == 1]
     if not times:
         return None
     best = min(times, key=lambda item: item[0])[1]
-    if unmeasured and found[0].reach is not None:
-        return replace(best, bounded=True)
-    return replace(best, ahead=unmeasured and best.shares > 1)
+    return completed(best, found[0]) if unmeasured else best
+
+
+def completed(s: Attention, a: AttentionKernel) -> Attention:
+    """The schedule with what is never worse."""
+    bounded = a.reach is not None
+    return replace(s, bounded=bounded, ahead=s.shares > 1 and not bounded and s.pieces == 1)
 
 
 def measured(a: AttentionKernel) -> bool:
     """Whether a GPU has run kernels of this kind."""
-    return pieces_of(a) == 1 and a.sink is None and a.logarithms is None and not any(turned_operands(a))
+    return not a.varies and pieces_of(a) == 1 and a.sink is None and a.logarithms is None and not any(turned_operands(a))
 
 
-def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> list[Attention]:
-    """Schedules that may be the best."""
+def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> list[Attention]:
+    """Schedules that may be the best; where sizes vary, ``at`` says which ones."""
     found, pieces = [], pieces_of(a)
     for consumers, keys in itertools.product((2, 3, 1), range(192, 0, -16)):
-        if consumers > ceil(tiling.queries.size / 64):
+        if consumers > ceil(at(tiling.queries.size) / 64):
             continue
         if pieces == 1:
             forms = [
@@ -299,17 +332,17 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> l
             ]
         first = next((s for s in forms if fits(s, a, target)), None)
         if first is not None:
-            found += [first, *_shared_out(first, a, tiling, target)]
+            found += [first, *_shared_out(first, a, tiling, target, at)]
     roomy = [s for s in found if held(s, a) <= _ROOMY or s.keys <= 64]
     return roomy or found
 
 
-def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> Iterator[Attention]:
+def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At) -> Iterator[Attention]:
     """``s`` with more tiles than blocks, or with several blocks for a tile."""
-    tiles = tiling.tiles(s)
+    tiles = at(tiling.tiles(s))
     if tiles > target.multiprocessors and s.apart and (a.band is None or a.depth.size + a.width.size <= _WIDE):
         yield replace(s, order="static" if a.band is None else "dynamic")
-    blocks = ceil(a.keys.size / s.keys)
+    blocks = ceil(at(a.keys.size) / s.keys)
     for parts in range(1, 9):
         most = clusters_at_once(parts, target.multiprocessors) // tiles
         # As few clusters as give none more blocks of keys.
@@ -319,7 +352,7 @@ def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, targe
                 yield made
 
 
-def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> float:
+def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> float:
     """Microseconds: a block of keys after the other, and what a tile takes beside.  Where tiles are equally long whole rounds of them."""
     depth, width = a.depth.size, a.width.size
     each_product, each_key, each_block = _CLOCKS[s.consumers]
@@ -328,20 +361,20 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     if s.pieces > 1:
         each_key, each_block = each_key + _SPLIT_KEY, each_block + (_ONE_SLOT if s.stages == 1 else 0)
     block = max(each_product * multiply + each_key * s.keys + each_block, copy)
-    tiles = [ceil(n / s.shares) * block + (_TILE if s.order == "single" else _NEXT_TILE) + (0 if s.apart else _IN_PLACE) for n in _seen(s, a)]
-    rounds = tiling.tiles(s) * s.shares / target.multiprocessors
+    tiles = [ceil(n / s.shares) * block + (_TILE if s.order == "single" else _NEXT_TILE) + (0 if s.apart else _IN_PLACE) for n in _seen(s, a, at)]
+    rounds = at(tiling.tiles(s)) * s.shares / target.multiprocessors
     clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
     clocks += (_EXCHANGE + s.parts * _EXCHANGE_EACH) if s.parts > 1 else 0
-    pieces = _PIECES + sum(10 * prod(o.access.shape) for o in (a.q, a.k, a.v)) / _MEMORY_RATE if s.pieces > 1 else 0
+    pieces = _PIECES + sum(10 * at(product(o.access.shape)) for o in (a.q, a.k, a.v)) / _MEMORY_RATE if s.pieces > 1 else 0
     pieces += (_COUNTER + _LEAVE + _LEAVE_EACH * s.splits) if s.splits > 1 else 0
     return _START + (_COUNTER if s.order == "dynamic" else 0) + pieces + clocks / CLOCK
 
 
-def _seen(s: Attention, a: AttentionKernel) -> list[int]:
+def _seen(s: Attention, a: AttentionKernel, at: At) -> list[int]:
     """Blocks of keys that the tiles of a head see."""
-    keys, low, high = a.keys.size, *((None, None) if a.band is None else (a.band.low, a.band.high))
+    keys, low, high = at(a.keys.size), *(None if end is None else at(end) for end in ((None, None) if a.band is None else (a.band.low, a.band.high)))
     found = []
-    for first in range(0, a.queries.size, s.queries):
+    for first in range(0, at(a.queries.size), s.queries):
         end = keys if high is None else min(keys, max(1, first + s.queries + high))
         begin = 0 if low is None else min(end - 1, max(0, first + low))
         found.append(ceil(end / s.keys) - begin // s.keys)

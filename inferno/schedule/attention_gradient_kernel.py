@@ -81,7 +81,7 @@ class AttentionGradient:
 
 def parse_attention_gradient(kernel: func.FuncOp) -> AttentionGradient | None:
     """What ``kernel`` computes, or None if it is anything else, or has sizes that vary."""
-    return parse_by(_Parser, kernel)
+    return parse_by(_Parser, kernel) if all(getattr(t, "has_static_shape", False) for t in kernel.type.inputs) else None
 
 
 class _Parser(Parser):

@@ -11,14 +11,14 @@ from typing import Any
 
 from inferno.mlir import arith, func, ir, run_upstream
 from inferno.passes.programs import takes_tf32
+from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, destination_index, knows_arguments, merge, row_major
 from inferno.schedule.bands import Band, compares, find_band, find_reach
 from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import access_of, make_map
 from inferno.schedule.expression_tracer import NotUnderstood, Tracer
 from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
-from inferno.symbolic import Int
-
+from inferno.symbolic import Int, hint
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,15 @@ class AttentionKernel:
 
 
 def parse_attention(kernel: func.FuncOp) -> AttentionKernel | None:
-    """What ``kernel`` computes, or None if it is anything else, or has sizes that vary."""
+    """What ``kernel`` computes, or None if it is anything else."""
     return parse_by(Parser, kernel)
 
 
 def parse_by(parser: type["Parser"], kernel: func.FuncOp) -> Any | None:
-    """What a parser makes of ``kernel``, or None where it does not understand it, or where sizes vary."""
-    block = kernel.entry_block
-    if not knows_arguments(kernel) or any(not isinstance(a.type, ir.RankedTensorType) or not a.type.has_static_shape for a in block.arguments):
+    """What a parser makes of ``kernel``, or None where it does not understand it."""
+    if not knows_arguments(kernel):
         return None
-    if sum(op.operation.name.startswith("linalg.") for op in block.operations) < 5:
+    if sum(op.operation.name.startswith("linalg.") for op in kernel.entry_block.operations) < 5:
         return None
     with kernel.context, kernel.location:
         from inferno.passes.split_contractions import split_contractions
@@ -170,11 +169,11 @@ class Parser:
         if any(destination_index(self.kernel, v) != arguments - len(returned) + i for i, v in enumerate(returned)):
             raise NotUnderstood
         self.first = arguments - len(returned)
-        self.of_rows = returned.pop() if returned[-1].type.shape != returned[0].type.shape else None
-        shapes, self.returned = {tuple(v.type.shape) for v in returned}, returned
-        if len(shapes) != 1:
+        self.of_rows = returned.pop() if shape(returned[-1]) != shape(returned[0]) else None
+        self.returned = returned
+        if len({shape(v) for v in returned}) != 1:
             raise NotUnderstood
-        out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shapes.pop())]
+        out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shape(returned[0]))]
         return [self.tracer.element(v, list(map(place_of, out))) for v in returned], out
 
     def softmax(self, weights: Expression) -> tuple[Expression, bool, Expression | None]:
@@ -223,6 +222,8 @@ class Parser:
     def logarithms(self, product: Expression, safe: bool, sink: Expression | None) -> Access:
         """Where the result that has a number a row goes; NotUnderstood unless that is the logarithm of the row's sum of exponentials."""
         type_ = self.of_rows.type
+        if not type_.has_static_shape:
+            raise NotUnderstood
         out = [self.tracer.loops(("rows", d), size) for d, size in enumerate(type_.shape)]
         found = self.tracer.element(self.of_rows, list(map(place_of, out)))
         own = only([found], CONTRACTION)
@@ -285,14 +286,14 @@ class Parser:
             for i, loop in enumerate(own):
                 strides[self.numbers[loop]] = step * prod(inner.size for inner in own[i + 1:])
         found = [
-            Destination(None if plain else i, Access(self.first + i, v.type.element_type, tuple(strides), 0, tuple(v.type.shape)))
+            Destination(None if plain else i, Access(self.first + i, v.type.element_type, tuple(strides), 0, shape(v)))
             for i, v in enumerate(self.returned)
         ]
         return tuple(found), None if plain else make_map(self.module, results, self.numbers, o)
 
     def queries(self, shared: Sequence[Loop]) -> list[Loop]:
-        """The largest loop along which neither k nor v moves, with those that it can be one loop with."""
-        found = [max(shared, key=lambda loop: loop.size)] if shared else []
+        """The largest loop along which neither k nor v moves, or one that varies, with those that it can be one loop with."""
+        found = [max(shared, key=lambda loop: (not isinstance(loop.size, int), hint(loop.size)))] if shared else []
         for loop in shared:
             more = [s for s in shared if s in (*found, loop)]
             if loop not in found and self.group(more).flat:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf, prod
+from math import inf
 
 from inferno.mlir import arith, ir
 from inferno.schedule.expression_folding import linear, predicate_of
 from inferno.schedule.expressions import CONTRACTION, READ, Expression, Expressions, Loop, Loops
-from inferno.symbolic import Int
+from inferno.symbolic import Int, bounds, in_steps, maximum, minimum, product
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Reach:
     Scores there are -inf in any case."""
 
     element: Expression
-    steps: dict[Loop, int]
-    high: int
+    steps: dict[Loop, Int]
+    high: Int
 
 
 # A masked score that is not -inf: what a 16-bit or 32-bit float has least (f16's is -65504, which scores may come near to).
@@ -51,7 +51,7 @@ def find_band(made: Expressions, scores: Expression, keys: Loops, shared: Sequen
     if peeled.queries is None:
         return scores, None, []
     band = Band(peeled.low, peeled.high)
-    if peeled.finite and not (_reaches(band, prod(q.size for q in peeled.queries), prod(k.size for k in keys))
+    if peeled.finite and not (_reaches(band, product(q.size for q in peeled.queries), product(k.size for k in keys))
                               and _keeps_all(inside, {*peeled.queries, *keys})):
         return scores, None, []
     return inside, band, peeled.queries
@@ -73,8 +73,8 @@ class _Peeler:
 
     def __init__(self, made: Expressions, keys: Loops, shared: Sequence[Loop]) -> None:
         self.made, self.keys, self.shared = made, keys, shared
-        self.low: int | None = None
-        self.high: int | None = None
+        self.low: Int | None = None
+        self.high: Int | None = None
         self.queries: list[Loop] | None = None
         self.finite = False
 
@@ -108,8 +108,8 @@ class _Peeler:
             if self.queries not in (None, queries):
                 return select
             self.queries = queries
-            self.low = max((x for x in (self.low, low) if x is not None), default=None)
-            self.high = min((x for x in (self.high, high) if x is not None), default=None)
+            self.low = low if self.low is None else self.low if low is None else maximum(self.low, low)
+            self.high = high if self.high is None else self.high if high is None else minimum(self.high, high)
             self.finite |= none.constant != -inf
         inside = go_on(select.operands[1 if holds else 2])
         for condition, expected in left:
@@ -144,17 +144,17 @@ def _read_reach(condition: Expression, holds: bool, keys: Loops) -> Reach | None
     if len(elements) != 1 or by[elements[0]] != 1 or elements[0].moves_with() & set(keys):
         return None
     steps = {loop: c for loop, c in by.items() if loop is not elements[0] and loop not in keys}
-    if not keys or {loop: c for loop, c in by.items() if loop in keys} != _numbered(keys, -1) or any(c < 0 for c in steps.values()):
+    if not keys or {loop: c for loop, c in by.items() if loop in keys} != _numbered(keys, -1) or any(bounds(c)[0] < 0 for c in steps.values()):
         return None
     return Reach(elements[0], steps, more)
 
 
 def _numbered(loops: Sequence[Loop], sign: int) -> dict[Loop, int]:
     """Coefficients that make loops one number."""
-    return {loop: sign * prod(i.size for i in loops[n + 1:]) for n, loop in enumerate(loops)}
+    return {loop: sign * product(i.size for i in loops[n + 1:]) for n, loop in enumerate(loops)}
 
 
-def _sides(condition: Expression, holds: bool, read: Callable[[Expression], tuple | None]) -> tuple[dict, int] | None:
+def _sides(condition: Expression, holds: bool, read: Callable[[Expression], tuple | None]) -> tuple[dict, Int] | None:
     """A comparison of integers as a sum that is at least 0: coefficients, and a constant."""
     if condition.name != "arith.cmpi":
         return None
@@ -168,13 +168,13 @@ def _sides(condition: Expression, holds: bool, read: Callable[[Expression], tupl
         more += factor * constant
         for loop, c in coefficients.items():
             by[loop] = by.get(loop, 0) + factor * c
-    return {loop: c for loop, c in by.items() if c}, more
+    return {loop: c for loop, c in by.items() if c != 0}, more
 
 
-def _reaches(band: Band, queries: int, keys: int) -> bool:
+def _reaches(band: Band, queries: Int, keys: Int) -> bool:
     """Whether every query sees a key."""
     low, high = (-queries if band.low is None else band.low), (keys if band.high is None else band.high)
-    return low <= high and high >= 0 and queries - 1 + low <= keys - 1
+    return all(bounds(x)[0] >= 0 for x in (high - low, high, keys - queries - low))
 
 
 def compares(expression: Expression, predicate: arith.CmpFPredicate) -> bool:
@@ -193,16 +193,17 @@ def _conjuncts(condition: Expression, holds: bool) -> list[tuple[Expression, boo
     return [(condition, holds)]
 
 
-def _read(condition: Expression, holds: bool, keys: Loops, shared: Sequence[Loop]) -> tuple[int | None, int | None, list[Loop]] | None:
+def _read(condition: Expression, holds: bool, keys: Loops, shared: Sequence[Loop]) -> tuple[Int | None, Int | None, list[Loop]] | None:
     """(low, high, the loops of queries) of a condition, if it is one of a band."""
     found = _sides(condition, holds, linear)
     if found is None:
         return None
     by, more = found
-    queries = sorted((loop for loop in by if loop not in keys), key=lambda loop: -abs(by[loop]))
-    if not queries or not keys or any(loop not in shared for loop in queries):
+    steps = {by[loop]: loop for loop in by if loop not in keys}
+    if not steps or not keys or any(loop not in shared for loop in steps.values()):
         return None
-    sign = 1 if by.get(keys[-1], 0) > 0 else -1
+    sign = 1 if by.get(keys[-1]) == 1 else -1
+    queries = [steps[s] for s in reversed(in_steps(steps) or ())]
     if by != _numbered(keys, sign) | _numbered(queries, -sign):
         return None
     return (-more, None, queries) if sign > 0 else (None, more, queries)

@@ -98,7 +98,7 @@ def _together(parts: siblings.Parts, target: Target) -> Any | None:
     times: dict[tuple[tuple, Any], siblings.Siblings] = {}
 
     def table(point: Point, most: int) -> Table:
-        where = siblings.At(_at(point), _at(_along(side, min(most, 2 * _EDGES[-1]))), most)
+        where = siblings.At(_at(point), _at(along(side, min(most, 2 * _EDGES[-1]))), most)
         found: Table = {}
         for time, s in siblings.at_size(parts, target, where):
             alike = replace(s, together=0, apart=0)
@@ -190,7 +190,7 @@ def _choose(kernel: func.FuncOp, c: Contraction, target: Target) -> Any | None:
     if few and any(isinstance(s, bf16x6.Bf16x6) for p in points for s in table(p, 0)):
         least = few[0] if len(few) == 1 else minimum(*few)
         many = [p for p in points if evaluate(least, p.__getitem__) > simt.VECTOR]
-        large = _cover(size, _spans_between(size, many), table)
+        large = cover(size, _spans_between(size, many), table)
         if _uses(large, bf16x6.Bf16x6):
             if isinstance(large, BySize) and large.size == as_python(least) and isinstance(large.small, simt.Simt):
                 return large
@@ -199,13 +199,13 @@ def _choose(kernel: func.FuncOp, c: Contraction, target: Target) -> Any | None:
         def exact(point: Point, most: int) -> Table:
             return {s: t for s, t in table(point, most).items() if not isinstance(s, bf16x6.Bf16x6)}
 
-        return _cover(size, _spans_between(size, points), exact)
-    return _cover(size, _spans_between(size, points), table)
+        return cover(size, _spans_between(size, points), exact)
+    return cover(size, _spans_between(size, points), table)
 
 
 def _by_rows(side: Int, table: Callable[[Point, int], Table], kernels: int = _MORE) -> Any | None:
     """Schedules for ranges of the number of rows, or columns, which alone varies."""
-    return _cover(side, _spans_of(side, lambda size: _along(side, size)), table, kernels)
+    return cover(side, spans_of(side, lambda size: along(side, size)), table, kernels)
 
 
 
@@ -218,11 +218,11 @@ class Span:
     points: tuple[Point, ...]
 
 
-def _spans_of(side: Int, at: Callable[[int], Point]) -> list[Span]:
+def spans_of(side: Int, at: Callable[[int], Point], edges: Sequence[int] = _EDGES) -> list[Span]:
     """Spans of the rows, or columns, whose number alone varies.  Their points are the largest of each, the example's, and one more than three
-    quarters of the largest, as most numbers are no multiples of a tile."""
+    quarters of the largest, as most numbers are no multiples of a tile.  ``edges``: where they may end."""
     low, high = max(bounds(side)[0], 1), bounds(side)[1]
-    edges = [e for e in _EDGES if low <= e < high]
+    edges = [e for e in edges if low <= e < high]
     found = []
     for first, limit in zip([low, *(e + 1 for e in edges)], [*edges, high]):
         last = min(limit, max(2 * _EDGES[-1], first))
@@ -232,7 +232,7 @@ def _spans_of(side: Int, at: Callable[[int], Point]) -> list[Span]:
     return found
 
 
-def _along(side: Int, size: int) -> Point:
+def along(side: Int, size: int) -> Point:
     """The example's symbols, all as many times as large, where ``side`` is as large as it can be up to ``size``."""
     symbols = list(symbols_of(side))
 
@@ -300,10 +300,10 @@ def _for_vectors(c: Contraction, target: Target, least: Int) -> Any:
     return min(found, key=lambda item: item[0])[1]
 
 
-def _cover(size: Int, spans: Sequence[Span], table: Callable[[Point, int], Table], kernels: int = _KERNELS) -> Any | None:
+def cover(size: Int, spans: Sequence[Span], table: Callable[[Point, int], Table], kernels: int = _KERNELS, gain: float = _GAIN) -> Any | None:
     """Few schedules that are good at all points together, each for some of the spans: the best one at the example's sizes.  ``table``: the
-    times at a point of schedules that are right up to a size."""
-    parts = _parts(spans, table, kernels) if spans else None
+    times at a point of schedules that are right up to a size; ``gain``: what each further one has to."""
+    parts = _parts(spans, table, kernels, gain) if spans else None
     if parts is None:
         return None
     found = parts[-1][1]
@@ -312,7 +312,7 @@ def _cover(size: Int, spans: Sequence[Span], table: Callable[[Point, int], Table
     return found
 
 
-def _parts(spans: Sequence[Span], table: Callable[[Point, int], Table], kernels: int) -> list[tuple[int, Any]] | None:
+def _parts(spans: Sequence[Span], table: Callable[[Point, int], Table], kernels: int, gain: float) -> list[tuple[int, Any]] | None:
     """(the last span, the schedule) of ranges that together lose least, of as few as that takes."""
     limits = [s.limit for s in spans]
     held: dict[tuple[int, int, int], Table] = {}
@@ -335,7 +335,7 @@ def _parts(spans: Sequence[Span], table: Callable[[Point, int], Table], kernels:
         for (i, j), found in ranges.items():
             if found is not None and i in best and best[i][0] + found[1] < longer.get(j + 1, (inf,))[0]:
                 longer[j + 1] = best[i][0] + found[1], [*best[i][1], (j, found[0])]
-        if len(spans) in longer and (chosen is None or longer[len(spans)][0] < chosen[0] - _GAIN):
+        if len(spans) in longer and (chosen is None or longer[len(spans)][0] < chosen[0] - gain):
             chosen = longer[len(spans)]
         best = longer
     return None if chosen is None else chosen[1]

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from inferno.mlir import arith, ir
+from inferno.symbolic import Int, bounds
 
 if TYPE_CHECKING:
     from inferno.schedule.expressions import Expression, Expressions, Loop
 
-Linear = tuple[dict["Loop", int], int]
+Linear = tuple[dict["Loop", Int], Int]
 """Coefficients of loops, and a constant."""
 _PREDICATES = {  # what holds of the difference of both sides, by its least and its greatest value
     "eq": (lambda low, high: low == high == 0, lambda low, high: low > 0 or high < 0),
@@ -44,7 +45,7 @@ def linear(expression: "Expression", leaves: bool = False) -> Linear | None:
         return None
     sign = 1 if expression.name == "arith.addi" else -1
     sums = {loop: a[0].get(loop, 0) + sign * b[0].get(loop, 0) for loop in {**a[0], **b[0]}}
-    return {loop: c for loop, c in sums.items() if c}, a[1] + sign * b[1]
+    return {loop: c for loop, c in sums.items() if c != 0}, a[1] + sign * b[1]
 
 
 def fold(made: "Expressions", expression: "Expression") -> "Expression":
@@ -84,10 +85,12 @@ def _decided(predicate: str, *sides: "Expression") -> bool | None:
         low = high = 0
     else:
         a, b = map(linear, sides)
-        if a is None or b is None or (unsigned and any(c < 0 for of, more in (a, b) for c in (*of.values(), more))):
+        if a is None or b is None or (unsigned and any(bounds(c)[0] < 0 for of, more in (a, b) for c in (*of.values(), more))):
             return None
         steps = {loop: a[0].get(loop, 0) - b[0].get(loop, 0) for loop in {**a[0], **b[0]}}
-        ends: Sequence[int] = [c * (loop.size - 1) for loop, c in steps.items()]
-        low, high = (a[1] - b[1] + sum(e for e in ends if (e < 0) == below) for below in (True, False))
+        if any(bounds(c)[0] < 0 < bounds(c)[1] for c in steps.values()):
+            return None
+        ends: Sequence[tuple[bool, Int]] = [(bounds(c)[1] <= 0, c * (loop.size - 1)) for loop, c in steps.items()]
+        low, high = (bounds(a[1] - b[1] + sum(e for falls, e in ends if falls == below))[0 if below else 1] for below in (True, False))
     holds, fails = _PREDICATES[predicate]
     return True if holds(low, high) else False if fails(low, high) else None

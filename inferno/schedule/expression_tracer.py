@@ -8,13 +8,14 @@ from math import prod
 
 from inferno.mlir import arith, func, ir, owner
 from inferno.passes.programs import VIEWS
-from inferno.passes.shapes import reassociation
+from inferno.passes.shapes import UnknownSize, number, reassociation, shape, slice_parts
 from inferno.schedule.accesses import argument_index, filled, iterators, loop_sizes, maps, outputs, placed
 from inferno.schedule.contraction import multiply_add
 from inferno.schedule.expression_folding import Linear, fold, linear
 from inferno.schedule.expressions import (
     CONSTANT, CONTRACTION, INDEX, MAXIMUM, ORIGIN, READ, SUM, Expression, Expressions, Loop, Loops, Place, place_of, total,
 )
+from inferno.symbolic import Int, Size, Undecided, bounds, in_steps, quotient
 
 _REDUCTIONS = {"arith.maximumf": (MAXIMUM, float("-inf")), "arith.maxnumf": (MAXIMUM, float("-inf")), "arith.addf": (SUM, 0.0)}
 _QUOTIENTS = ("arith.divui", "arith.remui", "arith.divsi", "arith.remsi")
@@ -36,7 +37,7 @@ class Tracer(Expressions):
         super().__init__()
         self.kernel = kernel
         self.numbers = {o.operation: n for n, o in enumerate(kernel.entry_block.operations)}
-        self.cuts: dict[Hashable, set[int]] = {}
+        self.cuts: dict[Hashable, set[Int]] = {}
         self.rows_of: Loops | None = None  # the loops that reductions go over
         self._bodies: dict[Hashable, Expression] = {}
 
@@ -48,34 +49,36 @@ class Tracer(Expressions):
             except _Cut:
                 self._bodies.clear()
                 self.rows_of = None
-            except NotUnderstood:
+            except (NotUnderstood, UnknownSize, Undecided):
                 return None
 
-    def loops(self, base: Hashable, size: int) -> Loops:
+    def loops(self, base: Hashable, size: Int) -> Loops:
         """A loop of the kernel in the parts that it was cut into."""
-        ends = [1, *sorted(self.cuts.get(base, ())), size]
-        if any(b % a for a, b in zip(ends, ends[1:])):
+        ends = in_steps({1, *self.cuts.get(base, ()), size})
+        if ends is None or ends[-1] != size:
             raise NotUnderstood
-        return tuple(Loop(base, a, b // a) for a, b in reversed(list(zip(ends, ends[1:]))) if b > a)
+        return tuple(Loop(base, a, quotient(b, a)) for a, b in reversed(list(zip(ends, ends[1:]))))
 
-    def split(self, loops: Loops, sizes: Sequence[int]) -> list[Loops]:
+    def split(self, loops: Loops, sizes: Sequence[Int]) -> list[Loops]:
         """The loops that dimensions of these ``sizes`` go over, which together are ``loops``."""
         if prod(loop.size for loop in loops) != prod(sizes):
             raise NotUnderstood
         left, found = list(loops), []
         for size in reversed(sizes):
             own: list[Loop] = []
-            while (points := prod(loop.size for loop in own)) < size:
+            rest: Int | None = size
+            while rest is not None and rest != 1 and left:
                 loop = left.pop()
-                if points * loop.size > size and size % points == 0 and (points * loop.size) % size == 0:
-                    self._cut(loop, size // points)
+                if quotient(rest, loop.size) is None and quotient(loop.size, rest) is not None:
+                    self._cut(loop, rest)
+                rest = quotient(rest, loop.size)
                 own.insert(0, loop)
-            if points != size:
+            if rest != 1:
                 raise NotUnderstood
             found.insert(0, tuple(own))
         return found
 
-    def _cut(self, loop: Loop, points: int) -> None:
+    def _cut(self, loop: Loop, points: Int) -> None:
         self.cuts.setdefault(loop.base, set()).add(loop.inside * points)
         raise _Cut
 
@@ -90,7 +93,7 @@ class Tracer(Expressions):
             raise NotUnderstood
         if op.name in VIEWS:
             return self.element(op.operands[0], self._before(op, dims))
-        if op.name == "tensor.extract_slice" and len(op.operands) == 1:
+        if op.name == "tensor.extract_slice":
             return self.element(op.operands[0], self._sliced(op, dims))
         if op.name != "linalg.generic":
             raise NotUnderstood
@@ -115,11 +118,12 @@ class Tracer(Expressions):
             return list(dims)
         groups = reassociation(op)
         if op.name == "tensor.expand_shape":
-            shape = op.results[0].type.shape
-            return [total((dims[d], prod(shape[e] for e in group[i + 1:])) for i, d in enumerate(group)) for group in groups]
+            made = shape(op.results[0])
+            return [total((dims[d], prod(made[e] for e in group[i + 1:])) for i, d in enumerate(group)) for group in groups]
         found: list[Place] = []
+        whole = shape(op.operands[0])
         for own, group in zip(dims, groups):
-            sizes = [op.operands[0].type.shape[d] for d in group]
+            sizes = [whole[d] for d in group]
             if len([s for s in sizes if s != 1]) <= 1:
                 found += [own if s != 1 else ORIGIN for s in sizes]
             else:
@@ -128,8 +132,8 @@ class Tracer(Expressions):
 
     def _sliced(self, op: ir.Operation, dims: Sequence[Place]) -> list[Place]:
         """The numbers of the element that a part of a tensor has at ``dims``."""
-        offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(op.attributes[name])) for name in ("static_offsets", "static_sizes", "static_strides"))
-        kept = list(zip(dims, op.results[0].type.shape))
+        offsets, sizes, steps = slice_parts(op)
+        kept = list(zip(dims, shape(op.results[0])))
         found: list[Place] = []
         for offset, size, step in zip(offsets, sizes, steps):
             if kept and kept[0][1] == size:
@@ -144,10 +148,11 @@ class Tracer(Expressions):
         return found
 
     @staticmethod
-    def whole(place: Place, size: int) -> Loops:
+    def whole(place: Place, size: Int) -> Loops:
         """The loops that a number is, if they go over all of a dimension in order."""
-        loops = tuple(loop for loop, _ in sorted(place[0], key=lambda item: -item[1]))
-        if set(place_of(loops)[0]) != set(place[0]) or place[1] or prod(loop.size for loop in loops) != size:
+        by_step = {step: loop for loop, step in place[0]}
+        loops = tuple(by_step[step] for step in reversed(in_steps(by_step) or ()))
+        if set(place_of(loops)[0]) != set(place[0]) or place[1] != 0 or prod(loop.size for loop in loops) != size:
             raise NotUnderstood
         return loops
 
@@ -214,6 +219,8 @@ class Tracer(Expressions):
         return self._bodies[key]
 
     def _compute(self, generic: ir.Operation, value: ir.Value, loops: tuple[Place, ...]) -> Expression:
+        if isinstance(value.type, (ir.IndexType, ir.IntegerType)) and isinstance(size := number(value), Size):
+            return self.make(INDEX, value.type, offset=size)
         if isinstance(value, ir.BlockArgument):
             if value.owner != generic.regions[0].blocks[0] or value.arg_number >= len(generic.operands) - len(generic.results):
                 raise NotUnderstood
@@ -245,14 +252,14 @@ class Tracer(Expressions):
     def _part(self, name: str, number: Expression, divisor: Expression) -> Expression | None:
         """The quotient of a sum of loops and a constant, or what is left over, if that is such a sum too; loops are cut for that."""
         known, by = linear(number), divisor.constant
-        if known is None or by is None or by <= 0 or known[1] < 0 or any(c < 0 for c in known[0].values()):
+        if known is None or by is None or by <= 0 or not all(isinstance(c, int) and c >= 0 for c in (known[1], *known[0].values())):
             return None
         whole = {loop: c for loop, c in known[0].items() if c % by == 0}
         rest = {loop: c for loop, c in known[0].items() if loop not in whole}
         for loop, c in rest.items():
-            if by % c == 0 and loop.size > by // c and loop.size % (by // c) == 0:
+            if by % c == 0 and loop.size != by // c and quotient(loop.size, by // c) is not None:
                 self._cut(loop, by // c)
-        if known[1] % by + sum(c * (loop.size - 1) for loop, c in rest.items()) >= by:
+        if known[1] % by + sum(c * (bounds(loop.size)[1] - 1) for loop, c in rest.items()) >= by:
             return None
         steps, more = (whole, known[1] // by) if "div" in name else (rest, known[1] % by)
         strides, offset = total([((tuple((loop, c // by if "div" in name else c) for loop, c in steps.items()), more), 1)])

@@ -9,6 +9,7 @@ from math import prod
 
 from inferno.mlir import ir
 from inferno.schedule.expression_folding import fold
+from inferno.symbolic import Int, hint
 
 CONTRACTION, READ, INDEX, CONSTANT = "contraction", "read", "index", "arith.constant"
 MAXIMUM, SUM = "maximum", "sum"
@@ -19,13 +20,13 @@ class Loop:
     """A part of a loop of the kernel, ``base``: ``size`` steps of ``inside`` iterations each."""
 
     base: Hashable
-    inside: int
-    size: int
+    inside: Int
+    size: Int
 
 
 Loops = tuple[Loop, ...]
 """Loops whose numbers together are one number, outermost first."""
-Place = tuple[tuple[tuple[Loop, int], ...], int]
+Place = tuple[tuple[tuple[Loop, Int], ...], Int]
 """A number along a dimension: a sum of loops, each times a stride, and a constant."""
 ORIGIN: Place = ((), 0)
 
@@ -35,15 +36,15 @@ def place_of(loops: Loops) -> Place:
     return tuple((loop, prod(inner.size for inner in loops[i + 1:])) for i, loop in enumerate(loops)), 0
 
 
-def total(parts: Iterable[tuple[Place, int]]) -> Place:
+def total(parts: Iterable[tuple[Place, Int]]) -> Place:
     """A sum of places, each times a number."""
-    strides: dict[Loop, int] = {}
-    offset = 0
+    strides: dict[Loop, Int] = {}
+    offset: Int = 0
     for (steps, constant), factor in parts:
         offset += constant * factor
         for loop, step in steps:
             strides[loop] = strides.get(loop, 0) + step * factor
-    order = sorted((item for item in strides.items() if item[1]), key=lambda item: (str(item[0].base), -item[0].inside))
+    order = sorted((item for item in strides.items() if item[1] != 0), key=lambda i: (str(i[0].base), -hint(i[0].inside), str(i[0].inside)))
     return tuple(order), offset
 
 
@@ -60,10 +61,10 @@ class Expression:
     operands: tuple["Expression", ...] = ()
     op: ir.Operation | None = field(default=None, repr=False)
     argument: int = -1
-    strides: tuple[tuple[Loop, int], ...] = ()
-    offset: int = 0
+    strides: tuple[tuple[Loop, Int], ...] = ()
+    offset: Int = 0
     loops: Loops = ()
-    shape: tuple[int, ...] = ()
+    shape: tuple[Int, ...] = ()
 
     @property
     def constant(self) -> float | int | None:

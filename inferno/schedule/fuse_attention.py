@@ -7,16 +7,17 @@ tried.  The scores and all that is made of them must have no other reader: what 
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.contraction import parse_fused
 from inferno.passes.generics import body, inputs, is_elementwise
-from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
+from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, takes_unmeasured, wants_library
+from inferno.passes.shapes import UnknownSize, is_dynamic, shape
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_kernel import parse_attention
-from inferno.schedule.merge_calls import defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls
+from inferno.schedule.merge_calls import by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls
 from inferno.schedule.operation_order import order_by_need
+from inferno.symbolic import hint, product
 from inferno.target import find_target
 
 _MOST = 24  # kernels that are looked at in front of a contraction: between it and the one in front there are at most seven
@@ -45,15 +46,19 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
     def takes(kernel: func.FuncOp) -> bool:
         return parse_attention(kernel) is not None if always == "1" else choose(kernel, machine) is not None
 
-    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, takes).run())
+    varying = always == "1" or takes_unmeasured(module.operation)
+    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, takes, varying).run())
 
 
 @dataclass
 class Fusion:
+    """``takes``: whether a generator takes a kernel; ``varying``: whether it may have sizes that vary."""
+
     module: ir.Module
     main: func.FuncOp
     kernels: dict[str, func.FuncOp]
     takes: Callable[[func.FuncOp], bool]
+    varying: bool = False
     made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
 
     def run(self) -> bool:
@@ -91,6 +96,12 @@ class Fusion:
     def merge(self, calls: Calls, owned: set[ir.Operation], ends: Calls) -> bool:
         """Replace calls by one that has the results of the ``ends``; those that are not ``owned`` stay if others read them."""
         edges = replace(edges_of(calls, views=False), exported=tuple(r for c in ends for r in c.results))
+        if any(map(is_dynamic, (*edges.captured, *edges.exported))) and not self.varying:
+            return False
+        try:
+            edges = by_symbols(edges)
+        except UnknownSize:
+            return False
         key = pattern(edges)
         if key not in self.made:
             kernel = merged_kernel(self.kernels, edges, free_name(self.module, "attention"))
@@ -189,5 +200,5 @@ def _only_scales(op: ir.Operation) -> bool:
 
 
 def _elements(value: ir.Value) -> int:
-    type_ = value.type
-    return 0 if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape else prod(type_.shape)
+    """In the example."""
+    return hint(product(shape(value))) if isinstance(value.type, ir.RankedTensorType) else 0

@@ -1,15 +1,15 @@
 """Several calls of kernels become one call of a kernel that holds the operations of all."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import clone_onto, func, ir, owner, tensor, users, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.kernel_names import Names
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
-from inferno.passes.shapes import function_of, is_dynamic, mixed, shape, sizes, symbol_arguments
-from inferno.symbolic import Int, Symbol, size_of, substitute
+from inferno.passes.shapes import function_of, is_dynamic, known_size, materialise, mixed, shape, sizes, symbol_arguments
+from inferno.symbolic import Int, Symbol, size_of, substitute, symbols_of
 
 _LONGEST_NAME = 40
 
@@ -19,12 +19,13 @@ Renamed = dict[Symbol, Int]
 
 @dataclass(frozen=True)
 class Edges:
-    """What calls that follow each other have to do with the rest of the program: tensors that they take, and those of their results that
-    are read elsewhere."""
+    """What calls that follow each other have to do with the rest of the program: tensors and sizes that they take, and those of their results that
+    are read elsewhere.  ``sizes``: those that are computed of the symbols of ``@main`` that are ``captured`` in their place."""
 
     calls: tuple[ir.Operation, ...]
     captured: tuple[ir.Value, ...]
     exported: tuple[ir.Value, ...]
+    sizes: Mapping[ir.Value, Int] = field(default_factory=dict)
 
 
 def inputs_of(call: ir.Operation) -> list[ir.Value]:
@@ -45,11 +46,24 @@ def edges_of(calls: Sequence[ir.Operation], views: bool) -> Edges:
     return Edges(tuple(calls), tuple(dict.fromkeys(captured)), tuple(r for r in made if any(u not in inside for u in readers(r))))
 
 
+def by_symbols(edges: Edges) -> Edges:
+    """The same, in which sizes are the symbols of ``@main`` that they are computed of: then it is known how they depend on each other, and tensors
+    that go from one call to another may be reshaped between them.  UnknownSize where a size is not computed of symbols."""
+    symbols = symbol_arguments(function_of(edges.calls[0]))
+    taken = [v for c in edges.calls for v in inputs_of(c)]
+    for value in taken:
+        if (op := owner(value)) is not None and op.name in VIEWS:
+            taken += op.operands
+    known = {v: known_size(v) for v in taken if isinstance(v.type, ir.IndexType)}
+    used = dict.fromkeys(symbols[s] for size in known.values() for s in symbols_of(size))
+    return replace(edges, captured=(*used, *(v for v in edges.captured if v not in known)), sizes=known)
+
+
 def pattern(edges: Edges) -> Hashable:
     """What is equal for calls that make equal kernels: which kernels they are of, and what goes from one to another."""
     numbers = {v: i for i, v in enumerate((*edges.captured, *(r for c in edges.calls for r in c.results)))}
     exported = set(edges.exported)
-    place = lambda v: (numbers[v] if v in numbers else numbers[root_of(v)], str(v.type))  # noqa: E731
+    place = lambda v: (str(edges.sizes[v]) if v in edges.sizes else numbers[v] if v in numbers else numbers[root_of(v)], str(v.type))  # noqa: E731
     taken = tuple(str(v.type) for v in edges.captured)
     return taken, tuple((callee(c), tuple(map(place, inputs_of(c))), tuple(r in exported for r in c.results)) for c in edges.calls)
 
@@ -115,22 +129,44 @@ def size_attributes(parts: Sequence[tuple[func.FuncOp, Sequence[int | None]]], c
 
 def merged_kernel(kernels: dict[str, func.FuncOp], edges: Edges, name: str) -> func.FuncOp:
     """The kernel function, in front of the first call's, with the operations of all calls in their order; ``kernels`` are by name."""
-    types = [v.type for v in (*edges.captured, *edges.exported)]
+    taken = (*edges.captured, *edges.exported)
+    types = [v.type for v in taken]
+    if edges.sizes:
+        said, renamed, inside = _sizes_by_symbols(kernels, edges)
+    else:
+        places = {v: i for i, v in enumerate(taken)}
+        parts = [(kernels[callee(c)], [places.get(v) for v in (*inputs_of(c), *c.results)]) for c in edges.calls]
+        (said, renamed), inside = size_attributes(parts, len(types)), {}
     with ir.InsertionPoint(kernels[callee(edges.calls[0])]):
         merged = func.FuncOp(name, (types, [r.type for r in edges.exported]), visibility="private")
     block = merged.add_entry_block()
     known: dict[ir.Value, ir.Value] = dict(zip(edges.captured, block.arguments))
     destinations = dict(zip(edges.exported, list(block.arguments)[len(edges.captured):]))
-    places = {v: i for i, v in enumerate((*edges.captured, *edges.exported))}
-    parts = [(kernels[callee(c)], [places.get(v) for v in (*inputs_of(c), *c.results)]) for c in edges.calls]
-    said, renamed = size_attributes(parts, len(types))
     if any(said):
         merged.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in said])
     with ir.InsertionPoint(block):
+        known.update({v: materialise(size, symbol_arguments(merged.operation)) for v, size in inside.items()})
         for call, names in zip(edges.calls, renamed):
             _inline(kernels[callee(call)], call, known, destinations, names)
         func.ReturnOp([known[r] for r in edges.exported])
     return merged
+
+
+def _sizes_by_symbols(kernels: dict[str, func.FuncOp], edges: Edges) -> tuple[list[dict[str, ir.Attribute]], list[Renamed], dict[ir.Value, Int]]:
+    """As ``size_attributes``, where a symbol of ``@main`` is one of the function's; and sizes of ``@main`` by the function's symbols."""
+    owned = {v: s for s, v in symbol_arguments(function_of(edges.calls[0])).items()}
+    own = {v: replace(owned[v], name=f"n{i}") for i, v in enumerate(v for v in edges.captured if v in owned)}
+    names: Renamed = {owned[v]: size_of(symbol) for v, symbol in own.items()}
+    said = []
+    for value in (*edges.captured, *edges.exported):
+        sized = {SIZES: sizes_attribute([substitute(s, names) for s in shape(value)], list(own.values()))} if is_dynamic(value) else {}
+        said.append(symbol_attributes(own[value]) if value in own else sized)
+    inside = {v: substitute(size, names) for v, size in edges.sizes.items()}
+    renamed = []
+    for call in edges.calls:
+        symbols, given = symbol_arguments(kernels[callee(call)].operation), list(call.operands)
+        renamed.append({s: inside[given[v.arg_number]] for s, v in symbols.items()})
+    return said, renamed, inside
 
 
 def _inline(
@@ -156,9 +192,10 @@ def _clone_view(value: ir.Value, known: dict[ir.Value, ir.Value]) -> ir.Value:
     if value in known:
         return known[value]
     op = owner(value)
-    source = _clone_view(op.operands[0], known)
+    operands = [_clone_view(v, known) for v in op.operands]
     new = op.clone()
-    new.operands[0] = source
+    for i, v in enumerate(operands):
+        new.operands[i] = v
     known[value] = new.results[0]
     return known[value]
 

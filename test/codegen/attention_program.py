@@ -1,6 +1,7 @@
 """A program with attention as one kernel of a schedule, on the simulator."""
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor
 from universal_program import SimulatedModel
@@ -12,17 +13,22 @@ from inferno.schedule.attention_kernel import parse_attention
 
 
 def simulate(function: Callable, args: tuple[Tensor, ...], schedule: Attention, early: bool = False) -> Tensor:
-    """What ``function`` returns; its other kernels, if any, are the universal generator's."""
+    """What ``function`` returns."""
+    return simulated(function, args, schedule, early)(*args)
+
+
+def simulated(function: Callable, args: tuple[Tensor, ...], schedule: Any, early: bool = False, dynamic_shapes: Any = None) -> SimulatedModel:
+    """``function`` by the simulator; its kernels beside attention, if any, are the universal generator's."""
     found = []
 
-    def choose(kernel) -> Attention | None:
+    def choose(kernel) -> Any | None:
         if parse_attention(kernel) is None:
             return None
         found.append(kernel.name.value)
-        if schedule.pieces == 2:
+        if getattr(schedule, "pieces", 1) == 2:
             kernel.attributes[PRECISION] = ir.StringAttr.get("tf32")
         return schedule
 
-    model = SimulatedModel(function, args, choose=choose, early=early, passes="fuse-attention{target=sm_90a always=1}", expand=True)
+    model = SimulatedModel(function, args, dynamic_shapes, choose, early, "fuse-attention{target=sm_90a always=1}", expand=True)
     assert found, "no attention was found"
-    return model(*args)
+    return model

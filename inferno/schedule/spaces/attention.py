@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from inferno.mlir import func
 from inferno.schedule.attention import ORDERS, Attention, candidates, estimate, fits, pieces_of, read
+from inferno.symbolic import hint
 from inferno.target import Target
 
 _KEYS = (48, 64, 80, 96, 112, 128, 160, 176, 192)
@@ -23,7 +24,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
         for consumers, keys, stages, order, turn, apart in itertools.product((2, 1, 3), _KEYS, slots, ORDERS, turns, (True, False))
     )
     for s in dict.fromkeys((*candidates(a, tiling, target), *rest)):
-        if fits(s, a, target) and (s.order == "single" or tiling.tiles(s) > target.multiprocessors):
+        if fits(s, a, target) and (s.order == "single" or hint(tiling.tiles(s)) > target.multiprocessors):
             yield estimate(s, a, tiling, target), s
 
 
