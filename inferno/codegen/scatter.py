@@ -10,6 +10,7 @@ Where updates are whole runs of neighbours, a thread moves 16 bytes of one; sums
 An update whose place is outside of the destination is left out: nothing is written beyond it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -105,12 +106,24 @@ def read_scatter(op: ir.Operation) -> Scatter:
     )
 
 
-def emit_scatter(scatter: Scatter, function: DeviceFunction) -> None:
-    """The whole kernel; ``scatter`` is of the operation cloned into ``function``."""
-    ints = function.ints
-    index = ir.IndexType.get()
+def emit_scatters(scatters: Sequence[Scatter], function: DeviceFunction) -> None:
+    """The whole kernel: each scatter, of an operation cloned into ``function``, has the next of its blocks, whose numbers are known where there are
+    several."""
+    ints, index = function.ints, ir.IndexType.get()
     block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
     thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=_THREADS, results=[index]).result)
+    _emit(list(scatters), block, thread, function)
+
+
+def _emit(scatters: list[Scatter], block: Integer, thread: Integer, function: DeviceFunction) -> None:
+    ints, (scatter, *others) = function.ints, scatters
+    if others:
+        mine = scf.IfOp(ints.less(block, scatter.launch[0]), has_else=True)
+        for place, own, first in ((mine.then_block, [scatter], block), (mine.else_block, others, None)):
+            with ir.InsertionPoint(place):
+                _emit(own, first if first is not None else ints.sub(block, scatter.launch[0]), thread, function)
+                scf.yield_([])
+        return
     point = ints.add(ints.mul(block, _THREADS), thread)
     inside = scf.IfOp(ints.less(point, scatter.points))
     with ir.InsertionPoint(inside.then_block):

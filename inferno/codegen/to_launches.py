@@ -14,7 +14,7 @@ from inferno.codegen.flat_copy import copy_blocks, copy_lanes, emit_copy
 from inferno.codegen.flatten_accesses import flatten_accesses
 from inferno.codegen.points import Emitter, point_blocks
 from inferno.codegen.scan import emit_scan, read_scan
-from inferno.codegen.scatter import Scatter, adds_narrow, emit_scatter, read_scatter
+from inferno.codegen.scatter import Scatter, adds_narrow, emit_scatters, read_scatter
 from inferno.codegen.serial import is_scalar, make_serial
 from inferno.codegen.sort import emit_sort, read_sort
 from inferno.codegen.structured import Structured, read_structured, with_scalars
@@ -32,6 +32,7 @@ _FREE = {
 }
 
 
+_MOST_SCATTERS = 16  # of a kernel: its blocks find out which is theirs
 _TOTALS = 1 << 28  # bytes of float32 that sums of 16-bit floats are made in, at most
 
 
@@ -68,6 +69,7 @@ class Launches:
     target: Target
     done: list[Launch] = field(default_factory=list)
     _fills: list[_Fill] = field(default_factory=list)
+    _scatters: list[Scatter] = field(default_factory=list)  # that are made with others', or before what has to do with them
     _copied: dict[ir.Value, ir.Value] = field(default_factory=dict)
     _symbols: dict[Symbol, ir.Value] = field(default_factory=dict)
 
@@ -87,6 +89,7 @@ class Launches:
                 self._serial(serial)
                 serial = []
             with op.location:
+                self._make_scatters(op)
                 if op.name == "linalg.generic":
                     self._generic(op, number)
                 elif parallel:
@@ -99,6 +102,7 @@ class Launches:
                     serial.append(op)
         if serial:
             self._serial(serial)
+        self._make_scatters()
         for fill in list(self._fills):
             if any(owner(r) is None for r in roots_of(fill.target)):
                 self._write(fill)
@@ -294,13 +298,30 @@ class Launches:
             self._scatter(wide, number)
             self._copy(total, narrow)
             return
-        blocks, threads = scatter.launch
-        function = self._open([op], [], threads, blocks * threads + scatter.count, written=[op.operands[2]])
-        with ir.InsertionPoint.at_block_terminator(function.block):
-            clone = function.clone(op)
-            same = read_scatter(clone)
-            emit_scatter(replace(scatter, operation=same.operation, combiner=same.combiner), function)
-        self._close(function, clone, blocks, threads)
+        joins = scatter.unique and isinstance(scatter.launch[0], int)
+        if not joins:
+            self._make_scatters()
+        self._scatters.append(scatter)
+        if not joins or len(self._scatters) == _MOST_SCATTERS:
+            self._make_scatters()
+
+    def _make_scatters(self, before: ir.Operation | None = None) -> None:
+        """One kernel of the scatters that wait: all of them, or those that what comes next has to do with."""
+        waiting = self._scatters
+        if not waiting or (before is not None and not any(_meet(s.operation, before) for s in waiting)):
+            return
+        self._scatters = []
+        operations = [s.operation for s in waiting]
+        blocks, threads = sum(s.launch[0] for s in waiting), waiting[0].launch[1]
+        work = blocks * threads + sum(s.count for s in waiting)
+        function = self._open(operations, [], threads, work, written=[op.operands[2] for op in operations])
+        with ir.InsertionPoint.at_block_terminator(function.block), operations[0].location:
+            clones = [function.clone(op) for op in operations]
+            same = [read_scatter(clone) for clone in clones]
+            emit_scatters([replace(s, operation=c.operation, combiner=c.combiner) for s, c in zip(waiting, same)], function)
+        for clone in clones[1:]:
+            clone.erase()
+        self._close(function, clones[0], blocks, threads)
 
     def _widened(self, scatter: Scatter) -> ir.Operation | None:
         """Many sums of 16-bit floats are made in float32, which the memory adds to: the scatter of the updates to another buffer."""
@@ -396,6 +417,8 @@ def _written(op: ir.Operation) -> set[ir.Value]:
         return set()
     if op.name == "linalg.generic":
         targets = _outs(op)
+    elif op.name == "tm_tensor.scatter":
+        targets = [op.operands[2]]
     elif len(op.regions) and not op.name.startswith("tm_tensor."):
         inside = [v for o in walk(op) if o != op for v in _stored_to(o)]
         targets = [v for v in [*op.operands, *inside] if isinstance(v.type, ir.MemRefType)]
@@ -403,6 +426,12 @@ def _written(op: ir.Operation) -> set[ir.Value]:
         targets = [v for v in op.operands if isinstance(v.type, ir.MemRefType)]
     outside = set(outside_values(op))
     return {r for v in targets if v in outside for r in roots_of(v)}
+
+
+def _meet(first: ir.Operation, second: ir.Operation) -> bool:
+    """Whether one of two operations writes to what the other touches."""
+    one, two = set(buffers_of([first])), set(buffers_of([second]))
+    return bool(_written(first) & two or _written(second) & one)
 
 
 def _stored_to(op: ir.Operation) -> list[ir.Value]:

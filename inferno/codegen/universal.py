@@ -10,7 +10,6 @@ from inferno.codegen.to_buffers import to_buffers
 from inferno.codegen.to_launches import Launch, Launches
 from inferno.mlir import func, ir, owner, run_upstream, walk
 from inferno.passes.shapes import shape
-from inferno.schedule.mark_overwrites import OVERWRITES
 from inferno.schedule.universal import Universal
 from inferno.target import Target
 
@@ -45,8 +44,6 @@ def _copy_constants(buffers: ir.Module, module: ir.Operation) -> None:
 
 def _launch(kernel: func.FuncOp, launches: list[Launch]) -> None:
     name = kernel.name.value
-    if (changed := _changed_in_part(kernel, launches)) is not None:
-        kernel.attributes[OVERWRITES] = ir.DenseI64ArrayAttr.get([changed])
     with host.launcher(kernel) as arguments:
         temporaries: dict[ir.Value, ir.Value] = {}
         for launch in launches:
@@ -59,19 +56,3 @@ def _launch(kernel: func.FuncOp, launches: list[Launch]) -> None:
                     temporaries[buffer] = host.temporary(shape(buffer), ir.MemRefType(buffer.type).element_type)
                 parameters.append(host.pointer(temporaries[buffer]))
             host.launch(f"{name}_gpu", launch.kernel, parameters, (launch.blocks, 1, 1), (launch.threads, 1, 1), copies=launch.copies)
-
-
-def _changed_in_part(kernel: func.FuncOp, launches: list[Launch]) -> int | None:
-    """The argument that the kernel's one result is a copy of at first, where nothing else is read of it: in the argument's place the result is that
-    without a copy, and what comes after changes a part of it."""
-    if len(kernel.type.results) != 1 or not launches or not launches[0].copies:
-        return None
-    source, target = map(_argument, launches[0].buffers)
-    if source is None or target != len(kernel.type.inputs) - 1 or any(source in map(_argument, later.buffers) for later in launches[1:]):
-        return None
-    return source
-
-
-def _argument(buffer: ir.Value) -> int | None:
-    """The number of the argument that a buffer is."""
-    return ir.BlockArgument(buffer).arg_number if owner(buffer) is None else None

@@ -10,7 +10,7 @@ from inferno.mlir import func, ir
 from inferno.passes.programs import MAIN, callee
 from inferno.schedule import bundle
 from inferno.schedule.kernel_parts import parts_of
-from inferno.schedule.merge_independent import FAR, Group, Merge
+from inferno.schedule.merge_independent import Group, Merge
 from inferno.schedule.mark_overwrites import updated
 from inferno.target import find_target
 
@@ -37,22 +37,8 @@ class _Bundles(Merge):
         return bundle.fits(kernel) and len(parts_of(kernel)) == 1
 
     def choices(self) -> Iterator[tuple[Group, ...]]:
-        """From each call on that is in no group yet, those that follow and can join it."""
         calls = [c for c in self.calls() if not updated(c, self.kernels[callee(c)])]  # a bundle could not write in place
-        done = -1
-        for i, first in enumerate(calls):
-            if self.order[first] <= done:
-                continue
-            group = Group((first,), self.order[first])
-            for call in calls[i + 1:]:
-                if self.order[call] - self.order[first] > FAR or len(group.calls) == bundle.MOST:
-                    break
-                joined = (*group.calls, call)
-                if bundle.choose([self.kernels[callee(c)] for c in joined]) is not None:
-                    group = self.together(joined) or group
-            if len(group.calls) > 1:
-                done = self.order[group.calls[-1]]
-                yield (group,)
+        return self.runs(calls, bundle.MOST, lambda joined: bundle.choose([self.kernels[callee(c)] for c in joined]) is not None)
 
     def schedule(self, kernel: func.FuncOp, parts: Sequence[func.FuncOp]) -> bundle.Bundle | None:
         return bundle.choose(parts)

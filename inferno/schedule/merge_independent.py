@@ -96,6 +96,23 @@ class Merge(ABC):
         apart = not set(uses) & set(at) and place <= min(uses, default=place)
         return Group(calls, place) if apart and max(at) - min(at) <= FAR else None
 
+    def runs(self, calls: Sequence[ir.Operation], most: int, fits: Callable[[tuple[ir.Operation, ...]], bool] = lambda _: True) -> Iterator[tuple[Group, ...]]:
+        """From each call on that is in no group yet, those near it that follow and can join it."""
+        done = -1
+        for i, first in enumerate(calls):
+            if self.order[first] <= done:
+                continue
+            group = Group((first,), self.order[first])
+            for call in calls[i + 1:]:
+                if self.order[call] - self.order[first] > FAR or len(group.calls) == most:
+                    break
+                joined = (*group.calls, call)
+                if fits(joined):
+                    group = self.together(joined) or group
+            if len(group.calls) > 1:
+                done = self.order[group.calls[-1]]
+                yield (group,)
+
     def _made(self, value: ir.Value) -> int:
         """Which operation of ``@main`` makes what a value is a view of; -1 for an argument."""
         root = root_of(value)

@@ -125,6 +125,37 @@ def test_a_token_is_written_alone(monkeypatch, write, places, dtype):
                 model.cache.copy_(start)
 
 
+class Both(nn.Module):
+    """Two caches, of which the second is written to once more."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.randn(2, 12, 8).bfloat16())
+        self.register_buffer("values", torch.randn(3, 12, 16))
+
+    def forward(self, k, v, place, other):
+        self.keys.index_copy_(1, place, k)
+        self.values.index_copy_(1, other, v)
+        return self.keys.sum(1), self.values.sum(1)
+
+
+def test_keys_and_values_are_written_by_one_launch(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    torch.manual_seed(0)
+    model, new = Both(), (torch.randn(2, 1, 8).bfloat16(), torch.randn(3, 1, 16))
+    on_gpu = OnGpu(model, (*new, torch.tensor([1]), torch.tensor([1])))
+    assert sum("scatter" in k for k in on_gpu.kernels(True)) == 1 and sum("scatter" in k for k in on_gpu.kernels(False)) == 3
+    for places in ((3, 11), (12, 0), (5, -1)):
+        inputs = (*new, *(torch.tensor([p]) for p in places))
+        expected = [t.index_copy(1, at, x) if 0 <= at < 12 else t.clone() for t, x, at in zip((model.keys, model.values), inputs, inputs[2:])]
+        start = model.keys.clone(), model.values.clone()
+        for in_place in (True, False):
+            model.keys.copy_(start[0]), model.values.copy_(start[1])
+            read = on_gpu(inputs, in_place)
+            assert torch.equal(model.keys, expected[0]) and torch.equal(model.values, expected[1])
+            torch.testing.assert_close(read, [t.sum(1) for t in expected], atol=3e-2, rtol=3e-2)
+
+
 class Kept(nn.Module):
     """A step that also gives its caller the cache as it was."""
 

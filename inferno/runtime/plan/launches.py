@@ -7,9 +7,10 @@ or a ``memref.alloc`` that ``plan-memory`` places.  Launchers are inlined; a res
 import math
 
 from inferno.codegen.launcher import buffer_type, integer
+from inferno.dialect import COPIES
 from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.errors import PassError
-from inferno.mlir import arith, func, ir, memref, walk
+from inferno.mlir import arith, func, ir, memref, owner, walk
 from inferno.passes.programs import MAIN, PREPARE, VIEWS, callee, programs
 from inferno.passes.shapes import SizeValues, argument_attributes, number, shape, static, symbol_arguments
 from inferno.symbolic import Int, product
@@ -101,16 +102,19 @@ class _Planner:
         first = uses[result][0][0]
         for number_, argument in enumerate(arguments):
             if _elements(argument) == size and all(
-                place < first or (place == first and i in self._overwrites(call)) for place, call, i in uses.get(argument, ())
+                place < first or (place == first and i in self._overwrites(call, result)) for place, call, i in uses.get(argument, ())
             ):
                 found.append(number_)
         return found
 
-    def _overwrites(self, call: ir.Operation) -> list[int]:
-        """The operands of a call whose place its result may take."""
+    def _overwrites(self, call: ir.Operation, result: ir.Value) -> list[int]:
+        """The operands of a call whose place this result of it may take: what its kernel says, and what the result is a copy of at first."""
         launcher = self._launchers.get(callee(call))
-        known = launcher is not None and "inferno.overwrites" in launcher.attributes
-        return list(ir.DenseI64ArrayAttr(launcher.attributes["inferno.overwrites"])) if known else []
+        if launcher is None:
+            return []
+        known = list(ir.DenseI64ArrayAttr(launcher.attributes["inferno.overwrites"])) if "inferno.overwrites" in launcher.attributes else []
+        made = [i for i, v in enumerate(call.operands) if isinstance(v.type, ir.RankedTensorType) and self._root(v) == result]
+        return known + [source for source, target in _copied(launcher) if made == [target]]
 
     def _described(self, value: ir.Value) -> dict[str, ir.Attribute]:
         """The sizes of a tensor as an attribute, where they vary."""
@@ -197,6 +201,27 @@ class _Planner:
         new.attributes["inferno.results"] = ir.ArrayAttr.get(descriptions)
         for launch in walk(new.operation, "memref.dealloc"):
             launch.erase()
+
+
+def _copied(launcher: func.FuncOp) -> list[tuple[int, int]]:
+    """The arguments that another one is a copy of at first, where nothing else is read of them: in their place it is that without a copy."""
+    steps = [o.operation for o in launcher.entry_block.operations if o.operation.name in ("inferno.launch", "inferno.library")]
+    taken, found = [[_buffer(p) for p in step.operands] for step in steps], []
+    for i, step in enumerate(steps):
+        if COPIES in step.attributes and None not in (pair := taken[i][:2]):
+            source, target = pair
+            if sum(each.count(source) for each in taken) == 1 and not any(target in each for each in taken[:i]):
+                found.append((source, target))
+    return found
+
+
+def _buffer(parameter: ir.Value) -> int | None:
+    """The number of the launcher's argument that a launch's parameter is in."""
+    made = owner(parameter)
+    value = made.operands[0] if made is not None and len(made.operands) else None
+    while value is not None and (made := owner(value)) is not None:
+        value = made.operands[0] if len(made.operands) else None
+    return ir.BlockArgument(value).arg_number if value is not None else None
 
 
 def _elements(value: ir.Value) -> tuple[int, ir.Type]:

@@ -1,0 +1,45 @@
+"""On a GPU, make one kernel of writes to parts of tensors that do not wait for each other: the token's keys and its values, each to its cache.
+
+What comes before a write is a copy, which is left out where it is made in place; the writes are one launch, whose blocks are dealt out to them.  Only
+modules that take what no GPU has run yet are changed.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from inferno.mlir import func, ir
+from inferno.passes.programs import MAIN, takes_unmeasured
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.schedule.merge_independent import Group, Merge
+from inferno.schedule.universal import Universal
+from inferno.target import find_target
+
+_MOST = 16  # as many as to_launches puts in one launch
+_WRITE = ["linalg.copy", "tm_tensor.scatter", "func.return"]
+
+
+def merge_writes(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for targets other than GPUs."""
+    functions = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp)}
+    if MAIN not in functions or find_target(target).kind != "nvptx" or not takes_unmeasured(module.operation):
+        return
+    with module.context, ir.Location.unknown():
+        _Writes(module, functions, find_target(target)).run()
+
+
+class _Writes(Merge):
+    suffix = "writes"
+
+    def is_mergeable(self, kernel: func.FuncOp) -> bool:
+        """Whether it copies a tensor and writes to places of the copy that are all different, by the last generator."""
+        operations = [o.operation for o in kernel.entry_block.operations]
+        if ATTRIBUTE not in kernel.attributes or from_attribute(kernel.attributes[ATTRIBUTE]).generator != Universal.generator:
+            return False
+        if not all(getattr(t, "has_static_shape", False) for t in kernel.type.inputs) or [o.name for o in operations] != _WRITE:
+            return False
+        return ir.BoolAttr(operations[1].attributes["unique_indices"]).value
+
+    def choices(self) -> Iterator[tuple[Group, ...]]:
+        return self.runs(self.calls(), _MOST)
+
+    def schedule(self, kernel: func.FuncOp, parts: Sequence[func.FuncOp]) -> Universal:
+        return from_attribute(parts[0].attributes[ATTRIBUTE])
