@@ -24,7 +24,7 @@ from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention import lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
-from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling
+from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, reads_early
 from inferno.schedule.contraction import Destination, Map
 from inferno.schedule.tiling import Axes
 from inferno.schedule.wgmma import Wgmma
@@ -166,9 +166,13 @@ class Consumer:
         self.turns.pass_on()
         self.scores.begin(place.grid, place.first, block)
         self.points.place_thread(place.grid, self.scores.query, self.scores.key)
-        bases = self.bases()
+        bases, early = self.bases(), reads_early(f.form, f.gradient)
+        if early:  # in front of a wait for what is there: ptxas leaves the loads in their block
+            self.load()
+            f.columns.await_full(at)
         weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge), bases)
-        self.points.load([8 * half for half in HALVES], range(f.form.columns // 8))
+        if not early:
+            self.load()
         if len(sums) > 1:
             sums[1] = self.add(1, sums[1], weights, at)
             others = awaited(1, others)
@@ -180,6 +184,10 @@ class Consumer:
         done = awaited(0, [x for own in sums for x in own])
         f.columns.release(at.slot, self.member)
         return self.unflatten([*f.columns.next(at).values, *done])
+
+    def load(self) -> None:
+        """What is read for the gradients of scores."""
+        self.points.load([8 * half for half in HALVES], range(self.frame.form.columns // 8))
 
     # The products.  Each starts a group, which is to be awaited; until then nothing may touch its registers.
 

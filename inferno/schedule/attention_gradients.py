@@ -146,6 +146,13 @@ def held(s: AttentionGradients, g: AttentionGradient) -> int:
     return s.columns * (4 + rounded + read // 2) // 4 + sum(r.columns.size for r in g.results) // 2
 
 
+def reads_early(s: AttentionGradients, g: AttentionGradient) -> bool:
+    """Whether there are registers for what the gradients of scores are made of beside, while exponentials are computed."""
+    extras = (x for x in g.gradient.sources if x is not None)
+    numbers = sum(max(2, bit_width(x.element) // 8) for x in extras if any(x.strides[d] for d in g.columns.dims)) * s.columns // 16
+    return numbers > 0 and held(s, g) + numbers <= _HELD[s.consumers] - 8  # 96 columns of 64 each are spilt at 208 by ptxas
+
+
 def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
     if s.consumers not in _HELD or s.columns % 16 or not 16 <= s.columns <= 256 or s.stages < 2:
