@@ -7,7 +7,6 @@ With names of generators behind it, only theirs; with ``sized``, only those whos
 by another generator than the one named.
 """
 
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from inferno.mlir import ir, new_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.build import build_from
 from inferno.runtime.module import CompiledModule
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE
 from inferno.tools.check import compare, reference
 
 F = torch.nn.functional
@@ -205,17 +206,20 @@ def _compile(case: Case, inputs: tuple[torch.Tensor, ...]) -> inferno.CompiledMo
     compiled = inferno.compile(case.function, inputs, dynamic_shapes=case.dynamic_shapes)
     if not case.passes and not case.knobs:
         return compiled
-    program, device, text = compiled.program, inputs[0].device, compiled.ir("scheduled")
-    if case.passes:
-        with new_context(), ir.Location.unknown():
-            module = ir.Module.parse(compiled.ir("fused"))
-            run_pipeline(module, f"{case.passes},inferno-schedule{{target={program.target.name}}}")
-            text = str(module)
-    if case.knobs:
-        text = re.sub(r"inferno\.schedule = \{[^}]*\}", f'inferno.schedule = {{generator = "{case.generator}", {case.knobs}}}', text)
-    made = build_from("scheduled", text, program.target, signature=program.signature)
+    made = build_from("scheduled", _scheduled(case, compiled), compiled.program.target, signature=compiled.program.signature)
     assert not any(kernel.note for kernel in made.kernels.values()), made.kernels
-    return CompiledModule(made, device, 0.0)
+    return CompiledModule(made, inputs[0].device, 0.0)
+
+
+def _scheduled(case: Case, compiled: inferno.CompiledModule) -> str:
+    """The program behind the case's passes, by its schedule."""
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(compiled.ir("fused" if case.passes else "scheduled"))
+        if case.passes:
+            run_pipeline(module, f"{case.passes},inferno-schedule{{target={compiled.program.target.name}}}")
+        for kernel in kernels(module) if case.knobs else ():
+            kernel.attributes[ATTRIBUTE] = ir.Attribute.parse(f'{{generator = "{case.generator}", {case.knobs}}}')
+        return str(module)
 
 
 def main(generators: list[str]) -> int:
