@@ -1,5 +1,6 @@
 """The padding of a convolution stays inside of its kernel only where the generator that takes the kernel reads around it."""
 
+from inferno.dialect.sizes import SIZES, sizes_attribute
 from inferno.mlir import arith, clone_onto, func, ir, users, walk
 from inferno.passes.contraction import pads_convolutions
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
@@ -9,6 +10,7 @@ from inferno.passes.movements import pad
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.padding import padding
 from inferno.passes.programs import callee, programs
+from inferno.passes.shapes import argument_attributes, is_dynamic, shape, symbol_arguments
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.merge_calls import replace_call
@@ -63,8 +65,14 @@ def without_padding(kernel: func.FuncOp, name: str) -> func.FuncOp:
     with ir.InsertionPoint(kernel.operation):
         new = func.FuncOp(name, (types, results), visibility="private")
     for attribute in kernel.attributes:
-        if attribute not in ("sym_name", "function_type", "sym_visibility"):
+        if attribute not in ("sym_name", "function_type", "sym_visibility", "arg_attrs"):
             new.attributes[attribute] = kernel.attributes[attribute]
+    if "arg_attrs" in kernel.attributes:
+        entries = [{e.name: e.attr for e in entry} for entry in argument_attributes(kernel.operation)]
+        padded = padding.results[0]
+        entry = {SIZES: sizes_attribute(shape(padded), list(symbol_arguments(kernel.operation)))} if is_dynamic(padded) else {}
+        entries[place if alone else first:place + 1 if alone else first] = [entry]
+        new.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
     arguments = list(new.add_entry_block().arguments)
     known = {padding.results[0]: arguments[place if alone else first]}
     known.update(zip(block.arguments, arguments if alone else [*arguments[:first], *arguments[first + 1:]]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checks import assert_right, poison_memory
+from checks import assert_right, check, poison_memory
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from convolution_cases import BOTH, CASES, PLAIN, RELU, SAME, drawn, operands, program, schedules, wrong
 from convolutions import Form
 
+import inferno
 from inferno.schedule.im2col import Im2col
 from inferno.tools.ir_program import IrProgram
 
@@ -107,3 +108,18 @@ def test_drawn_schedules(tmp_path, seed):
 def test_many_tiles(tmp_path, schedule):
     form = Form((16, 29, 27, 136), 520, (3, 3), (), (2, 1), (2, 1), (2, 1), **RELU)
     right(tmp_path, form if not schedule.split > 1 else replace(form, image=(1, 29, 27, 136)), schedule)
+
+
+@pytest.mark.parametrize("groups", [1, 64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sizes_that_vary(groups, dtype):
+    torch.manual_seed(0)
+    dim, model = torch.export.Dim, nn.Sequential(nn.Conv2d(64, 64, 3, padding=1, groups=groups), nn.ReLU()).eval().to("cuda", dtype)
+    shapes = {0: dim("n", min=1, max=64), 2: dim("h", min=2, max=512), 3: dim("w", min=2, max=512)}
+    x = torch.randn(8, 64, 56, 40, device="cuda", dtype=dtype)
+    compiled = inferno.compile(model, (x,), dynamic_shapes=({d: shapes[d] for d in (2, 3)},), fallback=False)
+    images = inferno.compile(model, (x,), dynamic_shapes=({0: shapes[0]},), fallback=False)
+    calls = [(compiled, (8, 64, 56, 40)), (compiled, (8, 64, 7, 130)), (compiled, (8, 64, 33, 2)), *((images, (n, 64, 56, 40)) for n in (8, 1, 33))]
+    for call, shape in calls:
+        found = check(call, model, (torch.randn(shape, device="cuda", dtype=dtype),), unit=2**-10 if dtype == torch.float32 else None)
+        assert found.right, f"{shape}: {found}"

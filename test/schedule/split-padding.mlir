@@ -1,4 +1,4 @@
-// RUN: inferno-opt %s -p 'split-padding{target=sm_90a}' | FileCheck %s
+// RUN: inferno-opt %s --split-input-file -p 'split-padding{target=sm_90a}' | FileCheck %s
 
 // No generator takes the padding of these, whose image is too narrow for the copy engine: it is a kernel, one for both calls. The second function
 // also adds the image, and gets the padded one besides. A kernel with a schedule stays as it is.
@@ -81,5 +81,39 @@ module {
       linalg.yield %s : f32
     } -> tensor<1x6x7xf32>
     return %0 : tensor<1x6x7xf32>
+  }
+}
+
+// -----
+
+// The padded image has sizes of its own.
+// CHECK: func.func private @conv(%arg0: index
+// CHECK-SAME: %{{.*}}: tensor<1x?x7xf32> {inferno.sizes = affine_map<()[s0] -> (1, s0 + 2, 7)>}, %{{.*}}: tensor<7x3x7xf32>, %{{.*}}: tensor<1x?x7xf32> {inferno.sizes = affine_map<()[s0] -> (1, s0, 7)>})
+// CHECK-NOT: tensor.pad
+#x = affine_map<(n, x, f, s, c) -> (n, x + s, c)>
+#w = affine_map<(n, x, f, s, c) -> (f, s, c)>
+#o = affine_map<(n, x, f, s, c) -> (n, x, f)>
+#sizes = affine_map<()[s0] -> (1, s0, 7)>
+module {
+  func.func @main(%n: index {inferno.symbol = "n0", inferno.range = [2, 64]}, %x: tensor<1x?x7xf32> {inferno.sizes = #sizes}, %w: tensor<7x3x7xf32>) -> tensor<1x?x7xf32> {
+    %e = tensor.empty(%n) : tensor<1x?x7xf32>
+    %0 = call @conv(%n, %x, %w, %e) : (index, tensor<1x?x7xf32>, tensor<7x3x7xf32>, tensor<1x?x7xf32>) -> tensor<1x?x7xf32>
+    return %0 : tensor<1x?x7xf32>
+  }
+  func.func private @conv(%n: index {inferno.symbol = "n0", inferno.range = [2, 64]}, %x: tensor<1x?x7xf32> {inferno.sizes = #sizes}, %w: tensor<7x3x7xf32>, %o: tensor<1x?x7xf32> {inferno.sizes = #sizes}) -> tensor<1x?x7xf32> {
+    %zero = arith.constant 0.0 : f32
+    %p = tensor.pad %x low[0, 1, 0] high[0, 1, 0] {
+    ^bb0(%i: index, %j: index, %k: index):
+      tensor.yield %zero : f32
+    } : tensor<1x?x7xf32> to tensor<1x?x7xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%o : tensor<1x?x7xf32>) -> tensor<1x?x7xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%p, %w : tensor<1x?x7xf32>, tensor<7x3x7xf32>) outs(%f : tensor<1x?x7xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32):
+      %m = arith.mulf %a, %b {inferno.convolution} : f32
+      %s = arith.addf %c, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<1x?x7xf32>
+    return %0 : tensor<1x?x7xf32>
   }
 }
