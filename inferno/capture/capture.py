@@ -31,7 +31,7 @@ from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.symbols import SymbolTable
-from inferno.capture.tracing import to_trace
+from inferno.capture.tracing import one_at_a_time, to_trace
 from inferno.capture.views import outputs_as_eager
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 
@@ -103,6 +103,7 @@ class Exported:
     dynamic_shapes: Any = None
     leaves_only: bool = False
 
+    @one_at_a_time
     def capture(self, exact: bool = False) -> Captured:
         """Decompose it; ``exact`` as in Captured, which takes longer.  CaptureError where torch cannot."""
         try:
@@ -150,6 +151,7 @@ def capture(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, dynam
     return export_model(model, args, kwargs, dynamic_shapes).capture()
 
 
+@one_at_a_time
 def export_model(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None) -> Exported:
     """The first half of ``capture``."""
     kwargs = kwargs or {}

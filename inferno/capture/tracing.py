@@ -7,10 +7,13 @@ not run: torch's lazy graph modules write it when it is.
 """
 
 import contextlib
+import functools
+import os
 import sys
+import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch.fx import traceback
@@ -19,7 +22,31 @@ from torch.overrides import TorchFunctionMode
 
 from inferno.capture.nodes import is_library
 
+P, R = ParamSpec("P"), TypeVar("R")
+
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called")
+
+
+_tracing = threading.RLock()
+
+
+def _forget() -> None:
+    global _tracing
+    _tracing = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
+    """``function``, which traces: torch patches the process meanwhile, and two threads would take off each other's patches, or leave them on."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _tracing:
+            return function(*args, **kwargs)
+
+    return call
 
 
 @contextlib.contextmanager

@@ -2,6 +2,9 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import torch
+
+import inferno
 from inferno.mlir import ir, new_context
 
 
@@ -10,3 +13,12 @@ def test_contexts():
         contexts = list(threads.map(lambda _: new_context(), range(64)))
     for context in contexts:
         assert context.is_dialect_loaded("inferno") and "arith.constant" in str(ir.Module.parse("%0 = arith.constant 1 : i32", context))
+
+
+def test_compiling():
+    torch.manual_seed(0)
+    models, x = [torch.nn.Sequential(torch.nn.Linear(8, n), torch.nn.ReLU()) for n in range(3, 11)], torch.randn(5, 8)
+    with ThreadPoolExecutor(8) as threads:
+        compiled = list(threads.map(lambda m: inferno.compile(m, (x,), fallback=False), models))
+    for model, ours in zip(models, compiled):
+        torch.testing.assert_close(ours(x), model(x))
