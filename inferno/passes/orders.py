@@ -30,8 +30,8 @@ class Orders:
         self.convolutions: dict[ir.Value, Roles] = {}
         self._pending: deque[ir.Value] = deque()
         found = [op for op in self._operations if is_convolution(op)]
-        if all(map(is_whole, found)):  # contractions read and write any order
-            found = []
+        if all(map(is_whole, found)):  # contractions read and write any order, and so the one that is returned
+            found = [op for op in found if not _is_returned(op.results[0])]
         for op in found:
             self._set(op.results[0], roles(op).result)
         for op in found:
@@ -105,6 +105,16 @@ class Orders:
     def _needs_row_major(self, value: ir.Value) -> bool:
         readers = [_outermost(u) for u in users(value)]
         return bool(readers) and all(not is_generic(o) and (not moves(o) or self.of.get(o.results[0]) in (None, identity(o.results[0]))) for o in readers)
+
+
+def _is_returned(value: ir.Value) -> bool:
+    """Whether a tensor is a result of the program, maybe moved, or with what else is computed of its elements alone."""
+    while len(readers := [_outermost(u) for u in users(value)]) == 1 and len(readers[0].results) == 1:
+        (op,) = readers
+        if not (moves(op) or (is_generic(op) and not is_sum_of_products(op))):
+            return False
+        value = op.results[0]
+    return len(readers) == 1 and not len(readers[0].results)
 
 
 def _outermost(op: ir.Operation) -> ir.Operation:
