@@ -20,7 +20,7 @@ from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.codegen.tensor_core import matrix_address, multiply_registers
 from inferno.codegen.turns import Turns
 from inferno.codegen.wgmma_epilogue import Warpgroup
-from inferno.mlir import arith, ir, nvvm
+from inferno.mlir import arith, ir, nvvm, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention import lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
@@ -58,14 +58,17 @@ def _sources(map_: Map | None) -> tuple[Access, ...]:
 
 
 class _Running(NamedTuple):
-    """Where the slots are, and the sums of each result."""
+    """Where the slots are, the sums of each result, and, where that is multiplied ``ahead``, the first product of the next block and what it is to be
+    added to."""
 
     at: Position
     sums: list[list[ir.Value]]
+    product: Sequence[ir.Value] = ()
+    bases: Sequence[ir.Value] = ()
 
     @property
     def flat(self) -> list[ir.Value]:
-        return [*self.at.values, *(x for sums in self.sums for x in sums)]
+        return [*self.at.values, *(x for sums in self.sums for x in sums), *self.product, *self.bases]
 
 
 class Consumer:
@@ -107,7 +110,10 @@ class Consumer:
             here = Place([*place.grid, *outer], place.first, place.begin, place.end)
             return self.walk_blocks(here, self.unflatten(values)).flat
 
-        running = self.unflatten(f.each_position(_Running(Position(*at), sums).flat, position))
+        running = _Running(Position(*at), sums)
+        if f.form.ahead:
+            running = self.begin(place, running)
+        running = self.unflatten(f.each_position(running.flat, position))
         if f.form.apart:  # each warp has read its rows
             nvvm.SyncWarpOp(words.value(-1))
             with only_if(words.equal(self.lane, 0)):
@@ -127,7 +133,8 @@ class Consumer:
         for r in self.frame.gradient.results:
             sums.append(rest[:r.columns.size // 2])
             rest = rest[r.columns.size // 2:]
-        return _Running(position, sums)
+        scores = self.frame.form.columns // 2 if rest else 0
+        return _Running(position, sums, rest[:scores], rest[scores:])
 
     def walk_blocks(self, place: Place, running: _Running) -> _Running:
         """All blocks of columns, from the last one: those that the band cuts, or the tensor's edge, apart from the others."""
@@ -149,10 +156,11 @@ class Consumer:
         if begin is end or (isinstance(begin, int) and isinstance(end, int) and begin >= end):
             return running
 
-        def step(i: ir.Value, *values: ir.Value) -> list[ir.Value]:
-            return self.step(place, i, self.unflatten(values), above, below, edge).flat
+        def turn(i: ir.Value, *values: ir.Value) -> list[ir.Value]:
+            step = self.step_ahead if self.frame.form.ahead else self.step
+            return step(place, i, self.unflatten(values), above, below, edge).flat
 
-        return self.unflatten(loop(self.words, begin, end, 1, running.flat, step))
+        return self.unflatten(loop(self.words, begin, end, 1, running.flat, turn))
 
     def step(self, place: Place, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
         """The ``i``-th block from the end.  The first product's exponentials lie under the second product, the gradients of scores under the
@@ -184,6 +192,50 @@ class Consumer:
         done = awaited(0, [x for own in sums for x in own])
         f.columns.release(at.slot, self.member)
         return self.unflatten([*f.columns.next(at).values, *done])
+
+    def begin(self, place: Place, running: _Running) -> _Running:
+        """With the first product of a tile's first block."""
+        f, words = self.frame, self.words
+        f.columns.await_full(running.at)
+        nvvm.WgmmaFenceAlignedOp()
+        products = self.product(0, running.at)
+        self.scores.begin(place.grid, place.first, words.sub(place.end, 1))
+        self.points.place_thread(place.grid, self.scores.query, self.scores.key)
+        return running._replace(product=awaited(0, products), bases=self.distinct())
+
+    def step_ahead(self, place: Place, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
+        """The same with the block's first product there already: that of the next one is multiplied behind the sums of the first result."""
+        f, words, at, sums = self.frame, self.words, old.at, list(old.sums)
+        block = words.sub(words.sub(place.end, 1), i)
+        nvvm.WgmmaFenceAlignedOp()
+        others = self.product(1, at)
+        self.scores.begin(place.grid, place.first, block)
+        self.points.place_thread(place.grid, self.scores.query, self.scores.key)
+        bases = [old.bases[n] for n in self.which]
+        weights = self.weights(self.scores.finish(old.product, above, below, edge), bases)
+        self.load()
+        sums[1] = self.add(1, sums[1], weights, at)
+        others = awaited(1, others)
+        sums[0] = self.add(0, sums[0], self.gradients(weights, others), at)
+        flat, following = [x for own in sums for x in own], f.columns.next(at)
+        more = scf.IfOp(words.less(i, words.sub(words.sub(place.end, place.begin), 1)), [x.type for x in (*flat, *old.product, *old.bases)], has_else=True)
+        with ir.InsertionPoint(more.then_block):
+            self.points.place_thread(place.grid, self.scores.query, words.sub(self.scores.key, f.form.columns))
+            bases = self.distinct()
+            f.columns.await_full(following)
+            nvvm.WgmmaFenceAlignedOp()
+            scf.yield_([*awaited(0, [*flat, *self.product(0, following)]), *bases])
+        with ir.InsertionPoint(more.else_block):
+            scf.yield_([*awaited(0, flat), *[number(0.0)] * (len(old.product) + len(old.bases))])
+        f.columns.release(at.slot, self.member)
+        return self.unflatten([*following.values, *more.results])
+
+    def distinct(self) -> list[ir.Value]:
+        """The bases that differ; ``which`` of them each score has."""
+        bases = self.bases()
+        found = list(dict.fromkeys(bases))
+        self.which = [found.index(x) for x in bases]
+        return found
 
     def load(self) -> None:
         """What is read for the gradients of scores."""

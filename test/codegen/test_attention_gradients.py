@@ -35,7 +35,7 @@ def some_keys():
 
 # (batch, heads, heads of keys, queries, keys, depth, width), the rest of what ``operands`` takes, the schedule
 FORMS = {
-    "causal": ((1, 1, 1, 140, 90, 64, 32), {"causal": True, "turned": True}, AttentionGradients(2, 64, turns=True, apart=True)),
+    "causal": ((1, 1, 1, 140, 90, 64, 32), {"causal": True, "turned": True}, AttentionGradients(2, 32, apart=True, ahead=True)),
     "more keys": ((1, 1, 1, 40, 150, 40, 72), {"causal": True, "dtype": torch.float16}, AttentionGradients(3, 48, turns=True)),
     "grouped": ((1, 4, 2, 40, 70, 64, 64), {"causal": True}, AttentionGradients(1, 64, order="dynamic", apart=True)),
     "grouped, padding": ((2, 2, 1, 50, 40, 64, 64), {"mask": some_keys, "turned": True}, AttentionGradients(1, 32)),
@@ -49,10 +49,11 @@ def test_simulated(name, monkeypatch):
     found = []
 
     def chosen(kernel):
-        if parse_attention_gradient(kernel) is None:
+        gradient = parse_attention_gradient(kernel)
+        if gradient is None:
             return None
         found.append(kernel)
-        return schedule
+        return dataclasses.replace(schedule, ahead=schedule.ahead and gradient.turned)
 
     if name in ("grouped", "causal"):  # more tiles than blocks
         few = dataclasses.replace(TARGET, multiprocessors=3)
@@ -111,12 +112,13 @@ def texts(sizes, causal=False, dtype=torch.bfloat16) -> list[str]:
 
 def test_what_is_emitted():
     of_queries, of_keys = texts((2, 4, 4, 1024, 1024, 128), causal=True)
-    for text, sums, order in ((of_queries, 1, "static"), (of_keys, 2, "dynamic")):
-        built = build(text, "attention_gradients", AttentionGradients(2, 64, order=order))
+    ahead = AttentionGradients(2, 64, order="dynamic", apart=True, ahead=True)
+    for text, sums, form in ((of_queries, 1, AttentionGradients(2, 64)), (of_keys, 2, ahead)):
+        built = build(text, "attention_gradients", form)
         found, walks = products(built), 3  # of blocks that the diagonal cuts, and of the others
-        assert len(found) == walks * (16 + sums * 4) and set(found) == {"m64n64k16.f32.bf16", "m64n128k16.f32.bf16"}
+        assert len(found) == walks * (16 + sums * 4) + 8 * form.ahead and set(found) == {"m64n64k16.f32.bf16", "m64n128k16.f32.bf16"}
         assert built.count(r"ex2\.approx\.ftz\.f32") == walks * 32 and built.count("setmaxnreg") == 2
-        counted = order == "dynamic"  # the counter, which a launch makes 0
+        counted = form.order == "dynamic"  # the counter, which a launch makes 0
         assert built.gpu.count('"inferno.launch"') == 1 + counted and built.count(r"\b(?:atom|red)\.") == 2 * counted
         assert counted == any(a.startswith("st") for a in built.accesses())
         assembled(built)

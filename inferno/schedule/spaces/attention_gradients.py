@@ -15,8 +15,11 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
     if found is None:
         return
     forms = [AttentionGradients(*form) for form in itertools.product((2, 1, 3), (32, 48, 64, 80, 96, 112, 128), (2, 3, 4))]
-    further = itertools.product(forms, (False, True), (False, True))
-    rest = (replace(s, order=order, turns=turns, apart=apart) for s, turns, apart in further for order in orders(s, *found, target))
+    further = itertools.product(forms, (False, True), ((False, False), (False, True), (True, False)))
+    rest = (
+        replace(s, order=order, apart=apart, turns=turns, ahead=ahead)
+        for s, apart, (turns, ahead) in further for order in orders(s, *found, target)
+    )
     for s in dict.fromkeys((*candidates(*found, target), *rest)):
         if fits(s, found[0], target):
             yield estimate(s, *found, target), s
