@@ -144,9 +144,6 @@ class Emitter:
             with only_if(words.equal(frame.thread, 0)):
                 frame.initialize(device.parameters[:count])
             nvvm.BarrierOp()
-            if s.ahead:
-                with only_if(arith.andi(words.equal(frame.warp, 0), elect())):
-                    Producer(frame).prefetch()
             # From here on global memory is read and written (see ``await-kernels``).
             for action in ("wait", "launch_dependents"):
                 nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])

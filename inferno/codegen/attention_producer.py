@@ -1,14 +1,13 @@
 """The copies of an attention kernel: one thread starts them, for each tile its queries, and its keys and values from the last to the first."""
 
 from collections.abc import Sequence
-from itertools import product
 
 from inferno.codegen import tma
 from inferno.codegen.attention_frame import Frame
 from inferno.codegen.attention_tiles import Place
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position, Ring
-from inferno.codegen.nvvm_builder import loop, only_if
+from inferno.codegen.nvvm_builder import loop
 from inferno.mlir import ir
 from inferno.schedule.attention import LINE, Copied, lines, turned_lines
 from inferno.schedule.tiling import BEHIND
@@ -23,16 +22,6 @@ class Producer:
     def emit(self) -> None:
         start = self.frame.keys.start()
         self.frame.numbers.give_each(self.words.value(0), start.values, self.tile)
-
-    def prefetch(self) -> None:
-        """Of this block's tile what the first slots take, in the same order."""
-        f, words = self.frame, self.words
-        place = f.order.place(f.worker)
-        count = words.sub(place.end, place.begin)
-        for i, operand in product(range(f.schedule.stages), (self.k, self.v)):
-            row = words.mul(words.sub(place.end, i + 1), f.schedule.keys)
-            with only_if(words.less(i, count)):
-                self.copy_lines(operand, place, row, f.schedule.keys, 0, None)
 
     def tile(self, number: ir.Value, parity: ir.Value, *at: ir.Value) -> Sequence[ir.Value]:
         """Keys are a block ahead of values, as their products are; queries come after the first keys, which are free before them."""
@@ -80,26 +69,19 @@ class Producer:
             target, row = f.place(0, f.q_bytes, consumer), words.add(place.first, 64 * consumer)
             self.copy_lines(self.q, place, row, 64, target, f.queries.full.at(consumer))
 
-    def copy_lines(self, operand: tuple, place: Place, row: Integer, rows: int, target: Integer, barrier: ir.Value | None) -> None:
-        """``rows`` rows of a tensor of heads, in panels of 64 columns; without a ``barrier`` only to L2."""
+    def copy_lines(self, operand: tuple, place: Place, row: Integer, rows: int, target: Integer, barrier: ir.Value) -> None:
+        """``rows`` rows of a tensor of heads, in panels of 64 columns."""
         map_, copied, inner = operand
-
-        def load(coordinates: Sequence[Integer], at: Integer) -> None:
-            if barrier is None:
-                tma.prefetch_box(self.words, map_, coordinates)
-            else:
-                tma.load_box(self.words, map_, coordinates, at, barrier)
-
         if copied.turned:
             (outer,) = self.outer(copied, place)
             for panel in range(lines(rows)):
                 at = self.words.add(target, panel * turned_lines(copied) * 128)
-                load([self.words.add(row, LINE * panel), 0, *outer], at)
+                tma.load_box(self.words, map_, [self.words.add(row, LINE * panel), 0, *outer], at, barrier)
             return
         for piece, outer in enumerate(self.outer(copied, place)):
             for line in range(lines(inner.size)):
                 at = self.words.add(target, (piece * lines(inner.size) + line) * rows * 128)
-                load([LINE * line, row, *outer], at)
+                tma.load_box(self.words, map_, [LINE * line, row, *outer], at, barrier)
 
     def outer(self, copied: Copied, place: Place) -> list[list[Integer]]:
         """Where each piece of the heads is, by a map's outer dimensions."""

@@ -21,12 +21,6 @@ def load_box(
     _load(words, map_, coordinates, [], target, barrier, blocks)
 
 
-def prefetch_box(words: Words, map_: ir.Value, coordinates: Sequence[Integer]) -> None:
-    """Bring the map's box at ``coordinates`` to L2."""
-    mode = ir.Attribute.parse("#nvvm.tma_load_mode<tile>")
-    nvvm.CpAsyncBulkTensorPrefetchOp(map_, [words.value(c) for c in coordinates], [], mode=mode)
-
-
 def load_pixels(
     words: Words, map_: ir.Value, coordinates: Sequence[Integer], offsets: Sequence[Integer], target: Integer, barrier: ir.Value, blocks: int = 1,
 ) -> None:

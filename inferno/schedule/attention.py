@@ -1,7 +1,7 @@
 """The schedule of attention on Hopper's tensor cores: which queries and keys a block has at a time, and who gets which."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
@@ -47,7 +47,6 @@ class Attention:
     ``parts``: so many blocks, a cluster, share the keys of a tile, and the first one adds up.
     ``splits``: so many of these clusters share them, and the last one to arrive adds up what all have left in memory.
     ``bounded``: keys beyond those that the kernel reads to be the last ones, at the call, are not looked at.
-    ``ahead``: what the first slots take is brought to L2 while the kernels in front are still running; what they write meanwhile goes there too.
     ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
     """
 
@@ -62,7 +61,6 @@ class Attention:
     parts: int = 1
     splits: int = 1
     bounded: bool = False
-    ahead: bool = False
     pieces: int = 1
 
     @property
@@ -262,8 +260,6 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         tiles = product(a.batch.sizes) * ceildiv(a.queries.size, 64)
         if s.splits > 1 and reach(tiles * s.splits * sums) >= 2**31:
             return False
-    if s.ahead and (s.order != "single" or s.bounded or s.pieces > 1):
-        return False
     if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
         return False
     depth, width = a.depth.size, a.width.size
@@ -296,7 +292,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
 
         return for_sizes(*found, target)
     made = candidates(*found, target) if found is not None else []
-    times = [(estimate(s, *found, target), s) for s in made if unmeasured or s.shares == 1]
+    times = [(estimate(s, *found, target), s) for s in made]
     if not times:
         return None
     best = min(times, key=lambda item: item[0])[1]
@@ -305,8 +301,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
 
 def completed(s: Attention, a: AttentionKernel) -> Attention:
     """The schedule with what is never worse."""
-    bounded = a.reach is not None
-    return replace(s, bounded=bounded, ahead=s.shares > 1 and not bounded and s.pieces == 1)
+    return replace(s, bounded=a.reach is not None)
 
 
 def measured(a: AttentionKernel) -> bool:
@@ -360,14 +355,30 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     copy = s.pieces * s.keys * (lines(depth) + lines(width)) * 128 / _COPY_RATE
     if s.pieces > 1:
         each_key, each_block = each_key + _SPLIT_KEY, each_block + (_ONE_SLOT if s.stages == 1 else 0)
-    block = max(each_product * multiply + each_key * s.keys + each_block, copy)
-    tiles = [ceil(n / s.shares) * block + (_TILE if s.order == "single" else _NEXT_TILE) + (0 if s.apart else _IN_PLACE) for n in _seen(s, a, at)]
+    block, seen, rows = max(each_product * multiply + each_key * s.keys + each_block, copy), _seen(s, a, at), min(64, at(a.queries.size))
+    few, single = rows <= _FEW_ROWS, s.order == "single"
+    beside = _FEW if few else _TILE if single else _NEXT_TILE
+    tiles = [ceil(n / s.shares) * block + beside + (0 if s.apart else _IN_PLACE) for n in seen]
     rounds = at(tiling.tiles(s)) * s.shares / target.multiprocessors
     clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
-    clocks += (_EXCHANGE + s.parts * _EXCHANGE_EACH) if s.parts > 1 else 0
-    pieces = _PIECES + sum(10 * at(product(o.access.shape)) for o in (a.q, a.k, a.v)) / _MEMORY_RATE if s.pieces > 1 else 0
-    pieces += (_COUNTER + _LEAVE + _LEAVE_EACH * s.splits) if s.splits > 1 else 0
-    return _START + (_COUNTER if s.order == "dynamic" else 0) + pieces + clocks / CLOCK
+    moved = _moved(s, a, seen, at)
+    memory = moved / (_MEMORY_RATE if moved > _L2 else _L2_RATE) / (_OF_CLUSTERS if s.parts > 2 else 1)
+    time = ((clocks / CLOCK)**_SHARP + memory**_SHARP)**(1 / _SHARP)
+    if few and single:
+        time += _NEXT_BLOCK * (ceil(rounds) - 1)
+    if s.parts > 1:
+        time += _PARTS + _PARTS_EACH * s.parts
+    if s.splits > 1:
+        time += _SPLITS + (_SPLITS_EACH + _SPLITS_ROW * rows) * s.splits
+    if s.pieces > 1:
+        time += _PIECES + sum(10 * at(product(o.access.shape)) for o in (a.q, a.k, a.v)) / _MEMORY_RATE
+    return _START + (_COUNTER if s.order == "dynamic" else 0) + time
+
+
+def _moved(s: Attention, a: AttentionKernel, seen: Sequence[int], at: At) -> float:
+    """Bytes: queries, as many results, and once the keys and values that are seen."""
+    q, *others = (at(product(o.access.shape)) * bit_width(o.element) // 8 for o in (a.q, a.k, a.v))
+    return 2 * q + sum(others) * min(1.0, sum(seen) * s.keys / at(a.keys.size))
 
 
 def _seen(s: Attention, a: AttentionKernel, at: At) -> list[int]:
@@ -395,10 +406,21 @@ _WIDE = 256
 _TILE, _NEXT_TILE, _IN_PLACE = 3500, 1000, 1500
 _START, _COUNTER = 2.5, 1.5  # microseconds (1x32x512x128: 8.6 in single tiles, 10.3 by the counter)
 _COPY_RATE = 60  # bytes a clock (an estimate)
-_EXCHANGE, _EXCHANGE_EACH = 2000, 200  # clocks (estimates)
+# One query's tile takes nearly nothing beside (1x32x512x128 of 8 heads of keys, a block of threads each: 6.7 us; 2048 keys: 18.9; 8192: 69.7).
+_FEW, _FEW_ROWS = 200, 16
+# Microseconds of a block of threads that follows another one (64x32x512x128: 38.1, and 36.7 where tiles have none of their own).
+_NEXT_BLOCK = 0.4
+# Bytes a microsecond, of memory (64x32x4096x128: 257 us), and where keys and values may be in L2 between that and what L2 has (6.4e6).
+_MEMORY_RATE, _L2_RATE, _L2 = 4.15e6, 5.2e6, 48e6
+# The share of it that clusters of more than two blocks have (8x32x8192x128 of 4 heads of keys: 42.2 us in clusters of 3, 37.2 of 2), and the exponent
+# of the norm of its time and that of clocks, which is more than the larger where they are alike (8 heads of keys: 72.6 us where both are 65).
+_OF_CLUSTERS, _SHARP = 0.85, 8
+# Microseconds that sharing keys takes: by the blocks of a cluster, and for each; by memory, and for each share and each of its rows, with the time
+# that more blocks need to begin.  Of one query, 32 heads of 128 columns: 8 heads of keys, 512 keys in 4 parts 4.4, in 4 splits 4.9; 8192 in 16 splits
+# 9.9, in 2 parts and 8 splits 10.4; 32768 in 16 splits 37.4; 4 heads of keys, 8192 keys in 32 splits 9.1; 2 heads, 32768 in 64 splits 17.1.
+_PARTS, _PARTS_EACH, _SPLITS, _SPLITS_EACH, _SPLITS_ROW = 0.5, 0.22, 1.2, 0.05, 0.005
 _MOST_SPLITS = 255  # that can be counted
-_SPLITS, _LEAVE, _LEAVE_EACH = 16, 2.0, 0.5  # the most; microseconds of their exchange through memory, and for each (estimates)
 # Of operands in pieces (estimates): products, clocks for each key that weights take, those of a block that waits for its only slot, and what the
-# launch in front takes: microseconds, and bytes a microsecond.
+# launch in front takes in microseconds.
 _PRODUCTS = {1: 1, 2: 3, 3: 6}
-_SPLIT_KEY, _ONE_SLOT, _PIECES, _MEMORY_RATE = 6, 500, 2.0, 3e6
+_SPLIT_KEY, _ONE_SLOT, _PIECES = 6, 500, 2.0

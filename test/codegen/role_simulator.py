@@ -355,9 +355,6 @@ class Role(WarpSimulation):
             rest = rest[n:]
         return groups
 
-    def nvvm_cp_async_bulk_tensor_prefetch(self, op, operands, mask):
-        return []
-
     def nvvm_cp_async_bulk_tensor_shared_cluster_global(self, op, operands, mask):
         segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
         (target,), (map_,), where, (barrier,), offsets, multicast, *_ = self.box(op, operands, mask, segments)

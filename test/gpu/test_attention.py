@@ -54,6 +54,12 @@ def test_lengths(queries, keys):
     right(F.scaled_dot_product_attention, heads(queries, keys, 64))
 
 
+def test_few_queries():
+    compiled = right(F.scaled_dot_product_attention, heads(7, 4096, 128))
+    text = compiled.ir("scheduled")
+    assert "parts = 1 " not in text or "splits = 1 " not in text
+
+
 def test_heads_share_keys():
     right(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True), heads(600, 600, 128, of=32, shared=8))
 
@@ -142,6 +148,21 @@ def scheduled(schedule, args, is_causal=False):
     return compiled
 
 
+@pytest.mark.parametrize("queries, parts, splits", [(1, 8, 1), (1, 1, 14), (1, 2, 7), (60, 3, 1), (60, 2, 2)])
+def test_blocks_share_keys(queries, parts, splits):
+    """On several streams at the same time, whichever block is last."""
+    args = heads(queries, 7000, 128, batch=1, of=8, shared=2)
+    compiled = scheduled(Attention(1, 64, 3, turns=False, parts=parts, splits=splits), args)
+    expected, streams = compiled(*args), [torch.cuda.Stream() for _ in range(3)]
+    torch.cuda.synchronize()
+    found = []
+    for stream in 20 * streams:
+        with torch.cuda.stream(stream):
+            found.append(compiled(*args))
+    torch.cuda.synchronize()
+    assert all(torch.equal(expected, f) for f in found)
+
+
 def test_streams_share_no_counter():
     args = heads(2048, 2048, 128, of=16, shared=16)
     compiled = right(causal, args)
@@ -161,27 +182,6 @@ def test_streams_share_no_counter():
 @pytest.fixture
 def unmeasured(monkeypatch):
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-
-
-def test_few_queries(unmeasured):
-    compiled = right(F.scaled_dot_product_attention, heads(7, 4096, 128))
-    text = compiled.ir("scheduled")
-    assert "parts = 1 " not in text or "splits = 1 " not in text
-
-
-@pytest.mark.parametrize("queries, parts, splits", [(1, 8, 1), (1, 1, 14), (1, 2, 7), (60, 3, 1), (60, 2, 2)])
-def test_blocks_share_keys(queries, parts, splits):
-    """On several streams at the same time, whichever block is last."""
-    args = heads(queries, 7000, 128, batch=1, of=8, shared=2)
-    compiled = scheduled(Attention(1, 64, 3, turns=False, parts=parts, splits=splits, ahead=True), args)
-    expected, streams = compiled(*args), [torch.cuda.Stream() for _ in range(3)]
-    torch.cuda.synchronize()
-    found = []
-    for stream in 20 * streams:
-        with torch.cuda.stream(stream):
-            found.append(compiled(*args))
-    torch.cuda.synchronize()
-    assert all(torch.equal(expected, f) for f in found)
 
 
 @pytest.mark.parametrize("queries, keys, size, width", [(32, 32, 64, 64), (333, 777, 128, 128), (1000, 1000, 40, 72)])
