@@ -33,10 +33,14 @@ class TileCopies:
             panel = words.add(words.mul(self.rank, panels), i) if blocks > 1 else i
             target = words.add(slot, words.mul(panel, tile.panel_bytes))
             row = words.add(first, words.mul(panel, tile.panel))
-            tma.load_box(words, map_, [row, k0, *outer], target, barrier, blocks)
+            self.load_lines(map_, tile, [row, k0, *outer], target, barrier, blocks)
 
     def load_rows(self, map_: ir.Value, tile: Tile, where: list[Integer], target: Integer, barrier: ir.Value, blocks: int) -> None:
         """Rows of a tile with k innermost, from position ``where`` on."""
+        tma.load_box(self.words, map_, where, target, barrier, blocks)
+
+    def load_lines(self, map_: ir.Value, tile: Tile, where: list[Integer], target: Integer, barrier: ir.Value, blocks: int) -> None:
+        """A panel of a tile in the other order, from position ``where`` on."""
         tma.load_box(self.words, map_, where, target, barrier, blocks)
 
 

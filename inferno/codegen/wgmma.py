@@ -223,11 +223,14 @@ class Emitter(TileCopies, SplitSums):
         return [("lhs", c.lhs, t.lhs), ("rhs", c.rhs, t.rhs)]
 
     def operand_maps(self, lhs: ir.Value, rhs: ir.Value) -> list[ir.Value]:
-        t, (left, right) = self.tiling, self.schedule.sharing
-        return [self.lhs_map(lhs, left), operand_map(rhs, t.rhs, self.rhs, self.kind, right, self.rhs_piece)]
+        left, right = self.schedule.sharing
+        return [self.lhs_map(lhs, left), self.rhs_map(rhs, right)]
 
     def lhs_map(self, lhs: ir.Value, share: int) -> ir.Value:
         return operand_map(lhs, self.tiling.lhs, self.lhs, self.kind, share)
+
+    def rhs_map(self, rhs: ir.Value, share: int) -> ir.Value:
+        return operand_map(rhs, self.tiling.rhs, self.rhs, self.kind, share, self.rhs_piece)
 
     @property
     def rhs_piece(self) -> int:

@@ -142,6 +142,7 @@ def _read_whole(op: ir.Operation) -> None:
     if all(n == t or not isinstance(e, ir.AffineDimExpr) for n, t, e in zip(kept, image.type.shape, maps(op)[0].results)):
         with ir.InsertionPoint(op), op.location:
             op.operands[0] = reshape(cut.operands[0], kept)
+        _read_whole(op)  # along one dimension after the other
 
 
 def _permuted(map_: ir.AffineMap, order: Order) -> ir.AffineMap:

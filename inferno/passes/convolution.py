@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from inferno.mlir import ir
-from inferno.passes.generics import REDUCTION, kinds, maps
+from inferno.passes.generics import REDUCTION, kinds, loop_sizes, maps
+from inferno.symbolic import product
 
 Order = tuple[int, ...]
 """Of a tensor's dimensions in memory, outermost first."""
@@ -40,6 +41,13 @@ def roles(op: ir.Operation, order: Order | None = None) -> Roles:
     channels = {e[0] for e in image if len(e) == 1 and e[0] in reduced & in_weight}
     groups = {e[0] for e in image if len(e) == 1 and e[0] in in_weight - reduced}
     features = in_weight - in_image
+    if sums_images(op):
+        kept = {e[0] for e in image if len(e) == 1} - reduced
+        windows = {d for e in image if len(e) > 1 for d in e} - reduced
+        last = sorted(range(len(weight)), key=lambda d: weight[d][0] in features if weight[d] else False)
+        order = sorted(range(len(result)), key=lambda d: (result[d][0] in kept) + (result[d][0] in kept | windows) if result[d] else 0)
+        own = sorted(range(len(image)), key=lambda d: len(image[d]) == 1 and image[d][0] in kept)
+        return Roles(tuple(own), tuple(last), tuple(order), tuple(weight[d][0] for d in last if weight[d] and weight[d][0] in reduced))
     order_of_features = [d for d, e in enumerate(result) if e and e[0] in features]
     phases = {result[d][0] for i, d in enumerate(order_of_features) if d - i != order_of_features[0]}
     features -= phases
@@ -57,7 +65,21 @@ def roles(op: ir.Operation, order: Order | None = None) -> Roles:
     return Roles(own, last, sort(result, groups, features), tuple(weight[d][0] for d in last if weight[d] and weight[d][0] in reduced))
 
 
+def sums_images(op: ir.Operation) -> bool:
+    """Whether a marked convolution is the gradient of another one's weight: the sum over all images and pixels, for each channel and tap."""
+    image, weight = ([loops_in(e) for e in m.results] for m in maps(op)[:2])
+    reduced, in_weight = {d for d, k in enumerate(kinds(op)) if k == REDUCTION}, {d for e in weight for d in e}
+    if not image or len(image[0]) != 1 or image[0][0] not in reduced & in_weight or not weight[0] or weight[0][0] != image[0][0]:
+        return False
+    kept = [e[0] for e in image if len(e) == 1 and e[0] not in reduced | in_weight]
+    sizes = loop_sizes(op)
+    taps = product(sizes[d] for e in image for d in e if d not in reduced and d not in kept)
+    places = product(sizes[d] for e in image[1:] for d in e if d in reduced)
+    return len(kept) == 1 and taps <= places
+
+
 def is_whole(op: ir.Operation) -> bool:
     """Whether a marked convolution is a matmul of whole images or patches."""
-    along = [loops_in(e) for e in maps(op)[0].results]
-    return not any(len(e) > 1 for e in along) and sum(len(e) == 1 and kinds(op)[e[0]] == REDUCTION for e in along) > 1
+    along = list(maps(op)[0].results)
+    plain = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for e in along)
+    return plain and sum(kinds(op)[d] == REDUCTION for e in along for d in loops_in(e)) > 1

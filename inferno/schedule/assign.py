@@ -21,7 +21,7 @@ _CHOOSERS = {
     "nvptx": (
         "inferno.schedule.cublaslt", "inferno.schedule.by_size", "inferno.schedule.siblings", "inferno.schedule.band_windows",
         "inferno.schedule.windows",
-        "inferno.schedule.im2col", "inferno.schedule.vectors", "inferno.schedule.wgmma", "inferno.schedule.attention",
+        "inferno.schedule.im2col", "inferno.schedule.pixel_sums", "inferno.schedule.vectors", "inferno.schedule.wgmma", "inferno.schedule.attention",
         "inferno.schedule.attention_gradients",
         "inferno.schedule.dual", "inferno.schedule.dual_bf16x6", "inferno.schedule.dual_vectors", "inferno.schedule.wgmma_rows",
         "inferno.schedule.mma", "inferno.schedule.bf16x6", "inferno.schedule.simt",

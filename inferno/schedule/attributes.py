@@ -28,6 +28,7 @@ _CLASSES = {
     "band_windows": "inferno.schedule.band_windows:BandWindows",
     "wgmma": "inferno.schedule.wgmma:Wgmma",
     "im2col": "inferno.schedule.im2col:Im2col",
+    "pixel_sums": "inferno.schedule.pixel_sums:PixelSums",
     "dual": "inferno.schedule.dual:Dual",
     "attention": "inferno.schedule.attention:Attention",
     "attention_gradients": "inferno.schedule.attention_gradients:AttentionGradients",

@@ -383,7 +383,7 @@ class _Parser:
         def group(role: str) -> Group:
             by = lhs.reads[0] if role == "k" and lhs.reads else into
             dims = sorted(roles[role], key=lambda d: -hint(by.strides[d]))
-            apart = role == "k" and any(o.unfolded is not None for o in (lhs, rhs))  # taps are positions, not terms in a row
+            apart = role == "k" and any(o.unfolded is not None and not o.unfolded.summed for o in (lhs, rhs))  # taps are positions, not terms in a row
             runs = [[d] for d in dims] if apart else merge(dims, self.sizes, every)
             return Group(tuple(dims), tuple(self.sizes[d] for d in dims), tuple(tuple(r) for r in runs))
 

@@ -109,7 +109,7 @@ def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bo
     if found is None:
         return None
     others = (*found.grid, *found.steps)
-    if c.rhs.unfolded is not None:
+    if c.lhs.unfolded is not None and c.lhs.unfolded.summed:
         return None
     lhs = _source(c.lhs, found.m, found.k, others, width, only_along_k, rewrite)
     rhs = _source(c.rhs, found.n, found.k, others, width, only_along_k, rewrite, offset)
@@ -152,6 +152,8 @@ def _pick(candidates: list[Axis], key) -> Axis:
 def _source(
     operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], width: int, only_along_k: bool, rewrite: bool, offset: bool = False,
 ) -> Source | None:
+    if operand.unfolded is not None and operand.unfolded.summed:
+        return None if only_along_k else _summed(operand, rows, k, others, width)
     if operand.unfolded is not None:
         if k.stride(operand.access) != 1 or not (rows.size == 1 or _neighbours(operand, rows)) or not operand.unfolded.fits(width):
             return None
@@ -170,6 +172,17 @@ def _source(
     if rewrite and (found := _raw(operand, rows, k, others, only_along_k)) is not None:
         return found
     return _copied(operand, rows, k, others, width, only_along_k)
+
+
+def _summed(operand: Operand, columns: Axis, pixels: Axis, others: tuple[Axis, ...], width: int) -> Source | None:
+    """Of the matrix of windows, whose columns are the result's: the channels of a tap lie side by side, and what is no column is pixels."""
+    window, access = operand.unfolded, operand.access
+    used = [a for a in others if a.stride(access) != 0]
+    if columns.stride(access) != 1 or not (pixels.size == 1 or pixels.stride(access) == window.terms) or not window.fits(width):
+        return None
+    if any(a.stride(access) % window.shape[-1] for a in used) or any(a.stride(access) % window.terms and a.stride(access) > window.terms for a in used):
+        return None
+    return Source((columns, pixels, *used), (1, *(a.stride(access) for a in (pixels, *used))), False)
 
 
 def direct(access: Access, tiled: tuple[Axis, Axis], others: tuple[Axis, ...], width: int, offset: bool = False):

@@ -2,10 +2,10 @@
 
 A kernel's operand ``image[n, oh * stride + r * dilation, ow * ..., c]``, or that of a padded image, is seen as the matrix of all windows: a
 pixel of the result for each row, a tap's channels for each step along k.  That matrix is nowhere; the copy engine walks the image
-instead (its im2col mode).
+instead (its im2col mode).  In the gradient of a convolution's weight the same matrix is summed over its rows, and its columns are the result's.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from inferno.mlir import func, ir, owner
@@ -23,7 +23,8 @@ class Unfolded:
     """``image[n, at * step + tap * dilation - low, c]`` along each spatial dimension, with zeros outside of the image.
 
     ``shape`` is the image's, channels last; the other fields have one number for each spatial dimension, outermost first: ``counts`` of the
-    result's pixels, ``taps``, and ``loops``: the contraction's loop of the taps, or None where it is one tap.
+    result's pixels, ``taps``, and ``loops``: the contraction's loop of the taps, or None where it is one tap.  ``summed``: what is summed over is
+    images and places, and not taps and channels.
     """
 
     shape: tuple[Int, ...]
@@ -33,6 +34,7 @@ class Unfolded:
     dilations: tuple[int, ...]
     low: tuple[int, ...]
     loops: tuple[int | None, ...]
+    summed: bool = False
 
     @property
     def terms(self) -> int:
@@ -63,6 +65,14 @@ class Unfolded:
 def unfold(kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap, sizes: tuple[Int, ...], kinds: list[str]) -> tuple[Access, Unfolded] | None:
     """How ``map_`` walks over ``value``, an argument of the kernel or that padded with zeros, through windows: the access is that of the matrix
     of windows, with the argument's shape.  None for any other walk, also for one without windows."""
+    turned = ["parallel" if kind == "reduction" else "reduction" for kind in kinds]
+    found = _unfold(kernel, value, map_, sizes, kinds)
+    if found is None and (found := _unfold(kernel, value, map_, sizes, turned)) is not None:
+        return found[0], replace(found[1], summed=True)
+    return found
+
+
+def _unfold(kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap, sizes: tuple[Int, ...], kinds: list[str]) -> tuple[Access, Unfolded] | None:
     found = _image(kernel, value)
     parts = [linear(e, map_.n_dims) for e in map_.results]
     if found is None or not 3 <= len(parts) <= 5 or None in parts:

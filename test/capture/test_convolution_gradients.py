@@ -12,7 +12,6 @@ from inferno.capture.decompositions import convolution_gradients, table
 from inferno.runtime.build import build_from
 from inferno.target import find_target
 
-F = nn.functional
 aten = torch.ops.aten
 LAYERS = {
     "1x1": (nn.Conv2d(8, 16, 1), (2, 8, 5, 6)),
@@ -55,6 +54,17 @@ def test_they_are_autograds(name):
         assert (a is None and b is None) or torch.allclose(a.double(), b, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", [n for n in LAYERS if n != "depthwise"])
+def test_weights_gradients_are_autograds(name):
+    """Also of images that are larger than the windows reach, or that are cut off."""
+    layer, shape = LAYERS[name]
+    gradient, x, weight = operands(layer, shape)
+    how = options(layer)
+    ours = convolution_gradients.weight_gradient(*((x, gradient) if how[3] else (gradient, x)), weight, *how[:3])
+    exact = aten.convolution_backward(gradient, x, weight, None, *how, [False, True, False])[1]
+    assert ours.is_contiguous() and torch.allclose(ours, exact, atol=1e-9)
+
+
 @pytest.mark.parametrize("change", [
     {"mask": [False, True, True]}, {"groups": 2}, {"shape": (2, 6, 5, 6)}, {"dtype": torch.float64}, {"padding": 3}, {"measured": "1"}, {"dilation": 80},
 ], ids=lambda change: next(iter(change)))
@@ -70,6 +80,7 @@ def test_others_stay(monkeypatch, change):
 
 
 def test_a_graph_keeps_the_weights_gradient_alone():
+    """Of few channels."""
     layer, shape = LAYERS["3x3 by 2"]
     run = lambda *tensors: [*aten.convolution_backward(*tensors, [16], *options(layer), [True, True, True])]  # noqa: E731
     graph = make_fx(run, tracing_mode="fake", decomposition_table=table())(*operands(layer, shape, torch.float32)).graph
@@ -95,15 +106,3 @@ def test_input_gradients_for_a_gpu():
     assert "insert_slice" not in fused
     results = run_module(fused, [t.contiguous() for t in found.signature.arguments_of(args, {})])
     assert_close_to_float64(tuple(s.as_eager(r) for s, r in zip(found.signature.results, results)), step, args)
-
-
-def test_training():
-    def step(x, first, second):
-        kernels = [w.detach().clone().requires_grad_() for w in (first, second)]
-        with torch.enable_grad():
-            y = F.relu(F.conv2d(F.conv2d(x, kernels[0], None, 2, 1), kernels[1], padding=1))
-            y.square().mean().backward()
-        return [w.grad for w in kernels]
-
-    args = (torch.randn(2, 4, 12, 12), torch.randn(8, 4, 3, 3), torch.randn(8, 8, 3, 3))
-    assert_close_to_float64(torch.compile(step, backend="inferno")(*args), step, args)

@@ -131,3 +131,41 @@ module attributes {inferno.expand_pieces} {
     return %0 : tensor<2x8x9x9xf32>
   }
 }
+
+// -----
+
+// The gradient of a convolution's weight is a sum over images and pixels: image and gradient have their channels last, and the result too, as its weight.
+#x = affine_map<(c, f, r, s, n, y, x) -> (n, c, y + r, x + s)>
+#g = affine_map<(c, f, r, s, n, y, x) -> (n, f, y, x)>
+#o = affine_map<(c, f, r, s, n, y, x) -> (c, f, r, s)>
+#t = affine_map<(a, b, c, d) -> (b, a, c, d)>
+#i = affine_map<(a, b, c, d) -> (a, b, c, d)>
+// CHECK: #[[WINDOWS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d4, d1 + d5, d2 + d6, d3)>
+// CHECK: #[[PIXELS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d4, d5, d6, d0)>
+// CHECK: #[[SUMS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>
+module attributes {inferno.expand_pieces, inferno.unmeasured} {
+  // CHECK-LABEL: func.func @main
+  // CHECK: %[[X:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<2x3x8x8xbf16>) outs(%{{.*}} : tensor<2x8x8x3xbf16>)
+  // CHECK: %[[G:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<2x4x6x6xbf16>) outs(%{{.*}} : tensor<2x6x6x4xbf16>)
+  // CHECK: linalg.generic {indexing_maps = [#[[WINDOWS]], #[[PIXELS]], #[[SUMS]]], {{.*}} ins(%[[X]], %[[G]] : {{.*}}) outs(%{{.*}} : tensor<4x3x3x3xf32>)
+  func.func @main(%x: tensor<2x3x8x8xbf16>, %g: tensor<2x4x6x6xbf16>) -> tensor<4x3x3x3xf32> {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<3x4x3x3xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<3x4x3x3xf32>) -> tensor<3x4x3x3xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #g, #o], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%x, %g : tensor<2x3x8x8xbf16>, tensor<2x4x6x6xbf16>) outs(%f : tensor<3x4x3x3xf32>) {
+    ^bb0(%a: bf16, %b: bf16, %c: f32):
+      %1 = arith.extf %a : bf16 to f32
+      %2 = arith.extf %b : bf16 to f32
+      %3 = arith.mulf %1, %2 : f32
+      %4 = arith.addf %c, %3 : f32
+      linalg.yield %4 : f32
+    } -> tensor<3x4x3x3xf32>
+    %w = tensor.empty() : tensor<4x3x3x3xf32>
+    %5 = linalg.generic {indexing_maps = [#t, #i], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%0 : tensor<3x4x3x3xf32>) outs(%w : tensor<4x3x3x3xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    } -> tensor<4x3x3x3xf32>
+    return %5 : tensor<4x3x3x3xf32>
+  }
+}

@@ -1,7 +1,8 @@
 """A convolution's gradients apart: that of the input is a convolution of the result's gradient, transposed where the first one is not, by the same
-window, and that of the bias a sum.  That of the weight stays an operation of torch's library.
+window, that of the weight a convolution of the image, with images for channels, by the result's gradient, and that of the bias a sum.
 
-Only where generators for Hopper's tensor cores, or for depthwise windows, take the input's (see ``docs/convolution.md``).
+Only where generators for Hopper's tensor cores, or for depthwise windows, take the input's (see ``docs/convolution.md``); the weight's stays an
+operation of torch's library where none does.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ _REACH = {1: 1 << 14, 2: 127, 3: 15}
 # Convolutions that one by steps, transposed, may become, and terms of a depthwise window.
 _MOST_PHASES, _MOST_TERMS = 16, 128
 _PIXEL = 16  # bytes of a pixel's channels, of which there are whole ones
+_MOST_STEP = 8  # of the copy engine through an image
+_PANEL = 32  # channels of a tap that it brings together, at least, where taps are columns
 
 Sizes = Sequence[int]
 
@@ -31,11 +34,13 @@ def convolution_backward(
         return NotImplemented
     rank = x.dim() - 2
     stride, padding, dilation = (list(v) * rank if len(v) == 1 else list(v) for v in (stride, padding, dilation))
-    if not _is_taken(gradient, x, weight, stride, padding, dilation, groups):
+    if not _is_taken(gradient, x, weight, stride, padding, dilation, groups) or (transposed and _is_patches(gradient, weight, stride, padding)):
         return NotImplemented
     of_input = input_gradient(gradient, x.shape, weight, stride, padding, dilation, transposed, groups)
     of_weight = None
-    if output_mask[1]:
+    if output_mask[1] and _is_summed(*((x, gradient) if transposed else (gradient, x)), weight, stride, groups):
+        of_weight = weight_gradient(*((x, gradient) if transposed else (gradient, x)), weight, stride, padding, dilation)
+    elif output_mask[1]:
         of_weight = aten.convolution_backward.default(
             gradient, x, weight, None, stride, padding, dilation, transposed, output_padding, groups, [False, True, False])[1]
     of_bias = gradient.sum([0, *range(2, gradient.dim())]) if output_mask[2] else None
@@ -55,6 +60,34 @@ def input_gradient(
     least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in zip(gradient.shape[2:], stride, padding, dilation, weight.shape[2:])]
     rest = [n - m for n, m in zip(shape[2:], least)]
     return aten.convolution.default(gradient, weight, None, stride, padding, dilation, True, rest, groups)
+
+
+def weight_gradient(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes) -> Tensor:
+    """The gradient of the weight of a convolution without groups, in memory as the weight: place and tap change their parts."""
+    widths = []
+    for n, places, taps, s, p, d in zip(x.shape[2:], gradient.shape[2:], weight.shape[2:], stride, padding, dilation):
+        widths = [p, (places - 1) * s + (taps - 1) * d + 1 - n - p, *widths]
+    image = aten.constant_pad_nd.default(x, widths) if any(widths) else x
+    rank = len(stride)
+    sums = aten.convolution.default(
+        image.transpose(0, 1), gradient.transpose(0, 1), None, list(dilation), [0] * rank, list(stride), False, [0] * rank, 1,
+    ).transpose(0, 1)
+    last = weight.dim() == 4 and weight.is_contiguous(memory_format=torch.channels_last)
+    return sums.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+
+
+def _is_summed(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, groups: int) -> bool:
+    """Whether a generator takes the weight's gradient."""
+    if groups != 1 or gradient.dtype not in (torch.bfloat16, torch.float16) or x.shape[0] < 2 or max(stride) > _MOST_STEP:
+        return False
+    plain = prod(weight.shape[2:]) == prod(stride) == 1
+    return x.shape[1] % (8 if plain else _PANEL) == 0 and gradient.shape[1] % 8 == 0 and prod(weight.shape[2:]) <= prod(gradient.shape[2:])
+
+
+def _is_patches(gradient: Tensor, weight: Tensor, stride: Sizes, padding: Sizes) -> bool:
+    """Whether windows lie side by side in an image whose channels do not: a product whose terms are strewn over memory."""
+    return list(weight.shape[2:]) == list(stride) and not any(padding) and not (
+        gradient.dim() == 4 and gradient.is_contiguous(memory_format=torch.channels_last))
 
 
 def _on_hopper(tensor: Tensor) -> bool:
