@@ -25,6 +25,7 @@ _PASSES = {
     "skip-zeros": "inferno.passes.skip_zeros:skip_zeros",
     "mark-convolutions": "inferno.passes.mark_convolutions:mark_convolutions",
     "choose-layouts": "inferno.passes.choose_layouts:choose_layouts",
+    "stack-rows": "inferno.passes.stack_rows:stack_rows",
     "pad-channels": "inferno.passes.pad_channels:pad_channels",
     "expand-groups": "inferno.passes.expand_groups:expand_groups",
     "expand-loops": "inferno.passes.expand_loops:expand_loops",

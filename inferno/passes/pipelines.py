@@ -9,7 +9,7 @@ PIPELINES = {
     ),
     "inferno-fuse": (
         "store-float8,remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"
-        "fold-transposes,skip-zeros,mark-convolutions,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),expand-patches,choose-layouts,pad-channels,"
+        "fold-transposes,skip-zeros,mark-convolutions,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),expand-patches,choose-layouts,stack-rows,pad-channels,"
         "propagate-reshapes,func.func(canonicalize,cse),fold-transposes,expand-loops,expand-groups,func.func(canonicalize,cse),fold-transposes,"
         "merge-scales,split-frozen,hoist-frozen,expand-pieces,expand-windows,fuse-elementwise,write-slices,hoist-slices,fuse-gathers,drop-results,widen-arithmetic,"
         "func.func(canonicalize,cse),fuse-contractions,restore-batches,"
