@@ -492,16 +492,14 @@ def test_group_norm(dtype):
             check(aten.native_group_norm.default, x, weight, bias, shape[0], 6, size, 3, 1e-5)
 
 
-def test_one_place_of_a_dimension_takes_a_slice():
-    from inferno.capture.decompositions.scattering import _one_place, _put_slice
+def test_slices_at_places_of_one_dimension():
+    from inferno.capture.decompositions.scattering import _one_row_of_places, put_slices
 
-    x, at = normal(3, 5, 4), torch.tensor([2])
-    for indices, values, place in (
-        ([None, at], normal(3, 1, 4), 2), ([at], normal(4), 2), ([None, None, at], normal(1), 2), ([None, at], normal(3, 1, 1), -1),
-        ([at], normal(1, 5, 4), -3),
-    ):
-        given = [None if i is None else torch.full_like(i, place) for i in indices]
-        assert (dim := _one_place(x, given)) == len(indices) - 1
-        assert torch.equal(_put_slice(x, dim, given[dim], values), aten.index_put(x, given, values))
-    for indices in ([at, at], [torch.tensor([1, 2])], [torch.tensor(1)], [torch.tensor([True, False, True])]):
-        assert _one_place(x, indices) is None
+    x, at = normal(3, 5, 4), torch.tensor([2, 0])
+    for dim in range(3):
+        source = normal(*(2 if d == dim else n for d, n in enumerate(x.shape)))
+        assert torch.equal(put_slices(x, dim, at, source), x.index_copy(dim, at, source))
+        assert torch.equal(put_slices(x, dim, at[:1].expand(2), source, True), x.index_add(dim, at[:1].expand(2), source))
+        assert _one_row_of_places(x, [None] * dim + [at]) == dim
+    for indices in ([at, at], [torch.tensor(1)], [torch.tensor([True, False, True])], [at.reshape(1, 2)]):
+        assert _one_row_of_places(x, indices) is None

@@ -6,6 +6,7 @@ from torch import nn
 from universal_program import Simulated
 
 from inferno.capture import capture
+from inferno.capture.decompositions.slices import copy_slices
 from inferno.runtime.build import build_from
 from inferno.runtime.plan.in_place import write_in_place
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
@@ -123,6 +124,23 @@ def test_a_token_is_written_alone(monkeypatch, write, places, dtype):
             torch.testing.assert_close(read, expected[:, :, :, 0] * 2, rtol=1e-6, atol=1e-6)
             if in_place:
                 model.cache.copy_(start)
+
+
+def test_several_slices_are_written_at_their_places():
+    """The last one to a place stays, and one outside is left out, as on a GPU."""
+    torch.manual_seed(0)
+    model, new = Cache(lambda cache, new, place: cache.copy_(copy_slices(cache, 2, place, new)), torch.bfloat16), torch.randn(2, 3, 3, 8).bfloat16()
+    on_gpu = OnGpu(model, (new, torch.tensor([1, 2, 3])))
+    assert len(on_gpu.kernels(True)) == len(on_gpu.kernels(False)) - 1
+    for place in ([3, 9, 4], [5, 5, 5], [12, -1, 0], [7, 2**40, 7]):
+        expected, start = model.cache.clone(), model.cache.clone()
+        for n, p in enumerate(place):
+            if 0 <= p < 12:
+                expected[:, :, p] = new[:, :, n]
+        for in_place in (True, False):
+            model.cache.copy_(start)
+            (read,) = on_gpu((new, torch.tensor(place)), in_place)
+            assert torch.equal(model.cache, expected) and torch.equal(read, expected[:, :, :, 0] * 2)
 
 
 class Both(nn.Module):

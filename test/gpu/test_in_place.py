@@ -52,8 +52,8 @@ WRITES = {
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("cuda_graphs", [False, True])
-@pytest.mark.parametrize("name", WRITES)
-def test_slices_alone_are_written(monkeypatch, name, dtype, cuda_graphs):
+@pytest.mark.parametrize(("name", "count"), [*((name, 1) for name in WRITES), ("index_copy", 3), ("setitem", 3)])
+def test_slices_alone_are_written(monkeypatch, name, count, dtype, cuda_graphs):
     """A place that there is not, for ``index_copy``, is written to by nobody; nothing else of a large cache changes."""
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     torch.manual_seed(0)
@@ -63,17 +63,17 @@ def test_slices_alone_are_written(monkeypatch, name, dtype, cuda_graphs):
         return cache.float().sum(1)
 
     cache = torch.randn(4, 4096, 64, device="cuda").to(dtype)
-    inputs = torch.tensor([3], device="cuda"), torch.randn(4, 1, 64, device="cuda").to(dtype)
+    inputs = torch.tensor([3, 9, 1][:count], device="cuda"), torch.randn(4, count, 64, device="cuda").to(dtype)
     compiled, expected = inferno.compile(step, (cache, *inputs), cuda_graphs=cuda_graphs, fallback=False), cache.clone()
     assert all(compiled._executable.plan.outputs[i].argument == r.target for i, r in enumerate(compiled.program.signature.results) if r.kind == "mutation")
     assert not any(isinstance(s, Launch) and s.copies for s in compiled._executable.plan.steps)
     for i in range(20):
-        place, x = torch.tensor([i * 211 % 4096], device="cuda"), torch.randn(4, 1, 64, device="cuda").to(dtype)
+        place, x = torch.tensor([(i * 211 + n * 7) % 4096 for n in range(count)], device="cuda"), torch.randn(4, count, 64, device="cuda").to(dtype)
         torch.testing.assert_close(compiled(cache, place, x), step(expected, place, x), atol=2e-3, rtol=1e-4)
     assert torch.equal(cache, expected)
     if name == "index_copy":
         for outside in (4096, -1, 2**40):
-            compiled(cache, torch.tensor([outside], device="cuda"), x)
+            compiled(cache, torch.tensor([outside] * count, device="cuda"), x)
         assert torch.equal(cache, expected)
 
 

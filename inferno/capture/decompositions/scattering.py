@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inferno.settings import settings
+
 aten = torch.ops.aten
 
 
@@ -26,26 +28,34 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
     if indices[0] is not None and x.dim() and all(i is None or (not i.dim() and i.dtype not in (torch.bool, torch.uint8)) for i in indices):
         rows = [i if i is None else i.reshape(1) for i in indices]  # the import wants indices in a row
         return aten.index_put.default(x, rows, values, accumulate)
-    if x.device.type == "cuda" and not accumulate and (dim := _one_place(x, indices)) is not None:
-        return _put_slice(x, dim, indices[dim], values)
+    if x.device.type == "cuda" and (dim := _one_row_of_places(x, indices)) is not None:
+        index = torch.where(indices[dim] < 0, indices[dim] + x.shape[dim], indices[dim])
+        slices = [index.shape[0] if d == dim else n for d, n in enumerate(x.shape)]
+        if index.shape[0] == 1 and not accumulate:  # a table would have a place outside, which is written to by nobody on a GPU alone
+            return aten.index_copy.default(x, dim, index, values.expand(slices))
+        if dim and settings().unmeasured:
+            return put_slices(x, dim, index, values.expand(slices), accumulate)
     if x.dtype != torch.bool or not accumulate:
         return NotImplemented
     return aten.index_put.default(x.to(torch.int32), indices, values.to(torch.int32), True) != 0
 
 
-def _one_place(x: Tensor, indices: list[Tensor | None]) -> int | None:
-    """The dimension that one place is told of, where no other is: a token's in a cache."""
+def _one_row_of_places(x: Tensor, indices: list[Tensor | None]) -> int | None:
+    """The dimension whose places are told, in a row, where no other's are: tokens' in a cache."""
     told = [d for d, i in enumerate(indices) if i is not None]
-    if len(told) != 1 or (i := indices[told[0]]).shape != (1,) or i.dtype in (torch.bool, torch.uint8) or i.device != x.device:
+    if len(told) != 1 or (i := indices[told[0]]).dim() != 1 or i.dtype in (torch.bool, torch.uint8) or i.device != x.device:
         return None
-    return told[0] if all(isinstance(n, int) and n for n in x.shape) else None
+    return told[0] if all(isinstance(n, int) and n for n in (*x.shape, *i.shape)) else None
 
 
-def _put_slice(x: Tensor, dim: int, index: Tensor, values: Tensor) -> Tensor:
-    """As ``index_copy``: a table would have the place of every element.  A place outside is written to by nobody, as on a GPU all of them are; the CPU
-    reports those that a table has."""
-    slices = [1 if d == dim else n for d, n in enumerate(x.shape)]
-    return aten.index_copy.default(x, dim, torch.where(index < 0, index + x.shape[dim], index), values.expand(slices))
+def put_slices(x: Tensor, dim: int, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """``source`` at places ``index`` of a dimension; of what is outside nothing is written.  The dimensions in front of it are rows, so that a table has
+    a place for each slice of one: the import's would have all coordinates of each element."""
+    rows, size, rest = math.prod(x.shape[:dim]), x.shape[dim], x.shape[dim + 1:]
+    place = torch.arange(rows, device=x.device).unsqueeze(1) * size + index
+    place = torch.where((index >= 0) & (index < size), place, rows * size)
+    flat = x.reshape(rows * size, *rest)
+    return aten.index_put.default(flat, [place.reshape(-1)], source.reshape(place.numel(), *rest), accumulate).reshape(x.shape)
 
 
 def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
