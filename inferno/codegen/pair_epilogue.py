@@ -16,6 +16,7 @@ from inferno.codegen.inline import epilogue_arguments, inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words, only_if, operation, store
 from inferno.mlir import arith, ir, walk
+from inferno.passes.shapes import function_of, symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction
 from inferno.schedule.tiling import Axes
@@ -34,9 +35,9 @@ class PairEpilogue:
     tensors: dict[int, Elements]
     _seen: dict = field(default_factory=dict, init=False)
 
-    def place_thread(self, grid: Sequence[Integer], row: Integer, column: Integer) -> None:
-        """At a position in the grid's axes, this thread's first row and column."""
-        self._seen = {}
+    def place_thread(self, grid: Sequence[Integer], row: Integer, column: Integer, whole: bool = False) -> None:
+        """At a position in the grid's axes, this thread's first row and column; ``whole``: no column of the tile is outside of the tensor."""
+        self._seen, self.whole = {}, whole
         self.grid, self.row, self.column = grid, row, column
 
     def load(self, downs: Sequence[int], columns: Sequence[int]) -> None:
@@ -55,8 +56,16 @@ class PairEpilogue:
         results: list[ir.Value] = []
         if c.epilogue is not None:
             arguments = epilogue_arguments(c.epilogue, sums, lambda source: self.read(source, down, j), others)
-            results = inline_body(c.epilogue.block, arguments, self.indices(down, j), 2)
+            results = inline_body(c.epilogue.block, arguments, self.indices(down, j), 2, outside=self.sizes())
         return [sums if d.source is None else as_vector(results[d.source], 2) for d in c.destinations]
+
+    def sizes(self) -> dict[ir.Value, ir.Value]:
+        """What stands for the sizes that the epilogue computes with."""
+        epilogue, words = self.contraction.epilogue, self.words
+        if not words.symbols:
+            return {}
+        used = {v for op in epilogue.block.operations for v in op.operation.operands}
+        return {v: words.index(words.symbols[s]) for s, v in symbol_arguments(function_of(epilogue.generic)).items() if v in used}
 
     def read(self, source: Access, down: int, j: int) -> ir.Value:
         """What an epilogue's argument is there: a pair, or a scalar where both are the same."""
@@ -113,7 +122,7 @@ class PairEpilogue:
     def at_column(self, access: Access, down: int, j: int, count: int, lane: int = 0) -> tuple[Integer, int]:
         """Offset and constant for ``count`` elements at column ``8 j + lane`` of this thread, clamped to the tensor."""
         words, n = self.words, self.tiling.n
-        if n.size % self.schedule.tile_n != 0:
+        if n.size % self.schedule.tile_n != 0 and not (self.whole and isinstance(n.stride(access), int)):
             column = words.min(words.add(self.column, 8 * j + lane), n.size - count)
             return self.place(access, down, column), 0
         key = ("row", access, down if self.tiling.m.stride(access) != 0 else None)

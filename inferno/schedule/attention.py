@@ -199,6 +199,8 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if any(reach(product(p.shape)) >= 2**31 for p in (*places, *(a.reach or ())[:1])) or any(_spanned(p, a) >= 2**31 for p in tiles):
         return False
+    if any(not isinstance(p.strides[d], int) for p in (*a.extras, *(d.access for d in a.destinations)) for d in a.width.dims):
+        return False
     written = {d.access.argument: d.access for d in a.destinations}
     read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras, *(() if a.sink is None else (a.sink,))]
     if None in read or any(negative(p) for p in (*read, *tiles, *places)):
