@@ -162,7 +162,14 @@ CASES = (
     Case("select", "by blocks, and sorted", lambda x: x.topk(200, 1).values, ((3, 3000),)),
     Case("select", "of parts", lambda x: x.topk(9, 1).values, ((2, 40000),)),
     Case("universal", "sums that meet in memory", lambda x: x[:9].index_add(0, torch.arange(300, device=x.device) % 9, x), ((300, 40),)),
-    Case("universal", "convolution", lambda x, w: F.conv2d(x, w, padding=1), ((2, 3, 17, 17), (4, 3, 3, 3))),
+    Case("simt", "convolution", lambda x, w: F.conv2d(x, w, padding=1), ((2, 3, 17, 17), (4, 3, 3, 3)), torch.float64),
+    Case("im2col", "3x3", lambda x, w, b: torch.relu(F.conv2d(x, w, b, padding=1)), ((3, 64, 17, 19), (72, 64, 3, 3), (72,)), torch.bfloat16),
+    Case("im2col", "steps, dilation, a residual", lambda x, w, r: F.conv2d(x, w, None, 2, (3, 2), 2) + r, ((2, 40, 29, 29), (24, 40, 4, 3), (2, 24, 15, 15)),
+         torch.float16),
+    Case("im2col", "any number of images", lambda x, w: F.conv2d(x, w, padding=1), (("n", 64, 9, 9), (32, 64, 3, 3)), torch.bfloat16, _n(9, 1, 33)),
+    Case("windows", "depthwise", lambda x, w, b: F.silu(F.conv2d(x, w, b, 1, 1, 1, 24)), ((2, 24, 17, 19), (24, 1, 3, 3), (24,)), torch.bfloat16),
+    Case("windows", "three channels", lambda x, w: F.conv2d(x, w, None, 2, 1), ((2, 3, 33, 31), (16, 3, 3, 3))),
+    Case("band_windows", "depthwise", lambda x, w, b: F.conv2d(x, w, b, 1, 3, 1, 64) + 1, ((2, 64, 15, 17), (64, 1, 7, 7), (64,)), torch.bfloat16),
     Case("universal", "maximum pooling", lambda x: F.max_pool2d(x, 2), ((2, 3, 16, 16),)),
     # Whole numbers: what thousand others add at one place comes in any order.
     Case(
