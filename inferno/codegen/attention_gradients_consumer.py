@@ -165,7 +165,7 @@ class Consumer:
     def step(self, place: Place, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
         """The ``i``-th block from the end.  The first product's exponentials lie under the second product, the gradients of scores under the
         sums of the second result."""
-        f, words, at, sums = self.frame, self.words, old.at, list(old.sums)
+        f, words, at = self.frame, self.words, old.at
         block = words.sub(words.sub(place.end, 1), i)
         f.columns.await_full(at)
         self.turns.take()
@@ -181,17 +181,18 @@ class Consumer:
         weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge), bases)
         if not early:
             self.load()
-        if len(sums) > 1:
-            sums[1] = self.add(1, sums[1], weights, at)
-            others = awaited(1, others)
-        else:  # a wait for what is there: a block of its own, in front of which ptxas leaves the exponentials
-            f.columns.await_full(at)
-            found = awaited(0, [*others, *weights])
-            others, weights = found[:len(others)], found[len(others):]
-        sums[0] = self.add(0, sums[0], self.gradients(weights, others), at)
-        done = awaited(0, [x for own in sums for x in own])
+        done = awaited(0, self.add_both(old.sums, weights, others, at))
         f.columns.release(at.slot, self.member)
         return self.unflatten([*f.columns.next(at).values, *done])
+
+    def add_both(self, sums: Sequence[list[ir.Value]], weights: list[ir.Value], others: list[ir.Value], at: Position) -> list[ir.Value]:
+        """The results' sums with those of a block, when its second product is there."""
+        if len(sums) > 1:
+            second = self.add(1, sums[1], weights, at)
+            return [*self.add(0, sums[0], self.gradients(weights, awaited(1, others)), at), *second]
+        self.frame.columns.await_full(at)  # it is there: a block of its own, in front of which ptxas leaves the exponentials
+        found = awaited(0, [*others, *weights])
+        return self.add(0, sums[0], self.gradients(found[len(others):], found[:len(others)]), at)
 
     def begin(self, place: Place, running: _Running) -> _Running:
         """With the first product of a tile's first block."""
@@ -205,7 +206,7 @@ class Consumer:
 
     def step_ahead(self, place: Place, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
         """The same with the block's first product there already: that of the next one is multiplied behind the sums of the first result."""
-        f, words, at, sums = self.frame, self.words, old.at, list(old.sums)
+        f, words, at = self.frame, self.words, old.at
         block = words.sub(words.sub(place.end, 1), i)
         nvvm.WgmmaFenceAlignedOp()
         others = self.product(1, at)
@@ -214,10 +215,7 @@ class Consumer:
         bases = [old.bases[n] for n in self.which]
         weights = self.weights(self.scores.finish(old.product, above, below, edge), bases)
         self.load()
-        sums[1] = self.add(1, sums[1], weights, at)
-        others = awaited(1, others)
-        sums[0] = self.add(0, sums[0], self.gradients(weights, others), at)
-        flat, following = [x for own in sums for x in own], f.columns.next(at)
+        flat, following = self.add_both(old.sums, weights, others, at), f.columns.next(at)
         more = scf.IfOp(words.less(i, words.sub(words.sub(place.end, place.begin), 1)), [x.type for x in (*flat, *old.product, *old.bases)], has_else=True)
         with ir.InsertionPoint(more.then_block):
             self.points.place_thread(place.grid, self.scores.query, words.sub(self.scores.key, f.form.columns))
