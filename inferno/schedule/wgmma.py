@@ -12,6 +12,7 @@ from inferno.schedule.contraction import Contraction, Operand, oriented, parse_c
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.schedule.tile_ends import read_clocks, work_clocks
 from inferno.settings import settings
 from inferno.symbolic import bounds, hint, product, reach
 from inferno.target import Target
@@ -155,6 +156,9 @@ _SPREAD_CANDIDATES = tuple(
     (replace(s, persistent=False, split=split, spread=True), share) for s, share in CANDIDATES if s.consumers == 2 for split in range(2, 9)
 )
 
+_PAIRS = tuple((Wgmma(m, n, 12, 2, pingpong=True), share) for m, n, share in ((64, 256, 1.0), (64, 192, 0.985), (64, 128, 0.97), (128, 128, 0.995)))
+"""Tiles of one consumer each, where the end of one is behind the other's products."""
+
 
 def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     """The schedule with the lowest estimate if ``kernel`` is a contraction for Hopper's tensor cores, else None."""
@@ -178,7 +182,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             few += [(replace(s, resident=2), share) for s, share in few if s.tile_n <= 128]
         spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
         narrow = narrowed(tiling, target, at) if settings().unmeasured and not c.varies and at(tiling.m.size) > _FEW else ()
-        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *narrow):
+        pairs = _PAIRS if settings().unmeasured and at(tiling.m.size) > _FEW else ()
+        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *narrow, *pairs):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
             s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, tiling), inside=lies_inside(s, c, tiling))
@@ -450,6 +455,15 @@ def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At, column
     return idle / (_CUT if cut else whole if line == 128 else _LINES[columns * width < 128])
 
 
+def _ends(s: Wgmma, c: Contraction, rounds: float, products: float, finish: float) -> float:
+    """Clocks that the ends of tiles take beside writing them, where products of so many clocks a tile do not hide that."""
+    tile_n = s.tile_n // s.split if s.spread else s.tile_n
+    reads, work = read_clocks(c, s.tile_m, tile_n), work_clocks(c, s.tile_m, tile_n, 1 if s.pingpong else s.consumers)
+    if s.pingpong:
+        return work + max(0.0, (reads + work + finish - products) / 2) * (rounds - 1)
+    return work * rounds + reads * (rounds - 1)
+
+
 def estimate(
     s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint, second: Operand | None = None,
 ) -> float:
@@ -495,6 +509,8 @@ def estimate(
         after = _FEW_EXCHANGE + (s.split - 1) * sums * warps / _FEW_EXCHANGE_RATE
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
+    if second is None and not few and settings().unmeasured:
+        clocks += _ends(s, c, rounds, ceil(at(tiling.k_steps(depth)) / s.split) * step, finish)
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW
     clocks += _HOT * products / target.multiprocessors
     held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it

@@ -43,6 +43,25 @@ def test_tiles_as_narrow_as_a_round_lets_them_be(m, k, n, tile, monkeypatch):
     assert (s.tile_m, s.tile_n) == tile and s.split == 1
 
 
+ADD = """%u = arith.extf %e0 : bf16 to f32
+  %t = arith.addf %s, %u : f32
+  %y0 = arith.truncf %t : f32 to bf16"""
+ERF = """%g = math.erf %s : f32
+  %h = arith.addf %g, %s : f32
+  %i = arith.mulf %h, %s : f32
+  %y0 = arith.truncf %i : f32 to bf16"""
+
+
+@pytest.mark.parametrize("m, k, n, body, extras, pingpong", [
+    (6304, 768, 3072, ERF, (), True), (6304, 768, 768, ADD, (("mn", "bf16"),), True), (4096, 3072, 768, ADD, (("mn", "bf16"),), False),
+])
+def test_ends_of_tiles_are_behind_products_where_they_are_long(m, k, n, body, extras, pingpong, monkeypatch):
+    text = contraction({"m": m, "n": n, "k": k}, "mk", "nk", "mn", results=("bf16",), extras=extras, body=body)
+    assert not choose(text, "wgmma").pingpong
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    assert choose(text, "wgmma").pingpong == pingpong
+
+
 def test_wide_matmul():
     s = choose(matmul(4096, 11008, 4096, "bf16"), "wgmma")
     assert (s.tile_m, s.tile_n) == (128, 256)

@@ -1,0 +1,27 @@
+"""What the end of a tile takes beside writing it: reading what is added to it, and arithmetic.
+
+Both are hidden where two consumers have a tile each (``pingpong``) and one multiplies meanwhile, and otherwise not.
+"""
+
+from inferno.schedule.contraction import Contraction
+from inferno.schedule.cost import bit_width
+
+# Clocks fitted to 11 kernels of whole models on an H200, which took so much longer than without: 100352x64x256 with a tensor that is added 55 us
+# (28 without), 25088x128x512 27.3 (16.9), 6272x256x1024 14.6 (10.0), 6304x768x768 18.4 (15.3); GELU of 6304x768x3072 64.5 us (49.8), 4096x768x3072
+# 36.9 (32.4), and of one round of 512x768x3072 with one consumer 8.5 (6.7).  The first round's tensors are on their way while it multiplies.
+_READ_RATE = 10  # bytes a clock and multiprocessor
+_LANES = {1: 64, 2: 96}  # operations a clock and multiprocessor, of so many consumers
+_WORK = {"math.erf": 9, "math.tanh": 6, "math.exp": 3, "arith.divf": 3}
+_FREE = ("arith.extf", "arith.truncf", "arith.constant", "arith.sitofp", "linalg.yield", "linalg.index")
+
+
+def read_clocks(c: Contraction, tile_m: int, tile_n: int) -> float:
+    """Clocks of reading the tensors that have an element for each of the tile's."""
+    whole = [a for a in c.extras if all(any(a.strides[d] for d in g.dims) for g in (c.m, c.n))]
+    return tile_m * tile_n * sum(bit_width(a.element) // 8 for a in whole) / _READ_RATE
+
+
+def work_clocks(c: Contraction, tile_m: int, tile_n: int, consumers: int) -> float:
+    """Clocks of the arithmetic on a tile's elements by so many consumers."""
+    ops = [] if c.epilogue is None else [o.operation.name for o in c.epilogue.block.operations]
+    return tile_m * tile_n * sum(_WORK.get(name, 1) for name in ops if name not in _FREE) / _LANES[min(consumers, 2)]
