@@ -59,7 +59,6 @@ def test_others_are_errors(schedule):
         build(gradient(LAYER), "pixel_sums", schedule)
 
 
-@pytest.mark.parametrize("channels", [64, 96])
-def test_what_is_chosen(channels):
-    form = Form((2, 12, 12, channels), 64, (3, 3), (), (), (1, 1), (1, 1))
+def test_what_is_chosen():
+    form = Form((2, 8, 9, 96), 64, (3, 3), (), (), (1, 1), (1, 1))
     check(form, chosen(form))
