@@ -7,11 +7,12 @@ Each alone costs a launch and leaves most of the GPU idle.  Calls that are near 
 from collections.abc import Iterator, Sequence
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import MAIN, callee
+from inferno.passes.programs import MAIN, callee, readers, root_of, takes_unmeasured
 from inferno.schedule import bundle
+from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.kernel_parts import parts_of
 from inferno.schedule.merge_independent import Group, Merge
-from inferno.schedule.mark_overwrites import updated
+from inferno.schedule.mark_overwrites import mark, overwritable, updated
 from inferno.target import find_target
 
 BUNDLE = "inferno.bundles"
@@ -23,11 +24,21 @@ def bundle_kernels(module: ir.Module, target: str) -> None:
     if BUNDLE not in module.operation.attributes:
         return
     del module.operation.attributes[BUNDLE]
+    _run(module, target, _Bundles)
+
+
+def bundle_updates(module: ir.Module, target: str) -> None:
+    """The same of what changes arguments where they lie, the program's counts and weights, which stays possible: behind ``mark-overwrites``, in modules
+    that take what no GPU has run yet."""
+    if takes_unmeasured(module.operation):
+        _run(module, target, _Updates)
+
+
+def _run(module: ir.Module, target: str, merge: type["_Bundles"]) -> None:
     functions = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp)}
-    if MAIN not in functions or find_target(target).kind != "nvptx":
-        return
-    with module.context, ir.Location.unknown():
-        _Bundles(module, functions, find_target(target)).run()
+    if MAIN in functions and find_target(target).kind == "nvptx":
+        with module.context, ir.Location.unknown():
+            merge(module, functions, find_target(target)).run()
 
 
 class _Bundles(Merge):
@@ -37,8 +48,37 @@ class _Bundles(Merge):
         return bundle.fits(kernel) and len(parts_of(kernel)) == 1
 
     def choices(self) -> Iterator[tuple[Group, ...]]:
-        calls = [c for c in self.calls() if not updated(c, self.kernels[callee(c)])]  # a bundle could not write in place
-        return self.runs(calls, bundle.MOST, lambda joined: bundle.choose([self.kernels[callee(c)] for c in joined]) is not None)
+        return self.runs([c for c in self.calls() if not updated(c, self.kernels[callee(c)])], bundle.MOST, self.fits)
+
+    def fits(self, calls: tuple[ir.Operation, ...]) -> bool:
+        return bundle.choose([self.kernels[callee(c)] for c in calls]) is not None
 
     def schedule(self, kernel: func.FuncOp, parts: Sequence[func.FuncOp]) -> bundle.Bundle | None:
         return bundle.choose(parts)
+
+
+class _Updates(_Bundles):
+    suffix = "updates"
+
+    def is_mergeable(self, kernel: func.FuncOp) -> bool:
+        """Whether it is one elementwise operation: others may read again what they have changed."""
+        return super().is_mergeable(kernel) and bool(overwritable(kernel)) and len(kernel.type.results) == 1
+
+    def choices(self) -> Iterator[tuple[Group, ...]]:
+        return self.runs([c for c in self.calls() if updated(c, self.kernels[callee(c)])], bundle.MOST, self.fits)
+
+    def together(self, calls: tuple[ir.Operation, ...]) -> Group | None:
+        """Behind who else reads what is changed, too."""
+        group = super().together(calls)
+        changed = [root_of(c.operands[n]) for c in calls for n in updated(c, self.kernels[callee(c)])]
+        behind = max((self.order[r] + 1 for v in changed for r in readers(v) if r not in calls), default=0)
+        if group is None or behind > min((self.order[r] for c in calls for v in c.results for r in readers(v)), default=behind):
+            return None
+        return Group(calls, max(group.place, behind))
+
+    def schedule(self, kernel: func.FuncOp, parts: Sequence[func.FuncOp]) -> bundle.Bundle | None:
+        found = super().schedule(kernel, parts)
+        if found is not None:
+            kernel.attributes[ATTRIBUTE] = to_attribute(found)
+            mark(kernel)
+        return found

@@ -8,7 +8,7 @@ from inferno.schedule.kept_operands import PARTS, keep, kept
 
 # Operations that parts may share: each gets its own.
 _COMMON = ("arith.constant", "tensor.empty", "linalg.fill")
-OWN = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "inferno.schedule")
+OWN = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "inferno.schedule", "inferno.overwrites")
 """What is said of one kernel function alone; its parts have all other attributes."""
 
 

@@ -2,16 +2,17 @@
 could take the place of an argument of ``@main`` when nothing needs the argument's old value any more.
 
 An elementwise kernel reads an input's element where it writes the result's, and nowhere else, so both can be one element in memory.  That is said
-only of kernels of one operation and one result: what computes the result's element has then read all that it needs before it writes.
+only of kernels of one operation for each result: what computes the result's element has then read all that it needs before it writes.
 
 A cache that a token is written to is read by attention as it was, with the token in its place: fusion has made two readers of it.  The one that
 writes the new cache goes behind the other.
 """
 
-from inferno.mlir import func, ir, users
+from inferno.mlir import func, ir, owner, users
 from inferno.passes.generics import is_elementwise, maps
 from inferno.passes.programs import VIEWS, callee, readers, root_of
 from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.cost import tensor_bytes
 
 OVERWRITES = "inferno.overwrites"
@@ -24,28 +25,40 @@ def mark_overwrites(module: ir.Module) -> None:
     marks: dict[str, list[int]] = {}
     with module.context:
         for kernel in kernels(module):
-            found = overwritable(kernel)
-            if found:
+            if found := mark(kernel):
                 marks[kernel.name.value] = found
-                kernel.attributes[OVERWRITES] = ir.DenseI64ArrayAttr.get(found)
     main = next((o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main"), None)
     if marks and main is not None:
         _move(main, marks)
 
 
-def overwritable(kernel: func.FuncOp) -> list[int]:
-    """The arguments whose place the result may take."""
-    block = kernel.regions[0].blocks[0]
+def mark(kernel: func.FuncOp) -> list[int]:
+    """Say it of one kernel; the arguments whose place its result may take, where it has one."""
+    found = [overwritable(kernel, number) for number in range(len(kernel.type.results))]
+    if any(found):
+        lists = [ir.DenseI64ArrayAttr.get(each) for each in found]
+        kernel.attributes[OVERWRITES] = lists[0] if len(lists) == 1 else ir.ArrayAttr.get(lists)
+    return found[0] if len(found) == 1 else []
+
+
+def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
+    """The arguments whose place a result may take."""
+    block, count = kernel.regions[0].blocks[0], len(kernel.type.results)
     operations = [o.operation for o in block.operations if o.operation.name not in ("arith.constant", "func.return")]
-    if len(operations) != 1 or len(operations[0].results) != 1 or not is_elementwise(operations[0]):
+    if not count or len(operations) != count or any(len(o.results) != 1 or not is_elementwise(o) for o in operations):
         return []
-    (op,), arguments = operations, list(block.arguments)
+    if count > 1 and (not _is_bundle(kernel) or any(r in o.operands for o in operations for p in operations for r in p.results)):
+        return []  # which may read again what it computes the next result of
+    arguments, returned = list(block.arguments), list(block.operations[len(block.operations) - 1].operands)
+    op, destination = owner(returned[result]), arguments[len(arguments) - count + result]
+    if op is None:
+        return []
     operands, accesses = list(op.operands), maps(op)
-    if operands[-1] != arguments[-1] or not arguments[-1].type.has_static_shape:
+    if operands[-1] != destination or not destination.type.has_static_shape:
         return []
     return [
-        i for i, argument in enumerate(arguments[:-1])
-        if argument.type == operands[-1].type and all(user == op for user in users(argument))
+        i for i, argument in enumerate(arguments[:-count])
+        if argument.type == destination.type and all(user == op for user in users(argument))
         and all(m == accesses[-1] for v, m in zip(operands, accesses) if v == argument)
     ]
 
@@ -55,7 +68,12 @@ def updated(call: ir.Operation, kernel: func.FuncOp) -> list[int]:
     A kernel that does more could not write there."""
     if not any(u.name == "func.return" for r in call.results for u in readers(r)):
         return []
-    return [n for n in overwritable(kernel) if isinstance(root_of(call.operands[n]), ir.BlockArgument)]
+    found = overwritable(kernel) if len(kernel.type.results) == 1 else []
+    return [n for n in found if isinstance(root_of(call.operands[n]), ir.BlockArgument)]
+
+
+def _is_bundle(kernel: func.FuncOp) -> bool:
+    return ATTRIBUTE in kernel.attributes and from_attribute(kernel.attributes[ATTRIBUTE]).generator == "bundle"
 
 
 def _move(main: func.FuncOp, marks: dict[str, list[int]]) -> None:

@@ -196,3 +196,32 @@ def test_a_cache_that_is_still_needed_is_copied(monkeypatch):
     expected = before.index_copy(1, inputs[1], inputs[0])
     assert torch.equal(old, before) and torch.equal(model.cache, expected)
     torch.testing.assert_close(total, expected.sum(1))
+
+
+class Counts(nn.Module):
+    """Counts of several sizes, one of which is read as it was, and a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("seen", torch.arange(5))
+        self.register_buffer("mean", torch.randn(7))
+
+    def forward(self, x):
+        before = self.seen.sum() + self.steps
+        self.steps += 1
+        self.seen += 2
+        self.mean.mul_(0.9).add_(x)
+        return before
+
+
+def test_counts_are_changed_by_one_launch(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    model, x = Counts(), torch.randn(7)
+    on_gpu = OnGpu(model, (x,))
+    assert sum(k.endswith("updates") for k in on_gpu.kernels(True)) == 1
+    assert [o.argument for o in on_gpu.plan(True).outputs] == [*(r.target for r in on_gpu.signature.results if r.kind == "mutation"), -1]
+    for in_place in (True, False, True):
+        expected = (model.seen.sum() + model.steps, model.steps + 1, model.seen + 2, model.mean * 0.9 + x)
+        (before,) = on_gpu((x,), in_place)
+        torch.testing.assert_close((before, model.steps, model.seen, model.mean), expected)

@@ -112,9 +112,12 @@ class _Planner:
         launcher = self._launchers.get(callee(call))
         if launcher is None:
             return []
-        known = list(ir.DenseI64ArrayAttr(launcher.attributes["inferno.overwrites"])) if "inferno.overwrites" in launcher.attributes else []
         made = [i for i, v in enumerate(call.operands) if isinstance(v.type, ir.RankedTensorType) and self._root(v) == result]
-        return known + [source for source, target in _copied(launcher) if made == [target]]
+        found = [source for source, target in _copied(launcher) if made == [target]]
+        if "inferno.overwrites" in launcher.attributes and len(made) == 1:
+            said, number = launcher.attributes["inferno.overwrites"], made[0] - len(call.operands) + len(call.results)
+            found += list(ir.DenseI64ArrayAttr(said[number] if isinstance(said, ir.ArrayAttr) else said))
+        return found
 
     def _described(self, value: ir.Value) -> dict[str, ir.Attribute]:
         """The sizes of a tensor as an attribute, where they vary."""
