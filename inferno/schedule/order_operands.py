@@ -18,9 +18,9 @@ from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.merge_calls import replace_call
 from inferno.schedule.wgmma import MEMORY_RATE
 from inferno.schedule.spaces import estimate_of
-from inferno.settings import settings
 from inferno.target import Target, find_target
 
+# 6272x768x768 of 32 images' patches: 6.3 us to order them and 23.2 to multiply, where element by element 212 are estimated.
 _LAUNCH = 2.0  # microseconds of the kernel in front, beside its bytes (an estimate, as wgmma's for its own temporaries)
 _PAYS = 0.8  # of the time without, by estimates that are some percent off
 
@@ -39,7 +39,7 @@ def order_operands(module: ir.Module, target: str) -> None:
     """For Hopper's tensor cores, give kernels without a schedule that their generator does not take a factor in the order of their loops, if it then takes
     them and the estimates say that it pays.  Calls that take one tensor in one order share the ordered one."""
     machine = find_target(target)
-    if not machine.hopper or not settings().unmeasured:
+    if not machine.hopper:
         return
     with module.context, ir.Location.unknown():
         orders = {k.name.value: (k, *found) for k in kernels(module) if ATTRIBUTE not in k.attributes and (found := _ordered(k, machine)) is not None}

@@ -26,8 +26,7 @@ def test_models(model, image, window, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_patches_as_a_matrix(dtype, monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+def test_patches_as_a_matrix(dtype):
     shapes = (32, 3, 224, 224), (768, 3, 16, 16), (768,)
     compiled = assert_right(embed, on_gpu(torch.randn(shape, dtype=dtype) for shape in shapes))
     if torch.cuda.get_device_capability() == (9, 0):

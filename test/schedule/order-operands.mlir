@@ -1,6 +1,5 @@
-// RUN: env INFERNO_UNMEASURED=1 inferno-opt %s -p 'order-operands{target=sm_90a}' | FileCheck %s
-// RUN: env INFERNO_UNMEASURED=1 inferno-opt %s -p 'order-operands{target=sm_80}' | FileCheck %s --check-prefix=OTHER
-// RUN: env INFERNO_UNMEASURED=0 inferno-opt %s -p 'order-operands{target=sm_90a}' | FileCheck %s --check-prefix=OTHER
+// RUN: inferno-opt %s -p 'order-operands{target=sm_90a}' | FileCheck %s
+// RUN: inferno-opt %s -p 'order-operands{target=sm_80}' | FileCheck %s --check-prefix=OTHER
 
 // The patches of 32 images: rows of a patch and rows of patches are apart, which is more dimensions than the copy engine knows. They are a matrix once,
 // for both products of them. The third product's factors are matrices, and the fourth is too small for that to pay.
