@@ -71,6 +71,13 @@ class _Running(NamedTuple):
         return [*self.at.values, *(x for sums in self.sums for x in sums), *self.product, *self.bases]
 
 
+@dataclass(frozen=True)
+class _Position(Place):
+    """A tile's blocks at one position of ``outer``, which also counts for the grid."""
+
+    position: Integer = 0
+
+
 class Consumer:
     def __init__(self, frame: Frame, maps: dict[int, ir.Value]) -> None:
         f, words = frame, frame.words
@@ -106,13 +113,15 @@ class Consumer:
         place = f.order.place(tile)
         sums = [[number(0.0)] * (r.columns.size // 2) for r in f.gradient.results]
 
-        def position(outer: list[Integer], *values: ir.Value) -> list[ir.Value]:
-            here = Place([*place.grid, *outer], place.first, place.begin, place.end)
-            return self.walk_blocks(here, self.unflatten(values)).flat
+        def at_position(n: Integer) -> _Position:
+            return _Position([*place.grid, *f.outer(n)], place.first, place.begin, place.end, n)
+
+        def position(n: Integer, *values: ir.Value) -> list[ir.Value]:
+            return self.walk_blocks(at_position(n), self.unflatten(values)).flat
 
         running = _Running(Position(*at), sums)
         if f.form.ahead:
-            running = self.begin(place, running)
+            running = self.begin(at_position(0), running)
         running = self.unflatten(f.each_position(running.flat, position))
         if f.form.apart:  # each warp has read its rows
             nvvm.SyncWarpOp(words.value(-1))
@@ -136,7 +145,7 @@ class Consumer:
         scores = self.frame.form.columns // 2 if rest else 0
         return _Running(position, sums, rest[:scores], rest[scores:])
 
-    def walk_blocks(self, place: Place, running: _Running) -> _Running:
+    def walk_blocks(self, place: _Position, running: _Running) -> _Running:
         """All blocks of columns, from the last one: those that the band cuts, or the tensor's edge, apart from the others."""
         f, band = self.frame, self.frame.order.band
         free, low, count = f.order.turning_points(place)
@@ -151,7 +160,7 @@ class Consumer:
         return self.walk(place, low, count, running, below=True)
 
     def walk(
-        self, place: Place, begin: Integer, end: Integer, running: _Running, above: bool = False, below: bool = False, edge: bool = False,
+        self, place: _Position, begin: Integer, end: Integer, running: _Running, above: bool = False, below: bool = False, edge: bool = False,
     ) -> _Running:
         if begin is end or (isinstance(begin, int) and isinstance(end, int) and begin >= end):
             return running
@@ -162,7 +171,7 @@ class Consumer:
 
         return self.unflatten(loop(self.words, begin, end, 1, running.flat, turn))
 
-    def step(self, place: Place, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
+    def step(self, place: _Position, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
         """The ``i``-th block from the end.  The first product's exponentials lie under the second product, the gradients of scores under the
         sums of the second result."""
         f, words, at = self.frame, self.words, old.at
@@ -194,7 +203,7 @@ class Consumer:
         found = awaited(0, [*others, *weights])
         return self.add(0, sums[0], self.gradients(found[len(others):], found[:len(others)]), at)
 
-    def begin(self, place: Place, running: _Running) -> _Running:
+    def begin(self, place: _Position, running: _Running) -> _Running:
         """With the first product of a tile's first block."""
         f, words = self.frame, self.words
         f.columns.await_full(running.at)
@@ -204,7 +213,7 @@ class Consumer:
         self.points.place_thread(place.grid, self.scores.query, self.scores.key)
         return running._replace(product=awaited(0, products), bases=self.distinct())
 
-    def step_ahead(self, place: Place, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
+    def step_ahead(self, place: _Position, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
         """The same with the block's first product there already: that of the next one is multiplied behind the sums of the first result."""
         f, words, at = self.frame, self.words, old.at
         block = words.sub(words.sub(place.end, 1), i)
@@ -216,9 +225,17 @@ class Consumer:
         weights = self.weights(self.scores.finish(old.product, above, below, edge), bases)
         self.load()
         flat, following = self.add_both(old.sums, weights, others, at), f.columns.next(at)
-        more = scf.IfOp(words.less(i, words.sub(words.sub(place.end, place.begin), 1)), [x.type for x in (*flat, *old.product, *old.bases)], has_else=True)
+        last = words.sub(words.sub(place.end, place.begin), 1)
+        more = here = words.less(i, last)
+        if f.positions > 1:
+            more = arith.ori(here, words.less(place.position, f.positions - 1))
+        more = scf.IfOp(more, [x.type for x in (*flat, *old.product, *old.bases)], has_else=True)
         with ir.InsertionPoint(more.then_block):
-            self.points.place_thread(place.grid, self.scores.query, words.sub(self.scores.key, f.form.columns))
+            grid, key = place.grid, words.sub(self.scores.key, f.form.columns)
+            if f.positions > 1:
+                grid = [*grid[:len(f.axes.grid)], *f.outer(words.add(place.position, words.select(here, 0, 1)))]
+                key = words.select(here, key, words.add(self.scores.key, words.mul(last, f.form.columns)))
+            self.points.place_thread(grid, self.scores.query, key)
             bases = self.distinct()
             f.columns.await_full(following)
             nvvm.WgmmaFenceAlignedOp()

@@ -134,8 +134,11 @@ class Frame:
         return words.add(words.add(self.shared, self.layout.slots + operand * self.column_bytes[0]), words.mul(slot, self.layout.slot))
 
     def each_position(self, carried: Sequence[ir.Value], body: Callable[..., Sequence[ir.Value]]) -> list[ir.Value]:
-        """``body(outer, *carried)`` for each position of ``outer``, as its axes' numbers."""
-        sizes = [a.size for a in self.axes.outer]
+        """``body(n, *carried)`` for each position of ``outer``."""
         if self.positions == 1:
-            return list(body([0] * len(sizes), *carried))
-        return loop(self.words, 0, self.positions, 1, carried, lambda n, *values: body(self.words.split(n, sizes), *values))
+            return list(body(0, *carried))
+        return loop(self.words, 0, self.positions, 1, carried, body)
+
+    def outer(self, position: Integer) -> list[Integer]:
+        """A position of ``outer`` as its axes' numbers."""
+        return self.words.split(position, [a.size for a in self.axes.outer])

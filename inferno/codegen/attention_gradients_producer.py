@@ -28,8 +28,8 @@ class Producer:
         place = f.order.place(number)
         grid, count = dict(zip(f.axes.grid, place.grid)), words.sub(place.end, place.begin)
 
-        def blocks(outer: list[Integer], begin: Integer, end: Integer, at: Sequence[ir.Value]) -> list[ir.Value]:
-            where = {**grid, **dict(zip(f.axes.outer, outer))}
+        def blocks(position: Integer, begin: Integer, end: Integer, at: Sequence[ir.Value]) -> list[ir.Value]:
+            where = {**grid, **dict(zip(f.axes.outer, f.outer(position)))}
 
             def step(i: ir.Value, *at: ir.Value) -> list[ir.Value]:
                 return self.copy_columns(where, words.sub(words.sub(place.end, 1), i), Position(*at)).values
@@ -38,7 +38,7 @@ class Producer:
 
         ahead = f.positions == 1
         if ahead:
-            at = blocks([0] * len(f.axes.outer), 0, 1, at)
+            at = blocks(0, 0, 1, at)
         for consumer in range(f.form.consumers):
             f.rows.acquire(Position(words.value(consumer), parity))
             f.numbers.give(number, consumer)
@@ -48,7 +48,7 @@ class Producer:
                 self.copy(operand, grid, row, 64, f.rows_at(i, consumer), f.rows.full.at(consumer))
         if ahead and isinstance(count, int) and count == 1:
             return at
-        return f.each_position(at, lambda outer, *at: blocks(outer, int(ahead), count, at))
+        return f.each_position(at, lambda n, *at: blocks(n, int(ahead), count, at))
 
     def copy_columns(self, where: dict[Axis, Integer], block: Integer, at: Position) -> Position:
         """A block of columns to a slot; the next one."""

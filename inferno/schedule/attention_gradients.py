@@ -35,7 +35,7 @@ class AttentionGradients:
     to ``stages`` slots.  ``order``: a block of threads takes every so-manieth tile (``static``), or whenever it
     has finished one the next of a counter (``dynamic``).  ``turns``: consumers start the first two products one after the other, so that one's
     exponentials lie under another's products.  ``apart``: results have shared memory of their own; otherwise they lie where the rows were, which the
-    next ones wait for.  ``ahead``: the first product of a block is multiplied behind the last one of the block before; where all columns are one loop."""
+    next ones wait for.  ``ahead``: the first product of a block is multiplied behind the last one of the block before."""
 
     generator: ClassVar[str] = "attention_gradients"
     consumers: int = 2
@@ -158,7 +158,7 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
     if s.consumers not in _HELD or s.columns % 16 or not 16 <= s.columns <= 256 or s.stages < 2:
         return False
-    if s.order not in ("static", "dynamic") or (s.turns and s.consumers == 1) or (s.ahead and (s.turns or g.outer.dims)):
+    if s.order not in ("static", "dynamic") or (s.turns and (s.consumers == 1 or s.ahead)):
         return False
     return held(s, g) <= _HELD[s.consumers] and s.shared(g.depth.size, g.width.size, len(g.results)).total <= target.shared
 
