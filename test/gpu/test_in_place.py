@@ -77,6 +77,44 @@ def test_slices_alone_are_written(monkeypatch, name, count, dtype, cuda_graphs):
         assert torch.equal(cache, expected)
 
 
+class Step(nn.Module):
+    """Keys and values of a token, and two counts."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.randn(2, 8, 4096, 64).to(dtype))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("seen", torch.zeros(5))
+
+    def forward(self, x, place):
+        self.keys.index_copy_(2, place, x * 2)
+        self.values.index_copy_(2, place, x + 1)
+        self.count += 1
+        self.seen += 0.5
+        return self.keys.float().sum(2) - self.values.float().sum(2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("cuda_graphs", [False, True])
+def test_keys_and_values_are_one_launch_and_counts_another(monkeypatch, dtype, cuda_graphs):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    torch.manual_seed(0)
+    model = Step(dtype).cuda()
+    eager, x = copy.deepcopy(model), torch.randn(2, 8, 1, 64, device="cuda").to(dtype)
+    compiled = inferno.compile(model, (x, torch.tensor([3], device="cuda")), cuda_graphs=cuda_graphs, fallback=False)
+    plan = compiled._executable.plan
+    assert all(plan.outputs[i].argument == r.target for i, r in enumerate(compiled.program.signature.results) if r.kind == "mutation")
+    names = [s.kernel for s in plan.steps]
+    assert sum("scatter" in n for n in names) == 1 and sum("updates" in n for n in names) == 1
+    with torch.no_grad():
+        for i in range(20):  # no synchronisation between the calls
+            x, place = torch.randn(2, 8, 1, 64, device="cuda").to(dtype), torch.tensor([i * 211 % 4096], device="cuda")
+            torch.testing.assert_close(compiled(x, place), eager(x, place), atol=2e-3, rtol=1e-4)
+    for ours, theirs in zip(model.buffers(), eager.buffers()):
+        assert torch.equal(ours, theirs)
+
+
 def test_batch_norm():
     torch.manual_seed(0)
     model, x = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU()).cuda().train(), torch.randn(8, 3, 20, 20, device="cuda")
