@@ -41,28 +41,27 @@ def roles(op: ir.Operation, order: Order | None = None) -> Roles:
     channels = {e[0] for e in image if len(e) == 1 and e[0] in reduced & in_weight}
     groups = {e[0] for e in image if len(e) == 1 and e[0] in in_weight - reduced}
     features = in_weight - in_image
-    if sums_images(op):
-        kept = {e[0] for e in image if len(e) == 1} - reduced
-        windows = {d for e in image if len(e) > 1 for d in e} - reduced
-        last = sorted(range(len(weight)), key=lambda d: weight[d][0] in features if weight[d] else False)
-        order = sorted(range(len(result)), key=lambda d: (result[d][0] in kept) + (result[d][0] in kept | windows) if result[d] else 0)
-        own = sorted(range(len(image)), key=lambda d: len(image[d]) == 1 and image[d][0] in kept)
-        return Roles(tuple(own), tuple(last), tuple(order), tuple(weight[d][0] for d in last if weight[d] and weight[d][0] in reduced))
-    order_of_features = [d for d, e in enumerate(result) if e and e[0] in features]
-    phases = {result[d][0] for i, d in enumerate(order_of_features) if d - i != order_of_features[0]}
-    features -= phases
 
     def sort(part: list[list[int]], *last: set[int]) -> Order:
         """Dimensions by the first of these sets that their loop is in, those that are in none first."""
         return tuple(sorted(range(len(part)), key=lambda d: next((i for i, s in enumerate(last, 1) if len(part[d]) == 1 and part[d][0] in s), 0)))
 
+    def made(own: Order, last: Order, written: Order) -> Roles:
+        return Roles(own, last, written, tuple(weight[d][0] for d in last if weight[d] and weight[d][0] in reduced))
+
+    if sums_images(op):
+        kept, taps = {e[0] for e in image if len(e) == 1} - reduced, {d for e in image if len(e) > 1 for d in e} - reduced
+        return made(sort(image, kept), sort(weight, features), sort(result, taps, kept))
+    order_of_features = [d for d, e in enumerate(result) if e and e[0] in features]
+    phases = {result[d][0] for i, d in enumerate(order_of_features) if d - i != order_of_features[0]}
+    features -= phases
     windows = in_weight & reduced - channels
     if is_whole(op):
         along = [image[d][0] for d in order or range(len(image)) if image[d] and image[d][0] in channels]
         own, last = order or tuple(range(len(image))), sort(weight, phases, features, *({d} for d in along))
     else:
         own, last = sort(image, groups, channels), sort(weight, *((phases, features, windows, channels) if features or channels else (phases, windows, groups)))
-    return Roles(own, last, sort(result, groups, features), tuple(weight[d][0] for d in last if weight[d] and weight[d][0] in reduced))
+    return made(own, last, sort(result, groups, features))
 
 
 def sums_images(op: ir.Operation) -> bool:
