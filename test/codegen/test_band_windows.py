@@ -7,7 +7,7 @@ import torch
 from checks import assert_close_to_float64
 from kernels import TARGET, build, choose
 from universal_program import Simulated
-from window_cases import BANDS, NAMED, Case
+from window_cases import BANDS, NAMED, Case, parsed
 
 from inferno.errors import CompileError
 from inferno.schedule import band_windows
@@ -49,7 +49,7 @@ def test_every_product_of_a_row_is_one_instruction(own):
 
 
 def test_chosen_for_large_windows_alone():
-    large, text = Case((2, 64, 14, 14), (1, 1, 7, 7), padding=3), NAMED["3x3"].text(main=False)
+    large, text = Case((32, 96, 56, 56), (1, 1, 7, 7), padding=3), NAMED["3x3"].text(main=False)
     assert isinstance(choose(large.text(main=False), "band_windows"), BandWindows)
     assert choose(text, "band_windows") is None and choose(text, "windows") is not None
 
@@ -63,7 +63,13 @@ def test_chosen_for_large_windows_alone():
     Case((2, 64, 14, 14), (1, 1, 9, 9), padding=3),
 ])
 def test_others_are_left_to_cuda_cores(case):
-    assert choose(case.text(main=False), "band_windows") is None
+    assert parsed(case, band_windows) is None
+
+
+def test_few_images_are_left_to_cuda_cores():
+    """A block's turns take longer, one after the other, than what there is to compute."""
+    text = Case((1, 96, 56, 56), (1, 1, 7, 7), padding=3).text(main=False)
+    assert choose(text, "band_windows") is None and choose(text, "windows") is not None
 
 
 def test_schedules_that_do_not_fit():
