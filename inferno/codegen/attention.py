@@ -24,7 +24,7 @@ from inferno.codegen.nvvm_builder import (
     TENSOR_MAP, Device, Words, device_kernel, device_module, elect, integer_type, only_if, special_register, uniform,
 )
 from inferno.codegen.tile_numbers import emit_counter, launch_counter
-from inferno.codegen.wgmma_epilogue import columns_together, store_maps
+from inferno.schedule.result_parts import columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.shapes import symbol_arguments

@@ -19,7 +19,7 @@ from inferno.codegen.launcher import launch, launcher, pointer, tensor_map
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.nvvm_builder import TENSOR_MAP, Device, Words, device_kernel, device_module, elect, only_if, special_register, uniform
 from inferno.codegen.tile_numbers import emit_counter, launch_counter
-from inferno.codegen.wgmma_epilogue import StoreMap, columns_together, store_maps
+from inferno.schedule.result_parts import StoreMap, columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.attention import LINE, Copied

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from inferno.codegen import tma
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words, integer_type, operation, shared_pointer, special_register, widen_pointer
+from inferno.codegen.tensor_core import load_matrices
 from inferno.errors import CompileError
-from inferno.mlir import ir, llvm, nvvm
+from inferno.mlir import ir, llvm
 
 LINE = 128  # bytes: what all banks hold together
 
@@ -113,13 +114,7 @@ class Fragments:
             places = [(row + 8 * r, self.terms * step + 4 * h) for r, h in halves]
             size = ir.IntegerAttr.get(integer_type(64), tile.width)
             return [operation("llvm.load", [self.element], [self._pointer(slot, *place)], alignment=size) for place in places]
-        i32, parse = integer_type(32), ir.Attribute.parse
-        struct = ir.Type.parse("!llvm.struct<(i32, i32, i32, i32)>")
-        found = nvvm.LdMatrixOp(
-            self._pointer(slot, row, self.terms * step), 4, parse(f"#nvvm.mma_layout<{'row' if tile.along_k else 'col'}>"),
-            parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"), parse("#nvvm.ld_st_matrix_elt_type<b16>"), results=[struct],
-        ).results[0]
-        return [operation("llvm.extractvalue", [i32], [found], position=ir.DenseI64ArrayAttr.get([i])) for i in range(4)]
+        return load_matrices(self._pointer(slot, row, self.terms * step), turned=not tile.along_k)
 
     def _pointer(self, slot: Integer, row: int, term: int) -> ir.Value:
         """The place of this lane's element (ldmatrix: line), ``row`` rows and ``term`` terms from its own.

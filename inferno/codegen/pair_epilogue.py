@@ -44,8 +44,13 @@ class PairEpilogue:
         """Read what ``apply`` needs of other tensors at these places: their latency passes meanwhile."""
         for j in columns:
             for down in downs:
-                for source in self.contraction.extras:
+                for source in self.loaded:
                     self.read(source, down, j)
+
+    @property
+    def loaded(self) -> Sequence[Access]:
+        """What the epilogue reads of global memory."""
+        return self.contraction.extras
 
     # The values.
 

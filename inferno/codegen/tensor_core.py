@@ -156,6 +156,17 @@ def _extract(struct: ir.Value, number: int, type_: ir.Type) -> ir.Value:
     return operation("llvm.extractvalue", [type_], [struct], position=ir.DenseI64ArrayAttr.get([number]))
 
 
+def load_matrices(pointer: ir.Value, turned: bool = False) -> list[ir.Value]:
+    """ldmatrix: four 8x8 matrices of 16-bit elements, one a register, from shared memory; each lane gives the address of a row, or of a column
+    if they are ``turned`` on the way."""
+    struct = ir.Type.parse("!llvm.struct<(i32, i32, i32, i32)>")
+    found = nvvm.LdMatrixOp(
+        pointer, 4, ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if turned else 'row'}>"),
+        ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"), ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"), results=[struct],
+    ).results[0]
+    return [_extract(found, i, integer_type(32)) for i in range(4)]
+
+
 def store_matrices(words: Words, address: Integer, registers: Sequence[ir.Value], turned: bool = False) -> None:
     """stmatrix: 8x8 matrices of 16-bit elements, one a register, to shared memory; each lane gives the address of a row, or of a column if
     they are ``turned`` on the way."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from inferno.codegen import tma
+from inferno.codegen.brought_tiles import BroughtTiles
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
@@ -27,7 +28,7 @@ from inferno.codegen.split_sums import SplitSums
 from inferno.codegen.tensor_core import Multiplier, Tile, matrix_address
 from inferno.codegen.tile_copies import TileCopies, operand_map
 from inferno.codegen.tile_order import tile_position
-from inferno.codegen.wgmma_epilogue import Epilogue, Warpgroup, columns_together, store_maps
+from inferno.codegen.wgmma_epilogue import Epilogue, Warpgroup
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.shapes import symbol_arguments
@@ -35,6 +36,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import clusters_at_once
 from inferno.schedule.kept_operands import COPY, kept
+from inferno.schedule.result_parts import brought_tensors, columns_together, store_maps
 from inferno.schedule.tiling import BEHIND, Axis, Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Shared, Wgmma, lies_inside, precision, raw_bytes
 from inferno.symbolic import Int, Symbol, ceildiv, minimum
@@ -102,7 +104,7 @@ def _kept_copy(emitter: "Emitter", operand: Operand) -> int | None:
 
 
 @dataclass
-class Emitter(TileCopies, SplitSums):
+class Emitter(TileCopies, BroughtTiles, SplitSums):
     """The kernel of one contraction; ``bf16x6`` has another way to multiply, with ``parts`` tiles in a slot, ``dual`` a second rhs,
     ``wgmma_rows`` another epilogue."""
 
@@ -156,7 +158,11 @@ class Emitter(TileCopies, SplitSums):
         self.stores = store_maps(c, t, self.finished)
         written = {d.access.argument for d in c.destinations}
         plain = {d.access.argument: d.access.element for i, d in enumerate(c.destinations) if i not in self.stores}
-        plain.update({a.argument: a.element for a in c.extras})
+        self.brought = brought_tensors(c, t, s) if s.bring else []
+        if s.bring and not self.may_bring():
+            raise CompileError(f"@{self.name}: {s} has nothing to bring for the end of a tile, no warps that could, or too few slots")
+        directly = [a for a in c.extras if a not in {b.access for b in self.brought}]
+        plain.update({a.argument: a.element for a in directly})
         plain.update({a.argument: a.element for a in self.plain_reads()})
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
         self.plain = {a: (plain[a], a not in written) for a in sorted(plain)}
@@ -197,6 +203,7 @@ class Emitter(TileCopies, SplitSums):
                 arguments[access.argument], sizes=[a.size for a in m.axes], strides=[x * size for x in m.strides],
                 box=box + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=box[0] * size, l2=0,
             ))
+        maps += [self.brought_map(arguments[b.access.argument], b) for b in self.brought]
         launch(
             f"{self.name}_gpu", self.name, [*maps, *(pointer(arguments[a]) for a in self.plain), *sizes, *self.launch_scratch()],
             (minimum(self.tiles, self.workers) * s.blocks, 1, 1), (s.threads, 1, 1), (s.blocks, 1, 1), self.layout.total,
@@ -246,7 +253,7 @@ class Emitter(TileCopies, SplitSums):
             "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}"
             for _, readonly in self.plain.values()
         ]
-        count = len(self.factors) + len(self.stores)
+        count = len(self.factors) + len(self.stores) + len(self.brought)
         parameters = [*[TENSOR_MAP] * count, *pointers, *["i64"] * len(self.symbols), *self.scratch]
         with device_kernel(module, self.name, parameters, s.threads, s.blocks, True, s.resident) as device:
             for symbol, value in zip(self.symbols, device.parameters[count + len(pointers):]):
@@ -260,6 +267,8 @@ class Emitter(TileCopies, SplitSums):
                 if self.rewrites:
                     with only_if(words.less(0, self.warp)):
                         self.rewrite()
+                if self.brought:
+                    self.bring()
                 if s.split > 1:
                     self.meet(aligned=False)
                 scf.yield_([])
@@ -300,6 +309,8 @@ class Emitter(TileCopies, SplitSums):
             if s.pingpong:
                 for i in range(2):
                     self.turns.initialize(i, 1)
+            if self.brought:
+                self.initialize_brought()
             nvvm.FenceMbarrierInitOp()
         self.meet(aligned=True)
         # From here on global memory is read and written (see ``await-kernels``).
@@ -361,6 +372,12 @@ class Emitter(TileCopies, SplitSums):
         if s.inside:
             m0 = words.min(m0, self.tiling.m.size - s.tile_m)
         return outer, m0, n0 if isinstance(self.tiles, int) else opaque(words, n0)
+
+    def tiles_of(self, consumer: Integer) -> tuple[Integer, Int]:
+        """A consumer's first tile, and how far it is to its next."""
+        if self.schedule.pingpong:
+            return self.words.add(self.worker, self.words.mul(consumer, self.workers)), 2 * self.workers
+        return self.worker, self.workers
 
     def each_tile(self, first: Integer, step: Int, carried: Sequence[ir.Value], body: Callable) -> None:
         """``body(tile, *carried)`` for this worker's tiles."""
@@ -501,10 +518,9 @@ class Emitter(TileCopies, SplitSums):
                 words.select(second, skipped.slot, start.slot), words.select(second, skipped.parity, start.parity),
                 words.select(second, 0, 1),
             ]
-            first = words.add(self.worker, words.mul(self.number, self.workers))
-            self.each_tile(first, 2 * self.workers, carried, self.take_turn)
+            self.each_tile(*self.tiles_of(self.number), carried, self.take_turn)
         else:
-            self.each_tile(self.worker, self.workers, start.values, lambda n, *at: self.compute(n, Position(*at)).values)
+            self.each_tile(*self.tiles_of(self.number), start.values, lambda n, *at: self.compute(n, Position(*at)).values)
         self.end_consumer()
 
     def begin_consumer(self) -> None:
@@ -516,6 +532,8 @@ class Emitter(TileCopies, SplitSums):
         group = Warpgroup(self.number, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
         maps = {i: m for i, m in zip(self.stores, self.maps[len(self.factors):])}
         self.epilogue = self.epilogue_type(words, self.contraction, self.tiling, self.finished, self.tensors, group, maps)
+        if self.brought:
+            self.epilogue.brought = self.brought_parts(group)
 
     def end_consumer(self) -> None:
         if self.stores:
@@ -534,6 +552,8 @@ class Emitter(TileCopies, SplitSums):
         grid, m0, n0 = self.tile(number)
         if not s.pingpong:
             m0 = words.add(m0, words.mul(self.number, s.rows))
+        if self.brought:
+            self.epilogue.brought.begin(self.tile_of_consumer(number))
         ring.await_full(at)
         sums = self.multiply(at.slot, multiplier.start(s.rows // 64), first=True)
         previous, at = at.slot, ring.next(at)

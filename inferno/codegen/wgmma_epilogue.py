@@ -6,7 +6,7 @@ written in whole lines while the next tile is multiplied; otherwise each thread 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
+from typing import Any
 
 from inferno.codegen import tma
 from inferno.codegen.elements import join
@@ -16,55 +16,8 @@ from inferno.codegen.nvvm_builder import only_if, operation, shared_pointer, sto
 from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.codegen.tensor_core import store_matrices
 from inferno.mlir import ir, nvvm
-from inferno.schedule.contraction import Contraction, Destination
-from inferno.schedule.tiling import Axis, Tiling
-from inferno.schedule.wgmma import ROW, Wgmma
-from inferno.symbolic import Int, bounds, ceildiv, is_multiple, reach
-
-
-@dataclass(frozen=True)
-class StoreMap:
-    """The tensor map of a destination: ``axes`` innermost first, ``strides`` in elements."""
-
-    axes: tuple[Axis, ...]
-    strides: tuple[Int, ...]
-
-
-def store_maps(c: Contraction, tiling: Tiling, schedule: Wgmma) -> dict[int, StoreMap]:
-    """The maps of the destinations that are staged, by number: a tile has to consist of lines that a swizzle knows."""
-    found = {i: m for i, m in ((i, _store_map(d, tiling, schedule.swapped)) for i, d in enumerate(c.destinations)) if m is not None}
-    if schedule.swapped:
-        return found if columns_together(c, tiling, schedule) % 16 == 0 else {}
-    sizes = {i: element_bytes(c.destinations[i].access.element) for i in found}
-    widest = max(sizes.values(), default=2)
-    together = gcd(schedule.tile_n, ROW // widest)
-    fits = together == schedule.tile_n or together * widest >= 64  # shorter parts would be too many
-    return {i: m for i, m in found.items() if fits and together * sizes[i] in (32, 64, 128)}
-
-
-def _store_map(destination: Destination, tiling: Tiling, swapped: bool) -> StoreMap | None:
-    """How the copy engine writes a destination, whose lines are a tile's columns if ``swapped``; None if it cannot."""
-    access, (inner, outer) = destination.access, (tiling.m, tiling.n) if swapped else (tiling.n, tiling.m)
-    size = element_bytes(access.element)
-    if str(access.element) not in (("bf16", "f16") if swapped else ("bf16", "f16", "f32")):
-        return None  # (stmatrix turns 16 bits; threads with neighbouring rows write whole sectors of float32 as they are)
-    if access.offset != 0 or (inner.stride(access) != 1 and inner.size != 1):
-        return None
-    found = (inner, outer, *(a for a in tiling.grid if a.size != 1))
-    line = ceildiv(inner.size * size, 16) * 16 // size
-    strides = (1, *(a.stride(access) if a.stride(access) != 0 else line for a in found[1:]))
-    if len(found) > 5 or any(not is_multiple(s * size, 16) or reach(s) * size >= 2**40 for s in strides[1:]):
-        return None
-    return StoreMap(found, strides)
-
-
-def columns_together(c: Contraction, tiling: Tiling, schedule: Wgmma) -> int:
-    """Columns that are computed and staged at a time: as many as a line of shared memory has for the widest result, or if ``swapped`` as many
-    lines as a staging buffer has, where what the last ones have too much lies outside of the tensor."""
-    if schedule.swapped:
-        return min(schedule.tile_n, 64) if bounds(tiling.n.size)[1] <= schedule.tile_n else gcd(schedule.tile_n, 64)
-    staged = [element_bytes(c.destinations[i].access.element) for i in store_maps(c, tiling, schedule)]
-    return gcd(schedule.tile_n, ROW // max(staged)) if staged else min(schedule.tile_n, ROW // 2)
+from inferno.schedule.accesses import Access
+from inferno.schedule.result_parts import ROW, columns_together, tile_parts
 
 
 @dataclass(frozen=True)
@@ -84,6 +37,7 @@ class Epilogue(PairEpilogue):
 
     group: Warpgroup
     maps: dict[int, ir.Value]
+    brought: Any = None  # ``BroughtParts``: what comes to shared memory of what the epilogue reads
 
     def begin(self, grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
         """For the rows from ``m0`` and the columns from ``n0``: addresses, and the loads for the first part of the tile.
@@ -104,12 +58,13 @@ class Epilogue(PairEpilogue):
 
     def emit(self, sums: Sequence[Sequence[ir.Value]]) -> None:
         """``sums`` as ``Multiplier.finish`` gives them.  A part's loads are under way while the one before is computed."""
-        parts = [(begin, block) for begin in range(0, self.schedule.tile_n, self.width) for block in range(len(sums))]
+        parts = tile_parts(self.schedule.tile_n, self.width, len(sums))
         turn, turns = 0, len(parts) * len(self.maps)
         for (begin, block), following in zip(parts, [*parts[1:], None]):
             if following is not None:
                 self.load_part(*following)
             end = min(begin + self.width, self.schedule.tile_n)
+            self.take_brought(begin, block, (end - begin) // 8)
             results = [self.apply_pairs(block, j, sums[block]) for j in range(begin // 8, end // 8)]
             for number, destination in enumerate(self.contraction.destinations):
                 pairs = [[r[number] for r in each] for each in results]
@@ -119,6 +74,22 @@ class Epilogue(PairEpilogue):
                 else:
                     for half in range(2):
                         self.write(destination.access, 64 * block + 8 * half, begin // 8, [each[half] for each in pairs])
+            if self.brought is not None:
+                if not self.maps:  # otherwise they have, for what is staged
+                    tma.fence_shared()
+                    self.barrier()
+                self.brought.release()
+
+    @property
+    def loaded(self) -> Sequence[Access]:
+        """What ``load`` reads: not what is brought."""
+        extras = self.contraction.extras
+        return extras if self.brought is None else [a for a in extras if a not in self.brought.accesses]
+
+    def take_brought(self, begin: int, block: int, pairs: int) -> None:
+        if self.brought is not None:
+            for (access, half, j), value in self.brought.take(pairs).items():
+                self._seen[access, 64 * block + 8 * half, begin // 8 + j] = value
 
     def apply_pairs(self, block: int, j: int, values: Sequence[ir.Value]) -> list[list[ir.Value]]:
         """The results of both halves of 64 rows at columns ``8 j``."""

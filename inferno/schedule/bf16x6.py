@@ -46,6 +46,7 @@ class Bf16x6:
     cluster: ClassVar[int] = 1
     chunks: ClassVar[int] = 1
     pingpong: ClassVar[bool] = False
+    bring: ClassVar[int] = 0
     spread: ClassVar[bool] = False
     across: ClassVar[bool] = False
     inside: ClassVar[bool] = False

@@ -3,6 +3,9 @@
 Both are hidden where two consumers have a tile each (``pingpong``) and one multiplies meanwhile, and otherwise not.
 """
 
+from collections.abc import Sequence
+
+from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction
 from inferno.schedule.cost import bit_width
 
@@ -15,9 +18,9 @@ _WORK = {"math.erf": 9, "math.tanh": 6, "math.exp": 3, "arith.divf": 3}
 _FREE = ("arith.extf", "arith.truncf", "arith.constant", "arith.sitofp", "linalg.yield", "linalg.index")
 
 
-def read_clocks(c: Contraction, tile_m: int, tile_n: int) -> float:
-    """Clocks of reading the tensors that have an element for each of the tile's."""
-    whole = [a for a in c.extras if all(any(a.strides[d] for d in g.dims) for g in (c.m, c.n))]
+def read_clocks(c: Contraction, tile_m: int, tile_n: int, brought: Sequence[Access] = ()) -> float:
+    """Clocks of reading the tensors that have an element for each of the tile's, but for those that are brought."""
+    whole = [a for a in c.extras if all(any(a.strides[d] for d in g.dims) for g in (c.m, c.n)) and a not in brought]
     return tile_m * tile_n * sum(bit_width(a.element) // 8 for a in whole) / _READ_RATE
 
 

@@ -11,14 +11,12 @@ from inferno.passes.programs import takes_tf32
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
+from inferno.schedule.result_parts import ROW, brought_tensors
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.tile_ends import read_clocks, work_clocks
 from inferno.settings import settings
 from inferno.symbolic import bounds, hint, product, reach
 from inferno.target import Target
-
-ROW = 128  # bytes of a tile's row in shared memory: the span of the swizzle, and the depth of a step along k
-
 
 @dataclass(frozen=True)
 class Shared:
@@ -30,6 +28,7 @@ class Shared:
     raw: int
     barriers: int
     total: int
+    brought: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,8 @@ class Wgmma:
     ``swapped``: the sides of the contraction have each other's place: rows of the results are a tile's columns, of which there may be any
     multiple of 8 (of 64 its rows), and a tile is turned on its way to memory.
     ``resident``: blocks that a multiprocessor has at a time, each with its share of the shared memory and of the registers.
+    ``bring``: if not 0, tensors of the results' size that the end of a tile reads come to shared memory, by the copy engine while products run, to
+    so many slots of 64 rows a consumer.
     ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first ``helpers`` warpgroups, from ``raw`` slots;
     otherwise they are computed to temporaries first.
     """
@@ -79,6 +80,7 @@ class Wgmma:
     inside: bool = False
     swapped: bool = False
     resident: int = 1
+    bring: int = 0
 
     @property
     def row(self) -> int:
@@ -115,14 +117,16 @@ class Wgmma:
         return self.lhs_rows or self.tile_m
 
     def shared(self, raw_bytes: int = 0, rhs_height: int = 0) -> Shared:
-        """Slots for the operands, staging for results (64 rows of up to 128 bytes each), ``raw`` slots of ``raw_bytes``, then
-        barriers.  ``rhs_height``: rows of the rhs's tile, if they are more than ``tile_n``."""
+        """Slots for the operands, staging for results (64 rows of up to 128 bytes each), as much for what is brought, ``raw`` slots of
+        ``raw_bytes``, then barriers.  ``rhs_height``: rows of the rhs's tile, if they are more than ``tile_n``."""
         slots = self.stages * self.chunks * self.row
         rhs = _aligned(slots * self.lhs_height)
         results = rhs + _aligned(slots * (rhs_height or self.tile_n))
-        raw = results + self.consumers * self.buffers * 64 * ROW
+        brought = results + self.consumers * self.buffers * 64 * ROW
+        raw = brought + self.consumers * self.bring * 64 * ROW
         barriers = raw + self.raw * raw_bytes
-        return Shared(0, rhs, results, raw, barriers, barriers + 16 * self.stages + 16 + 16 * self.raw)
+        total = barriers + 16 * self.stages + 16 + 16 * self.raw + 16 * self.consumers * self.bring
+        return Shared(0, rhs, results, raw, barriers, total, brought)
 
 
 def _aligned(size: int) -> int:
@@ -164,6 +168,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     """The schedule with the lowest estimate if ``kernel`` is a contraction for Hopper's tensor cores, else None."""
     c = parse_contraction(kernel) if target.hopper else None
     found = candidates(kernel, c, target) if c is not None else []
+    if found and settings().unmeasured:
+        found += bringing(c, target)
     return min(found, key=lambda item: item[0])[1] if found else None
 
 
@@ -191,6 +197,27 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             if s is not None:
                 found.append((estimate(s, share, c, tiling, target, at), s))
     return [*found, *_turned(c, target, at)]
+
+
+def bringing(c: Contraction, target: Target) -> Iterator[tuple[float, Wgmma]]:
+    """Schedules with their estimates where what the ends of tiles read is brought."""
+    width = bit_width(c.lhs.element) // 8
+    tiling = None if c.varies else tile_contraction(c, width, only_along_k=width == 4)
+    if tiling is None or tiling.m.size <= 2 * _FEW:
+        return
+    for s, share in (*CANDIDATES, *_PAIRS):
+        s = replace(s, inside=lies_inside(s, c, tiling))
+        for bring in slots_to_bring(s, c, tiling):
+            if (made := fit(replace(s, bring=bring), c, tiling, target)) is not None:
+                yield estimate(made, share, c, tiling, target), made
+
+
+def slots_to_bring(s: Wgmma, c: Contraction, tiling: Tiling) -> list[int]:
+    """Numbers of slots for what the end of a tile reads: some tiles' parts, as much as keeps memory busy, where anything is brought."""
+    rewritten = tiling.lhs.raw is not None or tiling.rhs.raw is not None
+    if rewritten or c.varies or s.helpers != 1 or s.split > 1 or s.stream or not (count := len(brought_tensors(c, tiling, s))):
+        return []
+    return [n for n in (4, 2, 6) if n >= count]
 
 
 def narrowed(tiling: Tiling, target: Target, at: At = hint) -> Iterator[tuple[Wgmma, float]]:
@@ -455,10 +482,11 @@ def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At, column
     return idle / (_CUT if cut else whole if line == 128 else _LINES[columns * width < 128])
 
 
-def _ends(s: Wgmma, c: Contraction, rounds: float, products: float, finish: float) -> float:
+def _ends(s: Wgmma, c: Contraction, tiling: Tiling, rounds: float, products: float, finish: float) -> float:
     """Clocks that the ends of tiles take beside writing them, where products of so many clocks a tile do not hide that."""
     tile_n = s.tile_n // s.split if s.spread else s.tile_n
-    reads, work = read_clocks(c, s.tile_m, tile_n), work_clocks(c, s.tile_m, tile_n, 1 if s.pingpong else s.consumers)
+    brought = [b.access for b in brought_tensors(c, tiling, s)] if s.bring else []
+    reads, work = read_clocks(c, s.tile_m, tile_n, brought), work_clocks(c, s.tile_m, tile_n, 1 if s.pingpong else s.consumers)
     if s.pingpong:
         return work + max(0.0, (reads + work + finish - products) / 2) * (rounds - 1)
     return work * rounds + reads * (rounds - 1)
@@ -510,7 +538,7 @@ def estimate(
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
     if second is None and not few and settings().unmeasured:
-        clocks += _ends(s, c, rounds, ceil(at(tiling.k_steps(depth)) / s.split) * step, finish)
+        clocks += _ends(s, c, tiling, rounds, ceil(at(tiling.k_steps(depth)) / s.split) * step, finish)
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW
     clocks += _HOT * products / target.multiprocessors
     held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it

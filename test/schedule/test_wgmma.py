@@ -52,14 +52,17 @@ ERF = """%g = math.erf %s : f32
   %y0 = arith.truncf %i : f32 to bf16"""
 
 
-@pytest.mark.parametrize("m, k, n, body, extras, pingpong", [
-    (6304, 768, 3072, ERF, (), True), (6304, 768, 768, ADD, (("mn", "bf16"),), True), (4096, 3072, 768, ADD, (("mn", "bf16"),), False),
+@pytest.mark.parametrize("m, k, n, body, extras, pingpong, bring", [
+    (6304, 768, 3072, ERF, (), True, False), (6304, 768, 768, ADD, (("mn", "bf16"),), False, True),
+    (4096, 3072, 768, ADD, (("mn", "bf16"),), False, False),
 ])
-def test_ends_of_tiles_are_behind_products_where_they_are_long(m, k, n, body, extras, pingpong, monkeypatch):
+def test_ends_of_tiles_are_behind_products_where_they_are_long(m, k, n, body, extras, pingpong, bring, monkeypatch):
     text = contraction({"m": m, "n": n, "k": k}, "mk", "nk", "mn", results=("bf16",), extras=extras, body=body)
-    assert not choose(text, "wgmma").pingpong
+    usual = choose(text, "wgmma")
+    assert not usual.pingpong and not usual.bring
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    assert choose(text, "wgmma").pingpong == pingpong
+    chosen = choose(text, "wgmma")
+    assert chosen.pingpong == pingpong and (chosen.bring > 0) == bring
 
 
 def test_wide_matmul():

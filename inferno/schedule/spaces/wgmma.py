@@ -11,9 +11,10 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import (
-    CANDIDATES, Wgmma, candidates, estimate, fit, height, lies_inside, narrowed, panel, precision, raw_bytes, splits, streams,
-    supported,
+    CANDIDATES, Wgmma, candidates, estimate, fit, height, lies_inside, narrowed, panel, precision, raw_bytes, slots_to_bring, splits,
+    streams, supported,
 )
+from inferno.settings import settings
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -68,6 +69,9 @@ def _variants(first: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> I
         for stages in dict.fromkeys((s.stages, max(2, s.stages // 2)) if s is not None else ()):
             if works(made := replace(s, stages=stages), c, tiling, target):
                 yield made
+                for bring in slots_to_bring(made, c, tiling) if settings().unmeasured else ():
+                    if (more := fit(replace(made, bring=bring), c, tiling, target)) is not None and works(more, c, tiling, target):
+                        yield more
 
 
 def valid(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> bool:
@@ -113,6 +117,8 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     if s.stages < 2 or min(s.buffers, s.raw, s.group, s.cluster, s.split) < 1 or shared > target.shared or s.resident != 1:
         return False
     if s.inside and not lies_inside(s, c, tiling):
+        return False
+    if s.bring and s.bring not in slots_to_bring(s, c, tiling):
         return False
     if s.stream and (s.pingpong or s.blocks > 1 or not s.persistent or not streams(s, tiling, target)):
         return False

@@ -1,0 +1,103 @@
+"""How the results of a tile are cut into parts that the copy engine moves: those of destinations, and of other tensors of their form.
+
+A part is 64 rows of as many columns as a line of shared memory has, of up to ``ROW`` bytes.
+"""
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+from inferno.schedule.accesses import Access
+from inferno.schedule.contraction import Contraction, Destination
+from inferno.schedule.cost import bit_width
+from inferno.schedule.tiling import Axes, Axis, direct
+from inferno.symbolic import Int, bounds, ceildiv, is_multiple, reach
+
+ROW = 128  # bytes of a tile's row in shared memory: the span of the swizzle, and the depth of a step along k
+_FLOATS = ("bf16", "f16", "f32")
+
+
+@dataclass(frozen=True)
+class StoreMap:
+    """The tensor map of a destination: ``axes`` innermost first, ``strides`` in elements."""
+
+    axes: tuple[Axis, ...]
+    strides: tuple[Int, ...]
+
+
+def store_maps(c: Contraction, tiling: Axes, schedule: Any) -> dict[int, StoreMap]:
+    """The maps of the destinations that are staged, by number: a tile has to consist of lines that a swizzle knows."""
+    found = {i: m for i, m in ((i, _store_map(d, tiling, schedule.swapped)) for i, d in enumerate(c.destinations)) if m is not None}
+    if schedule.swapped:
+        return found if columns_together(c, tiling, schedule) % 16 == 0 else {}
+    sizes = {i: _bytes(c.destinations[i].access) for i in found}
+    widest = max(sizes.values(), default=2)
+    together = gcd(schedule.tile_n, ROW // widest)
+    fits = together == schedule.tile_n or together * widest >= 64  # shorter parts would be too many
+    return {i: m for i, m in found.items() if fits and together * sizes[i] in (32, 64, 128)}
+
+
+def _store_map(destination: Destination, tiling: Axes, swapped: bool) -> StoreMap | None:
+    """How the copy engine writes a destination, whose lines are a tile's columns if ``swapped``; None if it cannot."""
+    access, (inner, outer) = destination.access, (tiling.m, tiling.n) if swapped else (tiling.n, tiling.m)
+    size = _bytes(access)
+    if str(access.element) not in (_FLOATS[:2] if swapped else _FLOATS):
+        return None  # (stmatrix turns 16 bits; threads with neighbouring rows write whole sectors of float32 as they are)
+    if access.offset != 0 or (inner.stride(access) != 1 and inner.size != 1):
+        return None
+    found = (inner, outer, *(a for a in tiling.grid if a.size != 1))
+    line = ceildiv(inner.size * size, 16) * 16 // size
+    strides = (1, *(a.stride(access) if a.stride(access) != 0 else line for a in found[1:]))
+    if len(found) > 5 or any(not is_multiple(s * size, 16) or reach(s) * size >= 2**40 for s in strides[1:]):
+        return None
+    return StoreMap(found, strides)
+
+
+def columns_together(c: Contraction, tiling: Axes, schedule: Any) -> int:
+    """Columns that are computed and staged at a time: as many as a line of shared memory has for the widest result, or if ``swapped`` as many
+    lines as a staging buffer has, where what the last ones have too much lies outside of the tensor."""
+    if schedule.swapped:
+        return min(schedule.tile_n, 64) if bounds(tiling.n.size)[1] <= schedule.tile_n else gcd(schedule.tile_n, 64)
+    staged = [_bytes(c.destinations[i].access) for i in store_maps(c, tiling, schedule)]
+    return gcd(schedule.tile_n, ROW // max(staged)) if staged else min(schedule.tile_n, ROW // 2)
+
+
+@dataclass(frozen=True)
+class Brought:
+    """A tensor that the end of a tile reads from shared memory, and its map: ``axes`` innermost first, ``strides`` in elements."""
+
+    access: Access
+    axes: tuple[Axis, ...]
+    strides: tuple[Int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of an element."""
+        return _bytes(self.access)
+
+
+def large_extras(c: Contraction, tiling: Axes) -> list[Access]:
+    """What the epilogue reads of tensors of the results' size."""
+    return [a for a in dict.fromkeys(c.extras) if tiling.m.stride(a) != 0 and tiling.n.stride(a) != 0]
+
+
+def brought_tensors(c: Contraction, tiling: Axes, schedule: Any) -> list[Brought]:
+    """Those of them whose parts the copy engine can bring."""
+    if schedule.swapped or c.varies:
+        return []
+    width, found = columns_together(c, tiling, schedule), []
+    for access in large_extras(c, tiling):
+        span = width * _bytes(access)
+        if str(access.element) in _FLOATS and width % 16 == 0 and span in (32, 64, 128):
+            map_ = direct(access, (tiling.n, tiling.m), tiling.grid, _bytes(access))
+            found += [] if map_ is None else [Brought(access, *map_)]
+    return found
+
+
+def tile_parts(tile_n: int, width: int, blocks: int) -> list[tuple[int, int]]:
+    """The parts of a consumer's tile of ``blocks`` x 64 rows in the order in which they are finished: first column, and block of rows."""
+    return [(begin, block) for begin in range(0, tile_n, width) for block in range(blocks)]
+
+
+def _bytes(access: Access) -> int:
+    return bit_width(access.element) // 8
