@@ -11,6 +11,7 @@ import torch
 
 from benchmarks.case import Case
 from benchmarks.qwen import smaller
+from benchmarks.vision_transformer import VisionTransformer
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
@@ -64,6 +65,13 @@ def vit(size: str, dtype: torch.dtype, device: torch.device, batch: int = 1) -> 
     return model, (), _image(224 if size == "base" else 32, dtype, device, batch)
 
 
+def vision_transformer(size: str, dtype: torch.dtype, device: torch.device, batch: int = 1) -> tuple:
+    """ViT-B/16 as torchvision has it."""
+    kwargs = {} if size == "base" else {"size": 32, "patch": 8, "layers": 2, "heads": 4, "width": 64, "inner": 128, "classes": 10}
+    model = _made(lambda: VisionTransformer(**kwargs), dtype, device)
+    return model, (_image(224 if size == "base" else 32, dtype, device, batch)["pixel_values"],), {}
+
+
 def qwen(size: str, dtype: torch.dtype, device: torch.device) -> tuple:
     """The first four layers of Qwen2.5-7B, between its embedding and its last norm; or two layers of a small one of its kind."""
     import transformers
@@ -89,7 +97,9 @@ def _image(size: int, dtype: torch.dtype, device: torch.device, batch: int) -> d
     return {"pixel_values": torch.randn(batch, 3, size, size, dtype=dtype, device=device)}
 
 
-MODELS = {"bert": bert, "gpt2": gpt2, "resnet50": resnet50, "vit": vit, "tinyllama": tinyllama, "qwen": qwen}
+MODELS = {
+    "bert": bert, "gpt2": gpt2, "resnet50": resnet50, "vit": vit, "vision_transformer": vision_transformer, "tinyllama": tinyllama, "qwen": qwen,
+}
 
 
 def _model(function: Callable, size: str, type_: str, **more: int) -> Callable:
@@ -109,11 +119,13 @@ def _case(name: str, function: Callable, type_: str, group: str = "models", rate
 SUITES: dict[str, list[Case]] = {
     "models": [
         _case("resnet50 32x224x224", resnet50, "bf16", batch=32), _case("resnet50 1x224x224", resnet50, "f32", rate="tf32"),
-        _case("vit-b/16 32x224x224", vit, "bf16", batch=32), _case("bert-base 1x128", bert, "bf16"), _case("bert-base 32x128", bert, "bf16", batch=32),
+        _case("vit-b/16 32x224x224", vision_transformer, "bf16", batch=32), _case("bert-base 1x128", bert, "bf16"),
+        _case("bert-base 32x128", bert, "bf16", batch=32),
         _case("gpt2 1x512", gpt2, "bf16"), _case("tinyllama 1x512", tinyllama, "bf16"), _case("qwen2.5-7b, 4 layers, 1x512", qwen, "bf16"),
     ],
     "models-more": [
         _case("resnet50 1x224x224", resnet50, "bf16", "more models"), _case("vit-b/16 1x224x224", vit, "bf16", "more models"),
+        _case("transformers' vit-b/16 32x224x224", vit, "bf16", "more models", batch=32),
         *(_case(name, function, "f32", "more models") for name, function in (
             ("vit-b/16 1x224x224", vit), ("bert-base 1x128", bert), ("gpt2 1x512", gpt2), ("tinyllama 1x512", tinyllama),
         )),
