@@ -31,7 +31,7 @@ CONVOLUTIONS = {
     "5x3 by 2 and 1": (nn.Conv2d(40, 72, (5, 3), (2, 1), (2, 0)), (3, 40, 29, 31)),
     "1d": (nn.Conv1d(80, 384, 3, 2, 1), (2, 80, 500)),
     "depthwise": (nn.Conv2d(96, 96, 7, padding=3, groups=96), (2, 96, 14, 14)),
-    "transposed": (nn.ConvTranspose2d(128, 64, 2, 2), (2, 128, 14, 14)),
+    "transposed": (nn.ConvTranspose2d(128, 64, 4, 2, 1), (2, 128, 14, 14)),
 }
 
 
