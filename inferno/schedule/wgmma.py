@@ -11,7 +11,7 @@ from inferno.passes.programs import takes_tf32
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
-from inferno.schedule.result_parts import ROW, brought_tensors
+from inferno.schedule.result_parts import ROW, brought_tensors, columns_together
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.tile_ends import read_clocks, work_clocks
 from inferno.settings import settings
@@ -215,9 +215,12 @@ def bringing(c: Contraction, target: Target) -> Iterator[tuple[float, Wgmma]]:
 def slots_to_bring(s: Wgmma, c: Contraction, tiling: Tiling) -> list[int]:
     """Numbers of slots for what the end of a tile reads: some tiles' parts, as much as keeps memory busy, where anything is brought."""
     rewritten = tiling.lhs.raw is not None or tiling.rhs.raw is not None
-    if rewritten or c.varies or s.helpers != 1 or s.split > 1 or s.stream or not (count := len(brought_tensors(c, tiling, s))):
+    if rewritten or c.varies or s.helpers != 1 or s.split > 1 or s.stream or not (brought := brought_tensors(c, tiling, s)):
         return []
-    return [n for n in (4, 2, 6) if n >= count]
+    # A part's other extras are read while the one before is computed; 64 rows further they are the same.
+    others = sum(ceil(bit_width(a.element) / 16) for a in set(c.extras) - {b.access for b in brought} if tiling.n.stride(a) != 0)
+    held = s.rows * s.tile_n // 128 + others * columns_together(c, tiling, s) // 8 * (2 if s.rows == 64 else 1)
+    return [n for n in (4, 2, 6) if n >= len(brought)] if held < _HELD else []
 
 
 def narrowed(tiling: Tiling, target: Target, at: At = hint) -> Iterator[tuple[Wgmma, float]]:
@@ -297,6 +300,9 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
     return few and each >= 4 and (s.split - 1) * each < steps
 
 
+# Registers of a thread for sums and for what it reads itself of two parts, from which on ptxas spills beside what is brought: with four rows of
+# numbers 160 + 20 and 128 + 80 of them (32 and 104 bytes), not 128 + 40 or 96 + 80.
+_HELD = 180
 SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts copies needs about 200 clocks a slot (an estimate)
 _NARROWEST = 48  # columns of a tile that is cut to measure
 _FEW = 64  # rows that are multiplied together, however few there are

@@ -10,7 +10,11 @@ from test_wgmma import assembled
 from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
-from inferno.schedule.wgmma import Wgmma
+from inferno.mlir import ir, new_context
+from inferno.schedule.assign import kernels
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.wgmma import Wgmma, slots_to_bring
 from inferno.target import TARGETS
 
 RESIDUAL = """%r = arith.extf %e0 : bf16 to f32
@@ -78,3 +82,15 @@ def test_slots_are_given_back_when_they_were_read():
 def test_what_cannot_be_brought_is_refused(text, schedule):
     with pytest.raises(CompileError, match="nothing to bring"):
         build(text, "wgmma", schedule)
+
+
+@pytest.mark.parametrize("schedule, slots", [
+    (Wgmma(128, 256, 4, 2), []), (Wgmma(256, 160, 4, 2), []), (Wgmma(128, 128, 4, 2), [4, 2, 6]), (Wgmma(64, 192, 4, 2, pingpong=True), [4, 2, 6]),
+    (Wgmma(128, 128, 4, 2, split=2), []), (Wgmma(128, 128, 4, 2, swapped=True), []),
+])
+def test_registers_for_it_are_left(schedule, slots):
+    rows = tuple(("n", t) for t in ("bf16", "bf16", "f32", "bf16"))
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(kernel(extras=(("mn", "bf16"), *rows)))
+        c = parse_contraction(kernels(module)[0])
+        assert slots_to_bring(schedule, c, tile_contraction(c, 2, only_along_k=False)) == slots
