@@ -11,7 +11,7 @@ from itertools import product
 
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, splat, store, store_vector
 from inferno.codegen.expand_math import expand_math
-from inferno.codegen.gpu_function import gpu_function, parameters_of
+from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of
 from inferno.codegen.inline import epilogue_arguments, inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
@@ -20,6 +20,7 @@ from inferno.mlir import arith, func, gpu, ir, scf, vector
 from inferno.schedule.accesses import Access
 from inferno.schedule.window_kernel import Axis, WindowKernel
 from inferno.schedule.windows import MOST_IN_A_ROW, Windows, fits, read
+from inferno.symbolic import ceildiv, reach
 from inferno.target import Target
 
 _FEWEST_TURNS = 3  # that are worth a loop
@@ -33,10 +34,11 @@ def generate(kernel: func.FuncOp, schedule: Windows, target: Target) -> None:
     if c.contraction.epilogue is not None:
         expand_math(c.contraction.epilogue.generic)
     buffers = parameters_of(kernel, {d.access.argument for d in c.contraction.destinations})
-    blocks = schedule.blocks(c)
-    width = 32 if max(blocks * schedule.threads, *(2 * b.count for b in buffers)) < 2**31 else 64
+    blocks = ceildiv(schedule.total(c), schedule.threads)
+    width = 32 if max(reach(blocks) * schedule.threads, *(2 * b.count for b in buffers if b is not None)) < 2**31 else 64
     with gpu_function(kernel, buffers, schedule.threads) as function:
-        _Emitter(c, schedule, Signed(width), function.buffers).emit()
+        symbols = integers_for(kernel, width, function.buffers).symbols
+        _Emitter(c, schedule, Signed(width, symbols), function.buffers).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1))
 
@@ -72,10 +74,10 @@ class _Emitter:
         thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=s.threads, results=[index]).result)
         block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         number = ints.add(ints.mul(block, s.threads), thread)
-        if s.count(c) % s.threads == 0:
+        if c.images is None and s.count(c) % s.threads == 0:
             self.strip(number)
             return
-        some = scf.IfOp(ints.less(number, s.count(c)))
+        some = scf.IfOp(ints.less(number, s.total(c)))
         with ir.InsertionPoint(some.then_block):
             self.strip(number)
             scf.yield_([])

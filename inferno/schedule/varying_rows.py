@@ -16,7 +16,7 @@ from inferno.symbolic import Int, Symbol, evaluate, size_of
 
 _PRIMES = 1_000_003, 1_500_007
 # What a kernel on rows consists of beside what computes sizes.
-_KEPT = ("linalg.generic", "linalg.fill", "tensor.collapse_shape", "arith.constant", "func.return")
+_KEPT = ("linalg.generic", "linalg.fill", "tensor.collapse_shape", "tensor.pad", "arith.constant", "func.return")
 
 
 class _Unlike(Exception):
@@ -31,7 +31,7 @@ def read_varying(kernel: func.FuncOp, read: Callable[[func.FuncOp], Any]) -> Any
         return None
     found = []
     for number in _PRIMES:
-        copy = _with_number(kernel, symbols[0], number)
+        copy = with_number(kernel, symbols[0], number)
         one = read(copy.body.operations[0]) if copy is not None else None
         if one is None:
             return None
@@ -42,7 +42,7 @@ def read_varying(kernel: func.FuncOp, read: Callable[[func.FuncOp], Any]) -> Any
         return None
 
 
-def _with_number(kernel: func.FuncOp, symbol: Symbol, number: int) -> ir.Module | None:
+def with_number(kernel: func.FuncOp, symbol: Symbol, number: int) -> ir.Module | None:
     """A copy with known sizes, whose arguments are the same; None where an operation is none that can be changed like this."""
     with kernel.context, ir.Location.unknown():
         module = ir.Module.create()

@@ -4,14 +4,17 @@
 in any order of dimensions: depthwise, with a few channels a group, and with any number of spatial dimensions.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.padding import padding, zero_padding
+from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import Access, argument_index, iterators, knows_arguments, linear, loop_sizes, maps
 from inferno.schedule.contraction import Contraction, parse_split
+from inferno.schedule.varying_rows import with_number
+from inferno.symbolic import Size, evaluate, product
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class WindowKernel:
     ``down`` and ``along`` are the axes over which a thread's outputs lie: it walks along the first, whose rows it reads once, and has a few outputs
     along the second; either may be None.  ``lane`` is the loop that vectors lie along, None where that is ``along``'s own.  ``others`` are the
     further parallel loops, those with the least strides first, and ``further`` the further loops of the sum.
+
+    ``images``: how many images there are where that varies, the size of the last loop of ``others``; all else is that of an example of it.
     """
 
     contraction: Contraction
@@ -59,6 +64,7 @@ class WindowKernel:
     lane: int | None
     others: tuple[int, ...]
     further: tuple[int, ...]
+    images: Size | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -102,21 +108,50 @@ class WindowKernel:
 
 
 def parse_windows(kernel: func.FuncOp) -> WindowKernel | None:
-    """The kernel's windows; None where it has none, or sizes vary, or it computes anything else."""
+    """The kernel's windows; None where it has none, or sizes but for the number of images vary, or it computes anything else."""
     arguments, plain = kernel.entry_block.arguments, (ir.AffineDimExpr, ir.AffineConstantExpr)
     operations = [o.operation for o in kernel.entry_block.operations]
     if not any(o.name == "tensor.pad" or (o.name == "linalg.generic" and not all(isinstance(e, plain) for m in maps(o) for e in m.results))
                for o in operations):
         return None
-    if not knows_arguments(kernel) or not all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in arguments):
+    if not knows_arguments(kernel):
         return None
     if sum(o.name == "linalg.generic" and "reduction" in iterators(o) for o in operations) != 1:
         return None
+    if not all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in arguments):
+        return _any_number(kernel)
     with kernel.context, kernel.location:
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
         split_contractions(module)
         return _parse(module)
+
+
+def _any_number(kernel: func.FuncOp) -> WindowKernel | None:
+    """The same of a kernel whose number of images varies, and nothing else: the outermost loop, whose size no stride and no padding depends on."""
+    symbols = list(symbol_arguments(kernel.operation))
+    shapes = [shape(a) for a in kernel.entry_block.arguments if isinstance(a.type, ir.RankedTensorType)]
+    varying = {s[0] for s in shapes if s and not isinstance(s[0], int)}
+    if len(symbols) != 1 or len(varying) != 1 or any(not isinstance(n, int) for s in shapes for n in s[1:]):
+        return None
+    (images,) = varying
+    number = max(2, symbols[0].hint)
+    count = evaluate(images, {symbols[0]: number}.__getitem__)
+    module = with_number(kernel, symbols[0], number) if count > 1 else None
+    if module is None:
+        return None
+    with kernel.context, kernel.location:
+        split_contractions(module)
+        c = _parse(module)
+    if c is None or not c.others or c.sizes[c.others[-1]] != count:
+        return None
+    loop, known = c.others[-1], dict(enumerate(shape(a) if isinstance(a.type, ir.RankedTensorType) else () for a in kernel.entry_block.arguments))
+    for at in (c.image, c.weight, *c.contraction.extras, *(d.access for d in c.contraction.destinations)):
+        whole = known[at.argument]
+        # Where an image begins, if the tensor has one for each; else it is the same for all.
+        if at.strides[loop] != (product(whole[1:]) if whole and not isinstance(whole[0], int) else 0):
+            return None
+    return replace(c, images=images) if c.image.strides[loop] and c.out.strides[loop] else None
 
 
 def _parse(module: ir.Module) -> WindowKernel | None:

@@ -7,9 +7,11 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
 from inferno.schedule.window_kernel import WindowKernel, parse_windows
+from inferno.symbolic import Int
 from inferno.target import Target
 
 _MOST_TERMS = 128  # weights that a thread can keep
@@ -64,6 +66,10 @@ class Windows:
     def blocks(self, c: WindowKernel) -> int:
         return ceil(self.count(c) / self.threads)
 
+    def total(self, c: WindowKernel) -> Int:
+        """Threads that have work, of as many images as there are at a call."""
+        return self.count(c) if c.images is None else self.count(c) // c.sizes[c.others[-1]] * c.images
+
     def registers(self, c: WindowKernel) -> int:
         """About so many a thread has."""
         width = bit_width(c.image.element) // 8
@@ -77,7 +83,7 @@ class Windows:
 def choose(kernel: func.FuncOp, target: Target) -> Windows | None:
     """A schedule if ``kernel`` has windows of few enough terms."""
     c = read(kernel, target)
-    return pick(c, target) if c is not None else None
+    return pick(c, target) if c is not None and (c.images is None or takes_unmeasured(kernel.operation)) else None
 
 
 def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:

@@ -1,11 +1,13 @@
 """Convolutions on CUDA cores: their numbers on a simulated GPU in any layout and with any schedule, and what the kernels are made of."""
 
 import random
+import re
 from dataclasses import replace
 
 import pytest
 import torch
 from checks import assert_close_to_float64
+from contractions import varying
 from kernels import TARGET, build, choose
 from universal_program import Simulated
 from window_cases import NAMED, Case, parsed
@@ -43,6 +45,37 @@ def test_schedules(name, seed):
 def test_a_loop_over_rows(ahead):
     """With less than all rows at a time, and more than a window's."""
     right(Case((1, 16, 17, 6), (1, 1, 3, 3), padding=1), lambda c: Windows(64, 2, 3, 9, 8, ahead))
+
+
+def any_number(case: Case, least: int = 1) -> str:
+    """A module whose kernel and program take any number of images; ``case`` has a number that nothing else is."""
+    number = case.image[0]
+    kernel = varying(case.text(main=False).removeprefix("module {").removesuffix("}").strip(), {number: (least, 100)})
+    arguments, out = re.search(r"@conv\((.*), %o: tensor<(\S+)> {.*?}\) -> ", kernel).groups()
+    shape = ", ".join(["s0", *out.split("x")[1:-1]])
+    names, types = re.findall(r"(%\w+): ", arguments), re.findall(r": (tensor<\S+>|index)", arguments)
+    return f"""module {{ func.func @main({arguments}) -> (tensor<{out}> {{inferno.sizes = affine_map<()[s0] -> ({shape})>}}) {{
+      %e = tensor.empty(%n0) : tensor<{out}>
+      %r = func.call @conv({", ".join(names)}, %e) : ({", ".join(types)}, tensor<{out}>) -> tensor<{out}>
+      return %r : tensor<{out}>
+    }}
+    {kernel} }}"""
+
+
+@pytest.mark.parametrize("case", [
+    Case((17, 16, 5, 6), (1, 1, 3, 3), padding=1), Case((17, 6, 9, 8), (1, 1, 3, 3), 2, 1, element="f32", last=False), Case((17, 3, 7, 6), (4, 3, 3, 3)),
+], ids=["channels last", "channels first", "three channels"])
+def test_any_number_of_images(case):
+    def chosen(kernel):
+        c = windows.read(kernel, TARGET)
+        assert c is not None and c.images is not None and windows.choose(kernel, TARGET) is None
+        return windows.pick(c, TARGET)
+
+    run = Simulated(any_number(case), chosen)
+    for images in (1, 4):
+        form = replace(case, image=(images, *case.image[1:]))
+        inputs = form.inputs()
+        assert_close_to_float64(form.result(run(*form.arguments(*inputs))[0]), form.eager, tuple(inputs))
 
 
 def test_rows_are_read_once_and_by_vectors():
