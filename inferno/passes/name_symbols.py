@@ -14,7 +14,7 @@ from inferno.passes.shapes import (
     UnknownSize, argument_attributes, function_of, is_dynamic, materialise, mixed, number, reassociation_attribute, shape, static,
     symbol_arguments, truth,
 )
-from inferno.symbolic import Int, Size, product
+from inferno.symbolic import Int, Size, product, quotient
 
 
 def name_symbols(module: ir.Module) -> None:
@@ -186,9 +186,4 @@ def common_groups(old: Sequence[Int], new: Sequence[Int]) -> list[tuple[list[int
 
 def _divides(a: Int, b: Int) -> bool:
     """Whether ``b`` is known to be a multiple of ``a``, so that ``a`` may still grow to it."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a != 0 and b % a == 0
-    if a == 1:
-        return True
-    quotient = b // a if not isinstance(a, int) or a else None
-    return quotient is not None and quotient * a == b
+    return a == 1 or quotient(b, a) is not None
