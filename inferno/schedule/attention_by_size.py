@@ -1,26 +1,40 @@
 """Schedules of attention whose sizes vary: for few queries and for many, or few keys and many, the one that is best there.
 
-Every one of them is right for all sizes.  Where queries vary they tell which one a call launches; otherwise keys, or the number of heads.
+Every one of them is right for all sizes.  Where queries vary they tell which one a call launches; otherwise keys, and of many keys the number
+of heads: few heads' keys are shared out.
 """
 
 from typing import Any
 
 from inferno.schedule.attention import AttentionTiling, candidates, completed, estimate
 from inferno.schedule.attention_kernel import AttentionKernel
-from inferno.schedule.by_size import Point, Table, along, cover, spans_of
+from inferno.schedule.by_size import BySize, Point, Table, along, cover, spans_of
 from inferno.schedule.cost import At
-from inferno.symbolic import evaluate
+from inferno.symbolic import Int, as_python, evaluate, symbols_of
 from inferno.target import Target
 
-# Where sizes may be cut into ranges: one warpgroup has 64 queries; and few keys are not worth sharing.
-_EDGES = (64, 256, 1024, 4096)
+# Where sizes may be cut into ranges: one warpgroup has 64 queries, a GPU 132 multiprocessors for heads; and few keys are not worth sharing.
+_EDGES, _HEADS = (64, 256, 1024, 4096), (16, 32, 64, 128)
+_FEW_KEYS, _MANY_KEYS = 256, 4096
 _KERNELS, _GAIN = 3, 0.01  # the most schedules, each of which ptxas takes some seconds for, and what one has to gain (see ``by_size``)
 
 
 def for_sizes(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> Any | None:
     """A schedule, or several ``BySize``; None where there is none."""
-    side = next(s for s in (a.queries.size, a.keys.size, tiling.heads) if not isinstance(s, int))
-    spans = spans_of(side, lambda size: along(side, size), _EDGES)
+    varying = [s for s in (a.queries.size, a.keys.size, tiling.heads) if not isinstance(s, int)]
+    side, others = varying[0], symbols_of(a.keys.size)
+    if side is a.queries.size or len(varying) == 1 or set(others) & set(symbols_of(tiling.heads)):
+        return _for_side(side, {}, a, tiling, target)
+    # One launches as many blocks whatever the number of keys is; with few heads, each has a part of the keys.
+    few, many = (_for_side(tiling.heads, along(a.keys.size, most), a, tiling, target) for most in (_FEW_KEYS, _MANY_KEYS))
+    while isinstance(few, BySize):
+        few = few.small
+    return many if None in (few, many) or few == many else BySize(as_python(side), _FEW_KEYS, few, many)
+
+
+def _for_side(side: Int, others: Point, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> Any | None:
+    """Schedules by one size, where the ``others`` are these."""
+    spans = spans_of(side, lambda size: {**others, **along(side, size)}, _HEADS if side == tiling.heads else _EDGES)
     points = [_at(p) for span in spans for p in span.points]
     found = dict.fromkeys(completed(s, a) for at in points for s in candidates(a, tiling, target, at))
 
