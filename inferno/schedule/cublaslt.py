@@ -88,7 +88,7 @@ def weigh(kernel: func.FuncOp, own: Any, target: Target) -> CublasLt | None:
     c = parse_contraction(kernel)
     if str(c.lhs.element) not in _MEASURED or c.varies or c.B != 1 or min(c.M, c.N) <= _FEW or not _is_aligned(c):
         return None
-    ours = min(time for time, _ in wgmma.candidates(kernel, c, target))
+    ours = min(time for time, _ in wgmma.every(kernel, c, target))
     if ours < _SHORT or _time(c) > _CLEARLY * ours:
         return None
     try:

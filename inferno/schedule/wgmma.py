@@ -167,10 +167,14 @@ _PAIRS = tuple((Wgmma(m, n, 12, 2, pingpong=True), share) for m, n, share in ((6
 def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     """The schedule with the lowest estimate if ``kernel`` is a contraction for Hopper's tensor cores, else None."""
     c = parse_contraction(kernel) if target.hopper else None
-    found = candidates(kernel, c, target) if c is not None else []
-    if found and settings().unmeasured:
-        found += bringing(c, target)
+    found = every(kernel, c, target) if c is not None else []
     return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def every(kernel: func.FuncOp, c: Contraction, target: Target) -> list[tuple[float, Wgmma]]:
+    """Schedules of a kernel by itself, with their estimates: ``candidates``, and those with which something is brought."""
+    found = candidates(kernel, c, target)
+    return [*found, *bringing(c, target)] if found and settings().unmeasured else found
 
 
 def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Wgmma]]:
