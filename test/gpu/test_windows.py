@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checks import assert_close_to_float64, assert_right, poison_memory
+from checks import assert_close_to_float64, assert_right, check, poison_memory
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 
@@ -85,3 +85,17 @@ def test_models(name, dtype, batch):
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         compiled = assert_right(model, (image,))
     assert "windows" in compiled.ir("scheduled")
+
+
+@pytest.mark.parametrize("window, dtype", [(3, torch.bfloat16), (7, torch.float32)])
+def test_any_number_of_images(window, dtype, monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    torch.manual_seed(0)
+    model = torch.nn.Conv2d(48, 48, window, padding=window // 2, groups=48).eval().to("cuda", dtype, memory_format=torch.channels_last)
+    x = torch.randn(9, 48, 28, 28, device="cuda", dtype=dtype).to(memory_format=torch.channels_last)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        compiled = assert_right(model, (x,), dynamic_shapes=({0: torch.export.Dim("n", max=64)},))
+        assert '"windows"' in compiled.ir("scheduled")
+        for images in (1, 64):
+            many = torch.randn(images, 48, 28, 28, device="cuda", dtype=dtype).to(memory_format=torch.channels_last)
+            assert check(compiled, model, (many,)).right
