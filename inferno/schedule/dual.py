@@ -12,8 +12,7 @@ from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, Operand, parse_both
 from inferno.schedule.cost import At, bit_width
 from inferno.schedule.tiling import BEHIND, Axis, Source, Tiling, tile_contraction
-from inferno.schedule.wgmma import SPLIT_CANDIDATES, Wgmma, estimate, fit, narrowed, panel, precision, splits, supported, thin_schedules
-from inferno.settings import settings
+from inferno.schedule.wgmma import SPLIT_CANDIDATES, Wgmma, estimate, fit, panel, precision, splits, supported, thin_schedules
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -129,7 +128,6 @@ def candidates(kernel: func.FuncOp, pair: Pair, target: Target, at: At = hint, m
         wide = tiles.wide
         few = [(s, 1.0) for s in thin_schedules(wide, width, target, at, factors=2, most=most)]
         few += _FURTHER if at(wide.m.size) <= 256 else ()
-        few += narrowed(wide, target, at) if settings().unmeasured and not c.varies and at(wide.m.size) > 64 else ()
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
             if s.tile_n % 2 or not divides(narrow(s), wide) or (s.split > 1 and not splits(s, wide, width, target, at)):
                 continue

@@ -191,9 +191,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         if not (c.varies or tiling.rhs.along_k or tiling.lhs.raw or tiling.rhs.raw):
             few += [(replace(s, resident=2), share) for s, share in few if s.tile_n <= 128]
         spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
-        narrow = narrowed(tiling, target, at) if settings().unmeasured and not c.varies and at(tiling.m.size) > _FEW else ()
         pairs = _PAIRS if settings().unmeasured and at(tiling.m.size) > _FEW else ()
-        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *narrow, *pairs):
+        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *pairs):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
             s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, tiling), inside=lies_inside(s, c, tiling))
@@ -225,20 +224,6 @@ def slots_to_bring(s: Wgmma, c: Contraction, tiling: Tiling) -> list[int]:
     others = sum(ceil(bit_width(a.element) / 16) for a in set(c.extras) - {b.access for b in brought} if tiling.n.stride(a) != 0)
     held = s.rows * s.tile_n // 128 + others * columns_together(c, tiling, s) // 8 * (2 if s.rows == 64 else 1)
     return [n for n in (4, 2, 6) if n >= len(brought)] if held < _HELD else []
-
-
-def narrowed(tiling: Tiling, target: Target, at: At = hint) -> Iterator[tuple[Wgmma, float]]:
-    """The candidates' tiles as narrow as they can be for as many rounds of them, in steps of 16 columns: the last tiles of a round are otherwise
-    partly empty, or there are multiprocessors without one."""
-    shares = {(s.tile_m, s.tile_n): share for s, share in CANDIDATES}
-    made = set(shares)
-    for s, _ in CANDIDATES:
-        rounds = lambda n, s=s: ceil(at(tiling.tiles(s.tile_m, n)) / target.multiprocessors)  # noqa: E731
-        found = s.tile_m, next((n for n in range(_NARROWEST, s.tile_n, 16) if rounds(n) == rounds(s.tile_n)), s.tile_n)
-        if found not in made:
-            made.add(found)
-            near = [share for (m, n), share in shares.items() if m == s.tile_m and abs(n - found[1]) <= 32]
-            yield replace(s, tile_n=found[1], stages=12), min(near, default=0.8)
 
 
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
@@ -308,7 +293,6 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
 # numbers 160 + 20 and 128 + 80 of them (32 and 104 bytes), not 128 + 40 or 96 + 80.
 _HELD = 180
 SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts copies needs about 200 clocks a slot (an estimate)
-_NARROWEST = 48  # columns of a tile that is cut to measure
 _FEW = 64  # rows that are multiplied together, however few there are
 _TURNED = range(_FEW + 1, 513)
 """Rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little."""

@@ -33,16 +33,6 @@ def test_parts_and_widths_that_were_measured_best(m, k, n, tile):
     assert (s.tile_m, s.tile_n, s.split) == tile and s.spread == (s.split > 1 and m > 64)
 
 
-@pytest.mark.parametrize("m, k, n, tile", [(512, 3584, 3584, (128, 112)), (512, 768, 2304, (64, 144))])
-def test_tiles_as_narrow_as_a_round_lets_them_be(m, k, n, tile, monkeypatch):
-    """132 multiprocessors: 512x3584 are 128 tiles of 112 columns, and 112 of 128; 512x2304 are as many of 144 as of 192."""
-    text = matmul(m, n, k, "bf16", rhs="n,k")
-    assert (choose(text, "wgmma").tile_m, choose(text, "wgmma").tile_n) != tile
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    s = choose(text, "wgmma")
-    assert (s.tile_m, s.tile_n) == tile and s.split == 1
-
-
 ADD = """%u = arith.extf %e0 : bf16 to f32
   %t = arith.addf %s, %u : f32
   %y0 = arith.truncf %t : f32 to bf16"""

@@ -11,7 +11,7 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import (
-    CANDIDATES, Wgmma, candidates, estimate, fit, height, lies_inside, narrowed, panel, precision, raw_bytes, slots_to_bring, splits,
+    CANDIDATES, Wgmma, candidates, estimate, fit, height, lies_inside, panel, precision, raw_bytes, slots_to_bring, splits,
     streams, supported,
 )
 from inferno.settings import settings
@@ -24,7 +24,7 @@ _SHARES = {
     (2, 128, 64): 0.93, (2, 128, 32): 0.75, (2, 64, 32): 0.7, (1, 64, 256): 0.9, (1, 128, 128): 0.9, (1, 128, 64): 0.8,
     (1, 128, 32): 0.6,
 }
-_WIDEST = {(c, r): max(n for *key, n in _SHARES if key == [c, r]) for c, r, _ in _SHARES}  # columns that sums have registers for
+_COLUMNS = {n for _, _, n in _SHARES}
 # What schedules with clusters take beside their estimates: 102 times of 50 matmuls on an H200 were 1.12 and 1.30 times those, others 0.97 times.
 _CLUSTERS = {1: 1.0, 2: 1.12, 4: 1.3}
 _FORMS = (
@@ -52,8 +52,7 @@ def space_of(kernel: func.FuncOp, c: Contraction, target: Target) -> Iterator[tu
 
 def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iterator[tuple[float, Wgmma]]:
     """All schedules of regular tiles, each with the share of the tensor core's rate that they reach."""
-    narrow = {(s.consumers, s.rows, s.tile_n): share for s, share in narrowed(tiling, target)}
-    for ((consumers, rows, n), share), form in itertools.product((narrow | _SHARES).items(), _FORMS):
+    for ((consumers, rows, n), share), form in itertools.product(_SHARES.items(), _FORMS):
         m = rows if form.pingpong else rows * consumers
         first = replace(form, tile_m=m, tile_n=n, stages=12, consumers=consumers, rewrite=rewrite)
         first = replace(first, inside=lies_inside(first, c, tiling))
@@ -92,7 +91,7 @@ def valid_for(kernel: func.FuncOp, c: Contraction, schedule: Wgmma, target: Targ
 
 def is_regular(s: Wgmma) -> bool:
     """Whether it is not one for few rows or with the sides exchanged, whose tiles are cut to measure, or with two blocks a multiprocessor."""
-    return not (s.lhs_rows or s.swapped or s.resident > 1) and s.chunks == 1 and s.tile_n % 16 == 0
+    return not (s.lhs_rows or s.swapped or s.resident > 1) and s.chunks == 1 and s.tile_n in _COLUMNS
 
 
 def _tile(kernel: func.FuncOp, c: Contraction, rewrite: bool) -> Tiling | None:
@@ -111,7 +110,7 @@ def _rewritten(tiling: Tiling) -> bool:
 def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     """Whether the generator's rules hold: registers, shared memory, and how tiles, clusters and parts divide."""
     depth = s.row // (bit_width(c.lhs.element) // 8)
-    if not 32 <= s.tile_n <= _WIDEST.get((s.consumers, s.rows), 0) or s.tile_m != s.rows * (1 if s.pingpong else s.consumers):
+    if (s.consumers, s.rows, s.tile_n) not in _SHARES or s.tile_m != s.rows * (1 if s.pingpong else s.consumers):
         return False
     shared = s.shared(sum(raw_bytes(s, tiling, depth)), height(s.tile_n, tiling.rhs.along_k, s.panel)).total
     if s.stages < 2 or min(s.buffers, s.raw, s.group, s.cluster, s.split) < 1 or shared > target.shared or s.resident != 1:
