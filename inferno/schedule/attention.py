@@ -412,8 +412,9 @@ _COPY_RATE = 60  # bytes a clock (an estimate)
 _FEW, _FEW_ROWS = 200, 16
 # Microseconds of a block of threads that follows another one (64x32x512x128: 38.1, and 36.7 where tiles have none of their own).
 _NEXT_BLOCK = 0.4
-# Bytes a microsecond, of memory (64x32x4096x128: 257 us), and where keys and values may be in L2 between that and what L2 has (6.4e6).
-_MEMORY_RATE, _L2_RATE, _L2 = 4.15e6, 5.2e6, 48e6
+# Bytes a microsecond, of memory (64x32x4096x128: 257 us), and of L2 (1x32x8192x128 of 8 heads of keys in 16 splits: 9.9 us; from memory 12.9), where
+# so many keys and values have room.
+_MEMORY_RATE, _L2_RATE, _L2 = 4.15e6, 6.4e6, 48e6
 # The share of it that clusters of more than two blocks have (8x32x8192x128 of 4 heads of keys: 42.2 us in clusters of 3, 37.2 of 2), and the exponent
 # of the norm of its time and that of clocks, which is more than the larger where they are alike (8 heads of keys: 72.6 us where both are 65).
 _OF_CLUSTERS, _SHARP = 0.85, 8
