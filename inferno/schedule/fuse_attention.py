@@ -90,6 +90,7 @@ class Fusion:
             for more in dict.fromkeys(((*moves, *masks, *behind), (*moves, *behind), (*masks, *behind), behind, ())):
                 ends = ((*(c for c in behind if c in more), last)[0], *rows)
                 if self.merge(tuple(sorted({*core, *more}, key=self.order.__getitem__)), set(core) | set(behind), ends):
+                    self.number()  # an operation is found by what it is, and those that read the replaced ones are others now
                     return True
         return False
 
