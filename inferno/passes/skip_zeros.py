@@ -20,7 +20,6 @@ from inferno.passes.generics import (
     only_user, outputs, substitute,
 )
 from inferno.passes.movements import pad
-from inferno.passes.programs import takes_unmeasured
 from inferno.passes.shapes import reassociation, reassociation_attribute
 
 # Convolutions that one may become: of more, launches would take longer than multiplying by zeros.
@@ -67,9 +66,9 @@ def skip_zeros(module: ir.Module) -> None:
     """Rewrite sums of products that read a tensor by ``place + tap * dilation`` into which ``tensor.insert_slice`` has put another one with zeros
     around or between its elements.  What is elementwise of the result alone, and of what does not vary along its places, is computed of the parts.
 
-    Only modules for a GPU (``inferno.expand_pieces``) that take what was not measured yet (``inferno.unmeasured``) are changed.
+    Only modules for a GPU (``inferno.expand_pieces``) are changed.
     """
-    if EXPAND not in module.operation.attributes or not takes_unmeasured(module.operation):
+    if EXPAND not in module.operation.attributes:
         return
     for op in walk(module.operation, "linalg.generic"):
         if op.parent.name == "func.func" and is_sum_of_products(op) and all(v.type.has_static_shape for v in op.operands):

@@ -18,7 +18,7 @@ from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, clone_body, dims, index, inputs, kinds, knows_sizes, loop_sizes, maps, outputs, substitute,
 )
 from inferno.passes.padding import padding
-from inferno.passes.programs import MAIN, programs, takes_unmeasured
+from inferno.passes.programs import MAIN, programs
 from inferno.passes.shapes import function_of, mixed, shape
 from inferno.symbolic import Int, hint, product
 
@@ -50,8 +50,8 @@ class _Form:
 
 def stack_rows(module: ir.Module) -> None:
     """Rewrite those convolutions of ``@main`` in 16 bits, with channels last, that have less than 8 channels and two or three spatial dimensions, where an
-    estimate says that it is faster.  Only modules with marked convolutions that take what was not measured yet (``inferno.unmeasured``) are changed."""
-    if CONVOLUTIONS not in module.operation.attributes or not takes_unmeasured(module.operation):
+    estimate says that it is faster.  Only modules with marked convolutions are changed."""
+    if CONVOLUTIONS not in module.operation.attributes:
         return
     for main in programs(module)[:1]:
         if main.name.value == MAIN:

@@ -7,7 +7,6 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
 from inferno.schedule.contraction import Map
@@ -286,9 +285,6 @@ def held(s: Attention, a: AttentionKernel) -> int:
 def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     """The schedule with the lowest estimate if ``kernel`` is attention for Hopper's tensor cores, else None."""
     found = read(kernel, target)
-    unmeasured = found is not None and takes_unmeasured(kernel.operation)
-    if found is not None and not measured(found[0]) and not unmeasured:
-        return None
     if found is not None and found[0].varies:
         from inferno.schedule.attention_by_size import for_sizes  # which is made of this module's
 
@@ -298,17 +294,12 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     if not times:
         return None
     best = min(times, key=lambda item: item[0])[1]
-    return completed(best, found[0]) if unmeasured else best
+    return completed(best, found[0])
 
 
 def completed(s: Attention, a: AttentionKernel) -> Attention:
     """The schedule with what is never worse."""
     return replace(s, bounded=a.reach is not None)
-
-
-def measured(a: AttentionKernel) -> bool:
-    """Whether a GPU has run kernels of this kind."""
-    return not a.varies and pieces_of(a) == 1 and a.sink is None and a.logarithms is None and not any(turned_operands(a))
 
 
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> list[Attention]:

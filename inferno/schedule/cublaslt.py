@@ -86,7 +86,8 @@ def weigh(kernel: func.FuncOp, own: Any, target: Target) -> CublasLt | None:
     if own.generator != "wgmma":
         return None
     c = parse_contraction(kernel)
-    if str(c.lhs.element) not in _MEASURED or c.varies or c.B != 1 or min(c.M, c.N) <= _FEW or not _is_aligned(c):
+    # Its kernels for other lines are much slower: 512x768x50257 took 422 us, where ours take 146.
+    if str(c.lhs.element) not in _MEASURED or c.varies or c.B != 1 or min(c.M, c.N) <= _FEW or not wgmma.has_whole_lines(c):
         return None
     ours = min(time for time, _ in wgmma.every(kernel, c, target))
     if ours < _SHORT or _time(c) > _CLEARLY * ours:
@@ -96,12 +97,6 @@ def weigh(kernel: func.FuncOp, own: Any, target: Target) -> CublasLt | None:
     except Refused:
         return None
     return choose(kernel, target) if found is not None and estimate(c, found) < _CLEARLY * ours else None
-
-
-def _is_aligned(c: Contraction) -> bool:
-    """Whether all lines begin at 16 bytes.  The library's kernels for others are much slower: 512x768x50257 took 422 us, where ours is estimated 66."""
-    accesses = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
-    return all(s in (0, 1) or s * bit_width(a.element) % 128 == 0 for a in accesses for s in a.strides)
 
 
 def estimate(c: Contraction, found: Found) -> float:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.contraction import parse_fused
 from inferno.passes.generics import body, inputs, is_elementwise
-from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, takes_unmeasured, wants_library
-from inferno.passes.shapes import UnknownSize, is_dynamic, shape
+from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
+from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_kernel import parse_attention
 from inferno.schedule.merge_calls import by_symbols, defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls
@@ -46,19 +46,17 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
     def takes(kernel: func.FuncOp) -> bool:
         return parse_attention(kernel) is not None if always == "1" else choose(kernel, machine) is not None
 
-    varying = always == "1" or takes_unmeasured(module.operation)
-    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, takes, varying).run())
+    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, takes).run())
 
 
 @dataclass
 class Fusion:
-    """``takes``: whether a generator takes a kernel; ``varying``: whether it may have sizes that vary."""
+    """``takes``: whether a generator takes a kernel."""
 
     module: ir.Module
     main: func.FuncOp
     kernels: dict[str, func.FuncOp]
     takes: Callable[[func.FuncOp], bool]
-    varying: bool = False
     made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
 
     def run(self) -> bool:
@@ -97,8 +95,6 @@ class Fusion:
     def merge(self, calls: Calls, owned: set[ir.Operation], ends: Calls) -> bool:
         """Replace calls by one that has the results of the ``ends``; those that are not ``owned`` stay if others read them."""
         edges = replace(edges_of(calls, views=False), exported=tuple(r for c in ends for r in c.results))
-        if any(map(is_dynamic, (*edges.captured, *edges.exported))) and not self.varying:
-            return False
         try:
             edges = by_symbols(edges)
         except UnknownSize:

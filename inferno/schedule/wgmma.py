@@ -13,7 +13,7 @@ from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.result_parts import ROW, brought_tensors, columns_together
 from inferno.schedule.tiling import Tiling, tile_contraction
-from inferno.schedule.tile_ends import read_clocks, work_clocks
+from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
 from inferno.settings import settings
 from inferno.symbolic import bounds, hint, product, reach
 from inferno.target import Target
@@ -191,7 +191,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         if not (c.varies or tiling.rhs.along_k or tiling.lhs.raw or tiling.rhs.raw):
             few += [(replace(s, resident=2), share) for s, share in few if s.tile_n <= 128]
         spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
-        pairs = _PAIRS if settings().unmeasured and at(tiling.m.size) > _FEW else ()
+        pairs = _PAIRS if not c.varies and at(tiling.m.size) > _FEW and are_long(c) and has_whole_lines(c) else ()
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *pairs):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
@@ -224,6 +224,12 @@ def slots_to_bring(s: Wgmma, c: Contraction, tiling: Tiling) -> list[int]:
     others = sum(ceil(bit_width(a.element) / 16) for a in set(c.extras) - {b.access for b in brought} if tiling.n.stride(a) != 0)
     held = s.rows * s.tile_n // 128 + others * columns_together(c, tiling, s) // 8 * (2 if s.rows == 64 else 1)
     return [n for n in (4, 2, 6) if n >= len(brought)] if held < _HELD else []
+
+
+def has_whole_lines(c: Contraction) -> bool:
+    """Whether all lines of all tensors, whose sizes are known, begin at 16 bytes."""
+    accesses = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
+    return all(s in (0, 1) or s * bit_width(a.element) % 128 == 0 for a in accesses for s in a.strides)
 
 
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
@@ -531,7 +537,7 @@ def estimate(
         after = _FEW_EXCHANGE + (s.split - 1) * sums * warps / _FEW_EXCHANGE_RATE
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
-    if second is None and not few and settings().unmeasured:
+    if second is None and not few and are_long(c):
         clocks += _ends(s, c, tiling, rounds, ceil(at(tiling.k_steps(depth)) / s.split) * step, finish)
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW
     clocks += _HOT * products / target.multiprocessors

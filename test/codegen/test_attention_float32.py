@@ -4,10 +4,9 @@ import torch
 from attention_program import simulate
 from checks import assert_close_to_float64
 from kernels import build
-from test_attention import TARGET, causal, chosen, heads, kernel_of
+from test_attention import TARGET, causal, heads, kernel_of
 
 from inferno.mlir import ir, new_context
-from inferno.passes.programs import UNMEASURED
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention import Attention, choose, fits, read
 from inferno.schedule.spaces import attention as spaces
@@ -71,12 +70,10 @@ def test_registers():
     assert built.resources is None or built.resources.spills <= 128  # (some addresses wait in memory for the end of a tile)
 
 
-def test_chosen_where_what_was_not_measured_is():
+def test_what_is_chosen():
     text = kernel_of(causal, heads(1000, 1000, 64, dtype=torch.float32))
-    assert chosen(text) is None
     with new_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         kernel = kernels(module)[0]
         found, (a, _) = choose(kernel, TARGET), read(kernel, TARGET)
         assert found.pieces == 3 and not found.overlap and fits(found, a, TARGET) and not fits(Attention(), a, TARGET)

@@ -8,7 +8,7 @@
 #i = affine_map<(n, f, y) -> (n, f, y)>
 #f = affine_map<(n, f, y) -> (f)>
 // CHECK: #[[AT:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d3, d2 + d4)>
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: @odd_window
   // CHECK-NOT: insert_slice
   // CHECK: %[[MIDDLE:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<4x3x1xf32>)
@@ -63,7 +63,7 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
 #o = affine_map<(n, f, y, c, r) -> (n, f, y)>
 // CHECK: #[[TAP:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d1, d3, d4, d5)>
 // CHECK: #[[PLACE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2, d5)>
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: @side_by_side
   // CHECK: linalg.index 3
   // CHECK: arith.subi
@@ -95,7 +95,7 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
 #s = affine_map<(y, c, r) -> (c, y * 2 + r)>
 #w = affine_map<(y, c, r) -> (c, r)>
 #o = affine_map<(y, c, r) -> (y)>
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: @around
   // CHECK: tensor.insert_slice
   // CHECK: tensor.insert_slice
@@ -149,10 +149,10 @@ module attributes {inferno.expand_pieces, inferno.unmeasured} {
 #x = affine_map<(y, c, r) -> (c, y + r)>
 #w = affine_map<(y, c, r) -> (c, r)>
 #o = affine_map<(y, c, r) -> (y)>
-module attributes {inferno.expand_pieces} {
-  // CHECK-LABEL: @measured
+module {
+  // CHECK-LABEL: @elsewhere
   // CHECK: tensor.insert_slice
-  func.func @measured(%x: tensor<3x6xf32>, %w: tensor<3x2xf32>) -> tensor<8xf32> {
+  func.func @elsewhere(%x: tensor<3x6xf32>, %w: tensor<3x2xf32>) -> tensor<8xf32> {
     %zero = arith.constant 0.0 : f32
     %e = tensor.empty() : tensor<3x9xf32>
     %zeros = linalg.fill ins(%zero : f32) outs(%e : tensor<3x9xf32>) -> tensor<3x9xf32>

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 import torch
 from checks import assert_close_to_float64
 from oracle import run_module
@@ -27,11 +26,6 @@ FORMS = [
     ((2, 8, 5), (8, 1, 5), {"stride": 2, "padding": 5, "groups": 8}, torch.float32),
     ((1, 4, 3, 3, 2), (4, 6, 3, 2, 2), {"stride": (1, 2, 2), "padding": (1, 0, 0)}, torch.bfloat16),
 ]
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
 
 
 def model(*tensors):

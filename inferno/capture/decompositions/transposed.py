@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from inferno.settings import settings
 
 aten = torch.ops.aten
 
@@ -15,7 +14,7 @@ def convolution(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,
     output_padding: Sequence[int], groups: int,
 ) -> Tensor:
-    if not transposed or groups == 1 or not settings().unmeasured or x.dim() != weight.dim():
+    if not transposed or groups == 1 or x.dim() != weight.dim():
         return NotImplemented
     rank = x.dim() - 2
     if any(not isinstance(n, int) or n == 0 for t in (x, weight) for n in t.shape):
