@@ -38,8 +38,8 @@ def _ranges(schedule: Any, symbols: dict[str, Symbol], times: Int, narrow: bool,
     if not isinstance(schedule, BySize):
         return [(schedule, times, narrow, limit)]
     size = from_python(schedule.size, symbols)
-    above = minimum(maximum(size - schedule.limit, 0), 1)
-    small = _ranges(schedule.small, symbols, times * (1 - above), narrow or schedule.narrow, limit if schedule.narrow else (size, schedule.limit))
+    above, below = minimum(maximum(size - schedule.limit, 0), 1), minimum(maximum(schedule.limit + 1 - size, 0), 1)
+    small = _ranges(schedule.small, symbols, times * below, narrow or schedule.narrow, limit if schedule.narrow else (size, schedule.limit))
     return [*small, *_ranges(schedule.large, symbols, times * above, narrow, limit)]
 
 

@@ -300,10 +300,10 @@ def _for_vectors(c: Contraction, target: Target, least: Int) -> Any:
     return min(found, key=lambda item: item[0])[1]
 
 
-def cover(size: Int, spans: Sequence[Span], table: Callable[[Point, int], Table], kernels: int = _KERNELS, gain: float = _GAIN) -> Any | None:
+def cover(size: Int, spans: Sequence[Span], table: Callable[[Point, int], Table], kernels: int = _KERNELS, gain: float | None = None) -> Any | None:
     """Few schedules that are good at all points together, each for some of the spans: the best one at the example's sizes.  ``table``: the
     times at a point of schedules that are right up to a size; ``gain``: what each further one has to."""
-    parts = _parts(spans, table, kernels, gain) if spans else None
+    parts = _parts(spans, table, kernels, _GAIN if gain is None else gain) if spans else None
     if parts is None:
         return None
     found = parts[-1][1]

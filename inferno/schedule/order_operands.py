@@ -60,7 +60,9 @@ def order_operands(module: ir.Module, target: str) -> None:
 def _ordered(kernel: func.FuncOp, target: Target) -> tuple[func.FuncOp, _Order] | None:
     """The kernel with a factor in another order, and which."""
     c = parse_contraction(kernel)
-    if c is None or c.varies or wgmma.precision(kernel, c) is None or wgmma.candidates(kernel, c, target):
+    if c is None or c.varies or None in (c.lhs.access, c.rhs.access) or c.lhs.access.argument == c.rhs.access.argument:
+        return None
+    if wgmma.precision(kernel, c) is None or wgmma.candidates(kernel, c, target):
         return None
     own = estimate_of(kernel, choose(kernel, target), target)
     if own is None:

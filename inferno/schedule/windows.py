@@ -7,7 +7,6 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
 from inferno.schedule.window_kernel import WindowKernel, parse_windows
@@ -83,7 +82,7 @@ class Windows:
 def choose(kernel: func.FuncOp, target: Target) -> Windows | None:
     """A schedule if ``kernel`` has windows of few enough terms."""
     c = read(kernel, target)
-    return pick(c, target) if c is not None and (c.images is None or takes_unmeasured(kernel.operation)) else None
+    return pick(c, target) if c is not None else None
 
 
 def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:

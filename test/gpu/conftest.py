@@ -1,14 +1,14 @@
-"""Everything here needs a GPU and is skipped without one."""
+"""Everything here needs a GPU; without one it is not collected, which takes half a minute."""
 
 import pytest
 import torch
 
 
-def pytest_collection_modifyitems(items):
-    if not torch.cuda.is_available():
-        for item in items:
-            if "/gpu/" in str(item.path):
-                item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+collect_ignore_glob = [] if torch.cuda.is_available() else ["test_*.py"]
+
+
+def pytest_report_header():
+    return None if torch.cuda.is_available() else "no GPU: test/gpu is left out"
 
 
 @pytest.fixture

@@ -18,11 +18,6 @@ STEMS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-
-
 def stem(channels, features, window, stride, padding, dtype=torch.bfloat16):
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(channels, features, window, stride, padding, bias=False), nn.BatchNorm2d(features), nn.ReLU()).eval().to("cuda", dtype)
@@ -34,7 +29,8 @@ def test_right(name, layout):
     *form, size = STEMS[name]
     model = stem(*form).to(memory_format=layout)
     compiled = assert_right(model, (torch.randn(16, form[0], size, size, device="cuda").bfloat16().contiguous(memory_format=layout),))
-    assert "arith.remui" in compiled.ir("fused") and '"wgmma"' in compiled.ir("scheduled")
+    stacked = name not in ("efficientnet, odd", "gray")  # by the estimates
+    assert ("arith.remui" in compiled.ir("fused") and '"wgmma"' in compiled.ir("scheduled")) == stacked
 
 
 def test_frozen_and_any_number_of_images():

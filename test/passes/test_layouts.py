@@ -49,10 +49,10 @@ def test_layouts_are_right(name):
 
 
 def test_convolutions_have_a_flag_of_their_own_for_tf32():
-    model = nn.Sequential(nn.Conv2d(4, 8, 1), nn.Conv2d(8, 8, 3), nn.Flatten(), nn.Linear(8, 4))
+    model = nn.Sequential(nn.Conv2d(20, 24, 1), nn.Conv2d(24, 8, 3), nn.Flatten(), nn.Linear(8, 4))
     for allowed in (True, False):
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=allowed):
-            text = compile_to("scheduled", model, torch.randn(2, 4, 3, 3))[1]["scheduled"]
+            text = compile_to("scheduled", model, torch.randn(2, 20, 3, 3))[1]["scheduled"]
         functions = re.findall(r"private @(\w+)\(.*attributes \{(.*)", text)
         assert {n for n, attributes in functions if "tf32" in attributes} == ({"matmul_addf", "matmul_addf_1"} if allowed else set())
         assert len([n for n, _ in functions if n.startswith(("matmul", "conv"))]) == 3

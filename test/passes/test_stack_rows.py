@@ -46,11 +46,11 @@ def inputs(forms):
     return tuple(torch.randn(s).bfloat16() for form in forms for s in form[:2])
 
 
-def stages(forms, args, monkeypatch, always=True, features=("unmeasured",)):
+def stages(forms, args, monkeypatch, always=True):
     if always:
         monkeypatch.setattr(stack_rows, "_is_faster", lambda op, form: True)
     found = capture(model(forms), args)
-    return found, jobs.fuse(jobs.lower_to_linalg(found.text)[0], "sm_90a", features=features).stages
+    return found, jobs.fuse(jobs.lower_to_linalg(found.text)[0], "sm_90a").stages
 
 
 def as_eager(found, results):
@@ -67,7 +67,6 @@ def test_all_forms(monkeypatch):
 def test_what_stays(monkeypatch):
     args = inputs(OTHERS)
     assert "arith.remui" not in stages(OTHERS, args, monkeypatch)[1]["fused"]
-    assert "arith.remui" not in stages(FORMS[:1], inputs(FORMS[:1]), monkeypatch, features=())[1]["fused"]
 
 
 @pytest.mark.parametrize("image, window, stride, taken", [
