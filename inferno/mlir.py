@@ -6,7 +6,6 @@ and nothing else does.  Importing it does not import torch, so a process that on
 """
 
 import importlib
-import threading
 from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -15,6 +14,8 @@ from torch_mlir import ir, rewrite
 from torch_mlir._mlir_libs import _torchMlir
 from torch_mlir.execution_engine import ExecutionEngine
 from torch_mlir.passmanager import PassManager
+
+from inferno.fork_lock import ForkLock
 
 if TYPE_CHECKING:
     from torch_mlir.dialects import (
@@ -41,7 +42,7 @@ def __getattr__(name: str) -> ModuleType:
 
 
 # Loading a dialect that is written in Python keeps its definition at the class meanwhile, where a second thread would put that of another context.
-_loading = threading.Lock()
+_loading = ForkLock()
 
 
 def new_context() -> ir.Context:

@@ -8,9 +8,7 @@ not run: torch's lazy graph modules write it when it is.
 
 import contextlib
 import functools
-import os
 import sys
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
@@ -21,21 +19,13 @@ from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
 
 from inferno.capture.nodes import is_library
+from inferno.fork_lock import ForkLock
 
 P, R = ParamSpec("P"), TypeVar("R")
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called")
 
-
-_tracing = threading.RLock()
-
-
-def _forget() -> None:
-    global _tracing
-    _tracing = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_forget)
+_tracing = ForkLock()
 
 
 def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:

@@ -11,10 +11,12 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import pixel_map
 from inferno.codegen.stream_k import StreamEmitter
 from inferno.codegen.tensor_core import Tile
+from inferno.codegen.nvvm_builder import Words
 from inferno.errors import CompileError
 from inferno.mlir import func, ir
 from inferno.schedule.im2col import Im2col, parse_unfolded
 from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.unfolded import Unfolded
 from inferno.schedule.wgmma import precision
 from inferno.target import Target
 
@@ -32,19 +34,29 @@ def generate(kernel: func.FuncOp, schedule: Im2col, target: Target) -> None:
     wgmma.emit(kernel, emitter(kernel.name.value, c, tiling, schedule, target, kind))
 
 
+def image_map(value: ir.Value, window: Unfolded, tile: Tile, channels: int, pixels: int, kind: str) -> ir.Value:
+    """The copy engine's map of an image, which brings so many channels of so many pixels at a time."""
+    strides = [tile.width]
+    for size in window.shape[:0:-1]:
+        strides.append(strides[-1] * size)
+    lower, upper = window.corners
+    return pixel_map(
+        value, sizes=window.shape[::-1], strides=strides, channels=channels, pixels=pixels, lower=lower, upper=upper, steps=window.steps[::-1],
+        element=kind, swizzle=tile.span,
+    )
+
+
+def first_places(words: Words, window: Unfolded, pixel: Integer) -> list[Integer]:
+    """The image of a pixel of the result, and the place there of its window's first tap, outermost dimension first."""
+    image, *places = words.split(pixel, [window.shape[0], *window.counts])
+    return [image, *(words.sub(words.mul(p, s), low) for p, s, low in zip(places, window.steps, window.low))]
+
+
 class _Unfolded:
     """The lhs of an emitter."""
 
     def lhs_map(self, lhs: ir.Value, share: int) -> ir.Value:
-        window, tile = self.contraction.lhs.unfolded, self.lhs
-        strides = [tile.width]
-        for size in window.shape[:0:-1]:
-            strides.append(strides[-1] * size)
-        lower, upper = window.corners
-        return pixel_map(
-            lhs, sizes=window.shape[::-1], strides=strides, channels=tile.depth, pixels=tile.rows // share, lower=lower, upper=upper,
-            steps=window.steps[::-1], element=self.kind, swizzle=tile.span,
-        )
+        return image_map(lhs, self.contraction.lhs.unfolded, self.lhs, self.lhs.depth, self.lhs.rows // share, self.kind)
 
     def load_rows(self, map_: ir.Value, tile: Tile, where: list[Integer], target: Integer, barrier: ir.Value, blocks: int) -> None:
         if tile is not self.lhs:
@@ -59,8 +71,7 @@ class _Unfolded:
                 taps[axis.dims[0]] = at
             else:
                 pixel = words.add(pixel, words.mul(at, axis.stride(operand.access) // window.terms))
-        image, *places = words.split(pixel, [window.shape[0], *window.counts])
-        places = [words.sub(words.mul(p, s), low) for p, s, low in zip(places, window.steps, window.low)]
+        image, *places = first_places(words, window, pixel)
         offsets = [0 if d is None else words.mul(taps[d], dilation) for d, dilation in zip(window.loops, window.dilations)]
         tma.load_pixels(words, map_, [channel, *places[::-1], image], offsets[::-1], target, barrier, blocks)
 

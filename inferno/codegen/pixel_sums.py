@@ -6,7 +6,7 @@ tap, for as many pixels as a step has.
 
 from inferno.codegen import tma, wgmma
 from inferno.codegen.integers import Integer
-from inferno.codegen.launcher import pixel_map
+from inferno.codegen.im2col import first_places, image_map
 from inferno.codegen.tensor_core import Tile
 from inferno.errors import CompileError
 from inferno.mlir import func, ir
@@ -30,15 +30,7 @@ def generate(kernel: func.FuncOp, schedule: PixelSums, target: Target) -> None:
 
 class _Emitter(wgmma.Emitter):
     def rhs_map(self, rhs: ir.Value, share: int) -> ir.Value:
-        window, tile = self.contraction.rhs.unfolded, self.rhs
-        strides = [tile.width]
-        for size in window.shape[:0:-1]:
-            strides.append(strides[-1] * size)
-        lower, upper = window.corners
-        return pixel_map(
-            rhs, sizes=window.shape[::-1], strides=strides, channels=tile.panel, pixels=tile.depth, lower=lower, upper=upper,
-            steps=window.steps[::-1], element=self.kind, swizzle=tile.span,
-        )
+        return image_map(rhs, self.contraction.rhs.unfolded, self.rhs, self.rhs.panel, self.rhs.depth, self.kind)
 
     def load_lines(self, map_: ir.Value, tile: Tile, where: list[Integer], target: Integer, barrier: ir.Value, blocks: int) -> None:
         if tile is not self.rhs:
@@ -56,7 +48,6 @@ class _Emitter(wgmma.Emitter):
         channels = window.shape[-1]
         tap = words.min(words.div(column, channels), product(window.taps) - 1)  # columns behind the last are nobody's
         taps = words.split(tap, window.taps)
-        image, *places = words.split(pixel, [window.shape[0], *window.counts])
-        places = [words.sub(words.mul(p, s), low) for p, s, low in zip(places, window.steps, window.low)]
+        image, *places = first_places(words, window, pixel)
         offsets = [words.mul(t, dilation) for t, dilation in zip(taps, window.dilations)]
         tma.load_pixels(words, map_, [words.rem(column, channels), *places[::-1], image], offsets[::-1], target, barrier, blocks)

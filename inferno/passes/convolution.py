@@ -6,6 +6,10 @@ from inferno.mlir import ir
 from inferno.passes.generics import REDUCTION, kinds, loop_sizes, maps
 from inferno.symbolic import product
 
+# Windows of so many terms - the weights that a thread can keep - over images of so few channels, or in groups of their own, are read as they are, on CUDA
+# cores (generator ``windows``): with more the tensor cores' generators are better.
+MOST_TERMS, FEW_CHANNELS = 128, 4
+
 Order = tuple[int, ...]
 """Of a tensor's dimensions in memory, outermost first."""
 
@@ -22,6 +26,11 @@ class Roles:
     terms: tuple[int, ...]
 
 
+def is_small(channels: int, terms: int) -> bool:
+    """Whether windows over all of an image's ``channels``, of so many terms, are for CUDA cores."""
+    return channels <= FEW_CHANNELS and terms <= MOST_TERMS
+
+
 def loops_in(expr: ir.AffineExpr) -> list[int]:
     """The loops that an expression adds up."""
     if isinstance(expr, ir.AffineDimExpr):
@@ -30,6 +39,20 @@ def loops_in(expr: ir.AffineExpr) -> list[int]:
         parts = ir.AffineBinaryExpr(expr)
         return [*loops_in(parts.lhs), *loops_in(parts.rhs)]
     return []
+
+
+def factors_in(expr: ir.AffineExpr) -> dict[int, int] | None:
+    """The loops that a sum adds up, each once, with what it is multiplied by; None for anything else."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return {ir.AffineDimExpr(expr).position: 1}
+    if isinstance(expr, ir.AffineMulExpr):
+        parts = ir.AffineBinaryExpr(expr)
+        if isinstance(parts.lhs, ir.AffineDimExpr) and isinstance(parts.rhs, ir.AffineConstantExpr) and ir.AffineConstantExpr(parts.rhs).value > 0:
+            return {ir.AffineDimExpr(parts.lhs).position: ir.AffineConstantExpr(parts.rhs).value}
+    if isinstance(expr, ir.AffineAddExpr):
+        a, b = (factors_in(e) for e in (ir.AffineBinaryExpr(expr).lhs, ir.AffineBinaryExpr(expr).rhs))
+        return {**a, **b} if a is not None and b is not None and not set(a) & set(b) else None
+    return None
 
 
 def roles(op: ir.Operation, order: Order | None = None) -> Roles:

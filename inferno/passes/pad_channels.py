@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from inferno.mlir import arith, ir, owner, walk
 from inferno.passes.contraction import CONVOLUTIONS, has_windows, is_exact, pads_convolutions
+from inferno.passes.convolution import is_small
 from inferno.passes.generics import dims, kinds, knows_sizes, maps
 from inferno.passes.movements import pad
 from inferno.passes.padding import padding
@@ -16,8 +17,6 @@ from inferno.passes.programs import MAIN, programs
 
 _ALIGNMENT = 16  # bytes
 _GROWTH = 4  # of the image and of the window, at most
-# Windows of so many terms over images of so few channels are read as they are, by a generator of their own.
-_TERMS, _CHANNELS = 128, 4
 
 
 def pad_channels(module: ir.Module) -> None:
@@ -46,7 +45,7 @@ def _missing(op: ir.Operation) -> int:
         terms *= size if "reduction" in kind[d] else 1
     whole = _ALIGNMENT * 8 // type_.element_type.width
     wanted = -(-channels // whole) * whole
-    if (channels <= _CHANNELS and terms <= _TERMS) or wanted > _GROWTH * channels:
+    if is_small(channels, terms) or wanted > _GROWTH * channels:
         return 0
     return wanted - channels
 

@@ -13,7 +13,7 @@ from math import ceil, gcd, prod
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, walk
 from inferno.passes.contraction import is_sum_of_products, start_from_zero
-from inferno.passes.convolution import loops_in
+from inferno.passes.convolution import factors_in, loops_in
 from inferno.passes.expand_pieces import EXPAND, either, element_of
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, clone_body, dims, index, inputs, inverse, is_copy, is_elementwise, kinds, loop, loop_sizes, maps,
@@ -161,32 +161,18 @@ def _dimensions(op: ir.Operation, image: _Spread) -> list[_Dimension] | None:
             if (low, step, image.value.type.shape[d]) != (0, 1, inputs(op)[0].type.shape[d]):
                 return None
             continue
-        terms = _terms(expression)
-        loops = [next((n for n, _ in terms if kinds(op)[n] == kind), None) for kind in (PARALLEL, REDUCTION)] if terms is not None else [None]
+        terms = factors_in(expression)
+        loops = [next((n for n in terms if kinds(op)[n] == kind), None) for kind in (PARALLEL, REDUCTION)] if terms is not None else [None]
         if len(terms or ()) != 2 or None in loops or loops[0] not in dims(written) or loops[1] not in dims(weight):
             return None
         place, tap = loops
-        walk_, dilation = dict(terms)[place], dict(terms)[tap]
+        walk_, dilation = terms[place], terms[tap]
         if step > 1 and walk_ != 1:
             return None
         found.append(_Dimension(d, place, tap, walk_, step, tuple(_phases(sizes[place], sizes[tap], dilation, low, step))))
     used = [n for d in found for n in (d.place, d.tap)]
     rest = [n for e in read.results if isinstance(e, ir.AffineDimExpr) for n in [ir.AffineDimExpr(e).position]]
     return found if len({*used, *rest}) == len(used) + len(rest) and not {d.place for d in found} & set(dims(weight)) else None
-
-
-def _terms(expression: ir.AffineExpr) -> list[tuple[int, int]] | None:
-    """Loops and their factors in a sum of such; None for anything else."""
-    if isinstance(expression, ir.AffineDimExpr):
-        return [(ir.AffineDimExpr(expression).position, 1)]
-    if isinstance(expression, ir.AffineMulExpr):
-        parts = ir.AffineBinaryExpr(expression)
-        if isinstance(parts.lhs, ir.AffineDimExpr) and isinstance(parts.rhs, ir.AffineConstantExpr) and ir.AffineConstantExpr(parts.rhs).value > 0:
-            return [(ir.AffineDimExpr(parts.lhs).position, ir.AffineConstantExpr(parts.rhs).value)]
-    if isinstance(expression, ir.AffineAddExpr):
-        parts = [_terms(e) for e in (ir.AffineBinaryExpr(expression).lhs, ir.AffineBinaryExpr(expression).rhs)]
-        return [*parts[0], *parts[1]] if None not in parts else None
-    return None
 
 
 def _phases(places: int, taps: int, dilation: int, low: int, step: int) -> list[_Phase]:

@@ -13,6 +13,7 @@ from math import ceil, inf
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, walk
 from inferno.passes.contraction import CONVOLUTIONS, has_windows, pads_convolutions
+from inferno.passes.convolution import factors_in, is_small
 from inferno.passes.expand_pieces import either, element_of
 from inferno.passes.generics import (
     PARALLEL, REDUCTION, body, build, clone_body, dims, index, inputs, kinds, knows_sizes, loop_sizes, maps, outputs, substitute,
@@ -24,7 +25,6 @@ from inferno.symbolic import Int, hint, product
 
 _WHOLE = 8  # elements of 16 bits in what the copy engine reads
 _ROW = 128  # bytes of a row of its tiles
-_TERMS, _CHANNELS = 128, 4  # windows of so many terms over images of so few channels are read as they are, by a generator of their own
 # Measured on an H200: microseconds of a launch, bytes and multiply-adds of windows on CUDA cores in one (32x3x224x224 to 32 features: 39.4), and
 # rows of 7 x 8 channels that the copy engine reads (7 x 401408 in 160.5); guessed: rows of more bytes that overlap less.
 _LAUNCH, _RATE, _MULTIPLIED, _OVERLAPPING, _ROWS = 2.0, 4.0e6, 8.8e6, 17.5e3, 28e3
@@ -65,7 +65,7 @@ def _form(op: ir.Operation) -> _Form | None:
     where, read, sizes = maps(op)[0].results, dims(maps(op)[1]), loop_sizes(op)
     if image.type.element_type.width != 16 or len(where) < 3 or read is None or len(read) < 3 or walk(op, "linalg.index"):
         return None
-    steps = [_steps(e) for e in where]
+    steps = [factors_in(e) for e in where]
     c, columns, rows = (steps[len(steps) - n] for n in (1, 2, 3))
     if None in steps or len(c) != 1 or len(columns) != 2 or len(rows) != 2:
         return None
@@ -85,18 +85,6 @@ def _form(op: ir.Operation) -> _Form | None:
     return _Form(p, q, r, s, c, rows[p], rows[r], low, high, apart, channels)
 
 
-def _steps(expression: ir.AffineExpr) -> dict[int, int] | None:
-    """The loops that a sum adds up, each with what it is multiplied by; None for anything else."""
-    if isinstance(expression, ir.AffineDimExpr):
-        return {ir.AffineDimExpr(expression).position: 1}
-    if isinstance(expression, ir.AffineAddExpr):
-        a, b = (_steps(e) for e in (expression.lhs, expression.rhs))
-        return {**a, **b} if a is not None and b is not None and not set(a) & set(b) else None
-    if isinstance(expression, ir.AffineMulExpr) and isinstance(expression.lhs, ir.AffineDimExpr) and isinstance(expression.rhs, ir.AffineConstantExpr):
-        return {ir.AffineDimExpr(expression.lhs).position: ir.AffineConstantExpr(expression.rhs).value}
-    return None
-
-
 def _is_faster(op: ir.Operation, form: _Form) -> bool:
     """Whether writing the image anew and multiplying matrices takes less than reading the image as it is, or with more channels."""
     sizes, image = loop_sizes(op), inputs(op)[0]
@@ -104,7 +92,7 @@ def _is_faster(op: ir.Operation, form: _Form) -> bool:
     terms = product(n for n, k in zip(sizes, kinds(op)) if k == REDUCTION)
     pixels = hint(product(n for d, (n, k) in enumerate(zip(sizes, kinds(op))) if k == PARALLEL and d not in dims(maps(op)[1])))
     further = terms // (sizes[form.r] * sizes[form.s] * sizes[form.c])  # taps along a further dimension
-    if sizes[form.c] <= _CHANNELS and terms <= _TERMS:
+    if is_small(sizes[form.c], terms):
         now = _LAUNCH + points * terms / _MULTIPLIED
     else:
         now = 2 * _LAUNCH + pixels * sizes[form.r] * further / _OVERLAPPING
@@ -119,7 +107,7 @@ def _source(image: ir.Value) -> ir.Value:
 
 def _stacked(op: ir.Operation, form: _Form) -> list[Int]:
     """The shape of the image with rows stacked."""
-    sizes, steps = loop_sizes(op), _steps(maps(op)[0].results[-2])
+    sizes, steps = loop_sizes(op), factors_in(maps(op)[0].results[-2])
     width = (sizes[form.q] - 1) * steps[form.q] + sizes[form.s]
     return [*shape(inputs(op)[0])[:-3], sizes[form.p], width, form.channels]
 

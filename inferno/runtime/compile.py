@@ -18,7 +18,7 @@ from inferno.options import Options, make_options
 from inferno.runtime.build import build_program, build_text, text_key
 from inferno.runtime.cache.cache import open_cache
 from inferno.runtime.database import require_gpus
-from inferno.runtime.device import choose_target, features, find_device, takes_tf32
+from inferno.runtime.device import choose_target, features, find_device
 from inferno.runtime.face import make_recipe
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.module import CompiledModule
@@ -26,6 +26,7 @@ from inferno.runtime.prepared import freeze, shares
 from inferno.runtime.cache.recall import capture_key, recall, remember
 from inferno.runtime.region.generator import generator_of
 from inferno.runtime.workers.pool import pool
+from inferno.tf32 import takes_tf32
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ import torch
 from inferno.errors import InputError, OptionError
 from inferno.settings import settings
 from inferno.target import TARGETS, Target, find_target
+from inferno.tf32 import takes_tf32_convolutions
 
 
 def find_device(model: Any, args: tuple, kwargs: dict[str, Any]) -> torch.device:
@@ -36,19 +37,6 @@ def _tensors(model: Any, args: tuple, kwargs: dict[str, Any]) -> Iterable[tuple[
 def choose_target(name: str | None, device: torch.device) -> Target:
     """The target that is asked for by name, else the device's own.  OptionError where there is none."""
     return find_target(name) if name else target_of(device)
-
-
-def takes_tf32() -> bool:
-    """Whether torch is told that contractions of float32 may round their operands to fewer bits."""
-    return torch.get_float32_matmul_precision() != "highest"
-
-
-def takes_tf32_convolutions() -> bool:
-    """The same of convolutions, which torch is told apart, and which by default may."""
-    try:
-        return bool(torch.backends.cudnn.allow_tf32)
-    except RuntimeError:  # it was told in the newer way
-        return torch.backends.cudnn.conv.fp32_precision == "tf32"
 
 
 def features() -> tuple[str, ...]:

@@ -7,13 +7,12 @@ Each alone costs a launch and leaves most of the GPU idle.  Calls that are near 
 from collections.abc import Iterator, Sequence
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import MAIN, callee, readers, root_of, takes_unmeasured
+from inferno.passes.programs import callee, readers, root_of, takes_unmeasured
 from inferno.schedule import bundle
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.kernel_parts import parts_of
 from inferno.schedule.merge_independent import Group, Merge
 from inferno.schedule.mark_overwrites import mark, overwritable, updated
-from inferno.target import find_target
 
 BUNDLE = "inferno.bundles"
 """On a module whose small kernels are to be bundled."""
@@ -24,21 +23,14 @@ def bundle_kernels(module: ir.Module, target: str) -> None:
     if BUNDLE not in module.operation.attributes:
         return
     del module.operation.attributes[BUNDLE]
-    _run(module, target, _Bundles)
+    _Bundles.rewrite(module, target)
 
 
 def bundle_updates(module: ir.Module, target: str) -> None:
     """The same of what changes arguments where they lie, the program's counts and weights, which stays possible: behind ``mark-overwrites``, in modules
     that take what no GPU has run yet."""
     if takes_unmeasured(module.operation):
-        _run(module, target, _Updates)
-
-
-def _run(module: ir.Module, target: str, merge: type["_Bundles"]) -> None:
-    functions = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp)}
-    if MAIN in functions and find_target(target).kind == "nvptx":
-        with module.context, ir.Location.unknown():
-            merge(module, functions, find_target(target)).run()
+        _Updates.rewrite(module, target)
 
 
 class _Bundles(Merge):

@@ -17,7 +17,7 @@ from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.kernel_parts import OWN
 from inferno.schedule.kept_operands import PARTS, keep, kept
 from inferno.schedule.merge_calls import empty_like, inputs_of, size_attributes, tell_sources
-from inferno.target import Target
+from inferno.target import Target, find_target
 
 # Operations of @main between the first and the last one: what is computed earlier than it would be takes memory until then.
 FAR = 64
@@ -43,6 +43,14 @@ class Merge(ABC):
         self.merged: dict[tuple, func.FuncOp | None] = {}  # by callees and which operands are one: equal layers have one
         self.names = Names(module)
         self.mergeable = {name for name, kernel in self.kernels.items() if self.is_mergeable(kernel)}
+
+    @classmethod
+    def rewrite(cls, module: ir.Module, target: str) -> None:
+        """Merge the calls of ``@main``; nothing for targets other than GPUs."""
+        functions, machine = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp)}, find_target(target)
+        if MAIN in functions and machine.kind == "nvptx":
+            with module.context, ir.Location.unknown():
+                cls(module, functions, machine).run()
 
     @abstractmethod
     def is_mergeable(self, kernel: func.FuncOp) -> bool:

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import MAIN, root_of
+from inferno.passes.programs import root_of
 from inferno.schedule import by_size, siblings
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.merge_calls import inputs_of
 from inferno.schedule.merge_independent import Group, Merge
-from inferno.target import find_target
 
 MERGE = "inferno.siblings"
 """On a module whose contractions are to be merged."""
@@ -24,11 +23,7 @@ def merge_siblings(module: ir.Module, target: str) -> None:
     if MERGE not in module.operation.attributes:
         return
     del module.operation.attributes[MERGE]
-    functions = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp)}
-    if MAIN not in functions or find_target(target).kind != "nvptx":
-        return
-    with module.context, ir.Location.unknown():
-        _Siblings(module, functions, find_target(target)).run()
+    _Siblings.rewrite(module, target)
 
 
 class _Siblings(Merge):

@@ -7,11 +7,10 @@ modules that take what no GPU has run yet are changed.
 from collections.abc import Iterator, Sequence
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import MAIN, takes_unmeasured
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.merge_independent import Group, Merge
 from inferno.schedule.universal import Universal
-from inferno.target import find_target
 
 _MOST = 16  # as many as to_launches puts in one launch
 _WRITE = ["linalg.copy", "tm_tensor.scatter", "func.return"]
@@ -19,11 +18,8 @@ _WRITE = ["linalg.copy", "tm_tensor.scatter", "func.return"]
 
 def merge_writes(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than GPUs."""
-    functions = {o.name.value: o for o in module.body.operations if isinstance(o, func.FuncOp)}
-    if MAIN not in functions or find_target(target).kind != "nvptx" or not takes_unmeasured(module.operation):
-        return
-    with module.context, ir.Location.unknown():
-        _Writes(module, functions, find_target(target)).run()
+    if takes_unmeasured(module.operation):
+        _Writes.rewrite(module, target)
 
 
 class _Writes(Merge):

@@ -7,14 +7,13 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
+from inferno.passes.convolution import FEW_CHANNELS, MOST_TERMS
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
 from inferno.schedule.window_kernel import WindowKernel, parse_windows
 from inferno.symbolic import Int
 from inferno.target import Target
 
-_MOST_TERMS = 128  # weights that a thread can keep
-_FEW_CHANNELS = 4  # that are all of an image's: with more the tensor cores' generators are better
 MOST_IN_A_ROW = 32
 """Products that are added one after the other in float32: 49 gave errors of 1.5e-7, over the least that is allowed."""
 _REGISTERS = 200
@@ -90,7 +89,7 @@ def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:
     if target.kind != "nvptx":
         return None
     c = parse_windows(kernel)
-    if c is None or c.terms > _MOST_TERMS or (_channels(c) > _FEW_CHANNELS and not _grouped(c)):
+    if c is None or c.terms > MOST_TERMS or (_channels(c) > FEW_CHANNELS and not _grouped(c)):
         return None
     k = c.contraction
     if str(k.accumulator) != "f32" or str(c.image.element) not in _ELEMENTS or c.image.element != c.weight.element:

@@ -1,10 +1,14 @@
 """What several threads do at once."""
 
+import os
+import signal
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
 import inferno
+from inferno.fork_lock import ForkLock
 from inferno.mlir import ir, new_context
 
 
@@ -22,3 +26,25 @@ def test_compiling():
         compiled = list(threads.map(lambda m: inferno.compile(m, (x,), fallback=False), models))
     for model, ours in zip(models, compiled):
         torch.testing.assert_close(ours(x), model(x))
+
+
+def test_a_forked_child_waits_for_no_thread_of_its_parent():
+    lock, held, done = ForkLock(), threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends it, where it waits
+        with lock:
+            os._exit(7)
+    status = os.waitpid(child, 0)[1]
+    done.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 7

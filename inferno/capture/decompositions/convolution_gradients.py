@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from inferno.settings import settings
+from inferno.tf32 import takes_tf32_convolutions
 
 aten = torch.ops.aten
 
@@ -99,7 +100,7 @@ def _is_taken(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, paddin
     if any(not isinstance(n, int) or n == 0 for t in tensors for n in t.shape) or any(t.dtype != gradient.dtype for t in tensors):
         return False
     narrow = gradient.dtype in (torch.bfloat16, torch.float16)
-    if not narrow and not (gradient.dtype == torch.float32 and torch.backends.cudnn.allow_tf32):
+    if not narrow and not (gradient.dtype == torch.float32 and takes_tf32_convolutions()):
         return False
     taps = weight.shape[2:]
     reach = _REACH.get(len(taps), 0)

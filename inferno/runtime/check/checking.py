@@ -18,7 +18,7 @@ from inferno.errors import CheckError, InputError
 from inferno.runtime.check.comparison import Comparison, compare_leaf, relative_error
 from inferno.runtime.check.isolation import fresh, run_isolated
 from inferno.runtime.check.perturbation import FLOAT64_TO_FLOAT32, run_perturbed
-from inferno.runtime.device import takes_tf32
+from inferno.tf32 import takes_tf32
 from inferno.runtime.program import Program
 from inferno.runtime.region.region import Region
 from inferno.runtime.check.region_check import record

@@ -28,12 +28,13 @@ from inferno.options import Options, make_options
 from inferno.runtime import stats
 from inferno.runtime.build import build_text
 from inferno.runtime.database import require_gpus
-from inferno.runtime.device import choose_target, takes_tf32
+from inferno.runtime.device import choose_target
 from inferno.runtime.garbage import collection_paused
 from inferno.runtime.prepared import share
 from inferno.runtime.region.graphs import make_graph
 from inferno.runtime.region.region import Region, build_region
 from inferno.runtime.check.region_check import check_region
+from inferno.tf32 import takes_tf32
 
 log = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import inferno
+from inferno.fork_lock import ForkLock
 from inferno.errors import CompileError
 from inferno.runtime.workers.progress import Bar
 from inferno.runtime.workers.worker import read_frame, write_frame
@@ -188,7 +189,7 @@ class Pool:
 
 
 _pool: Pool | None = None
-_pool_lock = threading.Lock()
+_pool_lock = ForkLock()
 
 
 def pool() -> Pool:
@@ -202,8 +203,8 @@ def pool() -> Pool:
 
 
 def _forget() -> None:
-    global _pool, _pool_lock
-    _pool, _pool_lock = None, threading.Lock()
+    global _pool
+    _pool = None
 
 
 os.register_at_fork(after_in_child=_forget)
