@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 # Streams of one program that keep their graph; torch's own pool has 32, of which programs use one or two.
 _STREAMS = 8
 _LEAST_KERNELS = 2  # one kernel alone is one call already
+# The first node that may begin before the one in front of it has ended.  Were it the second, the driver (580, CUDA 13) would start library calls
+# further on before their operands are there; with the edge from the first node a full one they wait.
+_FIRST_EARLY = 2
 _NON_BLOCKING, _RELAXED = 1, 2  # a stream that waits for no other; a capture that forbids no other thread anything
 
 
@@ -228,7 +231,7 @@ class _Graph:
         # CUgraphEdgeData: bytes for the port, 1 when all blocks have let the next kernel come, 0, and the type, 1 for programmatic.
         edges = (ctypes.c_ubyte * 8 * (len(functions) - 1))()
         for i, edge in enumerate(edges, 1):
-            edge[0] = edge[2] = int(begins_early(steps, i, early))
+            edge[0] = edge[2] = int(i >= _FIRST_EARLY and begins_early(steps, i, early))
         self._check(api.add_dependencies(self._graph.value, first, first + 8, ctypes.addressof(edges), len(functions) - 1))
         executable = ctypes.c_void_p()
         self._check(api.instantiate(ctypes.addressof(executable), self._graph.value, 0))
