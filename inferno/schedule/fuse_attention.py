@@ -62,7 +62,8 @@ class Fusion:
     def run(self) -> bool:
         """Whether anything was fused."""
         self.survey()
-        return sum([self.fuse(call) for call in list(self.order) if self.called(call, self.multiplies)]) > 0
+        contractions = [call for call in self.order if self.called(call, self.multiplies)]  # of others, some are erased on the way
+        return sum([self.fuse(call) for call in contractions]) > 0
 
     def survey(self) -> None:
         """See what the kernels do, and in which order they are called."""

@@ -8,6 +8,7 @@ from models import Residuals
 from torch import nn
 
 import inferno
+from inferno.runtime.plan.plan import LibraryCall
 
 
 class Net(Residuals):
@@ -213,3 +214,48 @@ def test_packages(pair, tmp_path):
             x = make()
             assert same(loaded(x), plain(x))
     assert len(graphs(loaded)) == 1
+
+
+class Attends(nn.Module):
+    """Attention on fewer multiprocessors than there are, behind a kernel that makes its operands; a product by the library behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(3584, 3584, bias=False)
+
+    def forward(self, x):
+        heads = x.view(512, 28, 128).transpose(0, 1)
+        attended = nn.functional.scaled_dot_product_attention(heads.tanh(), heads.sin(), heads.cos())
+        return x + self.out(attended.transpose(0, 1).reshape(512, 3584))
+
+
+@pytest.fixture(scope="module")
+def attends():
+    """(compiled with graphs, compiled without, inputs): the second step is launched early, the third is the library's."""
+    torch.manual_seed(0)
+    model, inputs = Attends().to("cuda", torch.bfloat16).eval(), torch.randn(8, 512, 3584, device="cuda", dtype=torch.bfloat16)
+    graphed, plain = (inferno.compile(model, (inputs[0],), cuda_graphs=g) for g in (True, False))
+    assert [isinstance(s, LibraryCall) for s in plain.programs[0].launch_plan().steps] == [False, False, True]
+    return graphed, plain, inputs
+
+
+def test_a_library_call_waits_for_the_kernels_before_it(attends):
+    graphed, plain, inputs = attends
+    with torch.no_grad():
+        wanted = [plain(x) for x in inputs]
+        assert all(torch.equal(graphed(x), y) for x, y in zip(inputs, wanted))
+    assert len(graphs(graphed)) == 1
+
+
+def test_a_library_call_waits_in_a_capture_of_torchs(attends):
+    _, plain, inputs = attends
+    x = inputs[0].clone()
+    with torch.no_grad():
+        wanted = [plain(y) for y in inputs]
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = plain(x)
+        for y, right in zip(inputs, wanted):
+            x.copy_(y)
+            graph.replay()
+            assert torch.equal(result, right)
