@@ -71,7 +71,7 @@ class Emitter:
         plain.update({r.destination.access.argument: r.destination.access.element for i, r in enumerate(g.results) if i not in self.stores})
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
         self.plain = {x: (plain[x], x not in written) for x in sorted(plain)}
-        self.layout = s.shared(g.depth.size, g.width.size, len(g.results))
+        self.layout = s.shared(g)
 
     # The host's side.
 
@@ -88,6 +88,8 @@ class Emitter:
                 arguments[access.argument], sizes=[x.size for x in m.axes], strides=[x * size for x in m.strides],
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
             ))
+        if t.kept is not None:
+            maps.append(self.operand_map(arguments[g.kept.argument], t.kept, s.columns))
         counter = [launch_counter(self.name)] if self.counts else []
         parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *counter]
         launch(f"{self.name}_gpu", self.name, parameters, (self.blocks, 1, 1), (s.threads, 1, 1), (1, 1, 1), self.layout.total)
@@ -105,7 +107,8 @@ class Emitter:
         pointers = [
             "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}" for _, readonly in self.plain.values()
         ]
-        count, counter = 4 + len(self.stores), []
+        stores = 4 + len(self.stores)
+        count, counter = stores + (self.tiling.kept is not None), []
         if self.counts:
             counter = ["!llvm.ptr<1>"]
             emit_counter(words, module, self.name)
@@ -126,7 +129,7 @@ class Emitter:
                 scf.yield_([])
             with ir.InsertionPoint(role.else_block):
                 nvvm.SetMaxRegisterOp(many, ir.Attribute.parse("#nvvm<action increase>"))
-                Consumer(frame, dict(zip(self.stores, device.parameters[4:count]))).emit()
+                Consumer(frame, dict(zip(self.stores, device.parameters[4:stores])), device.parameters[stores:count]).emit()
                 scf.yield_([])
 
     def frame(self, device: Device, count: int) -> Frame:

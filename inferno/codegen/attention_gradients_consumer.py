@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from inferno.codegen import tma
 from inferno.codegen.attention_gradients_frame import Frame
+from inferno.codegen.attention_gradients_kept import Kept
 from inferno.codegen.attention_products import awaited, fence, undefined
 from inferno.codegen.attention_results import Results
 from inferno.codegen.attention_scores import Scores
@@ -79,7 +80,7 @@ class _Position(Place):
 
 
 class Consumer:
-    def __init__(self, frame: Frame, maps: dict[int, ir.Value]) -> None:
+    def __init__(self, frame: Frame, maps: dict[int, ir.Value], kept: Sequence[ir.Value]) -> None:
         f, words = frame, frame.words
         g, t, s = f.gradient, f.axes, f.form
         self.frame, self.words = frame, words
@@ -100,6 +101,7 @@ class Consumer:
             axes, finished = result_of(g, t, s, i, bool(own))
             group = Warpgroup(self.number, self.member, warp, lane, f.results_at(i, self.number))
             self.results.append(Results(words, stored(g, i), axes, finished, f.tensors, group, own))
+        self.kept = Kept(f, kept[0], group) if kept else None
 
     def emit(self) -> None:
         f = self.frame
@@ -183,6 +185,7 @@ class Consumer:
         self.turns.pass_on()
         self.scores.begin(place.grid, place.first, block)
         self.points.place_thread(place.grid, self.scores.query, self.scores.key)
+        self.place_kept(place, block, at)
         bases, early = self.bases(), reads_early(f.form, f.gradient)
         if early:  # in front of a wait for what is there: ptxas leaves the loads in their block
             self.load()
@@ -221,6 +224,7 @@ class Consumer:
         others = self.product(1, at)
         self.scores.begin(place.grid, place.first, block)
         self.points.place_thread(place.grid, self.scores.query, self.scores.key)
+        self.place_kept(place, block, at)
         bases = [old.bases[n] for n in self.which]
         weights = self.weights(self.scores.finish(old.product, above, below, edge), bases)
         self.load()
@@ -244,6 +248,10 @@ class Consumer:
             scf.yield_([*awaited(0, flat), *[number(0.0)] * (len(old.product) + len(old.bases))])
         f.columns.release(at.slot, self.member)
         return self.unflatten([*following.values, *more.results])
+
+    def place_kept(self, place: _Position, block: Integer, at: Position) -> None:
+        if self.kept is not None:
+            self.kept.begin(place, block, at)
 
     def distinct(self) -> list[ir.Value]:
         """The bases that differ; ``which`` of them each score has."""
@@ -280,12 +288,17 @@ class Consumer:
         """``sums`` plus the rounded weights times the slot's columns."""
         f, words = self.frame, self.words
         packed = pack_weights(weights, f.gradient.streamed[operand].element)
+        keeps = self.kept is not None and operand == 0
+        if keeps:
+            self.kept.stage(packed)
         columns, tile = words.add(self.base(self.columns[operand], at), words.mul(at.slot, f.layout.slot >> 4)), f.turned[operand]
         tied = fence([*sums, *packed])
         sums, packed = tied[:len(sums)], tied[len(sums):]
         for term in range(0, f.form.columns, 16):
             sums = multiply_registers(sums, packed[term // 4:term // 4 + 4], tile.descriptor(words, columns, 0, term), True, False, self.kind)
         nvvm.WgmmaGroupSyncAlignedOp()
+        if keeps:
+            self.kept.store()
         return list(sums)
 
     # What is between them.

@@ -128,6 +128,11 @@ class Frame:
         """The shared address of a consumer's part of a result, which has as many columns as these rows."""
         return self.words.add(self.rows_at(number, consumer), self.layout.results if self.form.apart else 0)
 
+    def kept_at(self, consumer: Integer, buffer: Integer) -> Integer:
+        """The shared address of one of the two buffers of what a consumer keeps."""
+        words, size = self.words, self.form.kept_bytes
+        return words.add(words.add(words.add(self.shared, self.layout.kept), words.mul(consumer, 2 * size)), words.mul(buffer, size))
+
     def columns_at(self, operand: int, slot: Integer) -> Integer:
         """The shared address of a slot's columns."""
         words = self.words

@@ -12,7 +12,7 @@ from inferno.codegen import tma
 from inferno.codegen.elements import join
 from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import only_if, operation, shared_pointer, store
+from inferno.codegen.nvvm_builder import Words, only_if, operation, shared_pointer, store
 from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.codegen.tensor_core import store_matrices
 from inferno.mlir import ir, nvvm
@@ -141,15 +141,9 @@ class Epilogue(PairEpilogue):
             store_matrices(words, words.add(line, words.shl(words.xor(first, j), 4)), registers)
 
     def stage_turned(self, base: Integer, pairs: Sequence[Sequence[ir.Value]]) -> None:
-        """The same, to lines of 64 rows for each column: a lane has the address of a column of one of the matrices, in 16 bytes of its line."""
-        words, lane = self.words, self.group.lane
-        inside = words.mask(lane, 7)
-        chunk = words.add(words.shl(self.group.warp, 1), words.mask(words.shr(lane, 3), 1))
-        line = words.add(words.shl(words.shr(lane, 4), 3), inside)
-        first = words.add(words.add(base, words.mul(line, ROW)), words.shl(tma.swizzled(words, inside, chunk, ROW), 4))
-        for j in range(0, len(pairs), 2):
-            registers = [operation("llvm.bitcast", [words.type], [pairs[j + q][half]]) for q in range(2) for half in range(2)]
-            store_matrices(words, words.add(first, 8 * j * ROW), registers, turned=True)
+        """The same, to lines of 64 rows for each column."""
+        packed = [operation("llvm.bitcast", [self.words.type], [value]) for each in pairs for value in each]
+        store_turned(self.words, self.group.warp, self.group.lane, base, packed)
 
     def stage_pairs(self, base: Integer, span: int, pairs: Sequence[Sequence[ir.Value]]) -> None:
         """Pairs of 32-bit elements, 8 bytes each."""
@@ -171,3 +165,14 @@ class Epilogue(PairEpilogue):
 def neighbours(values: Sequence[ir.Value], j: int, half: int) -> ir.Value:
     """The pair of sums at columns ``8 j`` in one half of the rows."""
     return join([values[4 * j + 2 * half], values[4 * j + 2 * half + 1]])
+
+
+def store_turned(words: Words, warp: Integer, lane: Integer, base: Integer, packed: Sequence[ir.Value]) -> None:
+    """A consumer's 64 rows of columns of 16 bits to lines of 64 rows for each column.  ``packed`` are pairs of neighbouring columns, those 8 rows
+    further behind them; a lane has the address of a column of one of the matrices, in 16 bytes of its line."""
+    inside = words.mask(lane, 7)
+    chunk = words.add(words.shl(warp, 1), words.mask(words.shr(lane, 3), 1))
+    line = words.add(words.shl(words.shr(lane, 4), 3), inside)
+    first = words.add(words.add(base, words.mul(line, ROW)), words.shl(tma.swizzled(words, inside, chunk, ROW), 4))
+    for at in range(0, len(packed), 4):
+        store_matrices(words, words.add(first, 4 * at * ROW), packed[at:at + 4], turned=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from inferno.mlir import func, ir
+from inferno.mlir import func, ir, users
 from inferno.schedule.accesses import Access, destination_index, row_major
 from inferno.schedule.attention_kernel import Parser, holds, only, parse_by, plain, unrounded, unscaled
 from inferno.schedule.bands import Band, find_band
@@ -37,6 +37,7 @@ class AttentionGradient:
         p[b, r, c] = exp(x - totals)
         results0[b, r, d] = sum over c of rounded(gradient(p, y)) * streamed0[b, c, d]
         results1[b, r, e] = sum over c of rounded(p) * streamed1[b, c, e]       if there are two results
+        kept[b, r, c] = rounded(gradient(p, y))                                 if anything else reads them
 
     The gradient of queries has them as rows, keys and values as columns, and one result; that of keys and values has them as rows, and
     queries and the result's gradients as columns (``turned``).  ``outer``: of all columns, those loops that are walked one position at a
@@ -62,6 +63,7 @@ class AttentionGradient:
     gradient: Map
     turned: bool
     results: tuple[Sum, ...]
+    kept: Access | None
     module: ir.Module = field(repr=False)  # a copy of the kernel, and what is made of it: operations are in there
 
     @property
@@ -139,6 +141,7 @@ class _Parser(Parser):
             self.same(one, end, value, inner.loops)
             if weight.name != "arith.extf" or weight.operands[0].type != value.operands[0].type:
                 raise NotUnderstood
+        kept = None if self.kept is None else self.rounded(weights[0].operands[0])
         # Queries are what totals are of.
         everything = product.moves_with()
         keys = tuple(loop for loop in (*of_weights, *columns) if loop in everything and loop not in totals.moves_with())
@@ -161,6 +164,7 @@ class _Parser(Parser):
         maps = [m for m in (score, gradient, *(m.epilogue for m in made)) if m is not None]
         self.accesses = [
             *(x for o in (*a, *b) for x in o.reads), totals, *(x for m in maps for x in m.sources if x is not None), *(m.destination.access for m in made),
+            *(() if kept is None else (kept,)),
         ]
         rows, inner_columns = (list(keys), queries or self.longest(columns)) if turned else (queries or self.queries(shared), list(keys))
         batch, outer = [r for r in of_weights if r not in rows], [c for c in columns if c not in inner_columns]
@@ -170,17 +174,37 @@ class _Parser(Parser):
         made = [replace(m, columns=self.group(end)) for m, end in zip(made, ends)]
         if any(not m.columns.flat for m in made):
             raise NotUnderstood
-        return AttentionGradient(self.sizes, *groups, a, b, scale * factor[0], score, band, totals, gradient, turned, tuple(made), self.module)
+        return AttentionGradient(self.sizes, *groups, a, b, scale * factor[0], score, band, totals, gradient, turned, tuple(made), kept, self.module)
 
     def elements(self) -> tuple[list[Expression], list[list[Loops]]]:
         """An element of each result, and the loops of its dimensions."""
         returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
         if any(destination_index(self.kernel, v) != arguments - len(returned) + i for i, v in enumerate(returned)):
             raise NotUnderstood
+        inner = any(u.name != "func.return" for u in users(returned[-1]))
+        self.kept = returned.pop() if inner and len(returned) > 1 else None
         if len({tuple(v.type.shape)[:-1] for v in returned}) != 1:
             raise NotUnderstood
         outs = [[self.tracer.loops(("out", d), size) for d, size in enumerate(v.type.shape)] for v in returned]
         return [self.tracer.element(v, list(map(place_of, out))) for v, out in zip(returned, outs)], outs
+
+    def rounded(self, weight: Expression) -> Access:
+        """Where the last result goes; NotUnderstood unless it is the weights of the first one."""
+        returned, type_ = list(list(self.kernel.entry_block.operations)[-1].operands), self.kept.type
+        out = [self.tracer.loops(("kept", d), size) for d, size in enumerate(type_.shape)]
+        found = self.tracer.element(self.kept, list(map(place_of, out)))
+        names: dict[Loop, Loop] = {}
+        for mine, theirs in zip((e for e in found.walk() if e.name == READ), (e for e in weight.walk() if e.name == READ)):
+            steps = {step: loop for loop, step in theirs.strides}
+            names |= {loop: steps[step] for loop, step in mine.strides if loop.base[0] == "kept" and step in steps}
+        if self.tracer.renamed(found, names) is not weight or {loop for own in out for loop in own} != set(names):
+            raise NotUnderstood
+        strides = [0] * len(self.numbers)
+        for own, step in zip(out, row_major(list(type_.shape))):
+            for i, loop in enumerate(own):
+                strides[self.numbers[names[loop]]] = step * prod(inside.size for inside in own[i + 1:])
+        argument = len(self.kernel.type.inputs) - len(returned) + returned.index(self.kept)
+        return Access(argument, type_.element_type, tuple(strides), 0, tuple(type_.shape))
 
     def same(self, factor: Expression, end: Sequence[Loop], value: Expression, inner: Loops) -> None:
         """NotUnderstood unless a factor of a result is the tensor of a product, along the result's loops for those that the product sums over."""

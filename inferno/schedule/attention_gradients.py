@@ -19,12 +19,13 @@ from inferno.target import Target
 @dataclass(frozen=True)
 class Shared:
     """Where things lie in a block's dynamic shared memory, in bytes: both tiles of rows, slots for both tiles of columns, results where they lie apart,
-    barriers, and the numbers of tiles."""
+    what is ``kept`` of two blocks, barriers, and the numbers of tiles."""
 
     second: int
     slots: int
     slot: int
     results: int
+    kept: int
     barriers: int
     total: int
 
@@ -54,13 +55,20 @@ class AttentionGradients:
     def threads(self) -> int:
         return 128 * (self.consumers + 1)
 
-    def shared(self, depth: int, width: int, results: int) -> Shared:
+    @property
+    def kept_bytes(self) -> int:
+        """Of what a consumer keeps of a block: a line of 64 rows for each column."""
+        return self.columns * LINE * 2
+
+    def shared(self, g: AttentionGradient) -> Shared:
+        depth, width = g.depth.size, g.width.size
         second = self.rows * lines(depth) * LINE * 2
         slots = second + self.rows * lines(width) * LINE * 2
         slot = self.columns * (lines(depth) + lines(width)) * LINE * 2
         apart = slots + self.stages * slot
-        barriers = apart + (self.apart and (second if results == 1 else slots))
-        return Shared(second, slots, slot, apart, barriers, barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers)
+        kept = apart + (self.apart and (second if len(g.results) == 1 else slots))
+        barriers = kept + (g.kept is not None and 2 * self.consumers * self.kept_bytes)
+        return Shared(second, slots, slot, apart, kept, barriers, barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers)
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,7 @@ class GradientTiling:
     results: tuple[Axis, ...]
     stationary: tuple[Copied, Copied]
     streamed: tuple[Copied, Copied]
+    kept: Copied | None
 
     @property
     def heads(self) -> int:
@@ -87,7 +96,7 @@ class GradientTiling:
 
 
 def tile_gradient(g: AttentionGradient) -> GradientTiling | None:
-    """The axes of ``g``; None where the copy engine cannot bring an operand."""
+    """The axes of ``g``; None where the copy engine cannot bring an operand, or write what is kept, which has rows innermost."""
     rows, columns, depth, width = (one_axis(x) for x in (g.rows, g.columns, g.depth, g.width))
     grid, outer = tuple(axes(g.batch)), tuple(axes(g.outer))
     found = [
@@ -97,8 +106,13 @@ def tile_gradient(g: AttentionGradient) -> GradientTiling | None:
     ]
     if None in found:
         return None
-    copied = [Copied(*f, False) for f in found]
-    return GradientTiling(grid, rows, columns, outer, depth, width, tuple(one_axis(r.columns) for r in g.results), tuple(copied[:2]), tuple(copied[2:]))
+    copied, results = [Copied(*f, False) for f in found], tuple(one_axis(r.columns) for r in g.results)
+    kept = None if g.kept is None else direct(g.kept, (rows, columns), (*grid, *outer), 2)
+    if g.kept is not None and (kept is None or kept[0][:2] != (rows, columns)):
+        return None
+    return GradientTiling(
+        grid, rows, columns, outer, depth, width, results, tuple(copied[:2]), tuple(copied[2:]), None if kept is None else Copied(*kept, True),
+    )
 
 
 def supported(g: AttentionGradient) -> bool:
@@ -109,13 +123,13 @@ def supported(g: AttentionGradient) -> bool:
     kinds = {str(o.element) for o in operands}
     if len(kinds) != 1 or not kinds & {"bf16", "f16"} or any(n % 8 or n > 256 for n in (g.depth.size, g.width.size)) or g.scale <= 0:
         return False
-    written = {r.destination.access.argument: r.destination.access for r in g.results}
+    written = {x.argument: x for x in (*(r.destination.access for r in g.results), *(() if g.kept is None else (g.kept,)))}
     places = [*g.extras, *written.values()]
     if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
         return False
     if any(negative(p) for p in (*(o.access for o in operands), *places)):
         return False
-    if len(written) != len(g.results) or any(p.argument in written for p in (*(o.access for o in operands), *g.extras)):
+    if len(written) != len(g.results) + (g.kept is not None) or any(p.argument in written for p in (*(o.access for o in operands), *g.extras)):
         return False
     # What is read beside lies in the grid, along rows, and along columns.
     if any(x.strides[d] for x in g.extras for d in (*g.depth.dims, *g.width.dims)) or not all(_is_flat(g, x) for x in g.extras):
@@ -160,7 +174,7 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
         return False
     if s.order not in ("static", "dynamic") or (s.turns and (s.consumers == 1 or s.ahead)):
         return False
-    return held(s, g) <= _HELD[s.consumers] and s.shared(g.depth.size, g.width.size, len(g.results)).total <= target.shared
+    return held(s, g) <= _HELD[s.consumers] and s.shared(g).total <= target.shared
 
 
 def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
@@ -183,7 +197,7 @@ def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target) -> 
         apart = tiling.tiles(s) > target.multiprocessors and (both or s.stages > 2)
         s = replace(s, order=orders(s, g, tiling, target)[0], apart=apart, ahead=both and not reads_early(s, g))
         found += [x for x in (s, replace(s, apart=False)) if s.consumers <= ceil(tiling.rows.size / 64) and fits(x, g, target)][:1]
-    return found
+    return sorted(found, key=lambda s: not s.apart) if g.kept is not None else found
 
 
 def orders(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[str, ...]:

@@ -10,14 +10,18 @@ from dataclasses import dataclass, replace
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import PRECISION, callee, readers, takes_unmeasured, wants_library
+from inferno.passes.shapes import shape
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.fuse_attention import Calls, Fusion
 from inferno.schedule.merge_calls import Edges, defer, edges_of, free_name, merge_in, merged_kernel, pattern, replace_calls, waits
 from inferno.schedule.operation_order import order_by_need
+from inferno.symbolic import product
 from inferno.target import find_target
 
 _GENERATOR = "attention_gradients"
+# Bytes of gradients of scores that may be in memory at a time: 64 heads of 2048 queries and keys.
+_KEPT = 1 << 29
 _DEPTH = 2  # contractions behind the one with exponentials: of the gradient of weights, and of results
 
 
@@ -72,6 +76,7 @@ class _Gradients(Fusion):
                 both = (self.best([last, other], start, depth) for other in first if other not in merge.edges.calls)
                 merge = next((m for m in both if m is not None), merge)
             found += [] if merge is None else [merge]
+        found = self.keeping(found, start, depth) or found
         inside = {c for m in found for c in m.edges.calls}
         inner = {c for m in found for c in m.edges.calls if depth.get(c, _DEPTH) < _DEPTH and not any(r in m.edges.exported for r in c.results)}
         if not found or any(u not in inside for c in inner if c in depth for r in c.results for u in readers(r)):
@@ -82,6 +87,19 @@ class _Gradients(Fusion):
             self.put(merge)
         self.number()
         return True
+
+    def keeping(self, found: Sequence[_Merge], start: ir.Operation, depth: Mapping[ir.Operation, int]) -> list[_Merge]:
+        """In the place of two kernels one that also leaves the gradients of scores in memory, where they are not too many; none where that cannot be."""
+        if len(found) != 2 or [m.gradient.turned for m in found].count(True) != 1:
+            return []
+        keys, queries = sorted(found, key=lambda m: not m.gradient.turned)
+        ends = [v.owner for v in keys.edges.exported]
+        made = [c for c in keys.edges.calls if c in queries.edges.calls and depth.get(c) == 1]
+        made = [c for c in made if any(u in queries.edges.calls and depth.get(u) == _DEPTH for r in c.results for u in readers(r))]
+        if keys.gradient.band is not None or len(made) != 1 or not 0 < _bytes(made[0].results[0]) <= _KEPT:
+            return []
+        merge = self.merged(tuple(keys.edges.calls), (*(e.results[0] for e in ends), made[0].results[0]))
+        return [merge] if merge is not None and merge.gradient.kept is not None and self.takes(merge.kernel) else []
 
     def descendants(self, start: ir.Operation) -> dict[ir.Operation, int]:
         """What is made of the result of ``start``, each call with how many contractions are between, itself included."""
@@ -140,3 +158,8 @@ class _Gradients(Fusion):
         defer(edges)
         replace_calls(edges, merge.kernel)
         self.used.add(merge.kernel.name.value)
+
+
+def _bytes(value: ir.Value) -> int:
+    size = product(shape(value))
+    return size * value.type.element_type.width // 8 if isinstance(size, int) else 0
