@@ -74,7 +74,7 @@ class Emitter:
         self.tiles = t.tiles(s)
         self.workers = self.tiles if s.order == "single" else minimum(self.target.multiprocessors, self.tiles)
         self.stores = store_maps(a, result_axes(t), result_schedule(s, t, True))
-        if len(self.stores) < len(a.destinations):
+        if len(self.stores) < len(a.destinations) or not s.staged:
             self.stores = {}
         self.finished = result_schedule(s, t, bool(self.stores))
         self.layout = s.shared(t.depth.size, t.width.size)

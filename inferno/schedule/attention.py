@@ -7,6 +7,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
 from inferno.schedule.contraction import Map
@@ -47,6 +48,8 @@ class Attention:
     ``splits``: so many of these clusters share them, and the last one to arrive adds up what all have left in memory.
     ``bounded``: keys beyond those that the kernel reads to be the last ones, at the call, are not looked at.
     ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
+    ``together``: who adds up what blocks have left reads it at several places before the first sum, not at one after the other.
+    ``staged``: results are stored by the copy engine, by way of shared memory; otherwise by the threads that have them.
     """
 
     generator: ClassVar[str] = "attention"
@@ -61,6 +64,8 @@ class Attention:
     splits: int = 1
     bounded: bool = False
     pieces: int = 1
+    together: bool = False
+    staged: bool = True
 
     @property
     def queries(self) -> int:
@@ -288,18 +293,19 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     if found is not None and found[0].varies:
         from inferno.schedule.attention_by_size import for_sizes  # which is made of this module's
 
-        return for_sizes(*found, target)
+        return for_sizes(*found, target, takes_unmeasured(kernel.operation))
     made = candidates(*found, target) if found is not None else []
     times = [(estimate(s, *found, target), s) for s in made]
     if not times:
         return None
     best = min(times, key=lambda item: item[0])[1]
-    return completed(best, found[0])
+    return completed(best, found[0], takes_unmeasured(kernel.operation))
 
 
-def completed(s: Attention, a: AttentionKernel) -> Attention:
+def completed(s: Attention, a: AttentionKernel, unmeasured: bool) -> Attention:
     """The schedule with what is never worse."""
-    return replace(s, bounded=a.reach is not None)
+    shared = unmeasured and s.shares > 1
+    return replace(s, bounded=a.reach is not None, together=shared, staged=not shared or most_rows(a.queries.size) > _FEW_ROWS)
 
 
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> list[Attention]:

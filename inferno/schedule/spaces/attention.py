@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.schedule.attention import ORDERS, Attention, candidates, estimate, fits, pieces_of, read
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule.attention import ORDERS, Attention, candidates, completed, estimate, fits, pieces_of, read
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -23,7 +24,9 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
         Attention(consumers, keys, stages, order, turn, pieces == 1, apart, pieces=pieces)
         for consumers, keys, stages, order, turn, apart in itertools.product((2, 1, 3), _KEYS, slots, ORDERS, turns, (True, False))
     )
-    for s in dict.fromkeys((*candidates(a, tiling, target), *rest)):
+    usual = candidates(a, tiling, target)
+    best = [completed(s, a, takes_unmeasured(kernel.operation)) for s in usual]
+    for s in dict.fromkeys((*best, *usual, *rest)):
         if fits(s, a, target) and (s.order == "single" or hint(tiling.tiles(s)) > target.multiprocessors):
             yield estimate(s, a, tiling, target), s
 
