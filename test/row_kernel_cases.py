@@ -102,6 +102,16 @@ SCHEDULES = {
     "single elements": {"threads": 128, "across": 64, "vector": 1},
 }
 
+# Of blocks that go over all rows, which lie in whole vectors.
+PERSISTENT = {
+    "blocks": {"threads": 64, "across": 64, "held": False, "unroll": 2, "kept": 9, "persistent": 2},
+    "clusters": {"threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 2, "kept": 9, "sends": True, "persistent": 2},
+    "a part": {
+        "threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 1, "kept": 1, "sends": True, "persistent": 3, "online": True,
+    },
+    "weights": {"threads": 64, "across": 64, "cluster": 2, "held": False, "unroll": 1, "kept": 9, "sends": True, "persistent": 2, "common": True},
+}
+
 
 def choose_ragged(change: dict):
     """The same for whole vectors of rows that begin anywhere."""

@@ -1,8 +1,9 @@
 """Values that the blocks of a cluster send each other, without a barrier of the cluster for each: a store to another block's shared memory that an mbarrier
 there counts.
 
-Each block has a slot for every block's values and an mbarrier for every exchange, which is used once.  Nobody waits at the end: a block is done when it has
-what all others send, and nothing is sent to it after that.
+Each block has a slot for every block's values and an mbarrier for every exchange, which is used once; blocks that exchange the same again for each row
+they go over have two sets, which take turns.  Nobody waits at the end: a block is done when it has what all others send, and nothing is sent to it after
+that.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,8 @@ def slot_type(type_: ir.Type) -> ir.Type:
 
 @dataclass
 class ClusterExchange:
-    """``slots`` are shared arrays by value, of a number for each block; ``barriers`` is one with an mbarrier for each exchange."""
+    """``slots`` are shared arrays by value, of a number for each block; ``barriers`` is one with an mbarrier for each exchange.  With a ``turn`` (i32),
+    which counts how often they were used, there are two of each."""
 
     ints: Integers
     cluster: int
@@ -32,31 +34,36 @@ class ClusterExchange:
     barriers: ir.Value
     words: Words = field(default_factory=Words)
     ready: bool = False
+    turn: Integer | None = None
 
-    def begin(self, sizes: Sequence[int]) -> None:
+    def begin(self, sizes: Sequence[int], sets: int = 1) -> None:
         """At the beginning; ``sizes`` are the bytes that each exchange brings to a block."""
-        self.base = self._address(self.barriers)
+        self.base, self.sizes = self._address(self.barriers), sizes
         own = Barriers(self.words, self.base)
         with only_if(self.ints.equal(self.thread, 0)):
-            for i in range(len(sizes)):
+            for i in range(sets * len(sizes)):
                 own.initialize(i, 1)
             nvvm.FenceMbarrierInitOp()
-            for i, size in enumerate(sizes):
+            for i, size in enumerate([*sizes] * sets):
                 own.expect(i, size)
         arrive_in_cluster()
+
+    def await_others(self) -> None:
+        """Until their mbarriers are there."""
+        await_cluster()
+        self.ready = True
 
     def send(self, number: int, places: Sequence[int], values: Sequence[ir.Value]) -> None:
         """Send ``values``, which all threads have, to the slots at ``places`` of every block."""
         if not self.ready:
-            await_cluster()  # the others' mbarriers are there
-            self.ready = True
+            self.await_others()
         with only_if(self.ints.less(self.thread, self.cluster)):
             to = self._word(self.thread)
-            barrier = self._remote(self.words.add(self.base, 8 * number), to)
+            barrier = self._remote(self.words.add(self.base, self.words.mul(self._number(number), 8)), to)
             for place, value in zip(places, values):
                 bits = _to_bits(value)
                 size = bits.type.width // 8
-                own = self.words.add(self._address(self.slots[place]), self.words.mul(self._word(self.rank), size))
+                own = self.words.add(self._address(self.slots[place]), self.words.mul(self.words.add(self._word(self.rank), self._first()), size))
                 text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b{8 * size} [$0], $1, [$2];"
                 operation(
                     "llvm.inline_asm", [], [self._remote(own, to), bits, barrier], asm_string=ir.StringAttr.get(text),
@@ -65,12 +72,29 @@ class ClusterExchange:
 
     def receive(self, number: int, place: int, type_: ir.Type) -> list[ir.Value]:
         """What the blocks sent, in their order."""
-        found = [memref.load(self.slots[place], [self.ints.index(rank)]) for rank in range(self.cluster)]
+        first = Integers().index(self._first())
+        found = [memref.load(self.slots[place], [_plus(first, rank)]) for rank in range(self.cluster)]
         return [_from_bits(x, type_) for x in found]
 
     def wait(self, number: int) -> None:
-        """Until all have sent theirs."""
-        Barriers(self.words, self.base).wait(number, 0)
+        """Until all have sent theirs; the mbarrier is then ready for the turn after the next."""
+        own, at = Barriers(self.words, self.base), self._number(number)
+        own.wait(at, 0 if self.turn is None else self.words.mask(self.words.shr(self.turn, 1), 1))
+        if self.turn is not None:
+            with only_if(self.ints.equal(self.thread, 0)):
+                own.expect(at, self.sizes[number])
+
+    def _set(self) -> Integer:
+        """Which of two sets a turn uses."""
+        return 0 if self.turn is None else self.words.mask(self.turn, 1)
+
+    def _number(self, number: int) -> Integer:
+        """An exchange's mbarrier."""
+        return self.words.add(self.words.mul(self._set(), len(self.sizes)), number)
+
+    def _first(self) -> Integer:
+        """The first slot of a value."""
+        return self.words.mul(self._set(), self.cluster)
 
     def _address(self, array: ir.Value) -> ir.Value:
         return arith.index_cast(self.words.type, memref.ExtractAlignedPointerAsIndexOp(array).result)
@@ -83,6 +107,10 @@ class ClusterExchange:
     def _word(self, number: Integer) -> ir.Value:
         number = self.ints.value(number)
         return number if number.type == self.words.type else arith.trunci(self.words.type, number)
+
+
+def _plus(first: ir.Value, more: int) -> ir.Value:
+    return arith.addi(first, arith.constant(first.type, more)) if more else first
 
 
 def _to_bits(value: ir.Value) -> ir.Value:

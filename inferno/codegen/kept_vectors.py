@@ -6,10 +6,11 @@ all threads, so that a warp's accesses are whole lines.
 
 from dataclasses import dataclass, field
 
+from inferno.codegen.async_copies import start_copy
 from inferno.codegen.elements import join, lanes_of
-from inferno.codegen.integers import Integer
-from inferno.codegen.nvvm_builder import Words, load_shared, shared_pointer, store
-from inferno.mlir import arith, ir
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.nvvm_builder import Words, integer_type, load_shared, shared_pointer, store
+from inferno.mlir import arith, ir, memref
 from inferno.schedule.accesses import Access
 from inferno.schedule.rows import Rows
 
@@ -57,6 +58,21 @@ class KeptVectors:
         for i, place in enumerate(self._places(at, chunk)):
             part = value if pieces == 1 else lanes[i] if width == 1 else join(lanes[i * width:(i + 1) * width])
             store(part, shared_pointer(self.words, self.words.add(self.at, place)), width * at.element.width // 8)
+
+    def bring(self, at: Access, chunk: int, ints: Integers, buffer: ir.Value, offset: Integer, partial: bool) -> None:
+        """Start to copy a vector from ``offset`` elements of a buffer on to where a turn's chunk is kept; ``partial``: it may reach beyond the buffer."""
+        each, i64 = at.element.width // 8, integer_type(64)
+        width, _ = self._pieces(at)
+        count = ir.MemRefType(buffer.type).shape[0]
+        source = arith.index_cast(i64, memref.ExtractAlignedPointerAsIndexOp(buffer).result)
+        for i, place in enumerate(self._places(at, chunk)):
+            begin, given = ints.add(offset, i * width), None
+            if partial:
+                begin = ints.min(begin, (count - 1) // width * width)
+                given = self._word(ints.value(ints.mul(ints.min(ints.sub(count, begin), width), each)))
+            wide = ints.value(begin)
+            wide = wide if wide.type == i64 else arith.extui(i64, wide)
+            start_copy(self.words.value(self.at), self.words.value(place), source, arith.muli(wide, arith.constant(i64, each)), width * each, given)
 
     def _word(self, number: ir.Value) -> ir.Value:
         return number if number.type == self.words.type else arith.trunci(self.words.type, number)

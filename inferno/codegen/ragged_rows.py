@@ -5,6 +5,7 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.unaligned import load_pieces, load_unaligned, piece
 from inferno.mlir import arith, ir, scf
 from inferno.schedule.accesses import Access
+from inferno.schedule.rows import leading
 
 
 class RaggedRows:
@@ -14,8 +15,7 @@ class RaggedRows:
     def begin_ragged(self) -> None:
         """Take these numbers, once the row is known."""
         c, vector, ints = self.c, self.s.vector, self.ints
-        places = [a for step in c.steps for a in step.extras if c.wide(a)] + [d.access for d in c.destinations if c.wide(d.access)]
-        self.lead = max(places, key=lambda a: sum(a.strides[d] for d in c.rows))
+        self.lead = leading(c)
         self.shift = ints.rem(self.row_offset(self.lead), vector)
         self.own = ints.div(ints.add(self.shift, c.width + vector - 1), vector)
 

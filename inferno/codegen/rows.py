@@ -21,6 +21,7 @@ from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.online_sums import bound, scaled
+from inferno.codegen.persistent_rows import PersistentRows
 from inferno.codegen.ragged_rows import RaggedRows
 from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_exponentials import approximate_exponentials
@@ -32,7 +33,7 @@ from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_maxima import OnlineSum, online_sums
 from inferno.schedule.row_steps import RowStep
-from inferno.schedule.rows import Rows, can_be_ragged, read
+from inferno.schedule.rows import Rows, can_be_ragged, can_persist, read, turning_phases
 from inferno.target import Target
 
 _FEW = 8  # warps whose parts every thread adds up itself
@@ -46,6 +47,8 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     whole = c.width % s.vector == 0 or (s.ragged and can_be_ragged(c, s.vector))
     if s.threads % s.across or s.threads % 32 or s.across & (s.across - 1) or not whole or (s.cluster > 1 and s.across != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
+    if (s.persistent or s.common) and not (s.persistent and can_persist(s, c)):
+        raise CompileError(f"@{name}: {s} does not keep what is read of {c.count} rows of {c.width}")
     online = online_sums(c) if s.online and not s.held else {}
     for step in c.steps:
         if s.reciprocals:
@@ -62,18 +65,19 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     count = s.threads // 32 if s.across > 32 else 0
     shared = [(max(1, count), stored_type(combiner.total)) for _, combiner in reduced] if count else []
     if s.cluster > 1:
-        shared += [(s.cluster, slot_type(k.total)) if s.sends else (1, stored_type(k.total)) for _, k in reduced]
-        shared += [(c.phases, ir.IntegerType.get_signless(64))] if s.sends else []
+        sets = 2 if s.persistent else 1
+        shared += [(sets * s.cluster, slot_type(k.total)) if s.sends else (1, stored_type(k.total)) for _, k in reduced]
+        shared += [(sets * c.phases, ir.IntegerType.get_signless(64))] if s.sends else []
     kept = s.kept_bytes(c) if not s.held else 0
-    with gpu_function(kernel, buffers, s.threads, shared, cluster=s.cluster, dynamic=kept > 0) as function:
-        vectors = KeptVectors(c.repeated(), s, function.dynamic) if kept else None
+    with gpu_function(kernel, buffers, s.threads, shared, s.resident, s.cluster, dynamic=kept > 0) as function:
+        vectors = KeptVectors(s.keeps(c), s, function.dynamic, known=set(s.keeps(c)) if s.persistent else set()) if kept else None
         Emitter(c, s, Integers(width), function.buffers, function.shared, places, vectors, online).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
 
 
 @dataclass
-class Emitter(RaggedRows):
+class Emitter(RaggedRows, PersistentRows):
     """``_points`` are what is known of a chunk by (value or access, chunk), ``_rows`` what is known of rows."""
 
     c: RowKernel
@@ -97,30 +101,43 @@ class Emitter(RaggedRows):
         self.thread, self.rank = thread, ints.rem(block, s.cluster)
         per_block = s.threads // s.across
         self.lane = ints.rem(thread, s.across)
-        row = ints.add(ints.mul(ints.div(block, s.cluster), per_block), ints.div(thread, s.across) if per_block > 1 else 0)
+        group = ints.div(block, s.cluster)
+        row = ints.add(ints.mul(group, per_block), ints.div(thread, s.across) if per_block > 1 else 0)
         self.mine = None
         if c.count % per_block:  # threads of no row help with the last one, for all must reach the barriers, and write nothing
             self.mine = ints.less(row, c.count)
             row = ints.min(row, c.count - 1)
-        self.row = dict(zip(c.rows, ints.split(row, [c.sizes[d] for d in c.rows])))
         self.first = ints.add(ints.mul(self.rank, s.threads), self.lane)  # of the row's vectors
         self.stride = s.across * s.cluster
-        if s.ragged:
-            self.begin_ragged()
-        self.exchange = None
+        self.exchange, self.turning = None, turning_phases(s, c)
         if s.cluster > 1 and s.sends:
             own = len(self.shared) - 1 - len(self.places)
             self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1])
             self.exchange.begin([
                 s.cluster * sum(slot_type(k.total).width // 8 for step in c.steps if step.phase == p for k in step.combiners if k is not None)
                 for p in range(c.phases)
-            ])
+            ], 2 if s.persistent else 1)
+        if s.persistent:
+            self.all_rows(group)
+            return
+        self.begin_row(row)
+        self.one_row()
+        if s.cluster > 1 and not s.sends:
+            await_cluster()  # nobody ends while others read what it has
+
+    def begin_row(self, number: Integer) -> None:
+        """Take a row's coordinates."""
+        self.row = dict(zip(self.c.rows, self.ints.split(number, [self.c.sizes[d] for d in self.c.rows])))
+        if self.s.ragged:
+            self.begin_ragged()
+
+    def one_row(self) -> None:
+        """All that is computed of it."""
+        c, ints = self.c, self.ints
         for at in dict.fromkeys(a for step in c.steps for a in step.extras if not c.wide(a)):
             self._rows[at] = load(ints, self.buffers[at.argument], self.row_offset(at), at.element)
         for phase in range(c.phases):
             self.phase(phase)
-        if s.cluster > 1 and not s.sends:
-            await_cluster()  # nobody ends while others read what it has
 
     def phase(self, phase: int) -> None:
         c = self.c
@@ -171,10 +188,13 @@ class Emitter(RaggedRows):
         s = self.s
         online = self.online.get(self.now, [])
         totals = self.identities(running) + [x.combiner.identity(x.combiner.total) for x in online]
-        rounds, kept = s.rounds(self.c), min(s.kept, s.rounds(self.c)) if self.kept is not None else 0
+        rounds, kept = s.rounds(self.c), self.kept_rounds
         # Turns in which rows may begin or end are apart, so that the others have no conditions.
         cuts = {0, kept, rounds} | ({1, rounds - 1} if s.ragged else {s.vectors(self.c) // (self.stride * s.unroll)})
-        for begin, end in pairwise(sorted(cuts)):
+        turns = list(pairwise(sorted(cuts)))
+        if s.persistent:  # what is not kept is read first, while copies come, and where caches still have it
+            turns.sort(key=lambda t: t[0] < kept)
+        for begin, end in turns:
             if self.kept is not None and begin == 0 and kept:
                 self.kept.begin(self.thread)
             totals = self.turns(begin, end, totals, reducing, running, stored)
@@ -197,20 +217,15 @@ class Emitter(RaggedRows):
     ) -> list[ir.Value]:
         """The totals with some rounds more."""
         ints, s = self.ints, self.s
-        vectors, step = s.vectors(self.c), self.stride * s.unroll
         op = scf.ForOp(ints.value(begin), ints.value(end), ints.value(1), totals)
         with ir.InsertionPoint(op.body):
             self._points, kept = {}, self._points
             if self.kept is not None:
                 self.kept.turn(op.induction_variable)
-            base = ints.add(ints.mul(op.induction_variable, step), self.first)
             values = None
-            for u in range(s.unroll):
-                at = ints.add(base, u * self.stride)
-                if s.ragged:
-                    self.place_ragged(u, at, begin == 0, end * step >= s.vectors(self.c) - 1)
-                else:
-                    self.place(u, at, None if end * step > vectors else -1)
+            self.place_turn(op.induction_variable, begin, end)
+            if s.persistent:
+                self.before_turn()
             for u in range(s.unroll):  # all that is read first
                 for source in self.reads:
                     self.read(source, u)
@@ -219,9 +234,29 @@ class Emitter(RaggedRows):
                 self.write(stored, u)
             parts, before = [self.total(k, value) for (_, k), value in zip(running, values or [])], list(op.inner_iter_args)
             after = [k.combine(a, b) for (_, k), a, b in zip(running, before, parts)]
-            scf.yield_([*after, *self.take_online(running, before, after)])
+            found = [*after, *self.take_online(running, before, after)]
+            if s.persistent:
+                self.after_turn(op.induction_variable, begin, end)
+            scf.yield_(found)
             self._points = kept
         return list(op.results)
+
+    def place_turn(self, turn: ir.Value, begin: int, end: int) -> None:
+        """Where the chunks of a turn are, one of those from ``begin`` to ``end``."""
+        ints, s = self.ints, self.s
+        vectors, step = s.vectors(self.c), self.stride * s.unroll
+        base = ints.add(ints.mul(turn, step), self.first)
+        for u in range(s.unroll):
+            at = ints.add(base, u * self.stride)
+            if s.ragged:
+                self.place_ragged(u, at, begin == 0, end * step >= vectors - 1)
+            else:
+                self.place(u, at, None if end * step > vectors else -1)
+
+    @property
+    def kept_rounds(self) -> int:
+        """Turns that keep what they read."""
+        return min(self.s.kept, self.s.rounds(self.c)) if self.kept is not None else 0
 
     def take_online(self, running: list[tuple[int, Combiner]], before: list[ir.Value], after: list[ir.Value]) -> list[ir.Value]:
         """The sums that are taken with this phase's maxima, behind a turn: the totals ``before`` and ``after`` it are the maxima's."""

@@ -6,11 +6,12 @@ the threads that would be at work on other tiles.
 
 from dataclasses import dataclass
 
+from inferno.codegen.async_copies import start_copy
 from inferno.codegen.elements import from_memory
 from inferno.codegen.gpu_function import element_bytes, stored_type
 from inferno.codegen.integers import Integer
 from inferno.codegen.scan_values import Values
-from inferno.mlir import arith, ir, llvm, memref, vector
+from inferno.mlir import arith, ir, memref, vector
 from inferno.schedule.accesses import Access
 from inferno.schedule.scans import Scans
 
@@ -37,19 +38,7 @@ class Stages:
             target = arith.index_cast(i32, memref.ExtractAlignedPointerAsIndexOp(array).result)
             offset = arith.muli(self._wide(self.values.offset(at, item)), arith.constant(i64, each))
             place = arith.muli(self._narrow(self._place(stage, item)), arith.constant(i32, each))
-            width = each * self.s.vector
-            text = (
-                "{ .reg .b64 a; .reg .b32 d; add.s64 a, $2, $3; add.s32 d, $0, $1; "
-                f"cp.async.{'cg' if width == 16 else 'ca'}.shared.global [d], [a], {width}; }}"
-            )
-            llvm.InlineAsmOp(None, [target, place, source, offset], text, "r,r,l,l,~{memory}", has_side_effects=True)
-
-    def commit(self) -> None:
-        llvm.InlineAsmOp(None, [], "cp.async.commit_group;", "~{memory}", has_side_effects=True)
-
-    def wait(self, pending: int) -> None:
-        """Until all but the last ``pending`` groups have come."""
-        llvm.InlineAsmOp(None, [], f"cp.async.wait_group {pending};", "~{memory}", has_side_effects=True)
+            start_copy(target, place, source, offset, each * self.s.vector)
 
     def read(self, at: Access, stage: Integer, item: int) -> ir.Value:
         array, place = self.arrays[self.staged.index(at)], [self.ints.index(self._place(stage, item))]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from inferno.codegen.async_copies import await_copies, commit_copies
 from inferno.codegen.elements import as_vector, join, lanes_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.look_back import LookBack
@@ -69,17 +70,17 @@ class Tiles:
             loaded = self.fetch(number, stage)
             self.start(ints.min(ints.add(number, s.stages), tiles - 1), stage)
             scf.yield_(self.tile(loaded, number, list(loop.inner_iter_args)))
-        self.stages.wait(0)
+        await_copies(0)
 
     def start(self, tile: Integer, stage: Integer) -> None:
         for item in range(self.s.items):
             self.locate(tile, item)
             self.stages.start(stage, item)
-        self.stages.commit()
+        commit_copies()
 
     def fetch(self, tile: Integer, stage: Integer) -> list[ir.Value]:
         """As ``load``, of a tile that waits or comes."""
-        self.stages.wait(self.s.stages - 1)
+        await_copies(self.s.stages - 1)
         for item in range(self.s.items):
             self.locate(tile, item)
             for at in self.stages.staged:

@@ -90,6 +90,12 @@ class RowKernel:
         own = [a for a in accesses if a.element.width >= 8 and a.strides[self.runs[-1][-1]] != 0]
         return [a for a in own if sum(a in reads for reads in each) > 1]
 
+    def common(self) -> list[Access]:
+        """What is read of each point but once, and is the same for all rows, as weights are."""
+        accesses, repeated = dict.fromkeys(a for step in self.steps for a in step.extras if self.wide(a)), self.repeated()
+        own = [a for a in accesses if a not in repeated and not any(a.strides[d] for d in self.rows)]
+        return [a for a in own if a.element.width >= 8 and a.strides[self.runs[-1][-1]] != 0]
+
     def held_bits(self) -> int:
         """Bits a point that lie in registers from one phase to the next, where they are most: of what is read and computed once."""
         first: dict[Access | int, int] = {}

@@ -46,6 +46,7 @@ _RAGGED_HELD, _RAGGED_SHORT = 40, 2048
 # several blocks each.  Cross entropy of 16384x8192 in bf16 took 69 us with 64 threads and 8 vectors at once, 73 with 128, 80 held; of 2048x65536 68
 # with 128 and with 256, 79 held; of 4096x16384 in float32 65 with 256, 66 with 128; of 2671x50257 in bf16 75 with 256 and 4 vectors, 93 held.
 _ONLINE, _ONLINE_ROWS = 1 << 14, 512
+_COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
 
@@ -61,7 +62,8 @@ class Rows:
     row's largest point are taken with it; see ``codegen/online_sums.py``.
 
     ``ragged``: vectors lie as memory does, and rows begin anywhere in them.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
-    ``codegen/row_exponentials.py``.
+    ``codegen/row_exponentials.py``.  ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they
+    keep what rows have in common, too.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
     """
 
     generator: ClassVar[str] = "rows"
@@ -79,6 +81,9 @@ class Rows:
     sends: bool = False
     packed: bool = False
     online: bool = False
+    persistent: int = 0
+    common: bool = False
+    resident: int = 0
 
     def vectors(self, c: RowKernel) -> int:
         """Vectors of a row, of which the first and the last may be another row's in part."""
@@ -94,10 +99,14 @@ class Rows:
 
     def kept_bytes(self, c: RowKernel) -> int:
         """Shared memory of a block for what it keeps."""
-        return sum(self.kept * self.unroll * self.threads * 16 * ceil(self.vector * a.element.width / 128) for a in c.repeated())
+        return sum(self.kept * self.unroll * self.threads * 16 * ceil(self.vector * a.element.width / 128) for a in self.keeps(c))
+
+    def keeps(self, c: RowKernel) -> list[Access]:
+        """What is kept of each point."""
+        return [*c.repeated(), *(c.common() if self.common else [])]
 
     def blocks(self, c: RowKernel) -> int:
-        return ceil(c.count / (self.threads // self.across)) * self.cluster
+        return (self.persistent or ceil(c.count / (self.threads // self.across))) * self.cluster
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
@@ -226,10 +235,42 @@ def _is_weighted(c: RowKernel) -> bool:
     return len(of_rows) == 1 and all(a.element.width == 16 for a in of_rows) and _has_weights(c)
 
 
+def turning_phases(s: Rows, c: RowKernel) -> list[int]:
+    """The phases that go over a row's points."""
+    taken = [p + 1 for p in online_sums(c)] if s.online and not s.held else []
+    stored = {c.computed(d.source) for d in c.destinations if not c.values[d.source].per_row}
+    return [p for p in range(c.phases) if p not in taken and (p in stored or any(step.reduces and step.phase == p for step in c.steps))]
+
+
+def can_persist(s: Rows, c: RowKernel) -> bool:
+    """Whether blocks can go over all rows and have what they keep of the next one brought: whole vectors of 4, 8 or 16 bytes that lie together and
+    are aligned, of rows that several phases go over."""
+    if s.held or not s.kept or s.threads != s.across or s.persistent > c.count or len(turning_phases(s, c)) < 2 or (s.cluster > 1 and not s.sends):
+        return False
+    if s.common and s.ragged:
+        return False  # a thread has other points of each row
+    lead = leading(c)
+
+    def whole(a: Access) -> bool:
+        piece = min(s.vector, 128 // a.element.width)
+        begins = [a.offset, *(a.strides[d] for d in c.rows)]
+        if s.ragged:
+            begins = [(x - y) % s.vector for x, y in zip(begins, [lead.offset, *(lead.strides[d] for d in c.rows)])]
+        return piece * a.element.width // 8 in _COPIES and a.strides[c.runs[0][-1]] == 1 and all(x % piece == 0 for x in begins)
+
+    return len(c.runs) == 1 and bool(c.repeated()) and all(whole(a) for a in s.keeps(c))
+
+
+def leading(c: RowKernel) -> Access:
+    """What differs most between rows, by which vectors of rows that begin anywhere lie."""
+    places = [a for step in c.steps for a in step.extras if c.wide(a)] + [d.access for d in c.destinations if c.wide(d.access)]
+    return max(places, key=lambda a: sum(a.strides[d] for d in c.rows))
+
+
 def _stored_alike(c: RowKernel) -> bool:
     """Whether rows lie in every tensor that is written as in the one that vectors go by, as far as vectors go."""
     wide = [d.access for d in c.destinations if c.wide(d.access)]
-    lead = max([*wide, *(a for s in c.steps for a in s.extras if c.wide(a))], key=lambda a: sum(a.strides[d] for d in c.rows))
+    lead = leading(c)
     return all((a.strides[d] - lead.strides[d]) % 8 == 0 for a in wide for d in c.rows)
 
 

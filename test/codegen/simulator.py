@@ -479,10 +479,8 @@ class Simulation:
         text = ir.StringAttr(op.attributes["asm_string"]).value
         if not text:
             return operands[:1]
-        if text.startswith("cp.async"):
-            return []  # of what has been copied at once
         if "cp.async" in text:
-            return self.copy_now(int(re.search(r"\], (\d+);", text)[1]), operands, mask)
+            return self.copies(text, operands, mask)
         if "gpu.global" in text:
             return self.look_back(text, operands, mask)
         if "rcp.approx.f32" in str(op.attributes["asm_string"]):
@@ -497,15 +495,33 @@ class Simulation:
         found = sum(both[int(chosen[1]) >> 4 * i & 15].astype(np.int64) << 8 * i for i in range(4))
         return [found.astype(np.uint32).view(np.int32)]
 
-    def copy_now(self, width: int, operands, mask):
-        """From global to shared memory, in bytes from the beginnings of both."""
-        target, place, source, offset = operands
-        place, offset = (np.broadcast_to(v, mask.shape)[mask].astype(np.int64) for v in (place, offset))
-        assert (place % width == 0).all() and (offset % width == 0).all(), "a copy that is not aligned"
-        given, taken = source.memory.data.view(np.uint8), target.memory.data.view(np.uint8)
-        for i in range(width):
-            taken[self.block_of[mask], place + i] = given[offset + i]
+    def copies(self, text: str, operands, mask):
+        """Copies from global to shared memory, in bytes from the beginnings of both, which come when a thread waits for their group."""
+        if not hasattr(self, "groups"):
+            self.groups, self.started = np.zeros(self.count, np.int64), []
+        if "commit_group" in text:
+            self.groups = self.groups + mask
+        elif "wait_group" in text:
+            for copy in self.started:
+                come = copy[0] & mask & (copy[1] < self.groups - int(re.search(r"(\d+);", text)[1]))
+                copy[0] &= ~come
+                self.copy_now(*copy[2:], come)
+            self.started = [c for c in self.started if c[0].any()]
+        else:
+            width, given = int(re.search(r"\], (\d+)[,;]", text)[1]), operands[4] if len(operands) > 4 else None
+            self.started.append([mask.copy(), self.groups.copy(), width, given, *operands[:4]])
         return []
+
+    def copy_now(self, width: int, given, target, place, source, offset, mask):
+        base = np.broadcast_to(0 if isinstance(target, View) else target, mask.shape).astype(np.int64)
+        place, offset = base[mask] + np.broadcast_to(place, mask.shape)[mask], np.broadcast_to(offset, mask.shape)[mask].astype(np.int64)
+        assert (place % width == 0).all() and (offset % width == 0).all(), "a copy that is not aligned"
+        read, taken = source.memory.data.view(np.uint8), target.memory.data.view(np.uint8) if isinstance(target, View) else self.dynamic
+        given = np.broadcast_to(width if given is None else given, mask.shape)[mask]
+        assert ((given > 0) & (given <= width) & (offset + given <= len(read))).all() and (place >= 0).all(), "a copy out of bounds"
+        assert isinstance(target, View) or (place + width <= self.shared_bytes).all()
+        for i in range(width):
+            taken[self.block_of[mask], place + i] = np.where(i < given, read[np.minimum(offset + i, len(read) - 1)], 0)
 
     def look_back(self, text: str, operands, mask):
         """A counter, a word of a value and that it is there, or several that are waited for: blocks run one after the other."""

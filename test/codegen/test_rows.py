@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check
-from row_kernel_cases import CASES, F, PASSES, RAGGED, RAGGED_SCHEDULES, SCHEDULES, choose, choose_ragged, softmax
+from row_kernel_cases import CASES, F, PASSES, PERSISTENT, RAGGED, RAGGED_SCHEDULES, SCHEDULES, choose, choose_ragged, softmax
 from universal_program import SimulatedModel, assert_assembles
 
 from inferno.capture import capture
@@ -46,6 +46,26 @@ def test_rows_that_begin_anywhere(name, columns, schedule):
     torch.manual_seed(0)
     model, args = RAGGED[name](columns)
     simulated = SimulatedModel(model, args, choose=choose_ragged(RAGGED_SCHEDULES[schedule]), passes=PASSES)
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("name, schedule", [
+    ("softmax bf16", "blocks"), ("softmax bf16", "a part"), ("layer_norm", "clusters"), ("residual and rms_norm", "weights"),
+])
+def test_blocks_that_go_over_all_rows(name, schedule):
+    torch.manual_seed(0)
+    model, args, _ = CASES[name]()
+    simulated = SimulatedModel(model, args, choose=choose(PERSISTENT[schedule]), passes=PASSES)
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
+def test_blocks_that_go_over_rows_that_begin_anywhere():
+    """Of the last row's last vector only what there is is read."""
+    torch.manual_seed(0)
+    model, args = RAGGED["layer_norm"](1003)
+    simulated = SimulatedModel(model, args, choose=choose_ragged({**PERSISTENT["clusters"], "kept": 3}), passes=PASSES)
     found = check(simulated, model, args)
     assert found.right, str(found)
 
@@ -111,6 +131,13 @@ def test_assembles(name, schedule):
     assert_assembles(SimulatedModel(model, args, choose=choose(SCHEDULES[schedule]), passes=PASSES).program.gpu, TARGET)
 
 
+@pytest.mark.parametrize("name, columns, schedule", [("softmax bf16", 0, "a part"), ("residual and rms_norm", 0, "weights"), ("layer_norm", 1003, "blocks")])
+def test_persistent_assembles(name, columns, schedule):
+    model, args = RAGGED[name](columns) if columns else CASES[name]()[:2]
+    chosen = choose_ragged(PERSISTENT[schedule]) if columns else choose(PERSISTENT[schedule])
+    assert_assembles(SimulatedModel(model, args, choose=chosen, passes=PASSES).program.gpu, TARGET)
+
+
 @pytest.mark.parametrize("scale", [1e-42, 1.0, 3e38])
 def test_reciprocals_of_any_size(scale):
     x = (torch.rand(5, 64) + 0.5) * scale
@@ -155,5 +182,7 @@ def test_few_rows_use_the_machine():
 
 def test_schedules_that_do_not_fit():
     model, args, _ = CASES["layer_norm"]()
+    with pytest.raises(CompileError, match="does not keep what is read"):
+        SimulatedModel(model, args, choose=choose({**PERSISTENT["blocks"], "persistent": 6}), passes=PASSES)
     with pytest.raises(CompileError, match="does not fit"):
         SimulatedModel(model, args, choose=choose({"vector": 2, "ragged": False}), passes=PASSES)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from checks import check, poison_memory
 from row_kernel_cases import (
-    CASES, PASSES, RAGGED, RAGGED_SCHEDULES, SCHEDULES, choose, choose_ragged, layer_norm, residual_norm, softmax,
+    CASES, PASSES, PERSISTENT, RAGGED, RAGGED_SCHEDULES, SCHEDULES, choose, choose_ragged, layer_norm, residual_norm, softmax,
 )
 from universal_program import compile_universal
 
@@ -73,6 +73,39 @@ def test_rows_that_begin_anywhere(name, columns, schedule):
     poison_memory()
     found = check(compiled, model, args)
     assert found.right, str(found)
+
+
+def persistent(model, args, choose):
+    """Right, and the same ten times: many rows go through each place."""
+    compiled = compile_universal(model, args, args[0].device, "sm_90a", choose, passes=PASSES)
+    poison_memory()
+    found = check(compiled, model, args)
+    assert found.right, str(found)
+    first, *others = (compiled(*args) for _ in range(10))
+    for other in others:
+        torch.testing.assert_close(first, other, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("schedule", PERSISTENT)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_blocks_that_go_over_all_rows(schedule, dtype):
+    torch.manual_seed(0)
+    x, w = randn(400, 4096, dtype=dtype), randn(4096, dtype=dtype)
+    change = {**PERSISTENT[schedule], "threads": 128, "across": 128, "kept": 2 if schedule == "a part" else 9, "persistent": 40}
+    if PERSISTENT[schedule].get("cluster"):
+        change["cluster"] = 4
+    for model, args in ((softmax, (x,)), (layer_norm, (x, w, w)), (residual_norm, (x, x.flip(0), w))):
+        persistent(model, args, choose(change))
+
+
+@pytest.mark.parametrize("name", ["softmax", "softmax f32", "layer_norm"])
+@pytest.mark.parametrize("schedule", ["blocks", "clusters"])
+def test_blocks_that_go_over_rows_that_begin_anywhere(name, schedule):
+    torch.manual_seed(0)
+    model, args = RAGGED[name](10007)
+    args = tuple(a.cuda() for a in args)
+    args = args[0].repeat(60, 1) + torch.randn(len(args[0]) * 60, 1, device="cuda").to(args[0].dtype), *args[1:]
+    persistent(model, args, choose_ragged({**PERSISTENT[schedule], "threads": 256, "across": 256, "persistent": 50}))
 
 
 @pytest.mark.parametrize("rows, columns, dtype", [
