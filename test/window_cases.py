@@ -11,6 +11,7 @@ from inferno.mlir import ir, new_context
 from inferno.schedule import windows
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
+from inferno.schedule.staged_windows import StagedWindows
 from inferno.schedule.window_kernel import WindowKernel
 from inferno.target import find_target
 
@@ -207,6 +208,15 @@ BANDS = {
     "7x7 f16, small images": Case((3, 32, 7, 7), (1, 1, 7, 7), padding=3, element="f16"),
     "7x3, a part of the channels": Case((1, 40, 6, 17), (1, 1, 7, 3), padding=2),
     "3x9, no epilogue": Case((1, 32, 5, 20), (1, 1, 3, 9), epilogue=False),
+}
+
+STAGED = {
+    "3x3": (Case((3, 16, 9, 10), (1, 1, 3, 3), padding=1), StagedWindows(2, 4, 5, 8, 3, 3)),
+    "7x7 f32, a part of the channels": (Case((2, 12, 11, 9), (1, 1, 7, 7), padding=3, element="f32"), StagedWindows(1, 4, 11, 4, 2, 2)),
+    "3x3, every second, f16": (Case((2, 16, 13, 12), (1, 1, 3, 3), 2, 1, element="f16"), StagedWindows(4, 2, 7, 2, 3, 4)),
+    "3x3, channels first": (Case((2, 6, 10, 16), (1, 1, 3, 3), padding=1, last=False), StagedWindows(1, 8, 4, 3, 2, 3)),
+    "7x7 f32, channels first, every second": (Case((2, 4, 15, 12), (1, 1, 7, 7), 2, 3, element="f32", last=False), StagedWindows(1, 2, 8, 2, 3, 2)),
+    "2x3 by 3, no epilogue": (Case((1, 8, 11, 12), (1, 1, 2, 3), 3, epilogue=False), StagedWindows(1, 2, 2, 8, 2, 2)),
 }
 
 

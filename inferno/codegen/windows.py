@@ -15,11 +15,12 @@ from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_
 from inferno.codegen.inline import epilogue_arguments, inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
+from inferno.codegen.window_sums import Sums, next_sums, widened
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, scf, vector
+from inferno.mlir import arith, func, gpu, ir, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.window_kernel import Axis, WindowKernel
-from inferno.schedule.windows import MOST_IN_A_ROW, Windows, fits, read
+from inferno.schedule.windows import Windows, fits, read
 from inferno.symbolic import ceildiv, reach
 from inferno.target import Target
 
@@ -56,8 +57,6 @@ class Signed(Integers):
 
 Row = list[list[ir.Value]]
 """Of each further term and column what was loaded: a vector, or one element for all lanes."""
-Sums = list[list[ir.Value]]
-"""Of each age, the youngest first, and output along the row a vector of sums."""
 
 
 @dataclass
@@ -87,10 +86,8 @@ class _Emitter:
         c, s = self.c, self.s
         self.locate(number)
         self.ages, self.columns = s.ages(c), s.columns(c)
-        self.step, self.side = (a.step if a is not None else 1 for a in (c.down, c.along))
+        self.step = c.down.step if c.down is not None else 1
         self.terms = list(product(*(range(c.sizes[d]) for d in c.further)))
-        # In float32 long sums are sums of those of a turn.
-        self.apart = isinstance(c.image.element, ir.F32Type) and c.terms > MOST_IN_A_ROW
         self.zero = splat(ir.VectorType.get([s.vector], ir.F32Type.get()), 0)
         self.inside_row = [self.inside(c.along, x) for x in range(self.columns)]
         self.inside_further = [self.inside_term(term) for term in self.terms]
@@ -183,7 +180,7 @@ class _Emitter:
         def one(term: tuple[int, ...], r: int, x: int) -> ir.Value:
             plus = sum(n * at.strides[d] for n, d in zip(term, c.further))
             plus += sum(n * at.strides[a.tap] for n, a in ((r, c.down), (x, c.along)) if a is not None and a.tap is not None)
-            return as_vector(self.widened(self.lanes(at, base, plus)), self.s.vector)
+            return as_vector(widened(self.lanes(at, base, plus)), self.s.vector)
 
         return [[[one(t, r, x) for x in range(c.taps(c.along))] for r in range(c.taps(c.down))] for t in self.terms]
 
@@ -246,19 +243,6 @@ class _Emitter:
             found *= 2
         return found
 
-    def widened(self, value: ir.Value) -> ir.Value:
-        """In float32.  Two neighbours in bfloat16 take an operation each: the upper half of a word is a float32 but for its last bits."""
-        wide, type_ = ir.F32Type.get(), value.type
-        element = type_.element_type if isinstance(type_, ir.VectorType) else type_
-        if element == wide:
-            return value
-        if not isinstance(type_, ir.VectorType) or type_.shape[0] == 1 or not isinstance(element, ir.BF16Type):
-            return arith.extf(ir.VectorType.get(type_.shape, wide) if isinstance(type_, ir.VectorType) else wide, value)
-        word = ir.IntegerType.get_signless(32)
-        words = vector.BitCastOp(ir.VectorType.get([type_.shape[0] // 2], word), value).result
-        half, upper = arith.constant(word, 16), arith.constant(word, -0x10000)
-        return join([arith.bitcast(wide, x) for w in lanes_of(words) for x in (arith.shli(w, half), arith.andi(w, upper))])
-
     # Going over the rows.
 
     def loop(self, begin: int, end: int, sums: Sums, row: list[Row] | None) -> tuple[Sums, list[Row] | None]:
@@ -283,26 +267,9 @@ class _Emitter:
         c, s = self.c, self.s
         if not s.ahead:
             row = self.load_row(t)
-        wide = [[[as_vector(self.widened(x), s.vector) for x in term] for term in one] for one in row]
+        wide = [[[as_vector(widened(x), s.vector) for x in term] for term in one] for one in row]
         following = self.load_row(self.ints.add(t, 1)) if s.ahead and not last else None
-        after: Sums = [[] for _ in range(self.ages)]
-        for age in reversed(range(self.ages)):
-            if isinstance(t, int) and not 0 <= t - age < s.rows:
-                after[age] = [self.zero] * s.along
-                continue
-            start = before[age - 1] if age else [self.zero] * s.along
-            sums = [self.zero] * s.along if self.apart else start
-            for q, r in ((q, self.step * age + q) for q in range(len(wide))):
-                if r >= c.taps(c.down):
-                    continue
-                for n in range(len(self.terms)):
-                    for x in range(c.taps(c.along)):
-                        sums = [
-                            vector.FMAOp(wide[q][n][i * self.side + x], self.weights[n][r][x], total).result for i, total in enumerate(sums)
-                        ]
-            if self.apart and age:
-                sums = [arith.addf(a, b) for a, b in zip(start, sums)]
-            after[age] = sums
+        after = next_sums(c, wide, self.weights, before, self.zero, lambda age: not isinstance(t, int) or 0 <= t - age < s.rows)
         done = self.ints.sub(t, self.ages - 1)
         if not isinstance(t, int) or t >= self.ages - 1:
             for i, total in enumerate(after[-1]):

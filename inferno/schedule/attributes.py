@@ -25,6 +25,7 @@ _CLASSES = {
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",
     "windows": "inferno.schedule.windows:Windows",
+    "staged_windows": "inferno.schedule.staged_windows:StagedWindows",
     "band_windows": "inferno.schedule.band_windows:BandWindows",
     "wgmma": "inferno.schedule.wgmma:Wgmma",
     "im2col": "inferno.schedule.im2col:Im2col",

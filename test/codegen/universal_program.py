@@ -53,7 +53,7 @@ class Simulated:
         def simulate(function, launch, parameters) -> None:
             if function.name == "gpu.func":
                 simulate_launch(function, launch, parameters)
-            elif walk(function, "nvvm.setmaxregister"):
+            elif walk(function, "nvvm.mbarrier.init"):
                 role_simulator.run(function, launch, parameters, early)
             else:
                 WarpSimulation(function, launch.grid[0], launch.block[0], parameters, shared=launch.shared, early=early).run()

@@ -1,0 +1,311 @@
+"""Depthwise convolutions on CUDA cores, for which the copy engine (TMA) brings the image's rows to shared memory.
+
+The sums are those of ``windows``: a thread keeps the weights of its channels, walks down the image, and adds each row to all outputs that it is part of.
+The rows come through a ring of slots, which one warp fills far ahead, from one tile to the next, so nobody waits for memory.  What is outside of the image
+arrives as zeros.  Channels may be the neighbours in memory, of which a thread has one vector, or places, of which a thread reads and stores vectors.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from inferno.codegen import tma
+from inferno.codegen.elements import as_vector, join, lanes_of, splat
+from inferno.codegen.expand_math import expand_math
+from inferno.codegen.global_memory import Elements
+from inferno.codegen.inline import epilogue_arguments, inline_body
+from inferno.codegen.integers import Integer
+from inferno.codegen.launcher import launch, launcher, pointer, tensor_map
+from inferno.codegen.mbarriers import Position, Ring
+from inferno.codegen.nvvm_builder import (
+    TENSOR_MAP, Device, Words, device_kernel, device_module, elect, load_shared, loop, only_if, special_register, uniform,
+)
+from inferno.codegen.window_sums import Sums, next_sums, widened
+from inferno.errors import CompileError
+from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.schedule.accesses import Access
+from inferno.schedule.cost import bit_width
+from inferno.schedule.staged_windows import StagedWindows, channel, dimensions, fits, outer, read
+from inferno.schedule.window_kernel import WindowKernel
+from inferno.target import Target
+
+_FEWEST_TURNS = 3  # that are worth a loop
+
+
+def generate(kernel: func.FuncOp, schedule: StagedWindows, target: Target) -> None:
+    """Add the ``gpu.module`` of a depthwise convolution and make ``kernel`` its launcher."""
+    c, s, name = read(kernel, target), schedule, kernel.name.value
+    if c is None or not fits(s, c):
+        raise CompileError(f"@{name}: {s} does not fit a kernel without such windows")
+    if c.contraction.epilogue is not None:
+        expand_math(c.contraction.epilogue.generic)
+    written = {d.access.argument: d.access.element for d in c.contraction.destinations}
+    tensors = {a.argument: a.element for a in (c.weight, *c.contraction.extras)} | written
+    pointers = [f"!llvm.ptr<1> {{llvm.noalias{'' if n in written else ', llvm.readonly'}}}" for n in sorted(tensors)]
+    workers = s.workers(c, target)
+    with device_module(kernel) as module, device_kernel(module, name, [TENSOR_MAP, *pointers], s.threads, 1, True, s.resident) as device:
+        _Emitter(c, s, Words({}), device, workers).emit({n: (tensors[n], n not in written) for n in sorted(tensors)})
+    with launcher(kernel) as arguments:
+        width, dims = bit_width(c.image.element) // 8, dimensions(c)
+        box = [s.chunk, s.pitch(c), 1] if c.side_by_side else [s.pitch(c), 1, s.chunk]
+        whole = not c.side_by_side or s.chunk == c.sizes[channel(c)]  # lines of memory that no other block reads
+        map_ = tensor_map(
+            arguments[c.image.argument], sizes=[n for n, _ in dims], strides=[x * width for _, x in dims], box=[*box, *[1] * (len(dims) - 3)],
+            element=str(c.image.element), swizzle=0, l2=256 if whole else 128 if s.chunk * width % 128 == 0 else 64,
+        )
+        given = [map_, *(pointer(arguments[n]) for n in sorted(tensors))]
+        launch(f"{name}_gpu", name, given, (s.chunks(c) * workers, 1, 1), (s.threads, 1, 1), shared=s.shared(c))
+
+
+@dataclass
+class _Emitter:
+    c: WindowKernel
+    s: StagedWindows
+    words: Words
+    device: Device
+    workers: int
+    kept: dict[Access, ir.Value] = field(default_factory=dict)  # what the epilogue reads that is the same for all outputs of a thread
+
+    def emit(self, tensors: dict[int, tuple[ir.Type, bool]]) -> None:
+        c, s, words = self.c, self.s, self.words
+        self.map, *pointers = self.device.parameters
+        self.tensors = {n: Elements(words, p, *tensors[n]) for n, p in zip(tensors, pointers)}
+        self.width, self.step = bit_width(c.image.element) // 8, s.rows_of_turn(c)
+        thread, block = special_register("tid.x"), special_register("ctaid.x")
+        warp = uniform(words, words.shr(thread, 5))
+        self.chunk, self.worker = words.mul(words.rem(block, s.chunks(c)), s.chunk), words.div(block, s.chunks(c))
+        barriers = words.add(self.device.shared, s.stages * self.step * s.row_bytes(c))
+        self.ring = Ring(words, barriers, s.stages, s.consumers // 32)
+        with only_if(words.equal(thread, 0)):
+            tma.prefetch(self.map)
+            self.ring.initialize()
+            nvvm.FenceMbarrierInitOp()
+        nvvm.BarrierOp()
+        for action in ("wait", "launch_dependents"):
+            nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+        role = scf.IfOp(words.equal(warp, 0), has_else=True)
+        with ir.InsertionPoint(role.then_block):
+            with only_if(elect()):
+                self.produce()
+            scf.yield_([])
+        with ir.InsertionPoint(role.else_block):
+            self.consume(words.sub(thread, 32))
+            scf.yield_([])
+
+    def first(self, number: Integer) -> dict[int, Integer]:
+        """The first output of a tile, by loop."""
+        c, s, words = self.c, self.s, self.words
+        around = outer(c)
+        *others, strip, span = words.split(number, [*(c.sizes[d] for d in reversed(around)), s.strips(c), s.spans(c)])
+        at = dict(zip(reversed(around), others))
+        return at | {c.down.loop: words.mul(strip, s.rows), c.along.loop: words.mul(span, s.along * s.runs)}
+
+    # Copies.
+
+    def produce(self) -> None:
+        c, s, words = self.c, self.s, self.words
+
+        def tile(number: ir.Value, *position: ir.Value) -> Sequence[ir.Value]:
+            at = self.first(number)
+            column = words.add(words.mul(at[c.along.loop], c.along.stride), -c.along.low)
+            begin = words.add(words.mul(at[c.down.loop], c.down.stride), -c.down.low)
+            images = [at[d] for d in outer(c)]
+
+            def turn(t: ir.Value, *position: ir.Value) -> Sequence[ir.Value]:
+                place = Position(*position)
+                self.ring.acquire(place)
+                self.ring.full.expect(place.slot, self.step * s.copied(c))
+                for q in range(self.step):
+                    row = words.add(words.add(begin, words.mul(t, c.down.step)), q)
+                    where = [self.chunk, column, row] if c.side_by_side else [column, row, self.chunk]
+                    tma.load_box(words, self.map, [*where, *images], self.slot(place.slot, q), self.ring.full.at(place.slot))
+                return self.ring.next(place).values
+
+            return loop(words, 0, s.turns(c), 1, position, turn)
+
+        loop(words, self.worker, s.tiles(c), self.workers, self.ring.start().values, tile)
+
+    def slot(self, number: Integer, row: int) -> Integer:
+        words, each = self.words, self.s.row_bytes(self.c)
+        return words.add(words.add(self.device.shared, words.mul(number, self.step * each)), row * each)
+
+    # Sums.
+
+    def consume(self, member: Integer) -> None:
+        c, s, words = self.c, self.s, self.words
+        member_in = words.less(member, s.lanes * s.runs) if s.lanes * s.runs < s.consumers else None
+        lane, run = (words.rem(member, s.lanes), words.div(member, s.lanes)) if c.side_by_side else (words.div(member, s.runs), words.rem(member, s.runs))
+        if member_in is not None:  # who has nothing to do does what the last one does
+            lane, run = words.min(lane, s.lanes - 1), words.min(run, s.runs - 1)
+        self.lane = words.rem(member, 32)
+        self.channel = words.add(self.chunk, words.mul(lane, s.vector))
+        self.run = words.mul(run, s.along)
+        inner, outside = (1, s.chunk) if c.side_by_side else (s.pitch(c), 1)
+        begin = words.add(words.mul(lane, s.vector * inner), words.mul(self.run, c.along.step * outside))
+        self.begin, self.between = words.mul(begin, self.width), outside * self.width
+        self.zero = splat(ir.VectorType.get([s.vector], ir.F32Type.get()), 0)
+        self.weights = self.load_weights()
+        self.keep()
+
+        def tile(number: ir.Value, *position: ir.Value) -> Sequence[ir.Value]:
+            at = self.first(number)
+            at = {**at, channel(c): self.channel, c.along.loop: words.add(at[c.along.loop], self.run)}
+            inside = [member_in] if member_in is not None else []
+            if c.outputs(c.along) % (s.along * s.runs):
+                inside.append(words.less(at[c.along.loop], c.outputs(c.along)))
+            return self.tile(at, inside, Position(*position)).values
+
+        loop(words, self.worker, s.tiles(c), self.workers, self.ring.start().values, tile)
+
+    def tile(self, at: dict[int, Integer], inside: list[ir.Value], place: Position) -> Position:
+        s, words, ages = self.s, self.words, self.s.ages(self.c)
+        sums: Sums = [[self.zero] * s.along for _ in range(ages)]
+        turns, first, t = s.turns(self.c), ages - 1, 0
+        while t < turns:
+            if t != first or s.rows - first < _FEWEST_TURNS:
+                sums, place = self.turn(t, sums, place, at, inside)
+                t += 1
+                continue
+
+            def turn(t: ir.Value, slot: ir.Value, parity: ir.Value, *carried: ir.Value) -> Sequence[ir.Value]:
+                rest = iter(carried)
+                before = [[next(rest) for _ in range(s.along)] for _ in range(ages - 1)]
+                after, place = self.turn(t, [*before, [self.zero] * s.along], Position(slot, parity), at, inside)
+                return [*place.values, *(x for age in after[:-1] for x in age)]
+
+            carried = [x for age in sums[:-1] for x in age]
+            slot, parity, *left = loop(words, first, s.rows, 1, [*place.values, *carried], turn)
+            rest, place = iter(left), Position(slot, parity)
+            sums = [*([next(rest) for _ in range(s.along)] for _ in range(ages - 1)), [self.zero] * s.along]
+            t = s.rows
+        return place
+
+    def turn(self, t: Integer, sums: Sums, place: Position, at: dict[int, Integer], inside: list[ir.Value]) -> tuple[Sums, Position]:
+        """Add the next rows to the sums of every age, and store those that are done."""
+        c, s, words, ages = self.c, self.s, self.words, len(sums)
+        self.ring.await_full(place)
+        raw = [self.load_row(self.slot(place.slot, q)) for q in range(self.step)]
+        tma.fence_shared()
+        nvvm.SyncWarpOp(words.value(-1))
+        self.ring.release(place.slot, self.lane)
+        wide = [[[as_vector(x, s.vector) for part in row for x in self.parts(widened(part))]] for row in raw]
+        after = next_sums(c, wide, self.weights, sums, self.zero, lambda age: not isinstance(t, int) or 0 <= t - age < s.rows)
+        if not isinstance(t, int) or t >= ages - 1:
+            self.finish(words.sub(t, ages - 1), after[-1], at, inside)
+        return after, self.ring.next(place)
+
+    def parts(self, value: ir.Value) -> list[ir.Value]:
+        """Of what was read the columns."""
+        return [value] if self.c.side_by_side else lanes_of(value)
+
+    def load_row(self, base: Integer) -> list[ir.Value]:
+        """A vector of channels for each column, or vectors of columns."""
+        c, s, words, element = self.c, self.s, self.words, self.c.image.element
+        begin, columns = words.add(base, self.begin), s.columns(c)
+        if c.side_by_side:
+            return [load_shared(words, words.add(begin, x * self.between), element, s.vector) for x in range(columns)]
+        found, x, most = [], 0, 16 // self.width
+        while s.along * c.along.step % most:
+            most //= 2
+        while x < columns:
+            count = most
+            while count > columns - x or x % count:
+                count //= 2
+            found.append(load_shared(words, words.add(begin, x * self.width), element, count))
+            x += count
+        return found
+
+    def load_weights(self) -> list[list[list[ir.Value]]]:
+        """By row and column of the window, in float32."""
+        c, s, at = self.c, self.s, self.c.weight
+        base, step = self.words.add(self.words.mul(self.channel, at.strides[channel(c)]), at.offset), at.strides[channel(c)]
+
+        def one(r: int, x: int) -> ir.Value:
+            plus = sum(n * at.strides[a.tap] for n, a in ((r, c.down), (x, c.along)) if a.tap is not None)
+            tensor = self.tensors[at.argument]
+            return as_vector(widened(join([tensor.read(base, plus + i * step) for i in range(s.vector)])), s.vector)
+
+        return [[[one(r, x) for x in range(c.taps(c.along))] for r in range(c.taps(c.down))]]
+
+    # Results.
+
+    @property
+    def count(self) -> int:
+        """Lanes of the vectors of results: channels, or places."""
+        return self.s.vector if self.c.side_by_side else self.s.along
+
+    @property
+    def innermost(self) -> int:
+        """The loop that those lanes are along."""
+        return channel(self.c) if self.c.side_by_side else self.c.along.loop
+
+    def keep(self) -> None:
+        """Read what the epilogue needs once for all outputs."""
+        for access in self.c.contraction.extras:
+            if all(n == 0 for d, n in enumerate(access.strides) if d != channel(self.c)):
+                self.kept[access] = self.extra(access, {channel(self.c): self.channel})
+
+    def finish(self, done: Integer, sums: list[ir.Value], at: dict[int, Integer], inside: list[ir.Value]) -> None:
+        """The epilogue of the outputs of a row, and the stores."""
+        c, s, words = self.c, self.s, self.words
+        row, conditions = words.add(at[c.down.loop], done), list(inside)
+        if c.outputs(c.down) % s.rows:
+            conditions.append(words.less(row, c.outputs(c.down)))
+        at = {**at, c.down.loop: row}
+        vectors = sums if c.side_by_side else [join([lanes_of(x)[0] for x in sums])]
+
+        def put(i: int, value: ir.Value) -> None:
+            if c.side_by_side and c.outputs(c.along) % s.along:
+                with only_if(words.less(words.add(at[c.along.loop], i), c.outputs(c.along))):
+                    self.put(at, i, value)
+            else:
+                self.put(at, i, value)
+
+        if not conditions:
+            for i, value in enumerate(vectors):
+                put(i, value)
+            return
+        every = conditions[0]
+        for x in conditions[1:]:
+            every = arith.andi(every, x)
+        with only_if(every):
+            for i, value in enumerate(vectors):
+                put(i, value)
+
+    def put(self, at: dict[int, Integer], i: int, value: ir.Value) -> None:
+        """The epilogue of the ``i``-th vector of a row."""
+        k, count = self.c.contraction, self.count
+        value = value if count > 1 else lanes_of(value)[0]
+        results: list[ir.Value] = []
+        if k.epilogue is not None:
+            def read_extra(access: Access) -> ir.Value:
+                found = self.kept[access] if access in self.kept else self.extra(access, at, i)
+                return found if count > 1 else lanes_of(found)[0]
+
+            results = inline_body(k.epilogue.block, epilogue_arguments(k.epilogue, value, read_extra), (), count if count > 1 else 0)
+        for d in k.destinations:
+            result = as_vector(value if d.source is None else results[d.source], count)
+            tensor, step = self.tensors[d.access.argument], d.access.strides[self.innermost]
+            offset, plus = self.offset(d.access, at), i * d.access.strides[self.c.along.loop]
+            if step == 1:
+                tensor.write(result, offset, plus, self.aligned(d.access))
+            else:
+                for lane, x in enumerate(lanes_of(result)):
+                    tensor.write(x, offset, plus + lane * step)
+
+    def extra(self, access: Access, at: dict[int, Integer], i: int = 0) -> ir.Value:
+        """What the epilogue reads of another tensor: a vector, or one element for all lanes."""
+        tensor, step = self.tensors[access.argument], access.strides[self.innermost]
+        offset, plus = self.offset(access, at), i * access.strides[self.c.along.loop]
+        if step == 0:
+            return tensor.read(offset, plus)
+        if step == 1:
+            return tensor.read(offset, plus, self.count, self.aligned(access))
+        return join([tensor.read(offset, plus + lane * step) for lane in range(self.count)])
+
+    def offset(self, access: Access, at: dict[int, Integer]) -> Integer:
+        return self.words.dot(list(at.values()), [access.strides[d] for d in at], access.offset)
+
+    def aligned(self, access: Access) -> int:
+        """Lanes that are aligned together."""
+        strides = [n for d, n in enumerate(access.strides) if d != self.innermost]
+        return next(n for n in (8, 4, 2, 1) if self.count % n == 0 and all(x % n == 0 for x in (access.offset, *strides)))

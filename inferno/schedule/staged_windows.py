@@ -1,0 +1,221 @@
+"""The schedule of depthwise convolutions on CUDA cores whose rows the copy engine brings to shared memory: sm_90 and up."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, prod
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule import band_windows, windows
+from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
+from inferno.schedule.window_kernel import Axis, WindowKernel
+from inferno.target import Target
+
+_WARP = 32
+_BOX = 256  # elements along a dimension of a copy, at most
+_LINE = 128  # bytes: what a copy in shared memory begins at a multiple of
+_BARRIERS = 256  # bytes behind the slots
+_REGISTERS = 65536  # of a multiprocessor
+# Not measured: microseconds of a launch and of a block's first rows, bytes a microsecond of memory, clocks of a turn in which a warp waits, the share of
+# issue slots that many warps use, and warps of a scheduler that use half of that.
+_START, _RATE, _TURN, _ISSUED, _HALF = 2.0, 4.0e6, 250, 0.95, 0.35
+
+
+@dataclass(frozen=True)
+class StagedWindows:
+    """A thread computes ``vector`` channels of ``along`` outputs side by side in each of ``rows`` rows.  A block has ``lanes`` vectors of channels by ``runs``
+    such threads along the row, and a warp that starts copies, which are ``stages`` turns ahead.  ``resident`` blocks are on a multiprocessor; each has tiles of
+    the same channels, one after the other."""
+
+    generator: ClassVar[str] = "staged_windows"
+    pads: ClassVar[bool] = True  # what is outside of an image arrives as zeros
+
+    vector: int = 1
+    along: int = 8
+    rows: int = 8
+    lanes: int = 32
+    runs: int = 4
+    stages: int = 4
+    resident: int = 1
+
+    @property
+    def consumers(self) -> int:
+        """Threads that compute, and some to fill their last warp."""
+        return ceil(self.lanes * self.runs / _WARP) * _WARP
+
+    @property
+    def threads(self) -> int:
+        return _WARP + self.consumers
+
+    @property
+    def chunk(self) -> int:
+        """Channels of a block."""
+        return self.lanes * self.vector
+
+    def ages(self, c: WindowKernel) -> int:
+        """Rows of outputs that a turn's rows of the image are part of."""
+        return ceil(c.taps(c.down) / c.down.step)
+
+    def turns(self, c: WindowKernel) -> int:
+        """Of a tile."""
+        return self.rows + self.ages(c) - 1
+
+    def columns(self, c: WindowKernel) -> int:
+        """Elements along a row that a thread reads."""
+        return (self.along - 1) * c.along.step + c.taps(c.along)
+
+    def pitch(self, c: WindowKernel) -> int:
+        """Elements along a row that are copied."""
+        found, each = (self.along * self.runs - 1) * c.along.step + c.taps(c.along), 16 // (bit_width(c.image.element) // 8)
+        return found if c.side_by_side else ceil(found / each) * each
+
+    def row_bytes(self, c: WindowKernel) -> int:
+        """Of a row of a tile's image in shared memory."""
+        return ceil(self.copied(c) / _LINE) * _LINE
+
+    def copied(self, c: WindowKernel) -> int:
+        return self.chunk * self.pitch(c) * (bit_width(c.image.element) // 8)
+
+    def rows_of_turn(self, c: WindowKernel) -> int:
+        return min(c.down.step, c.taps(c.down))
+
+    def shared(self, c: WindowKernel) -> int:
+        """Bytes of shared memory."""
+        return self.stages * self.rows_of_turn(c) * self.row_bytes(c) + _BARRIERS
+
+    def strips(self, c: WindowKernel) -> int:
+        return ceil(c.outputs(c.down) / self.rows)
+
+    def spans(self, c: WindowKernel) -> int:
+        """Tiles along a row."""
+        return ceil(c.outputs(c.along) / (self.along * self.runs))
+
+    def tiles(self, c: WindowKernel) -> int:
+        """Of each chunk of channels."""
+        return self.strips(c) * self.spans(c) * prod(c.sizes[d] for d in outer(c))
+
+    def chunks(self, c: WindowKernel) -> int:
+        return c.sizes[channel(c)] // self.chunk
+
+    def workers(self, c: WindowKernel, target: Target) -> int:
+        """Blocks that share the tiles of a chunk; as few as are done at the same time."""
+        most = max(1, target.multiprocessors * self.resident // self.chunks(c))
+        return ceil(self.tiles(c) / ceil(self.tiles(c) / most))
+
+    def registers(self, c: WindowKernel) -> int:
+        """About so many a thread has."""
+        raw = ceil(self.columns(c) * self.vector * self.rows_of_turn(c) * bit_width(c.image.element) / 32)
+        return self.vector * (self.ages(c) * self.along + c.terms) + raw + 24
+
+
+def channel(c: WindowKernel) -> int:
+    """The loop over channels."""
+    return c.lane if c.side_by_side else c.others[0]
+
+
+def outer(c: WindowKernel) -> list[int]:
+    """The loops over images, from the least strides on."""
+    return [d for d in c.others if d != channel(c)]
+
+
+def place_stride(c: WindowKernel, axis: Axis) -> int:
+    """Elements in memory between neighbours along a dimension of the image."""
+    return c.image.strides[axis.loop] // axis.stride
+
+
+def choose(kernel: func.FuncOp, target: Target) -> StagedWindows | None:
+    """A schedule if it is the fastest of the ways to compute windows by the estimates."""
+    c = read(kernel, target) if takes_unmeasured(kernel.operation) else None
+    found = pick(c, target) if c is not None else None
+    if found is None:
+        return None
+    others = [(g, g.choose(kernel, target)) for g in (band_windows, windows)]
+    times = [g.estimate(s, g.read(kernel, target), target) for g, s in others if s is not None]
+    return found if estimate(found, c, target) < min(times, default=float("inf")) else None
+
+
+def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:
+    """What ``kernel`` computes if that can be generated."""
+    c = windows.read(kernel, target)
+    if c is None or target.capability < 90 or c.images is not None or c.depth > 1 or None in (c.down, c.along) or not (c.side_by_side or c.others):
+        return None
+    if {*c.axes} - {c.down, c.along} or any(a.loop is None or a.dilation != 1 for a in (c.down, c.along)):
+        return None
+    if not c.side_by_side and (c.lane is not None or c.out.strides[c.along.loop] != 1):
+        return None
+    innermost = c.image.strides[channel(c)] if c.side_by_side else place_stride(c, c.along)
+    dims, begin = dimensions(c), -sum(a.low * place_stride(c, a) for a in (c.down, c.along))
+    if innermost != 1 or c.image.offset != begin or len(dims) > 5 or prod(n for n, _ in dims) != prod(c.image.shape):
+        return None
+    width = bit_width(c.image.element) // 8
+    if any(s < 1 or (s * width) % (16 if n else 1) or s * width >= 2**40 for n, (_, s) in enumerate(dims)):
+        return None
+    if c.weight.strides[channel(c)] == 0 or any(c.weight.strides[d] for d in (*outer(c), c.down.loop, c.along.loop)):
+        return None
+    if max(prod(a.shape) for a in (c.image, c.weight, *c.contraction.extras, *(d.access for d in c.contraction.destinations))) >= 2**30:
+        return None
+    return c
+
+
+def dimensions(c: WindowKernel) -> list[tuple[int, int]]:
+    """The image's dimensions as they are copied: sizes and strides."""
+    lane = (c.sizes[channel(c)], c.image.strides[channel(c)])
+    along, down = ((a.size, place_stride(c, a)) for a in (c.along, c.down))
+    inner = [lane, along, down] if c.side_by_side else [along, down, lane]
+    return [*inner, *((c.sizes[d], c.image.strides[d]) for d in outer(c))]
+
+
+def fits(s: StagedWindows, c: WindowKernel) -> bool:
+    """Whether the generator takes the kernel with the schedule."""
+    if min(s.along, s.rows, s.lanes, s.runs, s.stages, s.resident) < 1 or s.vector not in (1, 2, 4, 8) or s.threads > 1024:
+        return False
+    if c.sizes[channel(c)] % s.chunk or max(s.chunk, s.pitch(c)) > _BOX or s.rows > c.outputs(c.down):
+        return False
+    width = bit_width(c.image.element) // 8
+    if c.side_by_side:
+        aligned = s.chunk * width % 16 == 0 and s.vector * width <= 16
+    else:
+        aligned = s.vector == 1 and c.outputs(c.along) % s.along == 0 and s.along * c.along.step * width % 4 == 0
+    return aligned and s.along * s.runs < c.outputs(c.along) + s.along and s.shared(c) * s.resident <= 227 * 1024 and 16 * s.stages <= _BARRIERS
+
+
+def schedules(c: WindowKernel) -> Iterator[StagedWindows]:
+    """What is worth a look."""
+    rows, width = c.outputs(c.down), bit_width(c.image.element) // 8
+    lengths = sorted({ceil(rows / n) for n in (1, 2, 3, 4, 5, 7, 8)})
+    along = [n for n in (4, 7, 8) if n <= c.outputs(c.along)] or [c.outputs(c.along)]
+    if not c.side_by_side:
+        along = [n for n in (2, 4, 8) if c.outputs(c.along) % n == 0]
+    lanes = [n for n in range(1, _BOX + 1) if c.sizes[channel(c)] % n == 0]
+    for vector, each, length, resident in product((1, 2, 4) if c.side_by_side else (1,), along, lengths, (1, 2, 3, 4)):
+        for n in lanes:
+            most = ceil(c.outputs(c.along) / each)
+            for runs in {most, ceil(most / 2)}:
+                s = StagedWindows(vector, each, length, n, runs, 1, resident)
+                if not fits(s, c) or s.registers(c) * s.threads * resident > _REGISTERS or s.registers(c) > 200:
+                    continue
+                if s.lanes * s.runs < 0.9 * s.consumers or s.consumers < 96 or (c.side_by_side and s.chunk * width < 64):
+                    continue
+                stages = min(8, s.turns(c), (227 * 1024 // resident - _BARRIERS) // (s.shared(c) - _BARRIERS))
+                yield StagedWindows(vector, each, length, n, runs, stages, resident)
+
+
+def pick(c: WindowKernel, target: Target) -> StagedWindows | None:
+    """The schedule with the least estimate."""
+    return min(schedules(c), key=lambda s: (round(estimate(s, c, target), 1), -s.consumers * s.resident, s.resident, s.lanes, s.rows), default=None)
+
+
+def estimate(s: StagedWindows, c: WindowKernel, target: Target) -> float:
+    """Microseconds: what memory takes, or the turns of a block one after the other, beside those of the blocks that are there at the same time."""
+    width = bit_width(c.image.element) // 8
+    outputs, loaded = s.along * s.vector, s.columns(c) * s.rows_of_turn(c)
+    slots = outputs * (c.terms + 2) + loaded * (1 + (s.vector if width < 4 else 0)) + 40
+    warps = s.resident * s.consumers / 128  # of a scheduler
+    clocks = max(warps * slots / _ISSUED * (warps + _HALF) / warps, slots + _TURN)
+    rounds = ceil(s.tiles(c) / s.workers(c, target)) * ceil(s.chunks(c) * s.workers(c, target) / (target.multiprocessors * s.resident))
+    again = 0.8 + 0.2 * s.turns(c) / s.rows  # of what is read again most is in a cache
+    ahead = min(1.0, (s.shared(c) - _BARRIERS) * s.resident / 48e3)  # bytes that are on their way at the same time
+    turns = rounds * s.turns(c) * clocks / CLOCK
+    return _START + ((moved_bytes(c.contraction) * again / _RATE / ahead) ** 4 + turns**4) ** 0.25
