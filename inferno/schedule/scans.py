@@ -5,8 +5,10 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import supported_body, supported_element
+from inferno.schedule.log_sums import with_log_sums
 from inferno.schedule.scan_kernel import ScanKernel, parse_scan_kernel
 from inferno.target import Target
 
@@ -31,6 +33,7 @@ class Scans:
     other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles, of which the next ``stages`` wait
     in shared memory, or one in registers.  With it each tile is a block's, which looks for what is in front of it: parts of the tiles of its group
     of so many, and the sum of all groups before.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
+    ``pairs``: running logarithms of sums are kept as ``log_sums`` has them.
     """
 
     generator: ClassVar[str] = "scans"
@@ -42,6 +45,7 @@ class Scans:
     group: int = 0
     stages: int = 0
     resident: int = 0
+    pairs: bool = False
 
     def columns(self, c: ScanKernel) -> int:
         """Running values of a tile."""
@@ -114,6 +118,9 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:
     """A schedule for every scan whose running values combine in any order."""
     c = read(kernel, target)
+    paired = with_log_sums(c) if c is not None and takes_unmeasured(kernel.operation) else None
+    if paired is not None:
+        return replace(pick(paired, target), pairs=True)
     return pick(c, target) if c is not None else None
 
 
@@ -142,9 +149,10 @@ def _along(c: ScanKernel, target: Target) -> Scans:
         return s
     if c.outer < _WARP and c.bytes <= 4:
         # Of one row of 64M, in float32 three blocks of 256 threads took 172 us, one of 512 took 193, in bf16 100 and 121; groups of 128 tiles 187 and
-        # 135.  Two bytes in 8 items took 115.
-        s = Scans(256, 256, vector, 8 if c.bytes > 2 else 6, resident=3)
-        return replace(s, group=min(64, _group(s, c)))
+        # 135.  Two bytes in 8 items took 115.  Running values of 64 bits take twice the registers.
+        wide = c.combiner.type.width > 32
+        s = Scans(256, 256, vector, 4 if wide else 8 if c.bytes > 2 else 6, resident=3)
+        return replace(s, group=min(128 if wide else 64, _group(s, c)))
     # Of 64 rows of 1M 512 threads took 155 us in float32 and 256 took 154, in bf16 110 and 80.
     s = Scans(256, 256, vector, min(8, 2 * items))
     return replace(s, group=_group(s, c))

@@ -118,6 +118,21 @@ def test_not_a_number_and_infinity():
     torch.testing.assert_close(simulated(cumsum(1), (x,))(x), x.cumsum(1), equal_nan=True)
 
 
+@pytest.mark.parametrize("dim, schedule", [(1, Scans(64, 64, 4, 2, 4, pairs=True)), (0, Scans(64, 2, 4, 2, pairs=True))])
+def test_logarithms_of_sums_by_pairs(dim, schedule):
+    """Of numbers that grow, fall, are far apart, infinite or no number."""
+    torch.manual_seed(0)
+    x = randn(8, 1200) * 30
+    x[0, 5], x[1, 7], x[2, 3], x[3, 100:], x[4] = torch.nan, torch.inf, -torch.inf, -torch.inf, x[4] * 1e5
+    x[5, :50], x[5, 60], x[6], x[7] = -torch.inf, torch.inf, torch.linspace(-3e3, 3e3, 1200), torch.linspace(3e3, -3e3, 1200)
+    x = x if dim else x.t().contiguous()
+    model = simulated(lambda x: x.logcumsumexp(dim), (x,), schedule)
+    assert "math.log1p" not in model.program.gpu
+    torch.testing.assert_close(model(x).double(), x.double().logcumsumexp(dim), rtol=5e-7, atol=1e-6, equal_nan=True)
+    with pytest.raises(CompileError, match="logarithms"):
+        simulated(cumsum(dim), (x,), schedule)
+
+
 def test_zeros_keep_their_sign():
     x = torch.tensor([[-0.0, -0.0, 0.0, -0.0]] * 3)
     assert simulated(cumsum(1), (x,))(x).signbit().tolist() == [[True, True, False, False]] * 3

@@ -73,6 +73,14 @@ def test_extrema_and_exponentials(shape, dim):
         right(shape, dim, function=function)
 
 
+@pytest.mark.parametrize("shape, dim, schedule", [
+    ((5000000,), 0, Scans(256, 256, 4, 4, 128, resident=3, pairs=True)), ((300, 3000), 1, Scans(512, 512, 4, 2, pairs=True)),
+    ((3, 50000, 64), 1, Scans(256, 8, 4, 2, 32, pairs=True)), ((3000, 100), 0, Scans(256, 8, 4, 2, pairs=True)),
+])
+def test_logarithms_of_sums_by_pairs(shape, dim, schedule):
+    right(shape, dim, torch.float32, schedule, torch.logcumsumexp)
+
+
 @pytest.mark.parametrize("name", FUSED)
 def test_one_kernel(name):
     torch.manual_seed(0)

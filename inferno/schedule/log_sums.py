@@ -1,0 +1,68 @@
+"""Running logarithms of sums of exponentials, as the largest point and the sum of exponentials below it: the logarithm is taken where a value is stored.
+
+Combining two takes one power of two and no logarithm.  The sum is between 1 and the number of points, so it is never lost; powers are approximate, off
+by two roundings, and those of what is as large as the largest are exact.  (The pair is what "Online normalizer calculation for softmax", Milakov and
+Gimelshein, 2018, keeps.)
+"""
+
+from dataclasses import dataclass, replace
+from math import e, inf, log2
+
+from inferno.mlir import arith, ir, llvm, math
+from inferno.schedule.combiners import Combiner
+from inferno.schedule.scan_kernel import ScanKernel
+
+
+def with_log_sums(c: ScanKernel) -> ScanKernel | None:
+    """The scan with pairs, if it is of such logarithms in float32."""
+    if c.combiner.name != "logaddexp" or not isinstance(c.combiner.narrow, ir.F32Type):
+        return None
+    pair = ir.IntegerType.get_signless(64, c.combiner.narrow.context)
+    return replace(c, combiner=LogSums("log_sums", c.combiner.narrow, pair, pair))
+
+
+@dataclass(frozen=True)
+class LogSums(Combiner):
+    """Running values are words of 64 bits: the largest point above, the sum below."""
+
+    def identity(self, type_: ir.Type | None = None) -> ir.Value:
+        return _pair(_number(-inf), _number(0.0))
+
+    def combine(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        (a, of_a), (b, of_b) = _parts(a), _parts(b)
+        apart = arith.mulf(math.absf(arith.subf(a, b)), _number(-log2(e)))
+        apart = arith.minnumf(apart, _number(0.0))  # equal infinities are no distance apart, and of those it is no number
+        power = llvm.CallIntrinsicOp(a.type, "llvm.nvvm.ex2.approx.ftz.f", [apart], [], []).operation.results[0]
+        first = arith.cmpf(arith.CmpFPredicate.OGT, a, b)
+        near, far = arith.select(first, of_a, of_b), arith.select(first, of_b, of_a)
+        contract = ir.Attribute.parse("#arith.fastmath<contract>")
+        total = arith.addf(arith.mulf(far, power, fastmath=contract), near, fastmath=contract)
+        return _pair(arith.maximumf(a, b), total)
+
+    def widen(self, value: ir.Value) -> ir.Value:
+        return _pair(value, _number(1.0))
+
+    def to_total(self, value: ir.Value) -> ir.Value:
+        return value
+
+    from_total = to_total
+
+    def round(self, value: ir.Value) -> ir.Value:
+        largest, total = _parts(value)
+        return arith.addf(largest, math.log(total))
+
+
+def _number(x: float) -> ir.Value:
+    return arith.constant(ir.F32Type.get(), x)
+
+
+def _pair(largest: ir.Value, total: ir.Value) -> ir.Value:
+    i32, i64 = (ir.IntegerType.get_signless(n) for n in (32, 64))
+    high, low = (arith.extui(i64, arith.bitcast(i32, x)) for x in (largest, total))
+    return arith.ori(arith.shli(high, arith.constant(i64, 32)), low)
+
+
+def _parts(pair: ir.Value) -> tuple[ir.Value, ir.Value]:
+    i32, i64, f32 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64), ir.F32Type.get()
+    high, low = arith.shrui(pair, arith.constant(i64, 32)), pair
+    return arith.bitcast(f32, arith.trunci(i32, high)), arith.bitcast(f32, arith.trunci(i32, low))
