@@ -36,9 +36,10 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import clusters_at_once
 from inferno.schedule.kept_operands import COPY, kept
-from inferno.schedule.result_parts import brought_tensors, columns_together, store_maps
+from inferno.schedule.result_parts import brought_tensors, columns_together, store_maps, written_in_lines
 from inferno.schedule.tiling import BEHIND, Axis, Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Shared, Wgmma, lies_inside, precision, raw_bytes
+from inferno.settings import settings
 from inferno.symbolic import Int, Symbol, ceildiv, minimum
 from inferno.target import Target
 
@@ -156,6 +157,7 @@ class Emitter(TileCopies, BroughtTiles, SplitSums):
         # What a block finishes: a tile, or a share of the columns of the cluster's.
         self.finished = replace(s, tile_n=s.share) if s.spread else s
         self.stores = store_maps(c, t, self.finished)
+        self.lines = written_in_lines(c, t, self.finished) if settings().unmeasured else frozenset()
         written = {d.access.argument for d in c.destinations}
         plain = {d.access.argument: d.access.element for i, d in enumerate(c.destinations) if i not in self.stores}
         self.brought = brought_tensors(c, t, s) if s.bring else []
@@ -532,6 +534,8 @@ class Emitter(TileCopies, BroughtTiles, SplitSums):
         group = Warpgroup(self.number, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
         maps = {i: m for i, m in zip(self.stores, self.maps[len(self.factors):])}
         self.epilogue = self.epilogue_type(words, self.contraction, self.tiling, self.finished, self.tensors, group, maps)
+        if self.epilogue_type.emit is Epilogue.emit:
+            self.epilogue.lines = self.lines
         if self.brought:
             self.epilogue.brought = self.brought_parts(group)
 

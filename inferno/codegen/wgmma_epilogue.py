@@ -1,7 +1,7 @@
 """The end of a tile on the tensor core: the epilogue on the sums in registers, and the results' way to memory.
 
 Results go through shared memory and the copy engine where a tensor map can describe the destination, so that they are
-written in whole lines while the next tile is multiplied; otherwise each thread stores its pairs itself.
+written in whole lines while the next tile is multiplied; otherwise warps write lines (``result_lines``), or each thread stores its pairs itself.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words, only_if, operation, shared_pointer, store
 from inferno.codegen.pair_epilogue import PairEpilogue
+from inferno.codegen.result_lines import ResultLines
 from inferno.codegen.tensor_core import store_matrices
 from inferno.mlir import ir, nvvm
 from inferno.schedule.accesses import Access
@@ -32,12 +33,13 @@ class Warpgroup:
 
 
 @dataclass
-class Epilogue(PairEpilogue):
-    """Of a consumer's tile.  ``maps`` has a tensor map for each destination that is staged."""
+class Epilogue(PairEpilogue, ResultLines):
+    """Of a consumer's tile.  ``maps`` has a tensor map for each destination that is staged; ``lines`` are those that warps write."""
 
     group: Warpgroup
     maps: dict[int, ir.Value]
     brought: Any = None  # ``BroughtParts``: what comes to shared memory of what the epilogue reads
+    lines: frozenset[int] = frozenset()
 
     def begin(self, grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
         """For the rows from ``m0`` and the columns from ``n0``: addresses, and the loads for the first part of the tile.
@@ -59,7 +61,7 @@ class Epilogue(PairEpilogue):
     def emit(self, sums: Sequence[Sequence[ir.Value]]) -> None:
         """``sums`` as ``Multiplier.finish`` gives them.  A part's loads are under way while the one before is computed."""
         parts = tile_parts(self.schedule.tile_n, self.width, len(sums))
-        turn, turns = 0, len(parts) * len(self.maps)
+        turn, turns, written = 0, len(parts) * len(self.maps), 0
         for (begin, block), following in zip(parts, [*parts[1:], None]):
             if following is not None:
                 self.load_part(*following)
@@ -71,6 +73,9 @@ class Epilogue(PairEpilogue):
                 if number in self.maps:
                     self.stage(number, block, begin, pairs, *self.buffer(turn, turns))
                     turn += 1
+                elif number in self.lines:
+                    self.write_lines(destination.access, block, begin, pairs, written)
+                    written += 1
                 else:
                     for half in range(2):
                         self.write(destination.access, 64 * block + 8 * half, begin // 8, [each[half] for each in pairs])

@@ -11,10 +11,11 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Destination
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import Axes, Axis, direct
-from inferno.symbolic import Int, bounds, ceildiv, is_multiple, reach
+from inferno.symbolic import Int, bounds, ceildiv, is_multiple, product, reach
 
 ROW = 128  # bytes of a tile's row in shared memory: the span of the swizzle, and the depth of a step along k
 _FLOATS = ("bf16", "f16", "f32")
+_NEAR = 2**18  # elements from a line to the next: 15 of them are reached by an instruction's constant
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,21 @@ def columns_together(c: Contraction, tiling: Axes, schedule: Any) -> int:
         return min(schedule.tile_n, 64) if bounds(tiling.n.size)[1] <= schedule.tile_n else gcd(schedule.tile_n, 64)
     staged = [_bytes(c.destinations[i].access) for i in store_maps(c, tiling, schedule)]
     return gcd(schedule.tile_n, ROW // max(staged)) if staged else min(schedule.tile_n, ROW // 2)
+
+
+def written_in_lines(c: Contraction, tiling: Axes, schedule: Any) -> frozenset[int]:
+    """The destinations, by number, of which warps write lines: of 16 bits, where none is staged, and parts have 32 or 64 columns."""
+    width = columns_together(c, tiling, schedule)
+    if schedule.swapped or store_maps(c, tiling, schedule) or not {width, schedule.tile_n % width} <= {0, 32, 64}:
+        return frozenset()
+    return frozenset(i for i, d in enumerate(c.destinations) if _has_lines(d.access, tiling))
+
+
+def _has_lines(access: Access, tiling: Axes) -> bool:
+    """Whether columns are neighbours, and an offset of 32 bits says whether a line begins inside of a word."""
+    strides = [a.stride(access) for a in (tiling.m, tiling.n)]
+    known = isinstance(tiling.n.size, int) and all(isinstance(s, int) for s in strides)
+    return str(access.element) in _FLOATS[:2] and known and strides[1] == 1 and 0 < strides[0] < _NEAR and reach(product(access.shape)) < 2**31
 
 
 @dataclass(frozen=True)

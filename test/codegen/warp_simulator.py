@@ -96,6 +96,8 @@ class WarpSimulation(Simulation):
         value, lanes = np.broadcast_to(operands[1], mask.shape), np.arange(self.count)
         if "idx" in str(op.attributes["kind"]):
             return [value[lanes // 32 * 32 + operands[2]]]
+        if "up" in str(op.attributes["kind"]):
+            return [value[np.where(lanes % 32 < operands[2], lanes, lanes - operands[2])]]
         assert "bfly" in str(op.attributes["kind"])
         return [value[lanes ^ int(operands[2])]]
 
