@@ -3,6 +3,8 @@
 Each vector is a thread's own, by a copy that it starts where it has read the same place for the last time, and waits for where it reads it next.
 Only reductions keep blocks of a cluster in step, and theirs alternate between two sets of slots and mbarriers: nobody sends what belongs to the next but
 one row before all have read what belongs to this one, since each sends only when it has what the others sent before.
+
+What rows have in common may be kept from the first row on.  Of rows that begin anywhere in a vector a block then has those that begin at the same place.
 """
 
 from collections.abc import Iterator
@@ -61,6 +63,9 @@ class PersistentRows:
             for u in range(self.s.unroll):
                 point, inside = self._chunk[u]
                 for at in accesses:
+                    if self.s.ragged and not self.matches(at):  # weights, at the beginning
+                        self.kept.store(at, u, self.read_ragged(at, point, inside))
+                        continue
                     self.kept.bring(at, u, self.ints, self.buffers[at.argument], self.offset(at, point), self.s.ragged and inside is not None)
 
     @contextmanager

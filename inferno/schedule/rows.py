@@ -247,9 +247,9 @@ def can_persist(s: Rows, c: RowKernel) -> bool:
     are aligned, of rows that several phases go over."""
     if s.held or not s.kept or s.threads != s.across or s.persistent > c.count or len(turning_phases(s, c)) < 2 or (s.cluster > 1 and not s.sends):
         return False
-    if s.common and s.ragged:
-        return False  # a thread has other points of each row
     lead = leading(c)
+    if s.common and s.ragged and (len(c.rows) != 1 or s.persistent * lead.strides[c.rows[0]] % s.vector):
+        return False  # a thread has other points of its next row
 
     def whole(a: Access) -> bool:
         piece = min(s.vector, 128 // a.element.width)
@@ -258,7 +258,7 @@ def can_persist(s: Rows, c: RowKernel) -> bool:
             begins = [(x - y) % s.vector for x, y in zip(begins, [lead.offset, *(lead.strides[d] for d in c.rows)])]
         return piece * a.element.width // 8 in _COPIES and a.strides[c.runs[0][-1]] == 1 and all(x % piece == 0 for x in begins)
 
-    return len(c.runs) == 1 and bool(c.repeated()) and all(whole(a) for a in s.keeps(c))
+    return len(c.runs) == 1 and bool(c.repeated()) and all(whole(a) for a in (c.repeated() if s.ragged else s.keeps(c)))
 
 
 def leading(c: RowKernel) -> Access:

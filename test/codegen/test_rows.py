@@ -61,11 +61,13 @@ def test_blocks_that_go_over_all_rows(name, schedule):
     assert found.right, str(found)
 
 
-def test_blocks_that_go_over_rows_that_begin_anywhere():
-    """Of the last row's last vector only what there is is read."""
+@pytest.mark.parametrize("schedule", [{**PERSISTENT["clusters"], "kept": 3}, {**PERSISTENT["weights"], "persistent": 4}])
+def test_blocks_that_go_over_rows_that_begin_anywhere(schedule):
+    """Of the last row's last vector only what there is is read; weights lie with the rows of a block."""
     torch.manual_seed(0)
-    model, args = RAGGED["layer_norm"](1003)
-    simulated = SimulatedModel(model, args, choose=choose_ragged({**PERSISTENT["clusters"], "kept": 3}), passes=PASSES)
+    model, (x, *weights) = RAGGED["layer_norm"](1003)
+    args = (x.repeat(2, 1) * torch.arange(1, 2 * len(x) + 1)[:, None], *weights)
+    simulated = SimulatedModel(model, args, choose=choose_ragged(schedule), passes=PASSES)
     found = check(simulated, model, args)
     assert found.right, str(found)
 
@@ -181,6 +183,10 @@ def test_few_rows_use_the_machine():
 
 
 def test_schedules_that_do_not_fit():
+    model, args, _ = CASES["layer_norm"]()
+    with pytest.raises(CompileError, match="does not keep what is read"):
+        model, args = RAGGED["layer_norm"](1003)  # of which a block's next row begins elsewhere
+        SimulatedModel(model, args, choose=choose_ragged({**PERSISTENT["weights"], "persistent": 3}), passes=PASSES)
     model, args, _ = CASES["layer_norm"]()
     with pytest.raises(CompileError, match="does not keep what is read"):
         SimulatedModel(model, args, choose=choose({**PERSISTENT["blocks"], "persistent": 6}), passes=PASSES)

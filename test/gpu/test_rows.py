@@ -99,13 +99,13 @@ def test_blocks_that_go_over_all_rows(schedule, dtype):
 
 
 @pytest.mark.parametrize("name", ["softmax", "softmax f32", "layer_norm"])
-@pytest.mark.parametrize("schedule", ["blocks", "clusters"])
+@pytest.mark.parametrize("schedule", ["blocks", "clusters", "weights"])
 def test_blocks_that_go_over_rows_that_begin_anywhere(name, schedule):
     torch.manual_seed(0)
     model, args = RAGGED[name](10007)
     args = tuple(a.cuda() for a in args)
     args = args[0].repeat(60, 1) + torch.randn(len(args[0]) * 60, 1, device="cuda").to(args[0].dtype), *args[1:]
-    persistent(model, args, choose_ragged({**PERSISTENT[schedule], "threads": 256, "across": 256, "persistent": 50}))
+    persistent(model, args, choose_ragged({**PERSISTENT[schedule], "threads": 256, "across": 256, "persistent": 48}))
 
 
 @pytest.mark.parametrize("rows, columns, dtype", [
