@@ -24,7 +24,7 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
-from inferno.schedule.staged_windows import StagedWindows, channel, dimensions, fits, outer, read
+from inferno.schedule.staged_windows import StagedWindows, ahead, aligned, channel, dimensions, fits, outer, read
 from inferno.schedule.window_kernel import WindowKernel
 from inferno.target import Target
 
@@ -106,7 +106,7 @@ class _Emitter:
 
         def tile(number: ir.Value, *position: ir.Value) -> Sequence[ir.Value]:
             at = self.first(number)
-            column = words.add(words.mul(at[c.along.loop], c.along.stride), -c.along.low)
+            column = words.add(words.mul(at[c.along.loop], c.along.stride), -c.along.low - ahead(c))
             begin = words.add(words.mul(at[c.down.loop], c.down.stride), -c.down.low)
             images = [at[d] for d in outer(c)]
 
@@ -203,12 +203,12 @@ class _Emitter:
         begin, columns = words.add(base, self.begin), s.columns(c)
         if c.side_by_side:
             return [load_shared(words, words.add(begin, x * self.between), element, s.vector) for x in range(columns)]
-        found, x, most = [], 0, 16 // self.width
+        found, x, end, most = [], ahead(c), ahead(c) + columns, aligned(c)
         while s.along * c.along.step % most:
             most //= 2
-        while x < columns:
+        while x < end:
             count = most
-            while count > columns - x or x % count:
+            while count > end - x or x % count:
                 count //= 2
             found.append(load_shared(words, words.add(begin, x * self.width), element, count))
             x += count

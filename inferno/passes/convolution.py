@@ -105,3 +105,12 @@ def is_whole(op: ir.Operation) -> bool:
     along = list(maps(op)[0].results)
     plain = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for e in along)
     return plain and sum(kinds(op)[d] == REDUCTION for e in along for d in loops_in(e)) > 1
+
+
+def is_depthwise(op: ir.Operation) -> bool:
+    """Whether a marked convolution has a window for each channel, of so few terms that it is for CUDA cores in whatever order its channels and places lie,
+    which is that of the result."""
+    reduced = {d for d, k in enumerate(kinds(op)) if k == REDUCTION}
+    image, weight, result = ([[d for d in loops_in(e) if d not in reduced] for e in m.results] for m in (*maps(op)[:2], maps(op)[-1]))
+    sums = all(len(loops_in(e)) == 2 for m in maps(op)[:1] for e in m.results if set(loops_in(e)) & reduced)
+    return sums and image == result and any(weight) and product(loop_sizes(op)[d] for d in reduced) <= MOST_TERMS

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.contraction import ended_convolution, is_convolution, is_sum_of_products
-from inferno.passes.convolution import Order, Roles, is_whole, loops_in, roles
+from inferno.passes.convolution import Order, Roles, is_depthwise, is_whole, loops_in, roles
 from inferno.passes.generics import PARALLEL, inputs, is_generic, kinds, maps
 from inferno.passes.movements import is_free, moves, order_after, order_before, sources
+from inferno.passes.programs import takes_unmeasured
 
 Keys = list[int | None]
 """The loop behind each dimension of a tensor; None where there is none, or several."""
@@ -32,6 +33,8 @@ class Orders:
         found = [op for op in self._operations if is_convolution(op)]
         if all(map(is_whole, found)):  # contractions read and write any order, and so the one that is returned
             found = [op for op in found if not _is_returned(op.results[0])]
+        if takes_unmeasured(main.operation) and all(is_whole(op) or is_depthwise(op) for op in found):  # which are read in the order that they are in already
+            found = [op for op in found if is_whole(op) or not (_is_given(inputs(op)[0]) and _is_returned_in_order(op.results[0]))]
         for op in found:
             self._set(op.results[0], roles(op).result)
         for op in found:
@@ -116,6 +119,37 @@ def _is_returned(value: ir.Value) -> bool:
         value = op.results[0]
     return len(readers) == 1 and not len(readers[0].results)
 
+
+def _is_returned_in_order(value: ir.Value) -> bool:
+    """Whether all that is made of a tensor is results of the program as they lie, maybe moved, or computed of its elements alone."""
+    seen, pending = set(), [value]
+    while pending:
+        value = pending.pop()
+        for op in (_outermost(u) for u in users(value)):
+            if len(op.results) and not _keeps_order(op, value):
+                return False
+            pending += [r for r in op.results if r not in seen]
+            seen.update(op.results)
+    return True
+
+
+def _is_given(value: ir.Value) -> bool:
+    """Whether a tensor is an argument of the program as it lies, maybe moved, or what is computed of its elements alone."""
+    while (made := owner(value)) is not None:
+        read = sources(made) if moves(made) else inputs(made) if is_generic(made) and not is_sum_of_products(made) else []
+        same = [v for v in read if isinstance(v.type, ir.RankedTensorType) and v.type.rank == value.type.rank]
+        if len(same) != 1 or not _keeps_order(made, same[0]):
+            return False
+        value = same[0]
+    return True
+
+
+def _keeps_order(op: ir.Operation, value: ir.Value) -> bool:
+    """Whether what moves a tensor or computes with its elements goes along its dimensions in their order."""
+    if not is_generic(op):
+        return moves(op)
+    known = dict(zip((*inputs(op), *op.results), maps(op)))
+    return not is_sum_of_products(op) and value in known and known[value] == known[op.results[0]]
 
 def _outermost(op: ir.Operation) -> ir.Operation:
     while op.parent is not None and op.parent.name != "func.func":

@@ -68,8 +68,8 @@ class StagedWindows:
 
     def pitch(self, c: WindowKernel) -> int:
         """Elements along a row that are copied."""
-        found, each = (self.along * self.runs - 1) * c.along.step + c.taps(c.along), 16 // (bit_width(c.image.element) // 8)
-        return found if c.side_by_side else ceil(found / each) * each
+        found = (self.along * self.runs - 1) * c.along.step + c.taps(c.along)
+        return found if c.side_by_side else ceil((ahead(c) + found) / aligned(c)) * aligned(c)
 
     def row_bytes(self, c: WindowKernel) -> int:
         """Of a row of a tile's image in shared memory."""
@@ -118,6 +118,16 @@ def channel(c: WindowKernel) -> int:
 def outer(c: WindowKernel) -> list[int]:
     """The loops over images, from the least strides on."""
     return [d for d in c.others if d != channel(c)]
+
+
+def aligned(c: WindowKernel) -> int:
+    """Elements of 16 bytes: along the innermost dimension copies begin at multiples of them, or are an illegal instruction."""
+    return 16 // (bit_width(c.image.element) // 8)
+
+
+def ahead(c: WindowKernel) -> int:
+    """Elements in front of the first one that is needed that a copy along places begins with."""
+    return -c.along.low % aligned(c) if not c.side_by_side else 0
 
 
 def place_stride(c: WindowKernel, axis: Axis) -> int:
@@ -175,10 +185,10 @@ def fits(s: StagedWindows, c: WindowKernel) -> bool:
         return False
     width = bit_width(c.image.element) // 8
     if c.side_by_side:
-        aligned = s.chunk * width % 16 == 0 and s.vector * width <= 16
+        lies = s.chunk % aligned(c) == 0 and s.vector * width <= 16
     else:
-        aligned = s.vector == 1 and c.outputs(c.along) % s.along == 0 and s.along * c.along.step * width % 4 == 0
-    return aligned and s.along * s.runs < c.outputs(c.along) + s.along and s.shared(c) * s.resident <= 227 * 1024 and 16 * s.stages <= _BARRIERS
+        lies = s.vector == 1 and c.outputs(c.along) % s.along == 0 and (s.spans(c) == 1 or s.along * s.runs * c.along.step % aligned(c) == 0)
+    return lies and s.along * s.runs < c.outputs(c.along) + s.along and s.shared(c) * s.resident <= 227 * 1024 and 16 * s.stages <= _BARRIERS
 
 
 def schedules(c: WindowKernel) -> Iterator[StagedWindows]:
@@ -216,6 +226,6 @@ def estimate(s: StagedWindows, c: WindowKernel, target: Target) -> float:
     clocks = max(warps * slots / _ISSUED * (warps + _HALF) / warps, slots + _TURN)
     rounds = ceil(s.tiles(c) / s.workers(c, target)) * ceil(s.chunks(c) * s.workers(c, target) / (target.multiprocessors * s.resident))
     again = 0.8 + 0.2 * s.turns(c) / s.rows  # of what is read again most is in a cache
-    ahead = min(1.0, (s.shared(c) - _BARRIERS) * s.resident / 48e3)  # bytes that are on their way at the same time
+    filled = min(1.0, (s.shared(c) - _BARRIERS) * s.resident / 48e3)  # bytes that are on their way at the same time
     turns = rounds * s.turns(c) * clocks / CLOCK
-    return _START + ((moved_bytes(c.contraction) * again / _RATE / ahead) ** 4 + turns**4) ** 0.25
+    return _START + ((moved_bytes(c.contraction) * again / _RATE / filled) ** 4 + turns**4) ** 0.25

@@ -31,6 +31,7 @@ def copied(map_: Mapped, where: list[int], offsets: list[int]) -> np.ndarray:
 
 
 def _box(m, where: list[int], size: int) -> tuple[np.ndarray, np.ndarray]:
+    assert where[0] * size % 16 == 0, "an illegal instruction: a copy that begins between multiples of 16 bytes"
     inside, places = np.ones((), bool), np.zeros((), np.int64)
     for d in reversed(range(len(where))):
         number = where[d] + np.arange(m.box[d])

@@ -35,7 +35,7 @@ def test_each_row_is_loaded_and_converted_once():
 
 def test_places_side_by_side_are_vectors():
     built = build(replace(LARGE, last=False).text(main=False), "staged_windows", StagedWindows(1, 8, 14, 18, 7, 6, 4))
-    assert built.accesses("shared") == {"ld.shared.v4.b32", "ld.shared.b32"} and "st.global.v4.b32" in built.accesses("global")
+    assert built.accesses("shared") == {"ld.shared.v4.b32", "ld.shared.b16"} and "st.global.v4.b32" in built.accesses("global")
     if built.resources:
         assert built.resources.spills == built.resources.stack == 0
 

@@ -120,6 +120,33 @@ module attributes {inferno.expand_pieces} {
 
 // -----
 
+// A depthwise convolution of what comes and leaves row-major stays so, with what is computed around it.
+// CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2 + d4, d3 + d5)>
+module attributes {inferno.expand_pieces, inferno.unmeasured} {
+  // CHECK-LABEL: @main
+  // CHECK: %[[E:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<2x8x9x9xf32>)
+  // CHECK: math.exp
+  // CHECK: %[[R:.*]] = linalg.generic {indexing_maps = [#[[IMAGE]], {{.*}} ins(%[[E]], %arg1 : tensor<2x8x9x9xf32>, tensor<8x3x3xf32>)
+  // CHECK: return %[[R]] : tensor<2x8x7x7xf32>
+  func.func @main(%x: tensor<2x8x9x9xf32>, %w: tensor<8x3x3xf32>) -> tensor<2x8x7x7xf32> {
+    %zero = arith.constant 0.0 : f32
+    %xe = tensor.empty() : tensor<2x8x9x9xf32>
+    %0 = linalg.generic {indexing_maps = [affine_map<(n, c, y, x) -> (n, c, y, x)>, affine_map<(n, c, y, x) -> (n, c, y, x)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%x : tensor<2x8x9x9xf32>) outs(%xe : tensor<2x8x9x9xf32>) {
+    ^bb0(%a: f32, %d: f32):
+      %t = math.exp %a : f32
+      linalg.yield %t : f32
+    } -> tensor<2x8x9x9xf32>
+    %e = tensor.empty() : tensor<2x8x7x7xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x7x7xf32>) -> tensor<2x8x7x7xf32>
+    %1 = linalg.depthwise_conv_2d_nchw_chw {dilations = dense<1> : vector<2xi64>, strides = dense<1> : vector<2xi64>}
+      ins(%0, %w : tensor<2x8x9x9xf32>, tensor<8x3x3xf32>) outs(%f : tensor<2x8x7x7xf32>) -> tensor<2x8x7x7xf32>
+    return %1 : tensor<2x8x7x7xf32>
+  }
+}
+
+// -----
+
 // Without convolutions nothing changes.
 module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: @main
