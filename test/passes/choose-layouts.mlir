@@ -121,7 +121,7 @@ module attributes {inferno.expand_pieces} {
 // -----
 
 // A depthwise convolution of what comes and leaves row-major stays so, with what is computed around it.
-// CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1, d2 + d4, d3 + d5)>
+// CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d3, d1 + d4, d2 + d5)>
 module attributes {inferno.expand_pieces, inferno.unmeasured} {
   // CHECK-LABEL: @main
   // CHECK: %[[E:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<2x8x9x9xf32>)
