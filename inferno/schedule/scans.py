@@ -33,7 +33,8 @@ class Scans:
     other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles, of which the next ``stages`` wait
     in shared memory, or one in registers.  With it each tile is a block's, which looks for what is in front of it: parts of the tiles of its group
     of so many, and the sum of all groups before.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
-    ``pairs``: running logarithms of sums are kept as ``log_sums`` has them.
+    ``pairs``: running logarithms of sums are kept as ``log_sums`` has them.  ``early``: what a tile along memory comes
+    to is summed and left for the others before its lanes are scanned, which takes place while others' sums are on their way.
     """
 
     generator: ClassVar[str] = "scans"
@@ -46,6 +47,7 @@ class Scans:
     stages: int = 0
     resident: int = 0
     pairs: bool = False
+    early: bool = False
 
     def columns(self, c: ScanKernel) -> int:
         """Running values of a tile."""
@@ -90,6 +92,8 @@ class Scans:
         if c.neighbours % self.vector or self.group & (self.group - 1) or self.stages not in range(4):
             return False
         if (self.group or self.tiles(c) > 1) and c.along and self.lanes != self.threads:
+            return False
+        if self.early and not (c.along and self.group and self.lanes > _WARP):
             return False
         if self.resident * self.threads > _THREADS or (self.resident and not self.group):
             return False

@@ -104,6 +104,14 @@ def test_one_kernel(name):
     assert found.right, str(found)
 
 
+@pytest.mark.parametrize("dtype, schedule", [(torch.float32, Scans(64, 64, 4, 2, 4, early=True)), (bf16, Scans(128, 128, 8, 1, 2, early=True))])
+def test_sums_that_are_left_early(dtype, schedule):
+    torch.manual_seed(0)
+    args = (randn(2, 9000).to(dtype),)
+    found = check(simulated(cumsum(1), args, schedule), cumsum(1), args)
+    assert found.right, str(found)
+
+
 def test_what_stays_apart():
     """A transposed operand would be read element by element, and what something else reads is written anyway."""
     args = (randn(40, 40),)
@@ -163,5 +171,7 @@ def test_schedules_that_do_not_fit():
         simulated(cumsum(1), (randn(3, 50),), Scans(64, 64, 4, 1))
     with pytest.raises(CompileError, match="does not fit"):
         simulated(cumsum(0), (randn(300, 256),), Scans(64, 64, 4, 1, 1))  # a thread for each column asks for what is in front of it
+    with pytest.raises(CompileError, match="does not fit"):
+        simulated(cumsum(1), (randn(3, 50),), Scans(64, 64, 2, 1, early=True))  # nobody looks back
     with pytest.raises(CompileError, match="does not fit"):
         simulated(cumsum(1), (randn(3, 50000),), Scans(512, 512, 4, 4, 0, 2))  # more than 48 KB

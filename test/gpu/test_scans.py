@@ -62,6 +62,13 @@ def test_schedules(shape, dim, schedule):
     right(shape, dim, torch.float32, schedule)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("threads, items, group, resident", [(256, 4, 64, 0), (256, 8, 64, 3), (512, 4, 16, 2), (64, 2, 1, 0)])
+def test_sums_that_are_left_early(dtype, threads, items, group, resident):
+    vector = 16 // dtype.itemsize
+    right((3, 1000000), 1, dtype, Scans(threads, threads, vector, max(1, items * 4 // (vector * dtype.itemsize)), group, resident=resident, early=True))
+
+
 @pytest.mark.parametrize("shape, dim", [((100, 3000), 1), ((3000, 100), 0), ((3, 100000), 1)])
 def test_products(shape, dim):
     right(shape, dim, function=torch.cumprod)
