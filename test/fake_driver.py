@@ -3,6 +3,11 @@
 import ctypes
 import threading
 
+from inferno.mlir import ExecutionEngine, ir, new_context
+from inferno.runtime.launch.host import ARGUMENTS, ERROR, STREAM, WORKSPACE, host_program
+from inferno.runtime.launch.interpreter import sized_interpreter
+from inferno.runtime.plan.plan import Plan, at_sizes
+
 
 class Config(ctypes.Structure):
     """CUlaunchConfig, as cuda.h has it."""
@@ -22,6 +27,11 @@ _PIXELS = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64),
     ctypes.POINTER(ctypes.c_uint64), *[ctypes.POINTER(ctypes.c_int)] * 2, *[ctypes.c_uint] * 2, ctypes.POINTER(ctypes.c_uint32), *[ctypes.c_int] * 4,
 )
+
+
+def _refused(address, sizes, strides) -> bool:
+    """Whether a tensor map is none, as the driver's documentation has it."""
+    return not address or address % 16 != 0 or any(not 1 <= n <= 2**32 for n in sizes) or any(n % 16 or not 16 <= n < 2**40 for n in strides)
 
 
 class FakeDriver:
@@ -48,7 +58,7 @@ class FakeDriver:
             return 1 if extra else 0
 
         def encode(target, element, rank, address, sizes, strides, box, steps, *rest):
-            if encode_fails_at == len(self.maps):
+            if encode_fails_at == len(self.maps) or _refused(address, sizes[:rank], strides[:rank - 1]):
                 return 1
             with lock:
                 ctypes.c_int64.from_address(target).value = len(self.maps)
@@ -57,6 +67,8 @@ class FakeDriver:
             return 0
 
         def pixels(target, element, rank, address, sizes, strides, lower, upper, channels, count, steps, *rest):
+            if _refused(address, sizes[:rank], strides[:rank - 1]):
+                return 1
             with lock:
                 ctypes.c_int64.from_address(target).value = len(self.maps)
                 corners = lower[:rank - 2], upper[:rank - 2]
@@ -65,3 +77,27 @@ class FakeDriver:
 
         self._kept = _LAUNCH(launch), _ENCODE(encode), _PIXELS(pixels)
         self.launch, self.encode, self.pixels = (ctypes.cast(f, ctypes.c_void_p).value for f in self._kept)
+
+
+def launched(plan: Plan, values: tuple[int, ...], interpret: bool = False) -> FakeDriver:
+    """The driver after a call of a plan at these values of its symbols; its functions are 1, 2, ..., and tensors without elements are nowhere."""
+    driver = FakeDriver({i: len(step.parameters) for i, step in enumerate(plan.steps, 1)})
+    fixed = at_sizes(plan, dict(zip((s.name for s in plan.symbols), values)))
+    fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
+    words = {i: ARGUMENTS + len(plan.arguments) + n for n, i in enumerate(fresh)}
+    tensors = [*fixed.arguments, *(fixed.outputs[i] for i in fresh)]
+    addresses = [0 if 0 in t.shape else 0x20000 + 0x10000 * i for i, t in enumerate(tensors)]
+    state = (ctypes.c_int64 * (ARGUMENTS + len(addresses) + len(values)))(*[0] * ARGUMENTS, *addresses, *values)
+    state[STREAM], state[WORKSPACE] = 0x57, 0x10000 if fixed.workspace_bytes else 0
+    base = ctypes.addressof(state)
+    state[0], state[1] = base + 8, base
+    rest = [*range(1, len(plan.steps) + 1)], driver.launch, driver.encode, words, True, driver.pixels
+    if interpret:
+        sized_interpreter(plan, *rest)(values)(base)
+    else:
+        with new_context(), ir.Location.unknown():
+            engine = ExecutionEngine(ir.Module.parse(host_program(plan, *rest)), opt_level=0)
+            engine.initialize()
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("run"))(base)
+    assert state[ERROR] == 0
+    return driver

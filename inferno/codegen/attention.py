@@ -102,7 +102,7 @@ class Emitter:
             ))
         scratch = []
         if s.order == "dynamic":
-            scratch = [launch_counter(self.name)]
+            scratch = [launch_counter(self.name, self.workers)]
         if s.splits > 1:
             sums = self.tiles * s.splits * InMemory.size(t.rows, t.width.size)
             scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((self.tiles,), integer_type(64)))]

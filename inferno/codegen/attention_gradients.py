@@ -90,7 +90,7 @@ class Emitter:
             ))
         if t.kept is not None:
             maps.append(self.operand_map(arguments[g.kept.argument], t.kept, s.columns))
-        counter = [launch_counter(self.name)] if self.counts else []
+        counter = [launch_counter(self.name, self.blocks)] if self.counts else []
         parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *counter]
         launch(f"{self.name}_gpu", self.name, parameters, (self.blocks, 1, 1), (s.threads, 1, 1), (1, 1, 1), self.layout.total)
 

@@ -10,17 +10,17 @@ from inferno.codegen.nvvm_builder import (
     Words, device_kernel, integer_type, load_shared, loop, loop_while, only_if, shared_pointer, special_register, store, uniform,
 )
 from inferno.mlir import ir, llvm
-from inferno.symbolic import Int
+from inferno.symbolic import Int, minimum
 
 _NO_TILE = -1
 
 Body = Callable[..., Sequence[ir.Value]]
 
 
-def launch_counter(name: str) -> ir.Value:
-    """In the launcher of ``name``: the parameter that is its counter, which a launch makes 0."""
+def launch_counter(name: str, workers: Int) -> ir.Value:
+    """In the launcher of ``name``: the parameter that is its counter, which a launch makes 0 where there are ``workers``."""
     counter = pointer(temporary((1,), integer_type(32)))
-    launch(f"{name}_gpu", f"{name}_counter", [counter], (1, 1, 1), (32, 1, 1))
+    launch(f"{name}_gpu", f"{name}_counter", [counter], (minimum(workers, 1), 1, 1), (32, 1, 1))
     return counter
 
 

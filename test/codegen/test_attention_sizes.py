@@ -4,6 +4,7 @@ import pytest
 import torch
 from attention_program import simulated
 from checks import assert_close_to_float64
+from fake_driver import launched
 from kernels import TARGET
 from torch.export import Dim
 from universal_program import _fuse, assert_assembles
@@ -86,6 +87,32 @@ def test_right_for_every_size(name):
     for each in sizes:
         args = inputs(*each)
         assert_close_to_float64(model(*args), function, args)
+
+
+NONE, ANY = Dim("none", min=0, max=64), Dim("any", min=0, max=64)
+EMPTY = {  # as above, with numbers that may be 0
+    "by size": (
+        sdpa, heads, ({0: NONE, 2: ANY},) * 3, BySize("n1", 16, Attention(1, 32, turns=False), Attention(2, 48, order="dynamic")), (2, 50), [(0, 50), (2, 0)],
+    ),
+    "keys shared out": (
+        FORMS["one query, keys shared out"][0], one_query, ({0: NONE}, {0: NONE, 2: T}, {0: NONE, 2: T}), FORMS["one query, keys shared out"][3],
+        (2, 50), [(0, 150)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_nothing_is_launched_where_there_are_no_queries(name):
+    function, inputs, dims, schedule, example, sizes = EMPTY[name]
+    model = simulated(function, inputs(*example), schedule, dynamic_shapes=dims)
+    plan = model.program.plan
+    assert launched(plan, example).maps
+    for each in sizes:
+        for interpret in (False, True):
+            driver = launched(plan, each, interpret)
+            assert not driver.calls and not driver.maps
+        args = inputs(*each)
+        assert torch.equal(model(*args), function(*args))
 
 
 def chosen(function, args, dims):

@@ -6,6 +6,7 @@ from checks import check
 from torch.export import Dim
 
 import inferno
+from inferno.runtime.module import CompiledModule
 
 F = torch.nn.functional
 
@@ -128,3 +129,25 @@ def test_calls_are_captured_in_a_graph():
         for _ in range(3):
             graph.replay()
     assert torch.equal(result, expected)
+
+
+NO_BATCH, NO_QUERIES, NO_KEYS = Dim("b", min=0, max=64), Dim("s", min=0, max=2048), Dim("t", min=0, max=2048)
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize("dims, queries, sizes", [
+    (({0: NO_BATCH, 2: NO_QUERIES},) * 3, 100, [(2, 0), (0, 100), (0, 2000), (0, 0), (3, 1500)]),
+    (({0: NO_BATCH}, {0: NO_BATCH, 2: T}, {0: NO_BATCH, 2: T}), 1, [(0, 100), (0, 5000), (1, 5000)]),
+    (({0: B, 2: NO_QUERIES}, {0: B, 2: NO_KEYS}, {0: B, 2: NO_KEYS}), 100, [(2, 100, 0), (2, 0, 100), (1, 0, 0), (1, 100, 50)]),
+])
+def test_without_queries_or_keys(dims, queries, sizes, interpret):
+    """Results are empty, or zeros as eager has them."""
+    torch.manual_seed(0)
+    made = inferno.compile(grouped, heads(2, queries, 100), dynamic_shapes=dims, fallback=False)
+    made = CompiledModule(made.program, torch.device("cuda"), 0.0, interpret=interpret)
+    for batch, *counts in sizes:
+        args = heads(batch, 1 if queries == 1 else counts[0], counts[-1])
+        found, expected = made(*args), grouped(*args)
+        torch.cuda.synchronize()
+        assert found.shape == expected.shape
+        torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)

@@ -1,12 +1,10 @@
 """The native code that launches a plan whose sizes vary does for each size what that of a plan with these sizes does."""
 
-import ctypes
+from dataclasses import replace
 
 import pytest
-from fake_driver import FakeDriver
+from fake_driver import launched
 
-from inferno.mlir import ExecutionEngine, ir, new_context
-from inferno.runtime.launch.host import ARGUMENTS, STREAM, WORKSPACE, host_program
 from inferno.runtime.plan.plan import Buffer, Launch, Output, PixelMap, Plan, Scalar, TensorMap, at_sizes
 from inferno.symbolic import Symbol, ceildiv, maximum, minimum, size_of
 
@@ -25,49 +23,36 @@ STEPS = (
 PLAN = Plan(STEPS, (X,), (Output(OUT.shape, "f32", -1, 0),), SCRATCH.index + 10000, (B, S))
 
 
-def record(plan: Plan, values: tuple[int, ...], result: int = 0x30000) -> FakeDriver:
-    driver = FakeDriver({i + 1: len(step.parameters) for i, step in enumerate(plan.steps)})
-    text = host_program(plan, [1, 2], driver.launch, driver.encode, {0: ARGUMENTS + 1}, True, driver.pixels)
-    with new_context(), ir.Location.unknown():
-        engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
-        engine.initialize()
-    state = (ctypes.c_int64 * (ARGUMENTS + 4))()
-    state[STREAM], state[WORKSPACE], state[ARGUMENTS], state[ARGUMENTS + 1] = 0x57, 0x10000, 0x20000, result
-    state[ARGUMENTS + 2], state[ARGUMENTS + 3] = values
-    base = ctypes.addressof(state)
-    state[0], state[1] = base + 8, base
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("run"))(base)
-    return driver
-
-
 @pytest.mark.parametrize("values", [(4, 100), (1, 1), (64, 4096), (3, 5)])
 def test_as_a_plan_of_numbers(values):
-    ours, numbers = record(PLAN, values), record(at_sizes(PLAN, dict(zip(("s0", "s1"), values))), (0, 0))
+    ours, numbers = launched(PLAN, values), launched(replace(at_sizes(PLAN, dict(zip(("s0", "s1"), values))), symbols=()), ())
     assert ours.launches == numbers.launches and ours.maps == numbers.maps and len(ours.launches) == 2
     assert ours.maps[2][2:] == ([64, 5, 4, values[0] * values[1]], [128, 640, 2560], [-1, -2], [1, -3], 64, 128, [1, 2, 1, 1], (0, 3, 3, 0))
 
 
-def test_a_tensor_without_elements_has_no_map():
+@pytest.mark.parametrize("interpret", [False, True])
+def test_a_tensor_without_elements_has_no_map(interpret):
     map_ = TensorMap(OUT, (32, b * s), (4, 128), (32, 64), "f32", 128, 256)
     empty = Plan((Launch("k::k", (b, 1, 1), (128, 1, 1), (1, 1, 1), 0, (map_,)),), (X,), PLAN.outputs, 0, (B, S))
-    driver = record(empty, (0, 5), result=0)
+    driver = launched(empty, (0, 5), interpret)
     assert not driver.calls and not driver.maps
 
 
-def test_an_empty_grid_is_no_launch():
-    driver = record(PLAN, (0, 7))
+@pytest.mark.parametrize("interpret", [False, True])
+def test_an_empty_grid_is_no_launch(interpret):
+    driver = launched(PLAN, (0, 7), interpret)
     assert [at[0] for at in driver.launches] == [2]
-    assert driver.maps[0][2] == [32, 1]  # the driver takes no size of 0
+    assert [(m[2], m[3]) for m in driver.maps] == [([32, 1], [128])]  # the driver takes no size of 0; the others' tensor is nowhere
 
 
-@pytest.mark.parametrize(("values", "launched"), [((1, 1), (1, 1)), ((2, 4), (1, 1)), ((3, 3), (2, 1)), ((64, 4096), (2, 2048)), ((0, 9), None)])
-def test_kernels_for_ranges_of_sizes(values, launched):
+@pytest.mark.parametrize(("values", "expected"), [((1, 1), (1, 1)), ((2, 4), (1, 1)), ((3, 3), (2, 1)), ((64, 4096), (2, 2048)), ((0, 9), None)])
+def test_kernels_for_ranges_of_sizes(values, expected):
     """Grids that are 0 for all sizes but those of a range: one kernel is launched, none where there is nothing to do."""
     above = minimum(maximum(b * s - 8, 0), 1)
     grids = (ceildiv(b * s, 8) * (1 - above), ceildiv(b * s, 128) * above)
     steps = tuple(Launch("k::k", (g, 1, 1), (128, 1, 1), (1, 1, 1), 0, (X, OUT)) for g in grids)
-    driver = record(Plan(steps, (X,), PLAN.outputs, 0, (B, S)), values)
-    assert [(at[0], at[1][0]) for at in driver.launches] == ([launched] if launched else [])
+    driver = launched(Plan(steps, (X,), PLAN.outputs, 0, (B, S)), values)
+    assert [(at[0], at[1][0]) for at in driver.launches] == ([expected] if expected else [])
 
 
 @pytest.mark.parametrize("values", [(1, 8), (1, 9)])
@@ -75,5 +60,15 @@ def test_a_kernel_that_is_not_launched_has_no_maps(values):
     above = minimum(maximum(b * s - 8, 0), 1)
     maps = [TensorMap(X, (64, s, b), (2, 128, s * 128), (64, rows, 1), "bf16", 128, 256) for rows in (8, 64)]
     steps = tuple(Launch("k::k", (g, 1, 1), (128, 1, 1), (1, 1, 1), 0, (m, OUT)) for g, m in zip((1 - above, 132 * above), maps))
-    driver = record(Plan(steps, (X,), PLAN.outputs, 0, (B, S)), values)
+    driver = launched(Plan(steps, (X,), PLAN.outputs, 0, (B, S)), values)
     assert len(driver.launches) == len(driver.maps) == 1 and driver.maps[0][4][1] == (8 if values == (1, 8) else 64)
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_strides_of_a_tensor_without_elements(interpret):
+    """In a kernel that has something else to do."""
+    scratch = Buffer("workspace", 256, (b, s, 64), "bf16")
+    map_ = TensorMap(scratch, (64, b, s), (2, 128, b * 128), (64, 8, 8), "bf16", 128, 256)
+    plan = Plan((Launch("k::k", (s, 1, 1), (128, 1, 1), (1, 1, 1), 0, (map_,)),), (X,), PLAN.outputs, 256 + b * s * 128, (B, S))
+    driver = launched(plan, (0, 9), interpret)
+    assert len(driver.launches) == 1 and [(m[2], m[3]) for m in driver.maps] == [([64, 1, 9], [128, 16])]

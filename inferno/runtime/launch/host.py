@@ -25,6 +25,8 @@ PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _CONFIG = ("gx", "gy", "gz", "bx", "by", "bz", "shared", "stream", "attribute", "attributes")
 _CONFIG_TYPES = ("i32",) * 7 + ("!llvm.ptr",) * 2 + ("i32",)
 _OF_PIXELS = 16  # more than any rank
+_FIRST_STRIDE, _FIRST_BOX = 5, 10  # words of a tensor map's table
+LEAST_SIZE, LEAST_STRIDE = 1, 16  # that the driver takes: what a tensor without elements is described with, which nothing is copied of
 EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 # How the functions end: the driver's %code, and the step that it failed in, go to the state.
@@ -253,9 +255,9 @@ class _Writer:
         for i, word in enumerate(words):
             place = self._new(f"llvm.getelementptr %table[{i}] : (!llvm.ptr) -> !llvm.ptr, i64")
             value = self._number(word)
-            if not isinstance(word, int):  # the driver takes no size of 0; a launch for it is skipped
-                one = self._constant(1, "i64")
-                value = self._new(f"llvm.intr.smax({value}, {one}) : (i64, i64) -> i64")
+            if not isinstance(word, int):
+                least = self._constant(LEAST_STRIDE if _FIRST_STRIDE <= i < _FIRST_BOX else LEAST_SIZE, "i64")
+                value = self._new(f"llvm.intr.smax({value}, {least}) : (i64, i64) -> i64")
             self._lines.append(f"llvm.store {value}, {place} : i64, !llvm.ptr")
         return "%table"
 

@@ -7,7 +7,9 @@ buffer has moved.
 import ctypes
 from collections.abc import Callable, Sequence
 
-from inferno.runtime.launch.host import ARGUMENTS, ELEMENTS, PROMOTIONS, SWIZZLES, WORKSPACE, element_steps
+from inferno.runtime.launch.host import (
+    ARGUMENTS, ELEMENTS, LEAST_SIZE, LEAST_STRIDE, PROMOTIONS, SWIZZLES, WORKSPACE, element_steps,
+)
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, PixelMap, Plan, Scalar, TensorMap
 
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64  # of a CUtensorMap
@@ -81,10 +83,13 @@ class Parameters:
         return [state[word] + offset if word >= 0 else offset for word, offset in self._sources]
 
     def make_maps(self, encode: Callable[..., int]) -> tuple[int, int]:
-        """Make the tensor maps whose buffers are not where they were; (error code, step), the code 0 where there is none."""
+        """Make the tensor maps whose buffers are not where they were; (error code, step), the code 0 where there is none.
+
+        A buffer that is nowhere, which one without elements may be, has no map.
+        """
         for slot, arguments, position, step in self._maps:
             address = self.values[position]
-            if self._made.get(slot) != address:
+            if address and self._made.get(slot) != address:
                 self._made.pop(slot, None)
                 error = encode(slot, *arguments[:2], address, *arguments[2:])
                 if error:
@@ -95,7 +100,10 @@ class Parameters:
     def _map_arguments(self, map_: TensorMap) -> tuple:
         """The driver's arguments behind the slot, but for the address, which comes third."""
         rank, pixels = len(map_.sizes), isinstance(map_, PixelMap)
-        tables = [(ctypes.c_uint64 * rank)(*map_.sizes), (ctypes.c_uint64 * rank)(*map_.strides[1:])]
+        sizes, strides = map_.sizes, map_.strides[1:]
+        if 0 in sizes:
+            sizes, strides = [max(n, LEAST_SIZE) for n in sizes], [max(n, LEAST_STRIDE) for n in strides]
+        tables = [(ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * rank)(*strides)]
         if pixels:
             tables += [(ctypes.c_int32 * rank)(*map_.lower), (ctypes.c_int32 * rank)(*map_.upper)]
         else:

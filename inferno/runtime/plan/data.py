@@ -170,12 +170,12 @@ def _check_map(map_: TensorMap, where: str) -> None:
         raise PlanError(f"{where}: a tensor map of {map_.element}, swizzle {map_.swizzle}, promotion {map_.l2}, which the copy engine does not have")
     if any(not 1 <= b <= 256 for b in map_.box) and not isinstance(map_, PixelMap):
         raise PlanError(f"{where}: a tensor map's box {map_.box}; 1 to 256 are possible")
-    if any(_known(s) and not 1 <= s <= 2**32 for s in map_.sizes):
+    held = _bytes(map_.buffer.shape, map_.buffer.element, where)
+    if any(_known(s) and not (held != 0) <= s <= 2**32 for s in map_.sizes):
         raise PlanError(f"{where}: a tensor map of sizes {map_.sizes}")
     if any(_known(s) and (s % 16 or not 0 <= s < 2**40) for s in map_.strides[1:]):
         raise PlanError(f"{where}: a tensor map of strides {map_.strides}; they must be multiples of 16")
-    held = _bytes(map_.buffer.shape, map_.buffer.element, where)
-    if held is not None and all(_known(v) for v in (*map_.sizes, *map_.strides)):
+    if held and all(_known(v) for v in (*map_.sizes, *map_.strides)):
         size = MAP_ELEMENTS[map_.element]
         end = sum((n - 1) * s for n, s in zip(map_.sizes[1:], map_.strides[1:])) + map_.sizes[0] * size
         if end > held:
@@ -190,7 +190,7 @@ def _check_pixels(map_: PixelMap, where: str) -> None:
         raise PlanError(f"{where}: a map of pixels with box {map_.box}; 1 to {MOST_CHANNELS} channels of 1 to {MOST_PIXELS} pixels are possible")
     if not all(fits_corner(c, rank - 2) for c in (*map_.lower, *map_.upper)) or any(not 1 <= s <= MOST_STEP for s in map_.steps):
         raise PlanError(f"{where}: a map of pixels from {map_.lower} to {map_.upper} by {map_.steps}, which the copy engine does not have")
-    if any(_known(n) and n + up - low < 1 for n, low, up in zip(map_.sizes[1:], map_.lower, map_.upper)):
+    if 0 not in map_.sizes and any(_known(n) and n + up - low < 1 for n, low, up in zip(map_.sizes[1:], map_.lower, map_.upper)):
         raise PlanError(f"{where}: a map of pixels of {map_.sizes} without any from {map_.lower} to {map_.upper}")
 
 
