@@ -6,7 +6,9 @@ and nothing else does.  Importing it does not import torch, so a process that on
 """
 
 import importlib
+import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ExecutionEngine", "PassManager", "affine", "arith", "bufferization", "cf", "clone_onto", "complex", "ext", "func", "gpu", "ir",
-    "linalg", "llvm", "math", "memref", "new_context", "nvvm", "outside_values", "owner", "rewrite", "run_upstream", "scf", "tensor",
-    "vector", "walk",
+    "ExecutionEngine", "PassManager", "affine", "arith", "bufferization", "cf", "clone_onto", "complex", "ext", "func", "gpu", "idle_context",
+    "ir", "linalg", "llvm", "math", "memref", "new_context", "nvvm", "outside_values", "owner", "parse", "rewrite", "run_upstream", "scf",
+    "tensor", "vector", "walk",
 ]
 
 _DIALECTS = frozenset({
@@ -57,8 +59,47 @@ def new_context() -> ir.Context:
     with context, ir.Location.unknown():
         with _loading:
             Inferno.load()
+            Inferno._mlir_module = None  # the definition, a module of this context
         run_upstream(ir.Module.parse("module {}"), "func.func(tm-tensor-bufferize)")
     return context
+
+
+# A context takes 10 ms, what a kernel goes through 20 to 200.  It never forgets a type or an attribute, so that one is not used for ever, nor
+# for a text with data.
+_USES = 32
+_LARGE = 1 << 20  # bytes of text
+
+
+@dataclass
+class _Kept:
+    context: ir.Context
+    left: int = _USES - 1
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.kept: list[_Kept] = []
+
+
+_of_thread = _OfThread()
+
+
+def idle_context() -> ir.Context:
+    """As ``new_context``, or one that this thread has used before and that no module is in any more."""
+    for kept in _of_thread.kept:
+        if kept.left and not kept.context._get_live_module_count():
+            kept.left -= 1
+            return kept.context
+    made = _Kept(new_context())
+    # Modules that wait for the garbage collector, or that the caller has, keep their context from being used: so there are several.
+    _of_thread.kept = [*(k for k in _of_thread.kept if k.left), made][-4:]
+    return made.context
+
+
+def parse(text: str) -> ir.Module:
+    """The module of ``text``."""
+    has_data = len(text) > _LARGE or "dialect_resources" in text
+    return ir.Module.parse(text, new_context() if has_data else idle_context())
 
 
 _LOWERING = "torch-backend-to-linalg"

@@ -3,7 +3,7 @@
 import ctypes
 import threading
 
-from inferno.mlir import ExecutionEngine, ir, new_context
+from inferno.mlir import ExecutionEngine, ir, idle_context
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STREAM, WORKSPACE, host_program
 from inferno.runtime.launch.interpreter import sized_interpreter
 from inferno.runtime.plan.plan import Plan, at_sizes
@@ -95,7 +95,7 @@ def launched(plan: Plan, values: tuple[int, ...], interpret: bool = False) -> Fa
     if interpret:
         sized_interpreter(plan, *rest)(values)(base)
     else:
-        with new_context(), ir.Location.unknown():
+        with idle_context(), ir.Location.unknown():
             engine = ExecutionEngine(ir.Module.parse(host_program(plan, *rest)), opt_level=0)
             engine.initialize()
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("run"))(base)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from inferno.mlir import ExecutionEngine, func, ir, new_context, run_upstream, walk
+from inferno.mlir import ExecutionEngine, func, ir, idle_context, run_upstream, walk
 from inferno.passes.remove_asserts import remove_asserts
 from inferno.runtime.launch.cpu import DTYPES
 
@@ -28,7 +28,7 @@ def run_module(text: str, tensors: Sequence[Tensor], signed: Sequence[torch.dtyp
 
     ``signed`` gives the results' dtypes where the types in the IR do not tell them (uint8 is ``i8``).
     """
-    context = new_context()
+    context = idle_context()
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
         remove_asserts(module)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from inferno.capture import capture
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
@@ -56,7 +56,7 @@ def scheduled(function: Callable, args: tuple[Tensor, ...], always: int = 1, sch
 
 def _text(function: Callable, args: tuple[Tensor, ...], pipeline: str, schedule: object = None) -> str:
     linalg, _ = jobs.lower_to_linalg(capture(function, args).text)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
         run_pipeline(module, pipeline)
         for kernel in kernels(module) if schedule is not None else ():

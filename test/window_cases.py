@@ -7,7 +7,7 @@ from types import ModuleType
 import torch
 from kernels import tensor
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule import windows
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
@@ -152,7 +152,7 @@ class Case:
         arguments = [("%x", x), ("%w", w), *extras, ("%o", o)]
         parallel = ", ".join(['"parallel"'] * len(out))
         ins = ", ".join(["%0", *(e for e, _ in extras)]) + " : " + ", ".join([acc, *(t for _, t in extras)])
-        with new_context():
+        with idle_context():
             scheduled = f"attributes {{{ATTRIBUTE} = {to_attribute(schedule)}}}" if schedule is not None else ""
         kernel = f"""func.func private @conv({", ".join(f"{a}: {t}" for a, t in arguments)}) -> {o} {scheduled} {{
           %zero = arith.constant 0.0 : f32
@@ -222,7 +222,7 @@ STAGED = {
 
 def parsed(case: Case, generator: ModuleType = windows) -> WindowKernel | None:
     """What the kernel computes, where the generator takes it."""
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(case.text(main=False))
         return generator.read(kernels(module)[0], find_target("sm_90a"))
 

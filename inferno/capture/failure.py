@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from inferno.errors import UnsupportedOperation
-from inferno.mlir import func, ir, new_context, owner, walk
+from inferno.mlir import func, ir, owner, parse, walk
 
 _HELPERS = ("torch.constant", "torch.prim.ListConstruct", "torch.prim.TupleConstruct", "torch.vtensor.literal")
 
@@ -19,7 +19,7 @@ def explain_failure(text: str, diagnostics: str, lowers: Callable[[str], bool] |
     ``lowers(text)`` says whether a module lowers; it should do so in another process, which the operation may end.
     Without it, an operation that torch-mlir does not know at all (``torch.operator``) is taken, or one that MLIR names.
     """
-    module = ir.Module.parse(text, new_context())
+    module = parse(text)
     operations = [o for o in walk(module) if o.name.startswith("torch.") and not o.name.startswith(_HELPERS)]
     culprit = next((o for o in operations if o.name == "torch.operator"), None)
     if culprit is None and lowers is not None:

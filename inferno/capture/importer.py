@@ -6,7 +6,7 @@ from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 from inferno.capture.nodes import operation_name, unsupported, user_line
 from inferno.capture.signature import Argument, Frozen
 from inferno.errors import UnsupportedOperation
-from inferno.mlir import ir, new_context
+from inferno.mlir import idle_context, ir, new_context
 from inferno.dialect.float8 import OVERFLOWS
 from inferno.dialect.random import RANDOM, random_attribute
 from inferno.dialect.sizes import SIZES, SYMBOLS, sizes_attribute, symbols_attribute
@@ -26,7 +26,8 @@ class _Locations(ContextCache):
 
 def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: Frozen | None = None) -> str:
     """The text, with locations, of a module whose ``@main`` is ``graph``; its arguments carry their names, and say which are ``frozen``."""
-    context = new_context()
+    has_data = any(n.op == "get_attr" for n in graph.nodes)  # which a context keeps
+    context = new_context() if has_data else idle_context()
     importer = FxImporter(context=context)
     importer._cc = _Locations(context, py_attr_tracker=importer._py_attr_tracker)
     try:

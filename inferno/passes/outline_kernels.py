@@ -200,16 +200,16 @@ def _unpack(result: ir.Value, type_: ir.Type) -> ir.Value:
 def _slice(anchor: ir.Operation) -> list[ir.Operation]:
     """The cheap operations that ``anchor`` needs, in order of definition, and the anchor."""
     found: dict[ir.Operation, None] = {}
-
-    def visit(op: ir.Operation) -> None:
-        for value in _operands(op):
-            producer = None if _varying(value) is not None else owner(value)
-            if producer not in found and (_is_cheap(producer) or _is_read_in_place(producer)) and producer.block == anchor.block:
-                visit(producer)
-        found[op] = None
-
-    visit(anchor)
+    _visit(anchor, anchor.block, found)
     return list(found)
+
+
+def _visit(op: ir.Operation, block: ir.Block, found: dict[ir.Operation, None]) -> None:
+    for value in _operands(op):
+        producer = None if _varying(value) is not None else owner(value)
+        if producer not in found and (_is_cheap(producer) or _is_read_in_place(producer)) and producer.block == block:
+            _visit(producer, block, found)
+    found[op] = None
 
 
 def _operands(op: ir.Operation) -> list[ir.Value]:

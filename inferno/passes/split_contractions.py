@@ -37,25 +37,22 @@ def _slice(op: ir.Operation, value: ir.Value, stop: ir.Value | None = None) -> t
     """The body's operations that ``value`` needs, in order, and the numbers of the block arguments; ``stop`` is not entered."""
     needed: list[ir.Operation] = []
     arguments: set[int] = set()
-
-    def visit(v: ir.Value) -> None:
+    pending = [value]
+    while pending:
+        v = pending.pop()
         if stop is not None and v == stop:
-            return
+            continue
         if isinstance(v, ir.BlockArgument):
             if v.owner == body(op):
                 arguments.add(v.arg_number)
-            return
+            continue
         made = v.owner.operation
         if made.parent != op or made in needed:
-            return
-        for operand in made.operands:
-            visit(operand)
+            continue
+        pending += made.operands
         for inner in walk(made) if len(made.regions) else ():
-            for operand in inner.operands:
-                visit(operand)
+            pending += inner.operands
         needed.append(made)
-
-    visit(value)
     ordered = [o.operation for o in body(op).operations if o.operation in needed]
     return ordered, sorted(arguments)
 

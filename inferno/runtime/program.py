@@ -65,6 +65,6 @@ def strip_locations(text: str) -> str:
     """MLIR text without ``loc(...)``: what a reader wants to see."""
     if " loc(" not in text:
         return text
-    from inferno.mlir import ir, new_context
+    from inferno.mlir import parse
 
-    return ir.Module.parse(text, new_context()).operation.get_asm(enable_debug_info=False)
+    return parse(text).operation.get_asm(enable_debug_info=False)

@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 
 from inferno.codegen.native_checks import REPORTS
-from inferno.mlir import ExecutionEngine, arith, func, ir, new_context, run_upstream, walk
+from inferno.mlir import ExecutionEngine, arith, func, idle_context, ir, run_upstream, walk
 
 _LOWER = (
     "fold-memref-alias-ops,expand-strided-metadata,memref-expand,lower-affine,arith-expand{include-bf16=true},math-expand-ops{ops=fpowi},canonicalize,cse,"
@@ -42,6 +42,11 @@ def lower(module: ir.Module) -> str:
             raise ValueError(f"not lowered to LLVM: {', '.join(sorted(left))}")
         for op in walk(code, "llvm.func"):
             op.attributes["prefer_vector_width"] = ir.StringAttr.get(_WIDTH)
+            if len(op.regions[0].blocks):
+                # The engine adds to each function that others may call one that takes its arguments from memory, with a copy of the body: of 24
+                # kernels of a transformer's layer, four each, which took twice as long.
+                op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
+                op.attributes["no_inline"] = ir.UnitAttr.get()
         for op in walk(code, "llvm.br", "llvm.cond_br"):
             if _ANNOTATION in op.attributes:  # where conversions leave it
                 op.attributes["loop_annotation"] = op.attributes[_ANNOTATION]
@@ -92,7 +97,7 @@ def _entries(functions: list[func.FuncOp]) -> str:
             operands, types = [*operands, REPORT], [*types, "!llvm.ptr"]
         operands, types = ", ".join(operands), ", ".join(types)
         text += (
-            f"  llvm.func @{name}{ENTRY}(%p: !llvm.ptr, %b: i64, %e: i64) {{\n{''.join(lines)}"
+            f"  llvm.func internal @{name}{ENTRY}(%p: !llvm.ptr, %b: i64, %e: i64) {{\n{''.join(lines)}"
             f"    llvm.call @{name}({operands}) : ({types}) -> ()\n    llvm.return\n  }}\n"
         )
     return text
@@ -103,7 +108,7 @@ class NativeCode:
 
     def __init__(self, texts: Sequence[str], libraries: Sequence[str] = ()) -> None:
         """``libraries``: paths of shared libraries that the code calls."""
-        context = new_context()
+        context = idle_context()
         with context, ir.Location.unknown():
             module = ir.Module.create()
             seen: set[str] = set()

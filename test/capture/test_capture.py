@@ -12,7 +12,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from inferno.capture import capture
 from inferno.capture.symbols import SymbolTable
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
-from inferno.mlir import ir, new_context, walk
+from inferno.mlir import ir, idle_context, walk
 from inferno.passes.locations import describe
 from inferno.passes.manager import run_pipeline
 
@@ -35,7 +35,7 @@ def named(captured):
 
 
 def linalg(captured):
-    module = ir.Module.parse(captured.text, new_context())
+    module = ir.Module.parse(captured.text, idle_context())
     run_pipeline(module, "inferno-import")
     return module
 
@@ -82,7 +82,7 @@ def test_names_of_inputs():
 
 def test_text_holds_names_and_lines_and_parses_back():
     captured = capture(Net(), (torch.randn(3, 4),))
-    module = ir.Module.parse(captured.text, new_context())
+    module = ir.Module.parse(captured.text, idle_context())
     assert 'inferno.kind = "parameter", inferno.name = "linear.weight"' in captured.text
     relu, = walk(module.operation, "torch.aten.relu")
     assert describe(relu.location)[0].startswith("relu (test_capture.py:")

@@ -6,7 +6,7 @@ import torch
 transformers = pytest.importorskip("transformers")
 
 from inferno.capture import capture  # noqa: E402
-from inferno.mlir import ir, new_context  # noqa: E402
+from inferno.mlir import ir, idle_context  # noqa: E402
 from inferno.passes.manager import run_pipeline  # noqa: E402
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
@@ -45,7 +45,7 @@ def resnet():
 def test_reaches_linalg(build):
     model, args, kwargs = build()
     captured = capture(model.eval(), args, kwargs)
-    module = ir.Module.parse(captured.text, new_context())
+    module = ir.Module.parse(captured.text, idle_context())
     run_pipeline(module, "inferno-import")
     text = str(module)
     assert "torch." not in text and "dense_resource" not in text

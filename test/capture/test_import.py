@@ -8,7 +8,7 @@ from torch.nn import functional as F
 import inferno
 from inferno.capture import capture, explain_failure
 from inferno.errors import PassError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 
 i8 = torch.arange(-6, 6, dtype=torch.int8).reshape(3, 4)
@@ -48,7 +48,7 @@ CASES = {
 
 
 def linalg(text):
-    module = ir.Module.parse(text, new_context())
+    module = ir.Module.parse(text, idle_context())
     run_pipeline(module, "inferno-import")
     return str(module)
 
@@ -134,5 +134,5 @@ def test_what_is_lowered_to_something_invalid_is_an_error():
         !torch.list<int>, !torch.list<int>, !torch.bool, !torch.bool, !torch.none -> !torch.vtensor<[1,1,2,2],f32>
       return %0 : !torch.vtensor<[1,1,2,2],f32>
     }"""
-    with new_context(), ir.Location.unknown(), pytest.raises(PassError):
+    with idle_context(), ir.Location.unknown(), pytest.raises(PassError):
         run_pipeline(ir.Module.parse(text), "inferno-import")

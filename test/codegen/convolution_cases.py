@@ -12,7 +12,7 @@ from convolutions import Form, convolution
 from kernels import tensor
 from universal_program import Simulated
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule import spaces
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
@@ -93,7 +93,7 @@ def program(form: Form, schedule: Im2col | None = None) -> str:
     results = ", ".join(f"%r#{i}" for i in range(len(outputs))) if len(outputs) > 1 else "%r"
     kernel = convolution(form)
     if schedule is not None:
-        with new_context():
+        with idle_context():
             kernel = kernel.replace(") {\n", f") attributes {{{ATTRIBUTE} = {to_attribute(schedule)}}} {{\n", 1)
     return f"""module {{
     func.func @main({values}) -> ({", ".join(outputs)}) {{
@@ -126,7 +126,7 @@ def check(form: Form, schedule: Im2col, early: bool = False, seed: int = 0) -> N
 
 def schedules(form: Form) -> list[Im2col]:
     """All that the kernel may have."""
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(program(form))
         kernel = kernels(module)[0]
         return [s for _, s in spaces.find("im2col").space(kernel, TARGET)]

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from importlib import import_module
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.schedule.assign import kernels
 from inferno.target import Target, find_target
@@ -49,7 +49,7 @@ def check_arrivals(ptx: str) -> tuple[int, int]:
 
 def build(text: str, generator: str, schedule: object = None, target: Target = TARGET) -> Built:
     """Schedule, generate, lower and assemble the only kernel function of ``text``."""
-    context = new_context()
+    context = idle_context()
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
         kernel = kernels(module)[0]
@@ -69,7 +69,7 @@ def build(text: str, generator: str, schedule: object = None, target: Target = T
 
 def choose(text: str, generator: str, target: Target = TARGET) -> object:
     """What ``choose`` says of the only kernel function of ``text``."""
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         return import_module(f"inferno.schedule.{generator}").choose(kernels(module)[0], target)
 

@@ -6,7 +6,7 @@ from convolutions import Form
 from kernels import tensor
 from universal_program import Simulated
 
-from inferno.mlir import new_context
+from inferno.mlir import idle_context
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.pixel_sums import PixelSums
 
@@ -62,7 +62,7 @@ def program(form: Form, schedule: PixelSums | None = None) -> str:
     """A module that is one call of ``@sums``, at the ``fused`` stage, maybe with a schedule."""
     kernel = gradient(form)
     if schedule is not None:
-        with new_context():
+        with idle_context():
             kernel = kernel.replace(" {\n", f" attributes {{{ATTRIBUTE} = {to_attribute(schedule)}}} {{\n", 1)
     image, upper, result = tensor(form.image, form.element), tensor(form.out, form.element), tensor(form.weight, form.element)
     return f"""module attributes {{inferno.unmeasured}} {{

@@ -6,7 +6,7 @@ import torch
 from universal_program import Simulated, SimulatedModel, _fuse
 
 from inferno.capture import capture
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.call.finish import Finish
 from inferno.runtime.module import CompiledModule, _tensor
@@ -36,7 +36,7 @@ def schedules(kernel, generator: str = "", target: Target = TARGET) -> list[Sibl
 def merged(fused: str, number: int = 0, generator: str = "", target: Target = TARGET) -> tuple[str, list[int]]:
     """A program at the ``fused`` stage, scheduled, with the ``number``-th schedule (of one generator) for what was merged; and how many those
     have."""
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(fused)
         module.operation.attributes[MERGE] = ir.UnitAttr.get()
         run_pipeline(module, f"inferno-schedule{{target={target.name}}}")
@@ -59,7 +59,7 @@ def compile_merged(function: Callable, args: tuple, device: torch.device, number
     """What ``inferno.compile`` gives with the ``number``-th schedule for what was merged; and how many those have."""
     captured, fused, constants = fuse(function, args)
     text, counts = merged(fused, number)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         texts = {k.name.value: f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}\n" for k in kernels(module)}
     built = {name: jobs.build(text, "sm_90a") for name, text in texts.items()}
@@ -86,7 +86,7 @@ class SimulatedRows(SimulatedModel):
     def __init__(self, function: Callable, args: tuple, dynamic_shapes: tuple) -> None:
         captured = capture(function, args, {}, dynamic_shapes)
         fused, constants = _fuse(captured)
-        with new_context(), ir.Location.unknown():
+        with idle_context(), ir.Location.unknown():
             module = ir.Module.parse(fused)
             module.operation.attributes[MERGE] = ir.UnitAttr.get()
             run_pipeline(module, f"inferno-schedule{{target={TARGET.name}}}")

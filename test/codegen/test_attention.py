@@ -14,7 +14,7 @@ from universal_program import _fuse
 
 from inferno.capture import capture
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention import Attention, choose, fits, read
 from inferno.schedule.attention_kernel import parse_attention
@@ -35,14 +35,14 @@ def heads(queries=512, keys=512, size=128, width=0, of=4, shared=4, dtype=torch.
 def kernel_of(function, args) -> str:
     """The kernel that attention becomes, as a module of its own."""
     text, _ = _fuse(capture(function, args), "fuse-attention{target=sm_90a always=1}")
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         found, = (k for k in kernels(module) if parse_attention(k) is not None)
         return f"module {{\n{found.operation.get_asm(use_local_scope=True)}\n}}"
 
 
 def chosen(text):
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         return choose(kernels(module)[0], TARGET)
 
@@ -94,7 +94,7 @@ def test_windows_skip_blocks():
         return F.scaled_dot_product_attention(q, k, v, attn_mask=(j <= i) & (j > i - 512))
 
     text = kernel_of(window, heads(4096, 4096))
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         band = parse_attention(kernels(module)[0]).band
     assert (band.low, band.high) == (-511, 0)
@@ -224,7 +224,7 @@ def test_a_cache_is_read_up_to_its_position(parts, splits, position):
     args = q, k, v, torch.tensor(position)
     wanted = cached(*args)
     v[:, :, (position + 1) // 16 * 16 + 16 * parts * splits:] = torch.nan
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(kernel_of(cached, args))
         a = parse_attention(kernels(module)[0])
         assert a.reach is not None and not a.reach[0].shape and choose(kernels(module)[0], TARGET).bounded
@@ -234,7 +234,7 @@ def test_a_cache_is_read_up_to_its_position(parts, splits, position):
 
 def test_the_space():
     text = kernel_of(causal, heads(2048, 2048, of=16, shared=16))
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         kernel = kernels(module)[0]
         found = list(spaces.space(kernel, TARGET))

@@ -6,7 +6,7 @@ from checks import assert_close_to_float64
 from kernels import build
 from test_attention import TARGET, causal, heads, kernel_of
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention import Attention, choose, fits, read
 from inferno.schedule.spaces import attention as spaces
@@ -72,7 +72,7 @@ def test_registers():
 
 def test_what_is_chosen():
     text = kernel_of(causal, heads(1000, 1000, 64, dtype=torch.float32))
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         kernel = kernels(module)[0]
         found, (a, _) = choose(kernel, TARGET), read(kernel, TARGET)

@@ -14,7 +14,7 @@ from universal_program import SimulatedModel
 from inferno.capture import capture, trained_attention
 from inferno.codegen import generate
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.programs import UNMEASURED
 from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
@@ -104,7 +104,7 @@ def test_training_steps():
 
 def texts(sizes, causal=False, dtype=torch.bfloat16) -> list[str]:
     """The kernels of the gradients of queries, and of keys and values, each as a module of its own."""
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = fused(backward(causal, 0.125), empty(*sizes, dtype=dtype), f"inferno-fuse,{PASSES}")
         made = [k for k in kernels(module) if parse_attention_gradient(k) is not None]
         return [f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}" for k in made]
@@ -126,7 +126,7 @@ def test_what_is_emitted():
 
 def test_the_choice():
     text, = texts((2, 4, 2, 512, 512, 128))
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         kernel = kernels(module)[0]
         found = [s for _, s in spaces.space(kernel, TARGET)]
@@ -134,7 +134,7 @@ def test_the_choice():
         assert choose(kernel, TARGET) is None  # no GPU has run it
         module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         assert choose(kernel, TARGET) in found and choose(kernel, TARGET).order == "static"
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(texts((2, 16, 16, 2048, 2048, 128), causal=True)[0])
         module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         assert choose(kernels(module)[0], TARGET).order == "dynamic"  # tiles of different lengths
@@ -144,7 +144,7 @@ def test_the_choice():
 
 def test_left_alone():
     made = texts((2, 4, 4, 512, 512, 100, 192))
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         for text in made:  # rows that the copy engine does not know
             module = ir.Module.parse(text)
             assert not list(spaces.space(kernels(module)[0], TARGET))

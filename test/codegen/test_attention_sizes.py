@@ -10,7 +10,7 @@ from torch.export import Dim
 from universal_program import _fuse, assert_assembles
 
 from inferno.capture import capture
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention import Attention, choose
 from inferno.schedule.attention_kernel import parse_attention
@@ -118,7 +118,7 @@ def test_nothing_is_launched_where_there_are_no_queries(name):
 def chosen(function, args, dims):
     """The schedule of a function's attention."""
     text, _ = _fuse(capture(function, args, dynamic_shapes=dims), "fuse-attention{target=sm_90a always=1}", True)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         kernel, = (k for k in kernels(module) if parse_attention(k) is not None)
         schedule = choose(kernel, TARGET)

@@ -10,7 +10,7 @@ from test_wgmma import assembled
 from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.tiling import tile_contraction
@@ -90,7 +90,7 @@ def test_what_cannot_be_brought_is_refused(text, schedule):
 ])
 def test_registers_for_it_are_left(schedule, slots):
     rows = tuple(("n", t) for t in ("bf16", "bf16", "f32", "bf16"))
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(kernel(extras=(("mn", "bf16"), *rows)))
         c = parse_contraction(kernels(module)[0])
         assert slots_to_bring(schedule, c, tile_contraction(c, 2, only_along_k=False)) == slots

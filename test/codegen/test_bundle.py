@@ -9,7 +9,7 @@ from universal_program import Simulated, SimulatedModel, _fuse, assert_assembles
 from inferno.capture import capture
 from inferno.codegen import bundle as codegen
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.call.finish import Finish
 from inferno.runtime.module import _tensor
@@ -29,7 +29,7 @@ class SimulatedBundles(SimulatedModel):
     def __init__(self, function, args, dynamic_shapes=None) -> None:
         captured = capture(function, args, {}, dynamic_shapes)
         fused, constants = _fuse(captured)
-        with new_context(), ir.Location.unknown():
+        with idle_context(), ir.Location.unknown():
             module = ir.Module.parse(fused)
             module.operation.attributes[BUNDLE] = ir.UnitAttr.get()
             run_pipeline(module, f"inferno-schedule{{target={TARGET.name}}}")
@@ -87,7 +87,7 @@ def test_sizes_that_vary_are_left_alone():
 
 def test_a_schedule_for_other_kernels():
     function, args, _ = CASES["equal parts"]
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(SimulatedBundles(function, args).scheduled)
         kernel = next(k for k in kernels(module) if "bundle" in k.name.value)
         with pytest.raises(CompileError, match="3 independent parts, and its schedule is for 1"):

@@ -11,7 +11,7 @@ from test_dual import SWIGLU, assembled, dual
 from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule import assign, dual_vectors, spaces
 from inferno.schedule.assign import generators, kernels
 from inferno.schedule.attributes import to_attribute
@@ -102,7 +102,7 @@ def test_what_it_does_not_do_is_an_error():
 
 @pytest.mark.parametrize("m", [4, 64])
 def test_the_tuner_measures_them(m):
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(pair(m, 1024, 2048))
         kernel = kernels(module)[0]
         found = spaces.space_of(kernel, TARGET, generators(TARGET.kind), assign.choose(kernel, TARGET))

@@ -7,7 +7,7 @@ import pytest
 from kernels import unary
 
 from inferno.codegen.expand_math import expand_math
-from inferno.mlir import ir, new_context, walk
+from inferno.mlir import ir, idle_context, walk
 
 ONE = "%one = arith.constant 1.0 : f32\n"
 SIGMOID = ONE + "%n = arith.negf %x0 : f32\n%e = math.exp %n : f32\n%d = arith.addf %e, %one : f32\n"
@@ -26,7 +26,7 @@ BODIES = {
 
 
 def expanded(body):
-    context = new_context()
+    context = idle_context()
     with context, ir.Location.unknown():
         module = ir.Module.parse(unary(body, (8,)))
         expand_math(module)
@@ -103,7 +103,7 @@ def test_what_stays():
 
 
 def test_float64_stays():
-    context = new_context()
+    context = idle_context()
     with context, ir.Location.unknown():
         module = ir.Module.parse(unary("%t = math.tanh %x0 : f64\n%y = arith.addf %t, %t : f64", (8,), "f64"))
         before = str(module)

@@ -12,7 +12,7 @@ from kernels import build
 from universal_program import Simulated
 
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import choose as assign
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
@@ -25,7 +25,7 @@ LAYER = Form((8, 56, 56, 64), 64, (3, 3), **SAME)
 
 
 def chosen(form: Form | str, ask=choose):
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(form if isinstance(form, str) else convolution(form))
         return ask(kernels(module)[0], TARGET)
 
@@ -69,7 +69,7 @@ def test_no_schedule_spills(schedule):
 def test_kernels_for_the_tensor_core():
     s = chosen(LAYER)
     assert isinstance(s, Im2col) and chosen(LAYER, ask=assign) == s
-    with new_context():
+    with idle_context():
         assert from_attribute(to_attribute(s)) == s
     assert chosen(replace(LAYER, element="f16")) and chosen(replace(LAYER, element="f32"))
     assert chosen(replace(LAYER, low=(0, 0), high=(0, 0))) and chosen(replace(LAYER, window=(1, 1), steps=(2, 2), low=(0, 0), high=(0, 0)))
@@ -109,13 +109,13 @@ def test_only_zeros_are_padded():
     for changed in (text.replace("%none = arith.constant 0.0", "%none = arith.constant 1.0"),
                     text.replace("tensor.yield %none", "%c = arith.constant 2.0 : bf16\ntensor.yield %c")):
         assert changed != text
-        with new_context(), ir.Location.unknown():
+        with idle_context(), ir.Location.unknown():
             module = ir.Module.parse(changed)
             assert parse_unfolded(kernels(module)[0], TARGET) is None
 
 
 def test_the_space_holds_the_choice():
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(convolution(replace(LAYER, image=(8, 56, 56, 80))))
         kernel, space = kernels(module)[0], find("im2col")
         found = dict((s, time) for time, s in space.space(kernel, TARGET))

@@ -10,7 +10,7 @@ from checks import check, poison_memory
 from universal_cases import CASES
 
 import inferno
-from inferno.mlir import func, ir, new_context
+from inferno.mlir import func, ir, idle_context
 from inferno.runtime.build import build_from
 from inferno.runtime.launch.cpu import Code, CpuExecutable
 from inferno.runtime.plan.plan import read_plan
@@ -203,7 +203,7 @@ def test_a_kernel_may_be_called_like_a_function_of_libm():
       return %0 : tensor<8xf32> } }"""
     from inferno.codegen.loops import build
 
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         kernel = next(o for o in module.body.operations if isinstance(o, func.FuncOp))
         built, steps = build(kernel, "powf__loops")

@@ -10,7 +10,7 @@ from kernels import build, choose
 from mma_choice import mma
 from universal_program import SimulatedModel
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.mma import _CANDIDATES, _DOUBLE, Mma, candidates
@@ -165,7 +165,7 @@ def test_every_target(target, kind):
 def test_no_schedule_spills(kind, lhs, rhs, k):
     """Those with the most sums of all that are offered, also where rows end inside of a tile, or operands come through registers."""
     source, target = text(kind, {"m": 1000, "n": 520, "k": k}, lhs, rhs), find_target("sm_80")
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(source)
         kernel = kernels(module)[0]
         offered = dict.fromkeys(replace(s, split=1) for _, s in candidates(kernel, parse_contraction(kernel), target))

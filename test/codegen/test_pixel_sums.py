@@ -9,7 +9,7 @@ from kernels import build
 from pixel_sum_cases import CASES, check, gradient, program
 
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
 from inferno.schedule.pixel_sums import PixelSums
@@ -18,7 +18,7 @@ LAYER = Form((32, 56, 56, 64), 64, (3, 3), (), (), (1, 1), (1, 1))
 
 
 def chosen(form: Form):
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(program(form))
         return choose(kernels(module)[0], TARGET)
 
@@ -31,7 +31,7 @@ def test_right(name):
 def test_kernels_for_the_tensor_core():
     found = chosen(LAYER)
     assert isinstance(found, PixelSums) and found.split > 1
-    with new_context():
+    with idle_context():
         assert from_attribute(to_attribute(found)) == found
     for change in ({"image": (1, 500, 64), "window": (9,), "steps": (2,), "low": (4,), "high": (4,)}, {"image": (32, 7, 7, 512), "features": 512},
                    {"steps": (2, 2), "element": "f16"}, {"image": (8, 28, 28, 96), "features": 24}):

@@ -8,7 +8,7 @@ import torch
 from kernels import TARGET, build, check_arrivals, choose, matmul
 
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.check.calls import without_schedules
 from inferno.schedule.presplit import _CANDIDATES, _SPLIT, Presplit
@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_refused(schedule, text, message):
 
 def prepared(text: str) -> str:
     """``@prepare`` of a module after ``prepare-operands``, as a program."""
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         run_pipeline(module, "assign-schedules{target=sm_90a},prepare-operands{target=sm_90a across=1}")
         text = str(module)
@@ -124,7 +124,7 @@ def test_few_rows_read_the_weight_as_it_is():
 
 @pytest.mark.parametrize("lhs", ["m,k", "k,m"])
 def test_split_by_default_where_it_was_measured(lhs):
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(program(600, 500, lhs, "n,k"))
         run_pipeline(module, "assign-schedules{target=sm_90a},prepare-operands{target=sm_90a}")
         assert ("@prepare" in str(module)) == ('generator = "presplit"' in str(module)) == (lhs == "m,k")

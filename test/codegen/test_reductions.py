@@ -11,7 +11,7 @@ from universal_program import SimulatedModel, assert_assembles
 
 from inferno.capture import capture
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
 from inferno.schedule import assign, reductions
@@ -49,7 +49,7 @@ def test_assembles(name):
 def picked(function, *shape, dtype=torch.bfloat16):
     """The schedule of a function's kernel, and what it reduces."""
     linalg, _ = jobs.lower_to_linalg(capture(function, (torch.empty(shape, dtype=dtype, device="meta"),)).text)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
         run_pipeline(module, "inferno-fuse")
         (c,) = [reductions.read(k, TARGET) for k in kernels(module)]

@@ -16,7 +16,7 @@ from inferno.codegen.nvvm_builder import Words, device_kernel, device_module, sp
 from inferno.codegen.row_epilogue import RowEpilogue
 from inferno.codegen.wgmma import prepare_bodies
 from inferno.codegen.wgmma_epilogue import Warpgroup
-from inferno.mlir import ir, new_context, walk
+from inferno.mlir import ir, idle_context, walk
 from inferno.schedule.assign import kernels
 from inferno.schedule.row_contraction import parse_rows
 from inferno.schedule.tiling import tile_contraction
@@ -26,7 +26,7 @@ from inferno.schedule.wgmma_rows import WgmmaRows
 def simulate(function, args):
     """The results of a function whose only kernel is a contraction of the first two of ``args`` and what follows it."""
     text = scheduled(function, args)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         call, kernel = walk(module, "func.call")[0], kernels(module)[0]
         places = [v.arg_number if isinstance(v, ir.BlockArgument) else None for v in call.operands]

@@ -8,7 +8,7 @@ from universal_program import SimulatedModel, assert_assembles
 
 from inferno.capture import capture
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
 from inferno.schedule import assign, rows
@@ -162,7 +162,7 @@ def test_not_a_number_and_infinity():
 def picked(function, *shapes, dtype=torch.bfloat16):
     """The schedules of a function's kernels, of those that go over rows."""
     linalg, _ = jobs.lower_to_linalg(capture(function, tuple(torch.empty(s, dtype=dtype, device="meta") for s in shapes)).text)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
         run_pipeline(module, f"inferno-fuse,{PASSES}")
         return [rows.choose(k, TARGET) for k in kernels(module)]

@@ -7,7 +7,7 @@ from scan_cases import FUSED, PASSES
 from universal_program import SimulatedModel, assert_assembles
 
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule import scans
 from inferno.schedule.assign import kernels
 from inferno.schedule.scans import Scans
@@ -161,7 +161,7 @@ def scan(shape: str, length: str, dim: int) -> str:
     ("1048576x64", "64", 0, True), ("8192x8192", "8192", 0, False),
 ])
 def test_few_rows_are_many_blocks(shape, length, dim, group):
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(scan(shape, length, dim))
         assert (scans.pick(scans.read(kernels(module)[0], TARGET), TARGET).group > 0) == group
 

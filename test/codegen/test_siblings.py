@@ -9,7 +9,7 @@ from siblings_program import TARGET, SimulatedRows, SimulatedSiblings, fuse, mer
 
 from inferno.codegen import siblings as codegen
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.runtime.workers import jobs
 from inferno.schedule import by_size
 from inferno.schedule.assign import kernels
@@ -80,7 +80,7 @@ def build(function, *args, number=0, target=TARGET):
     """The merged kernel."""
     text, counts = merged(fuse(function, args)[1], number, target=target)
     assert len(counts) == 1
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         only = [k for k in kernels(module) if "siblings" in str(k.attributes[ATTRIBUTE])]
         texts = [f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}\n" for k in only]
@@ -203,7 +203,7 @@ def test_the_program_is_the_same(function, shapes):
 
 
 def test_parts():
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(merged(fuse(with_epilogues, tuple(normal(*s, dtype=bf16) for s in (
             (32, 136), (40, 136), (40, 136), (56, 136), (40,), (32, 56))))[1])[0])
         kernel = next(k for k in kernels(module) if "siblings" in str(k.attributes[ATTRIBUTE]))
@@ -229,7 +229,7 @@ def test_what_copies_an_operand_stays_apart(rows, terms):
     """Copies for the copy engine are kernels of their own, which are no arms."""
     _, fused, _ = fuse(projections, tuple(torch.zeros(*s) for s in ((rows, terms), *[(768, terms)] * 3)))
     text, _ = merged(fused)
-    with new_context():
+    with idle_context():
         schedules = [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(ir.Module.parse(text))]
     assert all(s.generator == "bf16x6" or s.each.generator == "simt" for s in schedules)
 

@@ -8,7 +8,7 @@ from kernels import TARGET, build, choose, matmul
 
 from inferno.codegen import by_size
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context, walk
+from inferno.mlir import ir, idle_context, walk
 from inferno.runtime.report import read_schedule
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
@@ -91,7 +91,7 @@ def test_tiles_grow_with_the_size(element):
 
 def test_the_report_says_the_ranges():
     simt, split, whole = Simt(8, 32), Bf16x6(64, 64, split=4, persistent=False), Bf16x6()
-    with new_context():
+    with idle_context():
         text = str(to_attribute(BySize("min(n0, n1)", 8, simt, BySize("n0", 256, split, whole))))
     assert read_schedule(text) == ("simt or bf16x6", "min(n0, n1) <= 8: simt 8x32; n0 <= 256: bf16x6 64x64 split 4; bf16x6 128x128")
 
@@ -120,7 +120,7 @@ def test_offsets_that_need_more_than_32_bits():
 def test_wide_offsets_are_where_they_are_needed():
     text = sized(M, 32768, 768, "bf16", ranges=(1, 2**17))
     chosen = choose(text, "by_size")
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         by_size.generate(kernels(module)[0], chosen, TARGET)
         made = {ir.StringAttr(f.attributes["sym_name"]).value: str(f) for f in walk(module, "gpu.func", "llvm.func")}
@@ -141,7 +141,7 @@ def test_schedules_that_need_the_length_of_a_sum_are_refused(schedule):
 
 def test_kernels_for_ranges_share_a_module():
     chosen = choose(sized(M, 768, 576), "by_size")
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         assert from_attribute(to_attribute(chosen)) == chosen
         module = ir.Module.parse(sized(M, 768, 576))
         by_size.generate(kernels(module)[0], chosen, TARGET)

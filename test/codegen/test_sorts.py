@@ -8,7 +8,7 @@ from universal_program import SimulatedModel, assert_assembles
 import inferno
 from inferno.codegen.sort_keys import network
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.select import Select, pick
 from inferno.schedule.sort_kernel import SortKernel
 from inferno.schedule.sorts import Sorts
@@ -74,5 +74,5 @@ def test_schedules_that_do_not_fit(schedule):
     (1 << 20, 0, 8, Select(256, 256, 32, 64)), (1 << 20, 500, 1, None), (4096, 0, 4096, None), (8192, 4000, 1, Select(256, 256, 32, 64)),
 ])
 def test_picks(length, begin, count, wanted):
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         assert pick(SortKernel(0, (4, length), 1, ir.F32Type.get(), False, begin, count, ())) == wanted

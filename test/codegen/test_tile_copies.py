@@ -9,7 +9,7 @@ from kernels import build, choose
 from test_wgmma import GELU, assembled
 
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.tiling import tile_contraction
@@ -54,7 +54,7 @@ def test_the_last_rows_lie_inside():
 
 def test_in_place_no_row_is_computed_twice():
     text = kernel(200, 512, 1024, "nk", results=("bf16",), body=GELU)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         c = parse_contraction(kernels(module)[0])
         tiling = tile_contraction(c, 2, only_along_k=False)

@@ -7,7 +7,7 @@ from kernels import TARGET, build
 from test_tile_copies import boxes, kernel
 from test_wgmma import GELU, assembled, products
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule import wgmma
 from inferno.schedule.assign import kernels
 from inferno.schedule.contraction import parse_contraction
@@ -46,7 +46,7 @@ def test_two_blocks_share_registers_and_shared_memory(schedule, registers):
 
 
 def candidates(m: int, k: int, n: int, layout: str = "nk", **more) -> list[Wgmma]:
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(kernel(m, k, n, layout, **more))
         own = kernels(module)[0]
         found = [s for _, s in wgmma.candidates(own, parse_contraction(own), TARGET)]

@@ -9,7 +9,7 @@ from kernels import build
 from universal_cases import CASES
 from universal_program import Simulated, SimulatedModel, assert_assembles, scheduled
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.target import find_target
 from inferno.targets import nvptx
@@ -180,7 +180,7 @@ def test_launches(kernel, launches):
 
 @pytest.mark.parametrize("kernel", [FUSED, LOOP, SLICE], ids=["fused", "loop", "slice"])
 def test_every_form_lowers(kernel):
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = scheduled(f"module {{\n{kernel}\n}}")
         run_pipeline(module, "generate-kernels{target=sm_90a},inferno-lower")
         device = next(o for o in module.body.operations if o.operation.name == "gpu.module")
@@ -190,7 +190,7 @@ def test_every_form_lowers(kernel):
 
 
 def build_gpu(kernel: str) -> str:
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = scheduled(f"module {{\n{kernel}\n}}")
         run_pipeline(module, "generate-kernels{target=sm_90a}")
         return str(module)

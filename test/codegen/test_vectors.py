@@ -8,7 +8,7 @@ from kernels import TARGET, build, choose
 from universal_program import SimulatedModel
 
 from inferno.errors import CompileError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule import elementwise, vectors
 from inferno.schedule.assign import kernels
 from inferno.schedule.contraction import parse_contraction
@@ -33,7 +33,7 @@ def best(kernel):
 
 
 def assemble(text):
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         schedule = best(kernels(module)[0])
     return build(text, "vectors", schedule)

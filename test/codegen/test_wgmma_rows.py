@@ -9,7 +9,7 @@ from kernels import TARGET, build
 from row_cases import CASES, operands, scheduled
 from test_wgmma import assembled
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.row_steps import regroup
 from inferno.schedule.spaces import wgmma_rows as spaces
@@ -27,7 +27,7 @@ def compiled(function, args, schedule=None):
     """The kernel that a function is, without those that it does not need."""
     text = scheduled(function, args)
     assert text.count("call @") == 1, re.findall(r"call @\w+", text)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         alone = kernels(module)[0].operation.get_asm(use_local_scope=True)
     built = build(f"module {{\n{alone}\n}}", "wgmma_rows", schedule)
@@ -56,7 +56,7 @@ def test_widths(name, n):
 @pytest.mark.parametrize("place", range(0, 6, 2))
 def test_the_space(place):
     text = scheduled(CASES["several"], operands(empty, 9000, 104, 512))
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         kernel = kernels(module)[0]
         found = list(spaces.space(kernel, TARGET))

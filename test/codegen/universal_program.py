@@ -9,7 +9,7 @@ from warp_simulator import WarpSimulation
 
 from inferno.capture import capture
 from inferno.codegen.generate import generate_kernels
-from inferno.mlir import ir, new_context, walk
+from inferno.mlir import ir, idle_context, walk
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
@@ -38,7 +38,7 @@ class Simulated:
     ``WarpSimulation``'s."""
 
     def __init__(self, text: str, choose: Callable | None = None, early: bool = False) -> None:
-        self._context = new_context()
+        self._context = idle_context()
         with self._context, ir.Location.unknown():
             module = scheduled(text, choose)
             generate_kernels(module, "sm_90a")  # @main's calls do not fit the launchers until they are planned
@@ -90,7 +90,7 @@ class SimulatedModel:
 
 def _fuse(captured, passes: str = "", expand: bool = False) -> tuple[str, list]:
     linalg, _ = jobs.lower_to_linalg(captured.text)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
         if expand:
             module.operation.attributes[EXPAND] = ir.UnitAttr.get()
@@ -106,7 +106,7 @@ def compile_universal(
     ``passes`` on the ``fused`` stage."""
     captured = capture(model, args, dynamic_shapes=dynamic_shapes)
     text, constants = _fuse(captured, passes)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = scheduled(text, choose)
         whole = str(module)
         texts = {k.name.value: f"module {{\n{k}\n}}\n" for k in kernels(module)}
@@ -118,7 +118,7 @@ def compile_universal(
 
 def assert_assembles(gpu: str, target: Target) -> None:
     """Every kernel of a program's gpu stage becomes PTX, and where ptxas is there, machine code without a stack or spills."""
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(gpu)
         run_pipeline(module, "inferno-lower")
         for device in [o for o in module.body.operations if o.operation.name == "gpu.module"]:

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from inferno.errors import PassError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.constant_values import constant_values
 from inferno.passes.lift_constants import lift_constants, lifted_values
 from inferno.passes.manager import run_pipeline
 
 
 def read(text: str) -> bytes:
-    with new_context():
+    with idle_context():
         return constant_values(ir.Attribute.parse(text), ir.Module.parse(""))
 
 
@@ -54,14 +54,14 @@ func.func @main() -> tensor<2xf32> {{
 
 @pytest.mark.parametrize("data,expected", [("0000803F00000040", [1, 2]), ("00000040", [2, 2])])
 def test_resources(data, expected):
-    with new_context():
+    with idle_context():
         module = ir.Module.parse(RESOURCE.format(data=data))
         lift_constants(module)
         assert lifted_values(module) == [("f32", (2,), np.array(expected, np.float32).tobytes())]
 
 
 def test_a_resource_of_another_size_is_refused():
-    with new_context():
+    with idle_context():
         module = ir.Module.parse(RESOURCE.format(data="0000803F0000004000000040"))
         lift_constants(module)
         with pytest.raises(PassError, match="12 bytes"):
@@ -69,7 +69,7 @@ def test_a_resource_of_another_size_is_refused():
 
 
 def test_values_survive_the_way_to_kernels():
-    with new_context():
+    with idle_context():
         module = ir.Module.parse("func.func @main() -> tensor<2xi64> {\n%0 = arith.constant dense<[5, 6]> : tensor<2xi64>\nreturn %0 : tensor<2xi64>}")
         run_pipeline(module, "lift-constants,outline-kernels,deduplicate-kernels")
         again = ir.Module.parse(str(module))

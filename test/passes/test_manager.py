@@ -3,7 +3,7 @@
 import pytest
 
 from inferno.errors import PassError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes.manager import parse, run_pipeline, split
 
 MODULE = "func.func @main(%a: i64, %ok: i1) -> i64 {\n%c = arith.constant 0 : i64\n%b = arith.addi %a, %c : i64\ncf.assert %ok, \"no\"\nreturn %b : i64\n}"
@@ -42,13 +42,13 @@ def test_parse():
     ("canonicalize{nothing=1}", "no such option nothing"),
 ])
 def test_wrong_pipelines(pipeline, message):
-    with new_context(), pytest.raises(PassError, match=message):
+    with idle_context(), pytest.raises(PassError, match=message):
         run_pipeline(ir.Module.parse(MODULE), pipeline)
 
 
 def test_passes_of_both_kinds_in_order():
     seen = []
-    with new_context():
+    with idle_context():
         module = ir.Module.parse(MODULE)
         run_pipeline(module, "func.func(canonicalize),remove-asserts,cse", lambda text, m: seen.append((text, "cf.assert" in str(m))))
     assert seen == [("func.func(canonicalize)", True), ("remove-asserts", False), ("cse", False)]
@@ -59,5 +59,5 @@ def test_what_mlir_says_is_in_the_error():
         "func.func @f(%x: tensor<4xf32>) {\n%0 = builtin.unrealized_conversion_cast %x : tensor<4xf32> to tensor<8xf32>\n"
         "%1 = tensor.collapse_shape %0 [[0]] : tensor<8xf32> into tensor<8xf32>\nreturn }"
     )
-    with new_context(), pytest.raises(PassError, match=r"(?s)one-shot-bufferize failed:.*2:6: op was not bufferized"):
+    with idle_context(), pytest.raises(PassError, match=r"(?s)one-shot-bufferize failed:.*2:6: op was not bufferized"):
         run_pipeline(ir.Module.parse(text), "one-shot-bufferize")

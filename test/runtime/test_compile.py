@@ -9,7 +9,7 @@ from checks import assert_right
 from torch import nn
 
 import inferno
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 
 
 class Net(nn.Module):
@@ -42,7 +42,7 @@ def test_a_module_is_right(net):
 def test_every_stage_prints_and_parses_back(compiled):
     for stage in ("torch", "linalg", "fused", "scheduled", "gpu"):
         text = compiled.ir(stage)
-        with new_context():
+        with idle_context():
             assert str(ir.Module.parse(text)) == text
     assert "llvm.func" in compiled.ir("llvm")
 

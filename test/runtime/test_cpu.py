@@ -11,6 +11,7 @@ import inferno
 from inferno.runtime.launch.cpu import BYTES_PER_THREAD
 from inferno.runtime.launch.library import convolution, matmul
 from inferno.runtime.launch.native import openmp_library
+from inferno.targets.cpu import ENTRY
 
 
 @pytest.fixture
@@ -37,6 +38,14 @@ def test_work_that_threads_share_is_the_work_of_one(two_threads):
     torch.set_num_threads(1)
     alone = compiled(x)
     assert all(torch.equal(a, b) for a, b in zip(shared, alone))
+
+
+def test_a_kernel_is_compiled_once():
+    compiled = inferno.compile(nn.Softmax(-1), (torch.randn(3, 50),))
+    code = "".join(kernel.llvm for kernel in compiled.program.kernels.values())
+    functions = [line for line in code.splitlines() if line.startswith("  llvm.func ") and line.endswith("{")]
+    assert functions and all(line.startswith("  llvm.func internal @") for line in functions)
+    assert all("no_inline" in line for line in functions if ENTRY not in line)
 
 
 def test_several_kernels_and_library_calls_from_several_threads(two_threads):

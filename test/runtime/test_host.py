@@ -5,7 +5,7 @@ import ctypes
 import pytest
 from fake_driver import FakeDriver
 
-from inferno.mlir import ExecutionEngine, ir, new_context
+from inferno.mlir import ExecutionEngine, ir, idle_context
 from inferno.runtime.launch import host
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, STREAM, WORKSPACE, host_program
 from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan, TensorMap
@@ -25,7 +25,7 @@ def run(early: bool = True, fails_at: int = -1) -> tuple[FakeDriver, list[int]]:
     driver = FakeDriver({0x1234: 3, 0x5678: 3}, launch_fails_at=fails_at)
     plan = Plan((STEP_, STEP_), (ARGUMENT,), (Output((64,), "f32", -1, 0),), 1024)
     text = host_program(plan, [0x1234, 0x5678], driver.launch, driver.encode, {0: ARGUMENTS + 1}, early)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
         engine.initialize()
     state = (ctypes.c_int64 * (ARGUMENTS + 2))()
@@ -64,7 +64,7 @@ def test_nothing_is_launched_behind_a_failure(fails_at):
 
 def test_a_plan_of_nothing():
     text = host_program(Plan((), (ARGUMENT,), (), 0), [], 1, 2, {}, True)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
     state = (ctypes.c_int64 * (ARGUMENTS + 1))()
     base = ctypes.addressof(state)

@@ -8,7 +8,7 @@ import pytest
 from fake_driver import FakeDriver
 
 from inferno.errors import PlanError
-from inferno.mlir import ExecutionEngine, ir, new_context
+from inferno.mlir import ExecutionEngine, ir, idle_context
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, STREAM, WORKSPACE, host_program
 from inferno.runtime.launch.interpreter import interpreter, sized_interpreter
 from inferno.runtime.plan.plan import Buffer, Launch, Output, Plan, Scalar, TensorMap
@@ -47,7 +47,7 @@ def call(run, addresses: list[int], **rest) -> list[int]:
 
 def native(plan, driver, early):
     text = host_program(plan, FUNCTIONS, driver.launch, driver.encode, WORDS, early)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
         engine.initialize()
     entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("run"))

@@ -10,7 +10,7 @@ from fake_driver import FakeDriver
 
 from inferno.errors import LaunchError, PlanError
 from inferno.library_matmul import LibraryMatmul, Matrix, check_call, from_options, matrix
-from inferno.mlir import ExecutionEngine, ir, new_context
+from inferno.mlir import ExecutionEngine, ir, idle_context
 from inferno.runtime.launch import cublaslt, host
 from inferno.runtime.launch.cublaslt import MatmulCall
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, STREAM, WORKSPACE, host_program
@@ -49,7 +49,7 @@ def run(request, monkeypatch):
             entry = interpreter(plan, functions, driver.launch, driver.encode, WORDS, early)
         else:
             text = host_program(plan, functions, driver.launch, driver.encode, WORDS, early)
-            with new_context(), ir.Location.unknown():
+            with idle_context(), ir.Location.unknown():
                 engine = ExecutionEngine(ir.Module.parse(text), opt_level=2)
                 engine.initialize()
             entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("run"))

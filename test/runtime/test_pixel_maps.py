@@ -8,7 +8,7 @@ import pytest
 from fake_driver import FakeDriver
 
 from inferno.errors import PlanError
-from inferno.mlir import ExecutionEngine, ir, new_context
+from inferno.mlir import ExecutionEngine, ir, idle_context
 from inferno.runtime.launch import host
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STREAM, WORKSPACE, host_program
 from inferno.runtime.launch.interpreter import interpreter
@@ -43,7 +43,7 @@ def test_the_driver_makes_them(form, monkeypatch):
     else:
         if form == "straight-line":
             monkeypatch.setattr(host, "rows_of", lambda *args: None)
-        with new_context(), ir.Location.unknown():
+        with idle_context(), ir.Location.unknown():
             engine = ExecutionEngine(ir.Module.parse(host_program(*given)), opt_level=0)
             engine.initialize()
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("run"))(base)

@@ -9,12 +9,12 @@ import torch
 
 import inferno
 from inferno.fork_lock import ForkLock
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 
 
 def test_contexts():
     with ThreadPoolExecutor(8) as threads:
-        contexts = list(threads.map(lambda _: new_context(), range(64)))
+        contexts = list(threads.map(lambda _: idle_context(), range(64)))
     for context in contexts:
         assert context.is_dialect_loaded("inferno") and "arith.constant" in str(ir.Module.parse("%0 = arith.constant 1 : i32", context))
 

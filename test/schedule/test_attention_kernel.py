@@ -5,7 +5,7 @@ import torch
 from attention_cases import CASES, F, calls, evaluate, fused, read, sdpa
 from checks import assert_close_to_float64
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.bands import Band
 from inferno.tools.check import reference
 from inferno.tools.ir_program import IrProgram
@@ -23,7 +23,7 @@ def operands(name: str, dtype: torch.dtype) -> tuple:
 def test_what_is_said_of_it(name, dtype):
     function, _, band = CASES[name]
     args = operands(name, dtype)
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         a, arguments = read(fused(function, args), args)
         assert a.band == (None if band is None else Band(*band))
         assert {str(o.element) for o in (a.q, a.k, a.v)} == {str(a.weight)} == {ELEMENTS[dtype]}
@@ -39,7 +39,7 @@ def test_what_is_said_of_it(name, dtype):
 def test_the_function_on_the_cpu(tmp_path, name):
     args = operands(name, torch.bfloat16)
     path = tmp_path / "attention.mlir"
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = fused(CASES[name][0], args)
         assert len(calls(module)) == 1
         path.write_text(str(module))
@@ -68,5 +68,5 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_what_is_none(name):
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         assert not calls(fused(APART[name], operands("plain", torch.float32)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.contraction import parse_contraction
 
 MULTIPLY_ADD = """
@@ -15,7 +15,7 @@ MULTIPLY_ADD = """
 
 @pytest.fixture(scope="module")
 def context():
-    return new_context()
+    return idle_context()
 
 
 def parse(context, text):

@@ -8,7 +8,7 @@ from fake_cublaslt import FakeCublasLt
 
 from inferno.codegen.generate import generate_kernels
 from inferno.library_matmul import LibraryMatmul, check_call
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.runtime.launch.cublaslt import MatmulCall
 from inferno.runtime.plan.plan import Buffer, LibraryCall
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
@@ -22,7 +22,7 @@ MAPS = {"m": f"tensor<{M}x", "n": f"tensor<{N}x", "mn": f"tensor<{M}x{N}x", "1":
 
 @pytest.fixture(scope="module")
 def context():
-    return new_context()
+    return idle_context()
 
 
 def kernel(context, text):

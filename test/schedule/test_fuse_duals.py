@@ -12,7 +12,7 @@ from universal_program import _fuse as fuse
 from universal_program import compile_universal
 
 from inferno.capture import capture
-from inferno.mlir import ir, new_context, walk
+from inferno.mlir import ir, idle_context, walk
 from inferno.passes.manager import run_pipeline
 from inferno.schedule import assign
 from inferno.target import find_target
@@ -35,7 +35,7 @@ def fused(function, *shapes) -> list[str]:
 def duals(function, *shapes, dtype=torch.bfloat16, passes: str = ALWAYS) -> int:
     """The calls of kernels that hold two contractions, behind the pass."""
     text, _ = fuse(capture(function, tuple(torch.empty(s, dtype=dtype) for s in shapes)))
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         run_pipeline(module, passes)
         return sum(str(call.attributes["callee"]).startswith("@dual_") for call in walk(module, "func.call"))

@@ -13,7 +13,7 @@ from universal_program import _fuse as fuse
 from universal_program import compile_universal
 
 from inferno.capture import capture
-from inferno.mlir import ir, new_context, walk
+from inferno.mlir import ir, idle_context, walk
 from inferno.passes.manager import run_pipeline
 from inferno.schedule import assign
 from inferno.schedule.assign import kernels
@@ -75,7 +75,7 @@ def test_what_is_read_of_rows_that_vary():
     found = []
     for dynamic in (None, vary(ROWS["rows behind"])):
         text, _ = fuse(capture(VARYING["norm"], shaped(ROWS["rows behind"], 16), dynamic_shapes=dynamic))
-        with new_context(), ir.Location.unknown():
+        with idle_context(), ir.Location.unknown():
             module = ir.Module.parse(text)
             run_pipeline(module, ALWAYS)
             kernel, = kernels(module)
@@ -90,7 +90,7 @@ def test_other_sizes_that_vary_stay_apart():
     n = torch.export.Dim("n", min=2, max=256)
     args = (torch.randn(40, 64).bfloat16(), torch.randn(36, 64).bfloat16())
     text, _ = fuse(capture(lambda x, w: torch.softmax(F.linear(x, w), -1), args, dynamic_shapes=(None, {0: n})))
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         run_pipeline(module, ALWAYS)
         assert len(walk(module, "func.call")) > 1

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 from contractions import contraction
 from kernels import choose, matmul
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
 from inferno.schedule.wgmma import Wgmma
@@ -82,7 +82,7 @@ def test_takes_only_what_tensor_cores_multiply():
 
 
 def test_the_mark_may_be_on_the_kernel():
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(matmul(64, 64, 64))
         kernel = kernels(module)[0]
         kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32")
@@ -91,7 +91,7 @@ def test_the_mark_may_be_on_the_kernel():
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_100", "cpu"])
 def test_only_on_hopper(target):
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(matmul(64, 64, 64, "bf16"))
         assert choose_wgmma(kernels(module)[0], find_target(target)) is None
 
@@ -128,6 +128,6 @@ def test_an_unfolded_convolution_is_refused():
 
 
 def test_the_attribute_round_trips():
-    with new_context():
+    with idle_context():
         schedule = Wgmma(128, 128, 6, 2, cluster=2, pingpong=True)
         assert from_attribute(to_attribute(schedule)) == schedule

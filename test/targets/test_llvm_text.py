@@ -6,7 +6,7 @@ import re
 import llvmlite.binding as llvm
 import pytest
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.mlir import llvm as llvm_dialect
 from inferno.targets.llvm_text import downgrade
 
@@ -33,7 +33,7 @@ def test_literals_keep_their_bits(type_):
               llvm.return %3 : i{width} }}"""
         for i, v in enumerate(values)
     )
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         text = llvm_dialect.translate_module_to_llvmir(ir.Module.parse(functions).operation)
     llvm.initialize_native_target()
     module = llvm.parse_assembly(downgrade(text))

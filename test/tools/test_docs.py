@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.passes import pass_names
 from inferno.passes.manager import run_pipeline, split
 from inferno.targets.toolkit import find_tool
@@ -52,7 +52,7 @@ def test_every_pass_has_a_paragraph():
 
 
 def run(text, pipeline):
-    module = ir.Module.parse(text, new_context())
+    module = ir.Module.parse(text, idle_context())
     run_pipeline(module, pipeline)
     return str(module)
 

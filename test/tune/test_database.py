@@ -11,7 +11,7 @@ from checks import in_threads
 import inferno
 from inferno.capture import capture
 from inferno.errors import OptionError, TuneError
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.runtime import database
 from inferno.runtime.database import Entry, add, answers, known_schedules, own_folder, read
 from inferno.runtime.workers import pool as workers
@@ -137,7 +137,7 @@ def test_the_next_best_takes_the_place_of_what_cannot_be_had(folder):
     library, ours = '{algorithm = 2 : i64, generator = "cublaslt", workspace = 33554432 : i64}', 'tile_m = 64 : i64, tile_n = 64 : i64'
     plain, key = schedule()
     assert 'generator = "wgmma"' in plain and ours not in plain
-    with new_context():
+    with idle_context():
         found = str(to_attribute(Wgmma(64, 64, 6, 1)))
     assert ours in found
     add(folder / "G.json", "sm_90a", {key: entry(library, runners=(("{", 13.0), (found, 14.0)))})
@@ -216,7 +216,7 @@ SHIPPED = database.SHIPPED  # before a test puts another folder in its place
 def test_what_comes_with_inferno_reads():
     files = list(SHIPPED.glob("*.json"))
     assert [p.stem for p in files] == ["NVIDIA-H200"]
-    with new_context():
+    with idle_context():
         for target, entries in read(files[0]).items():
             for e in entries.values():
                 for text in e.ranking:

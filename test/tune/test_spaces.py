@@ -14,7 +14,7 @@ from test_dual import dual
 from window_cases import Case
 
 from inferno.codegen.generate import generate_kernels
-from inferno.mlir import ir, new_context
+from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import choose, generators, kernels, read_known
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
 from inferno.schedule.known import key_of
@@ -66,7 +66,7 @@ KERNELS = {
 @contextmanager
 def parsed(text):
     """The only kernel of ``text``, whose module lives as long."""
-    with new_context(), ir.Location.unknown():
+    with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         yield kernels(module)[0]
         del module
@@ -99,7 +99,7 @@ def test_schedules_generate(name):
     text, _ = KERNELS[name]
     schedules = [s for _, s in space(text)]
     for s in schedules[list(KERNELS).index(name) :: max(1, len(schedules) // 12)]:
-        with new_context(), ir.Location.unknown():
+        with idle_context(), ir.Location.unknown():
             module = ir.Module.parse(text)
             kernels(module)[0].attributes[ATTRIBUTE] = to_attribute(s)
             generate_kernels(module, TARGET.name)  # which verifies

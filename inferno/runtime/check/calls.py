@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from inferno.errors import InputError
-from inferno.mlir import func, ir, new_context, tensor, walk
+from inferno.mlir import func, ir, parse, tensor, walk
 from inferno.passes.programs import VIEWS, callee
 from inferno.schedule.attributes import ATTRIBUTE
 
@@ -91,7 +91,7 @@ def alone(kernel: func.FuncOp) -> ir.Module:
 
 def without_schedules(text: str) -> str:
     """A program of the ``scheduled`` stage as it was at the ``fused`` stage."""
-    module = ir.Module.parse(text, new_context())
+    module = parse(text)
     for function in walk(module, "func.func"):
         if ATTRIBUTE in function.attributes:
             del function.attributes[ATTRIBUTE]

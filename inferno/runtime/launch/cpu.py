@@ -1,6 +1,7 @@
 """Run a plan on the CPU: native kernels, many in one call, and torch's own matmul between them."""
 
 import ctypes
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -11,7 +12,7 @@ from inferno.codegen.native_checks import BY_ZERO
 from inferno.errors import CompileError, DivisionByZero, IndexOutOfRange
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.launch.library import FUNCTIONS
-from inferno.runtime.launch.native import BASES, FIRST, REPORT, ROWS, THREADS, host_program, openmp_library
+from inferno.runtime.launch.native import BASES, FIRST, REPORT, ROWS, THREADS, address_program, openmp_library, run_program
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Plan, Scalar
 from inferno.targets.cpu import ENTRY, NativeCode
 from inferno.targets.cpu import REPORT as REPORTING
@@ -30,15 +31,21 @@ class Code:
         launches = [s for s in plan.steps if isinstance(s, Launch)]
         entries = list(dict.fromkeys(_entry(s) for s in launches))
         self.reports = any(REPORTING in t for t in texts.values())
-        library = openmp_library()
-        text = host_program(entries, max((len(s.parameters) for s in launches), default=0), library is not None)
-        self._native = NativeCode([*(t for t in texts.values() if t), text], [library] if library else [])
-        self.run = self._native.function("inferno_run")
+        most = max((len(s.parameters) for s in launches), default=0)
+        self.run = _runner(1 << max(4, most.bit_length())).function("inferno_run")
+        self._native = NativeCode([*(t for t in texts.values() if t), address_program(entries)])
         array = (ctypes.c_int64 * (len(entries) + 1))()
         value = ctypes.c_int64(ctypes.addressof(array))
         slot = ctypes.c_int64(ctypes.addressof(value))
         self._native.function("inferno_addresses")(ctypes.addressof(slot))
         self.addresses = dict(zip(entries, array))
+
+
+@functools.cache
+def _runner(buffers: int) -> NativeCode:
+    """What runs launches of up to so many buffers, whatever the kernels are: it takes 30 ms, half as long as a small kernel."""
+    library = openmp_library()
+    return NativeCode([run_program(buffers, library is not None)], [library] if library else [])
 
 
 class CpuExecutable:

@@ -90,9 +90,9 @@ class GpuExecutable:
         return state[ERROR] != 0
 
     def _compile(self, text: str) -> Callable[[int], None]:
-        from inferno.mlir import ExecutionEngine, ir, new_context  # which a package does without
+        from inferno.mlir import ExecutionEngine, idle_context, ir  # which a package does without
 
-        with new_context(), ir.Location.unknown():
+        with idle_context(), ir.Location.unknown():
             engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
             engine.initialize()
         self._engines.append(engine)

@@ -1,4 +1,4 @@
-"""The native side of a plan on the CPU: a small interpreter of launches, in the LLVM dialect, compiled with the kernels.
+"""The native side of a plan on the CPU: a small interpreter of launches, in the LLVM dialect, compiled once a process.
 
 One call from Python runs a whole row of launches.  A large one is shared by the threads of the OpenMP library that torch
 has loaded: its threads are the ones that torch's own operations use, awake and bound where torch wants them.
@@ -15,7 +15,6 @@ import re
 from functools import cache
 
 FIRST, ROWS, THREADS, REPORT, BASES = 2, 3, 4, 5, 6
-MAX_BUFFERS = 4096
 
 
 @cache
@@ -35,12 +34,14 @@ def openmp_library() -> str | None:
     return None
 
 
-def host_program(entries: list[str], buffers: int, threads: bool) -> str:
-    """``@inferno_run(state)`` and ``@inferno_addresses(array)``, which stores the addresses of ``entries``; ``buffers`` is the
-    most that a launch has."""
-    words = lambda at: f"llvm.getelementptr {at} : (!llvm.ptr) -> !llvm.ptr, i64"  # noqa: E731
+def _word(at: str) -> str:
+    return f"llvm.getelementptr {at} : (!llvm.ptr) -> !llvm.ptr, i64"
+
+
+def address_program(entries: list[str]) -> str:
+    """``@inferno_addresses(array)``, which stores the addresses of ``entries``."""
     stores = "".join(
-        f"    %f{i} = llvm.mlir.addressof @{name} : !llvm.ptr\n    %s{i} = {words(f'%array[{i}]')}\n"
+        f"    %f{i} = llvm.mlir.addressof @{name} : !llvm.ptr\n    %s{i} = {_word(f'%array[{i}]')}\n"
         f"    llvm.store %f{i}, %s{i} : !llvm.ptr, !llvm.ptr\n"
         for i, name in enumerate(entries)
     )
@@ -50,6 +51,13 @@ def host_program(entries: list[str], buffers: int, threads: bool) -> str:
   llvm.func @inferno_addresses(%array: !llvm.ptr) {{
 {stores}    llvm.return
   }}
+}}
+"""
+
+
+def run_program(buffers: int, threads: bool) -> str:
+    """``@inferno_run(state)``; ``buffers`` is the most that a launch has."""
+    return f"""module {{
 {_TEAM if threads else ""}
   llvm.func @inferno_run(%state: !llvm.ptr) {{
     %zero = llvm.mlir.constant(0 : i64) : i64
@@ -60,15 +68,15 @@ def host_program(entries: list[str], buffers: int, threads: bool) -> str:
     %job_words = llvm.mlir.constant(3 : i64) : i64
     %none = llvm.mlir.constant(0 : i32) : i32
     %slots = llvm.alloca %count x i64 : (i64) -> !llvm.ptr
-    %addresses = {words("%slots[1]")}
-    %report_at = {words(f"%state[{REPORT}]")}
+    %addresses = {_word("%slots[1]")}
+    %report_at = {_word(f"%state[{REPORT}]")}
     llvm.store %report_at, %slots : !llvm.ptr, !llvm.ptr
     %job = llvm.alloca %job_words x i64 : (i64) -> !llvm.ptr
-    %first_at = {words(f"%state[{FIRST}]")}
+    %first_at = {_word(f"%state[{FIRST}]")}
     %first = llvm.load %first_at : !llvm.ptr -> !llvm.ptr
-    %rows_at = {words(f"%state[{ROWS}]")}
+    %rows_at = {_word(f"%state[{ROWS}]")}
     %rows = llvm.load %rows_at : !llvm.ptr -> i64
-    %threads_at = {words(f"%state[{THREADS}]")}
+    %threads_at = {_word(f"%state[{THREADS}]")}
     %threads = llvm.load %threads_at : !llvm.ptr -> i64
     llvm.br ^next(%first, %rows : !llvm.ptr, i64)
   ^next(%row: !llvm.ptr, %left: i64):
@@ -76,11 +84,11 @@ def host_program(entries: list[str], buffers: int, threads: bool) -> str:
     llvm.cond_br %more, ^read, ^end
   ^read:
     %entry = llvm.load %row : !llvm.ptr -> !llvm.ptr
-    %extent_at = {words("%row[1]")}
+    %extent_at = {_word("%row[1]")}
     %extent = llvm.load %extent_at : !llvm.ptr -> i64
-    %parts_at = {words("%row[2]")}
+    %parts_at = {_word("%row[2]")}
     %parts = llvm.load %parts_at : !llvm.ptr -> i64
-    %buffers_at = {words("%row[3]")}
+    %buffers_at = {_word("%row[3]")}
     %buffers = llvm.load %buffers_at : !llvm.ptr -> i64
     llvm.br ^buffer(%zero : i64)
   ^buffer(%i: i64):
@@ -89,15 +97,15 @@ def host_program(entries: list[str], buffers: int, threads: bool) -> str:
   ^address:
     %twice = llvm.mul %i, %two : i64
     %word = llvm.add %twice, %four : i64
-    %base_word_at = {words("%row[%word]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
+    %base_word_at = {_word("%row[%word]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
     %base_word = llvm.load %base_word_at : !llvm.ptr -> i64
     %after = llvm.add %word, %one : i64
-    %offset_at = {words("%row[%after]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
+    %offset_at = {_word("%row[%after]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
     %offset = llvm.load %offset_at : !llvm.ptr -> i64
-    %base_at = {words("%state[%base_word]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
+    %base_at = {_word("%state[%base_word]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
     %base = llvm.load %base_at : !llvm.ptr -> i64
     %address = llvm.add %base, %offset : i64
-    %address_at = {words("%addresses[%i]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
+    %address_at = {_word("%addresses[%i]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
     llvm.store %address, %address_at : i64, !llvm.ptr
     %i_next = llvm.add %i, %one : i64
     llvm.br ^buffer(%i_next : i64)
@@ -120,7 +128,7 @@ def host_program(entries: list[str], buffers: int, threads: bool) -> str:
   ^following:
     %length = llvm.mul %buffers, %two : i64
     %row_words = llvm.add %length, %four : i64
-    %row_next = {words("%row[%row_words]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
+    %row_next = {_word("%row[%row_words]").replace("(!llvm.ptr)", "(!llvm.ptr, i64)")}
     %left_next = llvm.sub %left, %one : i64
     llvm.br ^next(%row_next, %left_next : !llvm.ptr, i64)
   ^end:

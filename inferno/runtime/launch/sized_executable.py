@@ -51,9 +51,9 @@ class SizedGpuExecutable:
             self._at = lambda values: native
 
     def _compile(self, text: str) -> Callable[[int], None]:
-        from inferno.mlir import ExecutionEngine, ir, new_context  # which a package does without
+        from inferno.mlir import ExecutionEngine, idle_context, ir  # which a package does without
 
-        with new_context(), ir.Location.unknown():
+        with idle_context(), ir.Location.unknown():
             self._engine = ExecutionEngine(ir.Module.parse(text), opt_level=0)
             self._engine.initialize()
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup("run"))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from inferno.errors import CompileError
-from inferno.mlir import func, ir, new_context, owner
+from inferno.mlir import func, ir, owner, parse
 from inferno.dialect import AT_CALL, COPIES
 from inferno.dialect.sizes import SIZES, read_sizes
 from inferno.passes.programs import ARGUMENT, PREPARE, programs
@@ -15,7 +15,7 @@ from inferno.symbolic import Int
 
 def read(text: str) -> Plan:
     """The plan of a module at the ``gpu`` stage, after plan-launches and plan-memory."""
-    return read_module(ir.Module.parse(text, new_context()))
+    return read_module(parse(text))
 
 
 def read_module(module: ir.Module) -> Plan:

@@ -1,4 +1,4 @@
-"""What a worker can be asked to do.  Text in, text and bytes out; one MLIR context a job.  Nothing here imports torch."""
+"""What a worker can be asked to do.  Text in, text and bytes out; no MLIR context that another uses.  Nothing here imports torch."""
 
 import importlib
 import time
@@ -8,7 +8,7 @@ from typing import Any
 
 from inferno.dialect.random import RANDOM
 from inferno.errors import CompileError, InputError
-from inferno.mlir import func, ir, new_context, walk
+from inferno.mlir import func, ir, parse, walk
 from inferno.options import MATMUL
 from inferno.passes import modules
 from inferno.passes.contraction import is_convolution, is_exact
@@ -54,10 +54,6 @@ def needed(kind: str) -> list[str]:
     """The modules that a job imports when it comes to them, for targets of this kind: 0.2 s together."""
     made = generators(kind)
     return [*modules(), f"inferno.targets.{kind}", *(f"inferno.{folder}.{name}" for folder in ("schedule", "codegen") for name in made)]
-
-
-def parse(text: str) -> ir.Module:
-    return ir.Module.parse(text, new_context())
 
 
 def print_module(module: ir.Module, locations: bool = False) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from inferno.mlir import ir, new_context, walk
+from inferno.mlir import ir, parse, walk
 from inferno.runtime.check.calls import alone
 from inferno.schedule.assign import choose, generators, kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
@@ -53,7 +53,7 @@ class Problem:
 
 def problem_of(text: str, key: str, target: str) -> Problem:
     """What there is to measure of a kernel's module at the ``scheduled`` stage; ``key`` is what its schedule is found by."""
-    module, machine = ir.Module.parse(text, new_context()), find_target(target)
+    module, machine = parse(text), find_target(target)
     kernel = kernels(module)[0]
     name, chosen = kernel.name.value, str(kernel.attributes[ATTRIBUTE])
     refused = _refusal(kernel) or ("its operands are made before it (freeze)" if key_of(kernel) != key else "")
