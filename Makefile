@@ -14,6 +14,8 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 export HF_HUB_OFFLINE ?= 1
+# glibc overwrites memory that is freed, so that an operation that is read after it was erased ends the process every time, not now and then.
+export MALLOC_PERTURB_ ?= 165
 
 .PHONY: test lint lit pytest demo clean
 
