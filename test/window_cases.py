@@ -1,10 +1,12 @@
 """Kernels with windows as text, of any layout, and what they compute: for the simulator and for a GPU."""
 
+import re
 from dataclasses import dataclass
 from random import Random
 from types import ModuleType
 
 import torch
+from contractions import varying
 from kernels import tensor
 
 from inferno.mlir import ir, idle_context
@@ -230,3 +232,18 @@ def parsed(case: Case, generator: ModuleType = windows) -> WindowKernel | None:
 def drawn(case: Case, generator: ModuleType, seed: int) -> object:
     """One of the generator's schedules of the kernel."""
     return Random(seed).choice(list(generator.schedules(parsed(case, generator))))
+
+
+def any_number(case: Case, least: int = 1) -> str:
+    """A module whose kernel and program take any number of images; ``case`` has a number that nothing else is."""
+    number = case.image[0]
+    kernel = varying(case.text(main=False).removeprefix("module {").removesuffix("}").strip(), {number: (least, 100)})
+    arguments, out = re.search(r"@conv\((.*), %o: tensor<(\S+)> {.*?}\) -> ", kernel).groups()
+    shape = ", ".join(["s0", *out.split("x")[1:-1]])
+    names, types = re.findall(r"(%\w+): ", arguments), re.findall(r": (tensor<\S+>|index)", arguments)
+    return f"""module {{ func.func @main({arguments}) -> (tensor<{out}> {{inferno.sizes = affine_map<()[s0] -> ({shape})>}}) {{
+      %e = tensor.empty(%n0) : tensor<{out}>
+      %r = func.call @conv({", ".join(names)}, %e) : ({", ".join(types)}, tensor<{out}>) -> tensor<{out}>
+      return %r : tensor<{out}>
+    }}
+    {kernel} }}"""

@@ -14,7 +14,7 @@ from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.inline import epilogue_arguments, inline_body
 from inferno.codegen.integers import Integer
-from inferno.codegen.launcher import launch, launcher, pointer, tensor_map
+from inferno.codegen.launcher import launch, launcher, pointer, scalar, tensor_map
 from inferno.codegen.mbarriers import Position, Ring
 from inferno.codegen.nvvm_builder import (
     TENSOR_MAP, Device, Words, device_kernel, device_module, elect, load_shared, loop, only_if, special_register, uniform,
@@ -22,10 +22,12 @@ from inferno.codegen.nvvm_builder import (
 from inferno.codegen.window_sums import Sums, next_sums, widened
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.schedule.staged_windows import StagedWindows, ahead, aligned, channel, dimensions, fits, outer, read
 from inferno.schedule.window_kernel import WindowKernel
+from inferno.symbolic import Int
 from inferno.target import Target
 
 _FEWEST_TURNS = 3  # that are worth a loop
@@ -41,18 +43,25 @@ def generate(kernel: func.FuncOp, schedule: StagedWindows, target: Target) -> No
     written = {d.access.argument: d.access.element for d in c.contraction.destinations}
     tensors = {a.argument: a.element for a in (c.weight, *c.contraction.extras)} | written
     pointers = [f"!llvm.ptr<1> {{llvm.noalias{'' if n in written else ', llvm.readonly'}}}" for n in sorted(tensors)]
-    workers = s.workers(c, target)
-    with device_module(kernel) as module, device_kernel(module, name, [TENSOR_MAP, *pointers], s.threads, 1, True, s.resident) as device:
-        _Emitter(c, s, Words({}), device, workers).emit({n: (tensors[n], n not in written) for n in sorted(tensors)})
+    workers, symbols = s.workers(c, target), symbol_arguments(kernel.operation)
+    numbers = {symbol: value.arg_number for symbol, value in symbols.items()}
+    parameters = [TENSOR_MAP, *pointers, *["i64"] * len(numbers)]
+    with device_module(kernel) as module, device_kernel(module, name, parameters, s.threads, 1, True, s.resident) as device:
+        words = Words({})
+        words.take(list(numbers), device.parameters[1 + len(pointers):])
+        _Emitter(c, s, words, device, workers).emit({n: (tensors[n], n not in written) for n in sorted(tensors)})
     with launcher(kernel) as arguments:
         width, dims = bit_width(c.image.element) // 8, dimensions(c)
         box = [s.chunk, s.pitch(c), 1] if c.side_by_side else [s.pitch(c), 1, s.chunk]
         whole = not c.side_by_side or s.chunk == c.sizes[channel(c)]  # lines of memory that no other block reads
+        sizes: list[Int] = [n for n, _ in dims]
+        if c.images is not None:
+            sizes[-1] = c.images
         map_ = tensor_map(
-            arguments[c.image.argument], sizes=[n for n, _ in dims], strides=[x * width for _, x in dims], box=[*box, *[1] * (len(dims) - 3)],
+            arguments[c.image.argument], sizes=sizes, strides=[x * width for _, x in dims], box=[*box, *[1] * (len(dims) - 3)],
             element=str(c.image.element), swizzle=0, l2=256 if whole else 128 if s.chunk * width % 128 == 0 else 64,
         )
-        given = [map_, *(pointer(arguments[n]) for n in sorted(tensors))]
+        given = [map_, *(pointer(arguments[n]) for n in sorted(tensors)), *(scalar(arguments[n]) for n in numbers.values())]
         launch(f"{name}_gpu", name, given, (s.chunks(c) * workers, 1, 1), (s.threads, 1, 1), shared=s.shared(c))
 
 
@@ -67,7 +76,7 @@ class _Emitter:
 
     def emit(self, tensors: dict[int, tuple[ir.Type, bool]]) -> None:
         c, s, words = self.c, self.s, self.words
-        self.map, *pointers = self.device.parameters
+        self.map, *pointers = self.device.parameters[:1 + len(tensors)]
         self.tensors = {n: Elements(words, p, *tensors[n]) for n, p in zip(tensors, pointers)}
         self.width, self.step = bit_width(c.image.element) // 8, s.rows_of_turn(c)
         thread, block = special_register("tid.x"), special_register("ctaid.x")
@@ -122,7 +131,7 @@ class _Emitter:
 
             return loop(words, 0, s.turns(c), 1, position, turn)
 
-        loop(words, self.worker, s.tiles(c), self.workers, self.ring.start().values, tile)
+        loop(words, self.worker, s.total(c), self.workers, self.ring.start().values, tile)
 
     def slot(self, number: Integer, row: int) -> Integer:
         words, each = self.words, self.s.row_bytes(self.c)
@@ -154,7 +163,7 @@ class _Emitter:
                 inside.append(words.less(at[c.along.loop], c.outputs(c.along)))
             return self.tile(at, inside, Position(*position)).values
 
-        loop(words, self.worker, s.tiles(c), self.workers, self.ring.start().values, tile)
+        loop(words, self.worker, s.total(c), self.workers, self.ring.start().values, tile)
 
     def tile(self, at: dict[int, Integer], inside: list[ir.Value], place: Position) -> Position:
         s, words, ages = self.s, self.words, self.s.ages(self.c)

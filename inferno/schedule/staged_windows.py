@@ -11,6 +11,7 @@ from inferno.passes.programs import takes_unmeasured
 from inferno.schedule import band_windows, windows
 from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
 from inferno.schedule.window_kernel import Axis, WindowKernel
+from inferno.symbolic import Int, bounds, reach
 from inferno.target import Target
 
 _WARP = 32
@@ -96,6 +97,10 @@ class StagedWindows:
         """Of each chunk of channels."""
         return self.strips(c) * self.spans(c) * prod(c.sizes[d] for d in outer(c))
 
+    def total(self, c: WindowKernel) -> Int:
+        """The same, of as many images as there are at a call."""
+        return self.tiles(c) if c.images is None else self.tiles(c) // c.sizes[c.others[-1]] * c.images
+
     def chunks(self, c: WindowKernel) -> int:
         return c.sizes[channel(c)] // self.chunk
 
@@ -149,7 +154,7 @@ def choose(kernel: func.FuncOp, target: Target) -> StagedWindows | None:
 def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:
     """What ``kernel`` computes if that can be generated."""
     c = windows.read(kernel, target)
-    if c is None or target.capability < 90 or c.images is not None or c.depth > 1 or None in (c.down, c.along) or not (c.side_by_side or c.others):
+    if c is None or target.capability < 90 or c.depth > 1 or None in (c.down, c.along) or not (c.side_by_side or c.others):
         return None
     if {*c.axes} - {c.down, c.along} or any(a.loop is None or a.dilation != 1 for a in (c.down, c.along)):
         return None
@@ -164,13 +169,14 @@ def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:
         return None
     if c.weight.strides[channel(c)] == 0 or any(c.weight.strides[d] for d in (*outer(c), c.down.loop, c.along.loop)):
         return None
-    if max(prod(a.shape) for a in (c.image, c.weight, *c.contraction.extras, *(d.access for d in c.contraction.destinations))) >= 2**30:
+    larger = 1 if c.images is None else reach(c.images) / c.sizes[c.others[-1]]
+    if max(prod(a.shape) for a in (c.image, c.weight, *c.contraction.extras, *(d.access for d in c.contraction.destinations))) * larger >= 2**30:
         return None
-    return c
+    return c if c.images is None or bounds(c.images)[0] > 0 else None
 
 
 def dimensions(c: WindowKernel) -> list[tuple[int, int]]:
-    """The image's dimensions as they are copied: sizes and strides."""
+    """The image's dimensions as they are copied: sizes, of an example of a number of images that varies, and strides."""
     lane = (c.sizes[channel(c)], c.image.strides[channel(c)])
     along, down = ((a.size, place_stride(c, a)) for a in (c.along, c.down))
     inner = [lane, along, down] if c.side_by_side else [along, down, lane]

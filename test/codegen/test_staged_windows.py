@@ -6,7 +6,7 @@ import pytest
 from checks import assert_close_to_float64
 from kernels import TARGET, build, check_arrivals, choose
 from universal_program import Simulated
-from window_cases import NAMED, STAGED, Case, parsed
+from window_cases import NAMED, STAGED, Case, any_number, parsed
 
 from inferno.errors import CompileError
 from inferno.schedule import staged_windows
@@ -21,6 +21,15 @@ def test_right(name):
     inputs = case.inputs()
     found = case.result(Simulated(case.text(), lambda kernel: schedule, early=case.last)(*case.arguments(*inputs))[0])
     assert_close_to_float64(found, case.eager, tuple(inputs))
+
+
+def test_any_number_of_images():
+    case, schedule = Case((17, 4, 5, 8), (1, 1, 3, 3), 1, 1, element="f32", last=False, epilogue=False), StagedWindows(1, 4, 3, 4, 2, 3, 2)
+    run = Simulated(any_number(case), lambda kernel: schedule)
+    for images in (1, 5):
+        form = replace(case, image=(images, *case.image[1:]))
+        inputs = form.inputs()
+        assert_close_to_float64(form.result(run(*form.arguments(*inputs))[0]), form.eager, tuple(inputs))
 
 
 def test_each_row_is_loaded_and_converted_once():

@@ -1,16 +1,14 @@
 """Convolutions on CUDA cores: their numbers on a simulated GPU in any layout and with any schedule, and what the kernels are made of."""
 
 import random
-import re
 from dataclasses import replace
 
 import pytest
 import torch
 from checks import assert_close_to_float64
-from contractions import varying
 from kernels import TARGET, build, choose
 from universal_program import Simulated
-from window_cases import NAMED, Case, parsed
+from window_cases import NAMED, Case, any_number, parsed
 
 from inferno.capture import capture
 from inferno.errors import CompileError
@@ -45,21 +43,6 @@ def test_schedules(name, seed):
 def test_a_loop_over_rows(ahead):
     """With less than all rows at a time, and more than a window's."""
     right(Case((1, 16, 17, 6), (1, 1, 3, 3), padding=1), lambda c: Windows(64, 2, 3, 9, 8, ahead))
-
-
-def any_number(case: Case, least: int = 1) -> str:
-    """A module whose kernel and program take any number of images; ``case`` has a number that nothing else is."""
-    number = case.image[0]
-    kernel = varying(case.text(main=False).removeprefix("module {").removesuffix("}").strip(), {number: (least, 100)})
-    arguments, out = re.search(r"@conv\((.*), %o: tensor<(\S+)> {.*?}\) -> ", kernel).groups()
-    shape = ", ".join(["s0", *out.split("x")[1:-1]])
-    names, types = re.findall(r"(%\w+): ", arguments), re.findall(r": (tensor<\S+>|index)", arguments)
-    return f"""module {{ func.func @main({arguments}) -> (tensor<{out}> {{inferno.sizes = affine_map<()[s0] -> ({shape})>}}) {{
-      %e = tensor.empty(%n0) : tensor<{out}>
-      %r = func.call @conv({", ".join(names)}, %e) : ({", ".join(types)}, tensor<{out}>) -> tensor<{out}>
-      return %r : tensor<{out}>
-    }}
-    {kernel} }}"""
 
 
 @pytest.mark.parametrize("case", [

@@ -9,9 +9,9 @@ from checks import assert_close_to_float64, assert_right, check, poison_memory
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "codegen"))
 
-from window_cases import BANDS, NAMED, Case, drawn
+from window_cases import BANDS, NAMED, STAGED, Case, drawn, parsed
 
-from inferno.schedule import band_windows, windows
+from inferno.schedule import band_windows, staged_windows, windows
 from inferno.schedule.band_windows import BandWindows
 from inferno.tools.ir_program import IrProgram
 
@@ -60,6 +60,19 @@ def test_schedules(tmp_path, name, seed):
 def test_tensor_cores(tmp_path, name, seed):
     case = {**BANDS, **LARGE}[name]
     right(tmp_path, case, "band_windows", drawn(case, band_windows, seed))
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_rows_that_are_brought(tmp_path, name):
+    case, schedule = STAGED[name]
+    right(tmp_path, case, "staged_windows", schedule)
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_are_brought_by_schedules(tmp_path, name, seed):
+    assert parsed(SIZES[name], staged_windows) is not None
+    right(tmp_path, SIZES[name], "staged_windows", drawn(SIZES[name], staged_windows, seed))
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
