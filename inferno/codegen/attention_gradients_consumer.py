@@ -80,7 +80,7 @@ class _Position(Place):
 
 
 class Consumer:
-    def __init__(self, frame: Frame, maps: dict[int, ir.Value], kept: Sequence[ir.Value]) -> None:
+    def __init__(self, frame: Frame, maps: dict[int, ir.Value], kept: ir.Value | None) -> None:
         f, words = frame, frame.words
         g, t, s = f.gradient, f.axes, f.form
         self.frame, self.words = frame, words
@@ -101,7 +101,7 @@ class Consumer:
             axes, finished = result_of(g, t, s, i, bool(own))
             group = Warpgroup(self.number, self.member, warp, lane, f.results_at(i, self.number))
             self.results.append(Results(words, stored(g, i), axes, finished, f.tensors, group, own))
-        self.kept = Kept(f, kept[0], group) if kept else None
+        self.kept = Kept(f, kept, group) if kept is not None else None
 
     def emit(self) -> None:
         f = self.frame
@@ -125,17 +125,15 @@ class Consumer:
         if f.form.ahead:
             running = self.begin(at_position(0), running)
         running = self.unflatten(f.each_position(running.flat, position))
-        if f.form.apart:  # each warp has read its rows
-            nvvm.SyncWarpOp(words.value(-1))
-            with only_if(words.equal(self.lane, 0)):
-                f.rows.empty.arrive(self.number)
+        if f.form.apart:  # by each thread, which has the tile's number, and awaited what reads the rows
+            f.rows.empty.arrive(self.number)
         for result, own in zip(self.results, running.sums):
             result.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
             result.emit([own + [number(0.0)] * (result.schedule.tile_n // 2 - len(own))])
         if not f.form.apart:
             with only_if(words.equal(self.member, 0)):
                 tma.await_stores(0, read=True)
-                f.rows.empty.arrive(self.number)
+            f.rows.empty.arrive(self.number)
         return running.at.values
 
     def unflatten(self, values: Sequence[ir.Value]) -> _Running:
@@ -288,17 +286,14 @@ class Consumer:
         """``sums`` plus the rounded weights times the slot's columns."""
         f, words = self.frame, self.words
         packed = pack_weights(weights, f.gradient.streamed[operand].element)
-        keeps = self.kept is not None and operand == 0
-        if keeps:
-            self.kept.stage(packed)
         columns, tile = words.add(self.base(self.columns[operand], at), words.mul(at.slot, f.layout.slot >> 4)), f.turned[operand]
         tied = fence([*sums, *packed])
         sums, packed = tied[:len(sums)], tied[len(sums):]
         for term in range(0, f.form.columns, 16):
             sums = multiply_registers(sums, packed[term // 4:term // 4 + 4], tile.descriptor(words, columns, 0, term), True, False, self.kind)
         nvvm.WgmmaGroupSyncAlignedOp()
-        if keeps:
-            self.kept.store()
+        if self.kept is not None and operand == 0:
+            self.kept.store(packed)
         return list(sums)
 
     # What is between them.

@@ -14,10 +14,11 @@ from inferno.codegen.tensor_core import Tile
 from inferno.codegen.tile_numbers import TileNumbers
 from inferno.mlir import ir, nvvm
 from inferno.schedule.accesses import Access
-from inferno.schedule.attention import Attention, lines
+from inferno.schedule.attention import LINE, Attention, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, Shared
 from inferno.schedule.bands import Band
+from inferno.schedule.kept_scores import QuerySums
 from inferno.schedule.contraction import Destination, Map
 from inferno.schedule.tiling import Axis
 
@@ -48,9 +49,12 @@ class PointAxes:
     heads: int
 
 
+@dataclass(frozen=True)
 class Order(TileOrder):
     """Also where the lower end of the band makes some tiles longer than others, as it does for keys of causal attention, the longest ones of a few
-    heads come first."""
+    heads come first.  ``unit``: a tile begins with a multiple of so many columns, as what reads the gradients of scores that are kept does with rows."""
+
+    unit: int = 1
 
     def place(self, number: Integer) -> Place:
         if self.band.high is not None or self.band.low is None:
@@ -58,14 +62,22 @@ class Order(TileOrder):
         words, rows, heads = self.words, self.rows, self.together
         group, inside = words.div(number, rows * heads), words.rem(number, rows * heads)
         first = words.mul(words.div(inside, heads), self.schedule.queries)
-        grid = words.split(words.add(words.mul(group, heads), words.rem(inside, heads)), [a.size for a in self.tiling.grid])
-        return Place(grid, first, *self.seen(first, self.blocks))
+        head = words.add(words.mul(group, heads), words.rem(inside, heads))
+        return Place(self.split(head), first, *self.seen(first, self.blocks))
+
+    def seen(self, first: Integer, end: Integer) -> tuple[Integer, Integer]:
+        begin, end = super().seen(first, end)
+        words, keys = self.words, self.schedule.keys
+        if self.unit == 1:
+            return begin, end
+        return words.div(words.mul(words.div(words.mul(begin, keys), self.unit), self.unit), keys), end
 
 
 @dataclass
 class Frame:
     """``maps`` are the tensor maps of both operands of rows, and of columns; ``tensors`` what is read or written without them, by argument;
-    ``worker`` is this block's number of ``workers``; ``counter`` counts the tiles that were given out.
+    ``worker`` is this block's number of ``workers``; ``counter`` counts the tiles that were given out;
+    they are of ``heads`` positions of the grid from ``begin`` on.
 
     ``kernel``, ``tiling``, ``schedule`` are as ``Scores`` and ``TileOrder`` of attention take them; ``gradient``, ``axes``, ``form`` our own.
     A position of ``outer`` counts as one of the grid.
@@ -84,13 +96,16 @@ class Frame:
     worker: ir.Value
     workers: int
     counter: ir.Value | None
+    heads: int
+    begin: Integer
 
     def __post_init__(self) -> None:
         g, t, s, words = self.gradient, self.axes, self.form, self.words
         self.kernel = Points(g.sizes, g.score, g.scale, g.seen, (g.results[0].destination,))
-        self.tiling = PointAxes((*t.grid, *t.outer), t.rows, t.columns, t.depth, t.width, t.heads)
+        self.tiling = PointAxes((*t.grid, *t.outer), t.rows, t.columns, t.depth, t.width, self.heads)
         self.schedule = Attention(s.consumers, s.columns)
-        self.order = Order(words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule)
+        unit = 1 if g.queries is None else QuerySums().rows
+        self.order = Order(words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule, begin=self.begin, unit=unit)
         # By operand: of rows; of columns as a rhs that is summed over its lines, and as one that is summed over its columns.
         sizes = [lines(t.depth.size), lines(t.width.size)]
         self.row_tile, self.column_tile = Tile(64, 2, True), Tile(s.columns, 2, True)
@@ -99,7 +114,7 @@ class Frame:
         self.column_bytes = [self.column_tile.bytes * n for n in sizes]
         barriers = words.add(self.shared, self.layout.barriers)
         self.columns = Ring(words, barriers, s.stages, s.consumers)
-        self.rows = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 4 if s.apart else 1)
+        self.rows = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 128)
         numbers = words.add(barriers, 16 * (s.stages + s.consumers))
         self.numbers = TileNumbers(words, self.rows, numbers, self.counter, self.worker, self.workers, self.order.count)
 
@@ -147,3 +162,17 @@ class Frame:
     def outer(self, position: Integer) -> list[Integer]:
         """A position of ``outer`` as its axes' numbers."""
         return self.words.split(position, [a.size for a in self.axes.outer])
+
+def linear(words: Words, t: GradientTiling, grid: Sequence[Integer]) -> Integer:
+    """A position of the batch, and of what is walked one position at a time, as one number."""
+    sizes, strides = [a.size for a in (*t.grid, *t.outer)], [1]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, strides[0] * size)
+    return words.dot(list(grid), strides[:len(sizes)]) if sizes else 0
+
+
+def kept_place(words: Words, g: AttentionGradient, key: Integer, query: Integer, head: Integer) -> list[Integer]:
+    """Coordinates of gradients of scores that are kept, from a key on, a multiple of 64."""
+    if g.rows.size % LINE:
+        return [key, query, head]
+    return [0, query, words.add(words.mul(head, g.rows.size // LINE), words.div(key, LINE))]

@@ -1,16 +1,15 @@
-"""What a consumer of attention's gradients leaves in memory of each block: the rounded gradients of scores, for the product that is not its own."""
+"""What a consumer of attention's gradients leaves in memory of each block: the rounded gradients of scores, which the kernel of queries reads."""
 
 from collections.abc import Sequence
 
 from inferno.codegen import tma
-from inferno.codegen.attention_gradients_frame import Frame
+from inferno.codegen.attention_gradients_frame import Frame, kept_place, linear
 from inferno.codegen.attention_tiles import Place
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
 from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.wgmma_epilogue import Warpgroup, store_turned
 from inferno.mlir import ir, nvvm
-from inferno.schedule.tiling import BEHIND
 
 
 class Kept:
@@ -22,21 +21,19 @@ class Kept:
     def begin(self, place: Place, block: Integer, at: Position) -> None:
         """For a block of a tile's columns, which are in a slot: round and round the slots buffers are in turn, from tile to tile, too."""
         f, words = self.frame, self.words
-        where = {BEHIND: 1, **dict(zip(f.tiling.grid, place.grid))}
-        row = words.add(place.first, words.mul(self.group.number, 64))
-        self.at = [row, words.mul(block, f.form.columns), *(where[a] for a in f.axes.kept.axes[2:])]
         turn = words.xor(at.slot, at.parity) if f.form.stages % 2 else at.slot
-        self.buffer = f.kept_at(self.group.number, words.mask(turn, 1))
+        self.place, self.block, self.buffer = place, block, f.kept_at(self.group.number, words.mask(turn, 1))
 
-    def stage(self, packed: Sequence[ir.Value]) -> None:
-        """To shared memory; ``packed`` as the tensor core takes them."""
-        store_turned(self.words, self.group.warp, self.group.lane, self.buffer, packed)
+    def store(self, packed: Sequence[ir.Value]) -> None:
+        """``packed`` as the tensor core takes them, which may be at it: they are only read."""
+        f, words, group = self.frame, self.words, self.group
+        store_turned(words, group.warp, group.lane, self.buffer, packed)
         tma.fence_shared()
-
-    def store(self) -> None:
-        words, group = self.words, self.group
         with only_if(words.equal(group.thread, 0)):
             tma.await_stores(0, read=True)
         nvvm.BarrierOp(barrierId=words.value(words.add(group.number, 1)), numberOfThreads=words.value(128))
         with only_if(words.equal(group.thread, 0)):
-            tma.store_box(words, self.map, self.at, self.buffer)
+            head = words.sub(linear(words, f.axes, self.place.grid), words.mul(f.begin, f.positions))
+            key = words.add(self.place.first, words.mul(group.number, 64))
+            at = kept_place(words, f.gradient, key, words.mul(self.block, f.form.columns), head)
+            tma.store_box(words, self.map, at, self.buffer)

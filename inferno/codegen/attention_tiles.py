@@ -30,7 +30,7 @@ class Place:
 class TileOrder:
     """All tiles of a kernel in the order in which they are begun: those of a head together, so that they find its keys in L2; where
     a band makes some longer than others the longest ones of a few heads first, so that the last ones to end are short.  ``part``: which of
-    a tile's this block has; ``tensors``: those that are read by element."""
+    a tile's this block has; ``tensors``: those that are read by element; ``begin``: the first head."""
 
     words: Words
     kernel: AttentionKernel
@@ -38,6 +38,7 @@ class TileOrder:
     schedule: Attention
     part: Integer = 0
     tensors: Mapping[int, Elements] = field(default_factory=dict)
+    begin: Integer = 0
 
     @property
     def rows(self) -> Int:
@@ -82,8 +83,11 @@ class TileOrder:
             row = words.sub(rows - 1, words.div(inside, heads))
             head = words.add(begin, words.rem(inside, heads))
         first = words.mul(row, self.schedule.queries)
-        grid = words.split(head, [a.size for a in self.tiling.grid])
+        grid = self.split(head)
         return Place(grid, first, *self.seen(first, self.reached(grid, first)))
+
+    def split(self, head: Integer) -> list[Integer]:
+        return self.words.split(self.words.add(head, self.begin), [a.size for a in self.tiling.grid])
 
     def reached(self, grid: Sequence[Integer], first: Integer) -> Integer:
         """How many blocks there are up to the last key that a query of the tile reaches; at least one."""

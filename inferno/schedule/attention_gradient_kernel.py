@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from inferno.mlir import func, ir, users
+from inferno.mlir import func, ir
 from inferno.schedule.accesses import Access, destination_index, row_major
 from inferno.schedule.attention_kernel import Parser, holds, only, parse_by, plain, unrounded, unscaled
 from inferno.schedule.bands import Band, find_band
@@ -37,7 +37,6 @@ class AttentionGradient:
         p[b, r, c] = exp(x - totals)
         results0[b, r, d] = sum over c of rounded(gradient(p, y)) * streamed0[b, c, d]
         results1[b, r, e] = sum over c of rounded(p) * streamed1[b, c, e]       if there are two results
-        kept[b, r, c] = rounded(gradient(p, y))                                 if anything else reads them
 
     The gradient of queries has them as rows, keys and values as columns, and one result; that of keys and values has them as rows, and
     queries and the result's gradients as columns (``turned``).  ``outer``: of all columns, those loops that are walked one position at a
@@ -45,6 +44,8 @@ class AttentionGradient:
     All accesses have one stride for each loop of ``sizes``.  Products are summed, and everything between them computed, in float32.
     ``totals`` is the logarithm of the sum of a query's exponentials.  ``gradient``: its ``accumulators`` are p, its ``others`` y.
     ``band`` is in terms of queries and keys.
+    ``queries``, of gradients of keys and values: those of queries, the last result, which the same gradients of scores are weights of.  Its batch and
+    rows go over queries in the same order as ``batch``, ``outer`` and ``columns``, its columns are ``rows``.
     """
 
     sizes: tuple[Int, ...]
@@ -63,7 +64,7 @@ class AttentionGradient:
     gradient: Map
     turned: bool
     results: tuple[Sum, ...]
-    kept: Access | None
+    queries: "AttentionGradient | None"
     module: ir.Module = field(repr=False)  # a copy of the kernel, and what is made of it: operations are in there
 
     @property
@@ -90,7 +91,28 @@ class _Parser(Parser):
     """One try, which ends in ``NotUnderstood`` where the kernel is anything else."""
 
     def parse(self) -> AttentionGradient:
-        results, outs = self.elements()
+        self.returned = list(list(self.kernel.entry_block.operations)[-1].operands)
+        if len(self.returned) < 3:
+            return self.part(range(len(self.returned)))
+        last = len(self.returned) - 1
+        keys = self.part(range(last))
+        weight, loops = self.weight, list(self.numbers)
+        queries = self.part([last])
+        names: dict[Loop, Loop] = {}
+        for mine, theirs in zip((e for e in self.weight.walk() if e.name == READ), (e for e in weight.walk() if e.name == READ)):
+            steps = {step: loop for loop, step in theirs.strides}
+            names |= {loop: steps[step] for loop, step in mine.strides if step in steps}
+        if not keys.turned or queries.turned or queries.outer.dims or self.tracer.renamed(self.weight, names) is not weight:
+            raise NotUnderstood
+        own = list(self.numbers)
+        for mine, theirs in (((queries.batch, queries.rows), (keys.batch, keys.outer, keys.columns)), ((queries.columns,), (keys.rows,))):
+            if [names.get(own[d]) for group in mine for d in group.dims] != [loops[d] for group in theirs for d in group.dims]:
+                raise NotUnderstood
+        return replace(keys, queries=queries)
+
+    def part(self, which: Sequence[int]) -> AttentionGradient:
+        """What the results of these numbers are."""
+        results, outs = self.elements(which)
         sums = [only([r], CONTRACTION) for r in results]
         if any(holds(r, MAXIMUM, SUM) for r in results):
             raise NotUnderstood
@@ -141,7 +163,7 @@ class _Parser(Parser):
             self.same(one, end, value, inner.loops)
             if weight.name != "arith.extf" or weight.operands[0].type != value.operands[0].type:
                 raise NotUnderstood
-        kept = None if self.kept is None else self.rounded(weights[0].operands[0])
+        self.weight = weights[0].operands[0]
         # Queries are what totals are of.
         everything = product.moves_with()
         keys = tuple(loop for loop in (*of_weights, *columns) if loop in everything and loop not in totals.moves_with())
@@ -158,13 +180,12 @@ class _Parser(Parser):
         scores, inner, scale = self.scale(scores, product)
         score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
         gradient = make_map(self.module, [found[0]], self.numbers, power, other)
-        made = [self.stored(i, r, s, out, end) for i, (r, s, out, end) in enumerate(zip(results, sums, outs, ends))]
+        made = [self.stored(*each) for each in zip(which, results, sums, outs, ends)]
         a, b = (tuple(map(self.operand, pair)) for pair in (stationary, streamed))
         totals = Access(totals.argument, totals.type, self.strides(totals), totals.offset, totals.shape)
         maps = [m for m in (score, gradient, *(m.epilogue for m in made)) if m is not None]
         self.accesses = [
             *(x for o in (*a, *b) for x in o.reads), totals, *(x for m in maps for x in m.sources if x is not None), *(m.destination.access for m in made),
-            *(() if kept is None else (kept,)),
         ]
         rows, inner_columns = (list(keys), queries or self.longest(columns)) if turned else (queries or self.queries(shared), list(keys))
         batch, outer = [r for r in of_weights if r not in rows], [c for c in columns if c not in inner_columns]
@@ -174,37 +195,18 @@ class _Parser(Parser):
         made = [replace(m, columns=self.group(end)) for m, end in zip(made, ends)]
         if any(not m.columns.flat for m in made):
             raise NotUnderstood
-        return AttentionGradient(self.sizes, *groups, a, b, scale * factor[0], score, band, totals, gradient, turned, tuple(made), kept, self.module)
+        return AttentionGradient(self.sizes, *groups, a, b, scale * factor[0], score, band, totals, gradient, turned, tuple(made), None, self.module)
 
-    def elements(self) -> tuple[list[Expression], list[list[Loops]]]:
-        """An element of each result, and the loops of its dimensions."""
-        returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
-        if any(destination_index(self.kernel, v) != arguments - len(returned) + i for i, v in enumerate(returned)):
+    def elements(self, which: Sequence[int]) -> tuple[list[Expression], list[list[Loops]]]:
+        """An element of each of these results, and the loops of its dimensions."""
+        first = len(self.kernel.type.inputs) - len(self.returned)
+        returned = [self.returned[i] for i in which]
+        if any(destination_index(self.kernel, v) != first + i for i, v in zip(which, returned)):
             raise NotUnderstood
-        inner = any(u.name != "func.return" for u in users(returned[-1]))
-        self.kept = returned.pop() if inner and len(returned) > 1 else None
         if len({tuple(v.type.shape)[:-1] for v in returned}) != 1:
             raise NotUnderstood
-        outs = [[self.tracer.loops(("out", d), size) for d, size in enumerate(v.type.shape)] for v in returned]
+        outs = [[self.tracer.loops(("out", which[0], d), size) for d, size in enumerate(v.type.shape)] for v in returned]
         return [self.tracer.element(v, list(map(place_of, out))) for v, out in zip(returned, outs)], outs
-
-    def rounded(self, weight: Expression) -> Access:
-        """Where the last result goes; NotUnderstood unless it is the weights of the first one."""
-        returned, type_ = list(list(self.kernel.entry_block.operations)[-1].operands), self.kept.type
-        out = [self.tracer.loops(("kept", d), size) for d, size in enumerate(type_.shape)]
-        found = self.tracer.element(self.kept, list(map(place_of, out)))
-        names: dict[Loop, Loop] = {}
-        for mine, theirs in zip((e for e in found.walk() if e.name == READ), (e for e in weight.walk() if e.name == READ)):
-            steps = {step: loop for loop, step in theirs.strides}
-            names |= {loop: steps[step] for loop, step in mine.strides if loop.base[0] == "kept" and step in steps}
-        if self.tracer.renamed(found, names) is not weight or {loop for own in out for loop in own} != set(names):
-            raise NotUnderstood
-        strides = [0] * len(self.numbers)
-        for own, step in zip(out, row_major(list(type_.shape))):
-            for i, loop in enumerate(own):
-                strides[self.numbers[names[loop]]] = step * prod(inside.size for inside in own[i + 1:])
-        argument = len(self.kernel.type.inputs) - len(returned) + returned.index(self.kept)
-        return Access(argument, type_.element_type, tuple(strides), 0, tuple(type_.shape))
 
     def same(self, factor: Expression, end: Sequence[Loop], value: Expression, inner: Loops) -> None:
         """NotUnderstood unless a factor of a result is the tensor of a product, along the result's loops for those that the product sums over."""
@@ -222,13 +224,12 @@ class _Parser(Parser):
         return tuple(strides)
 
     def stored(self, number: int, result: Expression, sum_: Expression, out: Sequence[Loops], end: Sequence[Loop]) -> Sum:
-        returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
-        type_ = returned[number].type
+        type_ = self.returned[number].type
         strides = [0] * len(self.numbers)
         for own, step in zip(out, row_major(list(type_.shape))):
             for i, loop in enumerate(own):
                 strides[self.numbers[loop]] = step * prod(inside.size for inside in own[i + 1:])
-        access = Access(arguments - len(returned) + number, type_.element_type, tuple(strides), 0, tuple(type_.shape))
+        access = Access(len(self.kernel.type.inputs) - len(self.returned) + number, type_.element_type, tuple(strides), 0, tuple(type_.shape))
         epilogue = None if unrounded(result) is sum_ else make_map(self.module, [result], self.numbers, sum_)
         return Sum(Group((), (), ()), epilogue, Destination(None if epilogue is None else 0, access))
 

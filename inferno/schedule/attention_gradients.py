@@ -12,6 +12,7 @@ from inferno.schedule.attention import LINE, Copied, inlined, lines, negative, o
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.elementwise import supported_element
+from inferno.schedule.kept_scores import QuerySums, estimate_queries, heads_together, query_sums
 from inferno.schedule.tiling import Axis, axes, direct
 from inferno.target import Target
 
@@ -67,7 +68,7 @@ class AttentionGradients:
         slot = self.columns * (lines(depth) + lines(width)) * LINE * 2
         apart = slots + self.stages * slot
         kept = apart + (self.apart and (second if len(g.results) == 1 else slots))
-        barriers = kept + (g.kept is not None and 2 * self.consumers * self.kept_bytes)
+        barriers = kept + (g.queries is not None and 2 * self.consumers * self.kept_bytes)
         return Shared(second, slots, slot, apart, kept, barriers, barriers + 16 * (self.stages + self.consumers) + 4 * self.consumers)
 
 
@@ -85,7 +86,7 @@ class GradientTiling:
     results: tuple[Axis, ...]
     stationary: tuple[Copied, Copied]
     streamed: tuple[Copied, Copied]
-    kept: Copied | None
+    queries: "GradientTiling | None"
 
     @property
     def heads(self) -> int:
@@ -96,7 +97,7 @@ class GradientTiling:
 
 
 def tile_gradient(g: AttentionGradient) -> GradientTiling | None:
-    """The axes of ``g``; None where the copy engine cannot bring an operand, or write what is kept, which has rows innermost."""
+    """The axes of ``g``; None where the copy engine cannot bring an operand."""
     rows, columns, depth, width = (one_axis(x) for x in (g.rows, g.columns, g.depth, g.width))
     grid, outer = tuple(axes(g.batch)), tuple(axes(g.outer))
     found = [
@@ -107,12 +108,10 @@ def tile_gradient(g: AttentionGradient) -> GradientTiling | None:
     if None in found:
         return None
     copied, results = [Copied(*f, False) for f in found], tuple(one_axis(r.columns) for r in g.results)
-    kept = None if g.kept is None else direct(g.kept, (rows, columns), (*grid, *outer), 2)
-    if g.kept is not None and (kept is None or kept[0][:2] != (rows, columns)):
+    queries = None if g.queries is None else tile_gradient(g.queries)
+    if g.queries is not None and queries is None:
         return None
-    return GradientTiling(
-        grid, rows, columns, outer, depth, width, results, tuple(copied[:2]), tuple(copied[2:]), None if kept is None else Copied(*kept, True),
-    )
+    return GradientTiling(grid, rows, columns, outer, depth, width, results, tuple(copied[:2]), tuple(copied[2:]), queries)
 
 
 def supported(g: AttentionGradient) -> bool:
@@ -123,13 +122,15 @@ def supported(g: AttentionGradient) -> bool:
     kinds = {str(o.element) for o in operands}
     if len(kinds) != 1 or not kinds & {"bf16", "f16"} or any(n % 8 or n > 256 for n in (g.depth.size, g.width.size)) or g.scale <= 0:
         return False
-    written = {x.argument: x for x in (*(r.destination.access for r in g.results), *(() if g.kept is None else (g.kept,)))}
+    if g.queries is not None and (not supported(g.queries) or g.seen.high is not None or (g.seen.low or 0) > 0):
+        return False
+    written = {r.destination.access.argument: r.destination.access for r in g.results}
     places = [*g.extras, *written.values()]
     if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
         return False
     if any(negative(p) for p in (*(o.access for o in operands), *places)):
         return False
-    if len(written) != len(g.results) + (g.kept is not None) or any(p.argument in written for p in (*(o.access for o in operands), *g.extras)):
+    if len(written) != len(g.results) or any(p.argument in written for p in (*(o.access for o in operands), *g.extras)):
         return False
     # What is read beside lies in the grid, along rows, and along columns.
     if any(x.strides[d] for x in g.extras for d in (*g.depth.dims, *g.width.dims)) or not all(_is_flat(g, x) for x in g.extras):
@@ -174,6 +175,8 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
         return False
     if s.order not in ("static", "dynamic") or (s.turns and (s.consumers == 1 or s.ahead)):
         return False
+    if g.queries is not None and (heads_together(g) == 0 or s.rows % QuerySums.columns or query_sums(g.queries, target) is None):
+        return False
     return held(s, g) <= _HELD[s.consumers] and s.shared(g).total <= target.shared
 
 
@@ -197,7 +200,7 @@ def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target) -> 
         apart = tiling.tiles(s) > target.multiprocessors and (both or s.stages > 2)
         s = replace(s, order=orders(s, g, tiling, target)[0], apart=apart, ahead=both and not reads_early(s, g))
         found += [x for x in (s, replace(s, apart=False)) if s.consumers <= ceil(tiling.rows.size / 64) and fits(x, g, target)][:1]
-    return sorted(found, key=lambda s: not s.apart) if g.kept is not None else found
+    return sorted(found, key=lambda s: not s.apart) if g.queries is not None else found
 
 
 def orders(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[str, ...]:
@@ -211,6 +214,7 @@ def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling
     """Microseconds: a block of columns after the other, and what a tile takes beside; where tiles are counted those of different lengths even
     each other out."""
     depth, width = g.depth.size, g.width.size
+    queries = 0.0 if g.queries is None else estimate_queries(g)
     multiply = s.rows * s.columns * (depth + width + sum(r.columns.size for r in g.results)) / 2048
     copy = s.columns * (lines(depth) + lines(width)) * 128 / _COPY_RATE
     block = max(multiply, copy) + _EACH_POINT * s.rows * s.columns / 128 / (2 if s.consumers > 1 else 1) + _EACH_BLOCK
@@ -219,8 +223,8 @@ def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling
     blocks = prod(a.size for a in tiling.outer) * ceil(tiling.columns.size / s.columns)
     rounds, longest = tiling.tiles(s) / target.multiprocessors, blocks * block + _TILE
     if g.band is None or s.order == "static":
-        return _START + (ceil(rounds) * longest + (s.order == "dynamic") * _COUNTED) / CLOCK
-    return _START + (rounds * (blocks * block / 2 + _TILE) + longest / 4 + _COUNTED) / CLOCK
+        return queries + _START + (ceil(rounds) * longest + (s.order == "dynamic") * _COUNTED) / CLOCK
+    return queries + _START + (rounds * (blocks * block / 2 + _TILE) + longest / 4 + _COUNTED) / CLOCK
 
 
 # Clocks for each point of a thread beside products (exponential, products, rounding), for each block of columns, and for each tile; microseconds

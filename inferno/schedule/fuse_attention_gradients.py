@@ -1,8 +1,8 @@
-"""The products of attention's backward become two kernels, in which neither weights nor their gradients are in memory.
+"""The products of attention's backward become one kernel function, or two in which neither weights nor their gradients are in memory.
 
 Weights are exponentials of products of queries and keys; their gradients are made of those and of the products of the result's gradients and
-values.  One kernel sums the gradient of queries over keys, the other one those of keys and values over queries; both compute weights and
-gradients for themselves.  That is done where nothing else reads them, and a generator takes both kernels.
+values.  Of two kernels one sums the gradient of queries over keys, the other one those of keys and values over queries; both compute weights and
+gradients for themselves.  That is done where nothing else reads them, and a generator takes the kernels.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,23 +10,20 @@ from dataclasses import dataclass, replace
 
 from inferno.mlir import func, ir
 from inferno.passes.programs import PRECISION, callee, readers, takes_unmeasured, wants_library
-from inferno.passes.shapes import shape
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.fuse_attention import Calls, Fusion
 from inferno.schedule.merge_calls import Edges, defer, edges_of, free_name, merge_in, merged_kernel, pattern, replace_calls, waits
 from inferno.schedule.operation_order import order_by_need
-from inferno.symbolic import product
 from inferno.target import find_target
 
 _GENERATOR = "attention_gradients"
-# Bytes of gradients of scores that may be in memory at a time: 64 heads of 2048 queries and keys.
-_KEPT = 1 << 29
 _DEPTH = 2  # contractions behind the one with exponentials: of the gradient of weights, and of results
 
 
-def fuse_attention_gradients(module: ir.Module, target: str, always: str = "") -> None:
-    """Rewrite ``@main`` and its kernels, where a generator for the target takes such kernels.  ``always``: "1" for wherever they are ones."""
+def fuse_attention_gradients(module: ir.Module, target: str, always: str = "", together: str = "") -> None:
+    """Rewrite ``@main`` and its kernels, where a generator for the target takes such kernels.  ``always``: "1" for wherever they are ones; with
+    ``together`` "1" they are one there where that can be."""
     machine = find_target(target)
     choose = chooser_of(_GENERATOR, machine)
     if always != "1" and (choose is None or wants_library(module) or not takes_unmeasured(module.operation)):
@@ -35,7 +32,7 @@ def fuse_attention_gradients(module: ir.Module, target: str, always: str = "") -
     def takes(kernel: func.FuncOp) -> bool:
         return always == "1" or choose(kernel, machine) is not None
 
-    merge_in(module, lambda main, kernels: _Gradients(module, main, kernels, takes).run())
+    merge_in(module, lambda main, kernels: _Gradients(module, main, kernels, takes, together=always != "1" or together == "1").run())
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,12 @@ class _Merge:
     gradient: AttentionGradient
 
 
+@dataclass
 class _Gradients(Fusion):
+    """``together``: what may be one kernel is one."""
+
+    together: bool = True
+
     def run(self) -> bool:
         """Whether anything was fused."""
         self.survey()
@@ -76,7 +78,7 @@ class _Gradients(Fusion):
                 both = (self.best([last, other], start, depth) for other in first if other not in merge.edges.calls)
                 merge = next((m for m in both if m is not None), merge)
             found += [] if merge is None else [merge]
-        found = self.keeping(found, start, depth) or found
+        found = self.joined(found) or found
         inside = {c for m in found for c in m.edges.calls}
         inner = {c for m in found for c in m.edges.calls if depth.get(c, _DEPTH) < _DEPTH and not any(r in m.edges.exported for r in c.results)}
         if not found or any(u not in inside for c in inner if c in depth for r in c.results for u in readers(r)):
@@ -88,18 +90,14 @@ class _Gradients(Fusion):
         self.number()
         return True
 
-    def keeping(self, found: Sequence[_Merge], start: ir.Operation, depth: Mapping[ir.Operation, int]) -> list[_Merge]:
-        """In the place of two kernels one that also leaves the gradients of scores in memory, where they are not too many; none where that cannot be."""
-        if len(found) != 2 or [m.gradient.turned for m in found].count(True) != 1:
+    def joined(self, found: Sequence[_Merge]) -> list[_Merge]:
+        """The kernels of queries, and of keys and values, as one; none where that cannot be."""
+        if not self.together or len(found) != 2 or [m.gradient.turned for m in found].count(True) != 1:
             return []
-        keys, queries = sorted(found, key=lambda m: not m.gradient.turned)
-        ends = [v.owner for v in keys.edges.exported]
-        made = [c for c in keys.edges.calls if c in queries.edges.calls and depth.get(c) == 1]
-        made = [c for c in made if any(u in queries.edges.calls and depth.get(u) == _DEPTH for r in c.results for u in readers(r))]
-        if keys.gradient.band is not None or len(made) != 1 or not 0 < _bytes(made[0].results[0]) <= _KEPT:
-            return []
-        merge = self.merged(tuple(keys.edges.calls), (*(e.results[0] for e in ends), made[0].results[0]))
-        return [merge] if merge is not None and merge.gradient.kept is not None and self.takes(merge.kernel) else []
+        both = sorted(found, key=lambda m: not m.gradient.turned)
+        calls = sorted({c for m in both for c in m.edges.calls}, key=self.order.__getitem__)
+        merge = self.merged(tuple(calls), tuple(v for m in both for v in m.edges.exported))
+        return [merge] if merge is not None and self.takes(merge.kernel) else []
 
     def descendants(self, start: ir.Operation) -> dict[ir.Operation, int]:
         """What is made of the result of ``start``, each call with how many contractions are between, itself included."""
@@ -158,8 +156,3 @@ class _Gradients(Fusion):
         defer(edges)
         replace_calls(edges, merge.kernel)
         self.used.add(merge.kernel.name.value)
-
-
-def _bytes(value: ir.Value) -> int:
-    size = product(shape(value))
-    return size * value.type.element_type.width // 8 if isinstance(size, int) else 0

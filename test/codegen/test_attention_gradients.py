@@ -17,6 +17,7 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.programs import UNMEASURED
 from inferno.runtime.workers import jobs
+from inferno.schedule import kept_scores
 from inferno.schedule.assign import kernels
 from inferno.schedule.attention import Attention
 from inferno.schedule.attention_gradient_kernel import parse_attention_gradient
@@ -25,6 +26,7 @@ from inferno.schedule.attention_gradients import AttentionGradients, candidates,
 from inferno.schedule.spaces import attention_gradients as spaces
 
 PASSES = "fuse-attention-gradients{target=sm_90a always=1}"
+TOGETHER = "fuse-attention-gradients{target=sm_90a always=1 together=1}"
 
 
 def some_keys():
@@ -39,13 +41,16 @@ FORMS = {
     "more keys": ((1, 1, 1, 40, 150, 40, 72), {"causal": True, "dtype": torch.float16}, AttentionGradients(3, 48, turns=True)),
     "grouped": ((1, 4, 2, 40, 70, 64, 64), {"causal": True}, AttentionGradients(1, 32, order="dynamic", apart=True, ahead=True)),
     "grouped, padding": ((2, 2, 1, 50, 40, 64, 64), {"mask": some_keys, "turned": True}, AttentionGradients(1, 32)),
-    "all keys": ((1, 1, 1, 100, 96, 64, 32), {"turned": True}, AttentionGradients(1, 48, 3, order="dynamic", apart=True, ahead=True)),
+    "together, in parts": ((1, 4, 2, 80, 128, 64, 32), {"causal": True}, AttentionGradients(1, 64, 3, order="dynamic", apart=True, ahead=True)),
+    "together, more keys": ((1, 1, 1, 40, 150, 40, 64), {"dtype": torch.float16, "turned": True}, AttentionGradients(2, 48)),
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_simulated(name, monkeypatch):
     sizes, more, schedule = FORMS[name]
+    together = name.startswith("together")
+    monkeypatch.setattr(kept_scores, "_KEPT", 2 * 2 * 80 * 128)  # of two heads
     function, given, wanted = operands(*sizes, **more)
     found = []
 
@@ -55,11 +60,11 @@ def test_simulated(name, monkeypatch):
         found.append(kernel)
         return schedule
 
-    if name in ("grouped", "causal", "all keys"):  # more tiles than blocks
-        few = dataclasses.replace(TARGET, multiprocessors=1 if name == "all keys" else 3)
+    if name in ("grouped", "causal", "together, in parts"):  # more tiles than blocks
+        few = dataclasses.replace(TARGET, multiprocessors=3)
         monkeypatch.setattr(generate, "find_target", lambda name: few)
-    ours = SimulatedModel(function, given, choose=chosen, early=len(name) % 2 == 0, passes=PASSES)(*given)
-    assert len(found) == (2 if more.get("causal") else 1)  # gradients of scores are kept
+    ours = SimulatedModel(function, given, choose=chosen, early=len(name) % 2 == 0, passes=TOGETHER if together else PASSES)(*given)
+    assert len(found) == (1 if together else 2)
     for mine, plain, exact in zip(ours, function(*given), wanted):
         bound = max(1.5 * (plain.double() - exact).norm(), torch.finfo(plain.dtype).eps * exact.norm())
         assert mine.shape == exact.shape and (mine.double() - exact).norm() <= bound
@@ -83,7 +88,7 @@ def test_logarithms_simulated():
 
 
 def test_training_steps():
-    """The forward is one kernel; the backward of two layers two each, and what sums the products of rows."""
+    """The forward is one kernel; the backward of two layers one each, and what sums the products of rows."""
 
     def gradients(*given):
         return *backward(True, 0.125)(*given[:6]), *backward(True, 0.125)(*given[6:])
@@ -98,14 +103,14 @@ def test_training_steps():
         scheduled = jobs.fuse(linalg, "sm_90a", features=["attention", "unmeasured"]).stages["scheduled"]
         generators = dict(re.findall(r'func.func private @(\w+)\(.*?generator = "(\w+)"', scheduled))
         made.append(sorted(generators[name] for name in re.findall(r"call @(\w+)\(", scheduled.partition("func.func private")[0])))
-    assert made[0] == ["attention"] and made[1][:4] == ["attention_gradients"] * 4 and "wgmma" not in made[1]
+    assert made[0] == ["attention"] and made[1].count("attention_gradients") == 2 and "wgmma" not in made[1]
     assert made[2][:1] == ["attention_gradients"] and "wgmma" not in made[2]  # where nothing else is wanted
 
 
-def texts(sizes, causal=False, dtype=torch.bfloat16) -> list[str]:
+def texts(sizes, causal=False, dtype=torch.bfloat16, passes=PASSES) -> list[str]:
     """The kernels of the gradients of queries, and of keys and values, each as a module of its own."""
     with idle_context(), ir.Location.unknown():
-        module = fused(backward(causal, 0.125), empty(*sizes, dtype=dtype), f"inferno-fuse,{PASSES}")
+        module = fused(backward(causal, 0.125), empty(*sizes, dtype=dtype), f"inferno-fuse,{passes}")
         made = [k for k in kernels(module) if parse_attention_gradient(k) is not None]
         return [f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}" for k in made]
 
@@ -124,8 +129,16 @@ def test_what_is_emitted():
         assembled(built)
 
 
+def test_what_is_emitted_together():
+    """Five products: two of scores, one of each result."""
+    text, = texts((2, 4, 4, 1024, 1024, 128), passes=TOGETHER)
+    built = build(text, "attention_gradients", AttentionGradients(2, 64, apart=True))
+    assert len(products(built)) == 16 + 2 * 4 + 4 and built.count("stmatrix.*trans") == 4 and built.gpu.count('"inferno.launch"') == 2
+    assembled(built)
+
+
 def test_the_choice():
-    text, = texts((2, 4, 2, 512, 512, 128))
+    text = texts((2, 4, 2, 512, 512, 128))[1]
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         kernel = kernels(module)[0]

@@ -1,7 +1,7 @@
 // RUN: inferno-opt %s -p 'fuse-attention-gradients{target=sm_90a always=1}' | FileCheck %s
 // RUN: inferno-opt %s -p 'fuse-attention-gradients{target=sm_90a}' | FileCheck %s --check-prefix=APART
 // RUN: sed 's/return %%of_q,/return %%of_scores,/; s/-> (tensor<2x16x4x8xbf16>,/-> (tensor<2x4x16x24xbf16>,/; s/return \(.*\) : tensor<2x16x4x8xbf16>,/return \1 : tensor<2x4x16x24xbf16>,/' %s | inferno-opt - -p 'fuse-attention-gradients{target=sm_90a always=1}' | FileCheck %s --check-prefix=READ
-// RUN: sed 's/arith.select %%12, %%11, %%cst_0 : f32/arith.addf %%11, %%cst_1 : f32/' %s | inferno-opt - -p 'fuse-attention-gradients{target=sm_90a always=1}' | FileCheck %s --check-prefix=KEPT
+// RUN: inferno-opt %s -p 'fuse-attention-gradients{target=sm_90a always=1 together=1}' | FileCheck %s --check-prefix=TOGETHER
 
 // Two kernels, one of the gradient of queries, the other of those of keys and values, compute the weights for themselves; the sums of a result and
 // its gradient, which are small, stay apart.
@@ -16,12 +16,11 @@
 // CHECK: func.func private @attention_gradient_1(
 // APART-LABEL: func.func @main
 // APART-COUNT-8: call @
-// Where all keys are seen one kernel leaves the gradients of scores in memory, of which those of queries are a plain product.
-// KEPT-LABEL: func.func @main
-// KEPT: call @means
-// KEPT: %[[BOTH:.*]]:3 = call @attention_gradient{{.*}} -> (tensor<2x24x4x8xbf16>, tensor<2x24x4x16xbf16>, tensor<2x4x16x24xbf16>)
-// KEPT-NEXT: call @of_q(%[[BOTH]]#2,
-// KEPT-NOT: call
+// One that also leaves the gradients of scores in memory for a while.
+// TOGETHER-LABEL: func.func @main
+// TOGETHER: call @means
+// TOGETHER: call @attention_gradient{{.*}} -> (tensor<2x24x4x8xbf16>, tensor<2x24x4x16xbf16>, tensor<2x16x4x8xbf16>)
+// TOGETHER-NOT: call
 // What somebody else reads is computed in any case.
 // READ-LABEL: func.func @main
 // READ-COUNT-8: call @
