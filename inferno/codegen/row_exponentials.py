@@ -18,12 +18,12 @@ _HIGH = 1.44269502162933349609375  # log2(e) in float32
 _LOW = log2(e) - _HIGH
 
 
-def approximate_exponentials(step: RowStep, kernel: RowKernel) -> None:
-    """Rewrite such exponentials in a step's body, in place."""
+def approximate_exponentials(step: RowStep, kernel: RowKernel, summed: bool = False) -> None:
+    """Rewrite such exponentials in a step's body, in place; ``summed``: what it makes is only added up."""
     narrow = all(d.access.element.width == 16 for d in kernel.destinations)
     for op in walk(step.generic, "math.exp"):
         x = op.operands[0]
-        if not isinstance(x.type, ir.F32Type) or not is_below_largest(x, step, kernel) or not (narrow or _is_summed(op, step)):
+        if not isinstance(x.type, ir.F32Type) or not is_below_largest(x, step, kernel) or not (narrow or summed or _is_summed(op, step)):
             continue
         with ir.InsertionPoint(op), op.location:
             contract = ir.Attribute.parse("#arith.fastmath<contract>")

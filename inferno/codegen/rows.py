@@ -6,7 +6,7 @@ shared memory those of blocks; all reductions of a phase share a barrier.  Rows 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
@@ -50,11 +50,14 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     if (s.persistent or s.common) and not (s.persistent and can_persist(s, c)):
         raise CompileError(f"@{name}: {s} does not keep what is read of {c.count} rows of {c.width}")
     online = online_sums(c) if s.online and not s.held else {}
-    for step in c.steps:
+    copies: list[RowStep] = []
+    if s.lean:  # exponentials that are only summed with the largest point are apart from those that are written
+        online = {p: [with_copy(x, copies) for x in sums] for p, sums in online.items()}
+    for step in (*c.steps, *copies):
         if s.reciprocals:
-            multiply_by_reciprocals(step, c)
+            multiply_by_reciprocals(step, c, s.lean)
         if s.approximate:
-            approximate_exponentials(step, c)
+            approximate_exponentials(step, c, any(step is x for x in copies))
         recognise_maximum(step.generic)
         expand_math(step.generic)
         round_by_instruction(step.generic, target)
@@ -88,6 +91,7 @@ class Emitter(RaggedRows, PersistentRows):
     places: dict[int, int]
     kept: KeptVectors | None = None
     online: dict[int, list[OnlineSum]] = field(default_factory=dict)
+    _makers: dict[int, RowStep] = field(default_factory=dict)  # instead of the kernel's own
     _taken: dict[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)  # a thread's part of such a sum, and the maximum it is relative to
     _points: dict[tuple[int | Access, object], ir.Value] = field(default_factory=dict)
     _rows: dict[int | Access, ir.Value] = field(default_factory=dict)
@@ -210,6 +214,8 @@ class Emitter(RaggedRows, PersistentRows):
 
     def total(self, combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
         """Of a thread's lanes, in the type of totals, so that how many there are adds no error to sums."""
+        if self.s.lean:  # a conversion to float64 takes as long as eight additions
+            return combiner.to_total(_tree(combiner, lanes))
         return _tree(combiner, [combiner.to_total(x) for x in lanes])
 
     def turns(
@@ -264,10 +270,12 @@ class Emitter(RaggedRows, PersistentRows):
         for x, total in zip(self.online.get(self.now, []), before[len(places):]):
             old, new = (bound(x, values[places.index(x.largest)]) for values in (before, after))
             self._rows[x.base], lanes = new, None
+            self._makers = {x.exponential: x.made} if x.made is not None else {}
             for u in range(self.s.unroll):
                 lanes = self.terms([x.step], [(x.result, x.combiner)], u, lanes)
                 self._points.pop((x.exponential, u), None)  # of another base
             del self._rows[x.base]
+            self._makers = {}
             found.append(x.combiner.combine(scaled(x, total, old, new), self.total(x.combiner, lanes[0])))
         return found
 
@@ -331,7 +339,7 @@ class Emitter(RaggedRows, PersistentRows):
         """A value of points, computed where it is not known."""
         key = number, chunk
         if key not in self._points:
-            step = self.c.maker(number)
+            step = self._makers.get(number) or self.c.maker(number)
             results = self.body(step, chunk)
             self._points.update({(n, chunk): r for n, r in zip(step.results, results) if n is not None})
         return self._points[key]
@@ -519,6 +527,15 @@ class Emitter(RaggedRows, PersistentRows):
         return {
             n: _tree(k, [from_memory(read_remote(arrays[n], rank), parts[n].type) for rank in range(self.s.cluster)]) for n, k in running
         }
+
+
+def with_copy(x: OnlineSum, copies: list[RowStep]) -> OnlineSum:
+    """The same sum, of a step of its own, which is added to ``copies``."""
+    if x.made is None:
+        return x
+    with ir.InsertionPoint(x.made.generic):
+        copies.append(replace(x.made, generic=x.made.generic.clone()))
+    return replace(x, made=copies[-1])
 
 
 def _tree(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:

@@ -63,7 +63,8 @@ class Rows:
 
     ``ragged``: vectors lie as memory does, and rows begin anywhere in them.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
     ``codegen/row_exponentials.py``.  ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they
-    keep what rows have in common, too.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
+    keep what rows have in common, too.  ``lean``: less is computed of float32: divisions become products, exponentials that are only summed are approximate,
+    and lanes are added before they become float64.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
     """
 
     generator: ClassVar[str] = "rows"
@@ -83,6 +84,7 @@ class Rows:
     online: bool = False
     persistent: int = 0
     common: bool = False
+    lean: bool = False
     resident: int = 0
 
     def vectors(self, c: RowKernel) -> int:
