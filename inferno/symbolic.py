@@ -467,6 +467,10 @@ class Place:
     coefficient: int
     constant: int
 
+    def value(self, size: str) -> str:
+        """The symbol's value where the dimension is ``size``, both as Python."""
+        return size if (self.coefficient, self.constant) == (1, 0) else f"({size} - {self.constant}) // {self.coefficient}"
+
 
 def _linear(size: Int) -> tuple[Symbol, int, int] | None:
     """(symbol, coefficient, constant) of a size that is linear in one symbol."""

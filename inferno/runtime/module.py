@@ -261,8 +261,8 @@ def _fast_call(compiled: CompiledModule) -> Any:
     """The function that calls of the usual kind go to; None where there is none."""
     if compiled._executable is None:
         return None
-    if compiled._check_sizes is not None:
-        from inferno.runtime.call.sized import make_sized_call as make
+    if compiled.program.target.kind == "cpu" and compiled._check_sizes is not None:
+        from inferno.runtime.call.sized import make_sized_cpu_call as make
     elif compiled.program.target.kind == "cpu":
         from inferno.runtime.call.cpu import make_fast_cpu_call as make
     else:

@@ -14,11 +14,13 @@ from inferno.capture import Signature
 from inferno.runtime.call.text import CallText, begin_call, count_writes, written_in_place
 from inferno.runtime.launch.executable import GpuExecutable
 from inferno.runtime.launch.host import ERROR
+from inferno.runtime.launch.sized_executable import SizedGpuExecutable
 from inferno.runtime.prepared import Prepared
 
 
 def make_fast_call(
-    signature: Signature, executable: GpuExecutable, constants: list[torch.Tensor], slow: Callable, prepared: Prepared | None = None,
+    signature: Signature, executable: GpuExecutable | SizedGpuExecutable, constants: list[torch.Tensor], slow: Callable,
+    prepared: Prepared | None = None,
 ) -> Callable | None:
     """The function ``call(*inputs)``, or None for a program that is called in another way (see ``begin_call``)."""
     written = written_in_place(signature, executable.plan)
@@ -36,27 +38,36 @@ def gpu_conditions(prepared: Prepared | None) -> list[str]:
     return ["current() == index", *(["not capturing()"] if prepared else [])]
 
 
-def add_native_call(text: CallText, executable: GpuExecutable, constants: list[torch.Tensor]) -> list[str]:
-    """Add the lines that make the results and launch the kernels; the names of the results."""
+def add_native_call(text: CallText, executable: GpuExecutable | SizedGpuExecutable, constants: list[torch.Tensor]) -> list[str]:
+    """Add the lines that make the results and launch the kernels; the names of the results.  Sizes that vary are in variables, called as their
+    symbols are."""
     lines, scope, addresses = text.lines, text.scope, text.addresses
     scope.update({
-        "empty_like": torch.empty_like, "empty": torch.empty, "uint8": torch.uint8, "stream": torch._C._cuda_getCurrentRawStream,
-        "capturing": torch.cuda.is_current_stream_capturing,
+        "empty_like": torch.empty_like, "stream": torch._C._cuda_getCurrentRawStream, "capturing": torch.cuda.is_current_stream_capturing,
         "current": torch._C._cuda_getDevice, "index": executable.index, "device": executable.device, "fail": executable.fail,
-        "native": executable.native, "local": threading.local(), "size": executable.workspace_bytes, "addressof": ctypes.addressof,
+        "native": executable.native, "local": threading.local(), "addressof": ctypes.addressof,
     })
     for i, tensor in enumerate(constants):
         scope[f"c{i}"] = tensor.data_ptr()
     scope["constants"] = constants  # kept alive
-    results = [f"y{i}" for i in range(len(executable.templates))]
-    for i, template in enumerate(executable.templates):
-        scope[f"like{i}"] = template
-        lines.append(f"    y{i} = empty_like(like{i})")
-    if executable.workspace_bytes:
-        lines.append("    workspace = empty(size, dtype=uint8, device=device)")
+    results = [f"y{i}" for i in range(len(executable.fresh))]
+    templates = {"scratch": "workspace", **{f"like{i}": y for i, y in enumerate(results)}}
+    if isinstance(executable, SizedGpuExecutable):
+        sizes = executable.names
+        scope["known"], scope["make"] = executable.kept, executable.templates_at
+        lines += [
+            f"    sizes = ({''.join(name + ', ' for name in sizes)})", "    templates = known.get(sizes)",
+            "    if templates is None:", "        templates = make(sizes)", f"    {', '.join(templates)}, = templates",
+        ]
+    else:
+        sizes = []
+        scope.update(zip(templates, executable.templates))
+    if executable.plan.workspace_bytes == 0:
+        del templates["scratch"]
+    lines += [f"    {tensor} = empty_like({like})" for like, tensor in templates.items()]
     words = [
-        "base + 8", "base", "0", "0", "stream(index)", "workspace.data_ptr()" if executable.workspace_bytes else "0", *addresses,
-        *(f"c{i}" for i in range(len(constants))), *(f"r{i}" for i in range(text.prepared)), *(f"{y}.data_ptr()" for y in results),
+        "base + 8", "base", "0", "0", "stream(index)", "workspace.data_ptr()" if "scratch" in templates else "0", *addresses,
+        *(f"c{i}" for i in range(len(constants))), *(f"r{i}" for i in range(text.prepared)), *(f"{y}.data_ptr()" for y in results), *sizes,
     ]
     layout = struct.Struct(f"{len(words)}q")
     scope["pack"], scope["Words"] = layout.pack_into, ctypes.c_int64 * len(words)

@@ -6,26 +6,22 @@ from typing import Any
 import torch
 
 from inferno.capture import Signature
-from inferno.runtime.call.text import begin_call, written_in_place
+from inferno.runtime.call.text import begin_call, count_writes, written_in_place
 from inferno.runtime.prepared import Prepared
 
 
-def make_sized_call(
+def make_sized_cpu_call(
     signature: Signature, executable: Any, constants: list[torch.Tensor], slow: Callable, prepared: Prepared | None = None,
 ) -> Callable | None:
-    """The function ``call(*inputs)``, or None for a program that is called in another way (see ``begin_call``).
-
-    ``executable`` is a SizedCpuExecutable or a SizedGpuExecutable.
-    """
-    on_gpu = hasattr(executable, "device")
-    first = ["not capturing()"] if on_gpu and prepared else []
-    placed = "{}.device == device" if on_gpu else "{}.is_cpu"
-    text = begin_call(signature, slow, written_in_place(signature, executable.plan), placed, first, prepared)
+    """The function ``call(*inputs)`` of a SizedCpuExecutable, or None for a program that is called in another way (see ``begin_call``)."""
+    written = written_in_place(signature, executable.plan)
+    text = begin_call(signature, slow, written, "{}.is_cpu", prepared=prepared)
     if text is None:
         return None
     tensors = ", ".join([*text.values, *(f"constants[{i}]" for i in range(len(constants))), *(["*kept"] if prepared else [])])
-    text.scope["capturing"] = torch.cuda.is_current_stream_capturing
-    text.scope.update({"run": executable.run_at, "constants": constants, "device": getattr(executable, "device", None)})
+    text.scope.update({"run": executable.run_at, "constants": constants})
     text.lines.append(f"    results = run(({''.join(name + ', ' for name in executable.names)}), [{tensors}])")
-    text.lines.append(f"    return {'results[0]' if signature.single_output else 'build(results)'}")
+    text.lines.extend(count_writes(text, written))
+    fresh = [f"results[{i}]" for i, o in enumerate(executable.plan.outputs) if o.result == i]
+    text.lines.append(f"    return {fresh[0]}" if signature.single_output else f"    return build([{', '.join(fresh)}])")
     return text.compile()

@@ -15,8 +15,7 @@ def size_reader(shapes: Sequence[Sequence[Int]], symbols: Sequence[Symbol]) -> C
     """The function (tensors of these shapes) -> the values of ``symbols``, in order."""
     found = {place.symbol.name: place for place in read_off(shapes)}
     places = [found[s.name] for s in symbols]
-    parts = [f"tensors[{p.argument}].shape[{p.dim}]" for p in places]
-    values = [f"({t} - {p.constant}) // {p.coefficient}" if (p.coefficient, p.constant) != (1, 0) else t for t, p in zip(parts, places)]
+    values = [p.value(f"tensors[{p.argument}].shape[{p.dim}]") for p in places]
     return eval(f"lambda tensors: ({', '.join(values)},)", {})
 
 

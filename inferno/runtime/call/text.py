@@ -80,7 +80,7 @@ def begin_call(
         lines.append(f"    {x}o = {x}.permute(order{i}) if isinstance({x}, Tensor) and {x}.dim() == {len(order)} else {x}")
     places = read_off([a.shape for a in signature.arguments])
     if places:
-        read = [f"        {p.symbol.name} = ({values[p.argument]}.shape[{p.dim}] - {p.constant}) // {p.coefficient}" for p in places]
+        read = [f"        {p.symbol.name} = {p.value(f'{values[p.argument]}.shape[{p.dim}]')}" for p in places]
         lines += ["    try:", *read, "    except (AttributeError, IndexError, TypeError):", refuse]
         conditions += [f"{p.symbol.low} <= {p.symbol.name} <= {p.symbol.high}" for p in places]
         conditions += [f"({guard})" for guard in signature.guards]

@@ -28,6 +28,11 @@ def template(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> 
     return torch.empty((), dtype=dtype, device=device).expand(shape)
 
 
+def templates(workspace_bytes: int, shapes: Sequence[Sequence[int]], dtypes: Sequence[torch.dtype], device: torch.device) -> tuple[Tensor, ...]:
+    """What the workspace and results of these shapes are made like."""
+    return (template((workspace_bytes,), torch.uint8, device), *(template(s, d, device) for s, d in zip(shapes, dtypes)))
+
+
 class GpuExecutable:
     """A plan with its kernels loaded on one device.  Never synchronises; safe from several threads; can be captured in a
     CUDA graph.  Results and workspace come from torch's caching allocator."""
@@ -42,15 +47,14 @@ class GpuExecutable:
         gives away, for which a plan of many bytes is for ``run_taking``."""
         self.plan = plan
         self._dtypes = tuple(dtypes)
-        self.workspace_bytes = plan.workspace_bytes
         self.index = torch.cuda.current_device() if device.index is None else device.index
         self.device = torch.device("cuda", self.index)
         count = len(plan.arguments)
-        self._fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
-        self.templates = [template(plan.outputs[i].shape, dtypes[i], self.device) for i in self._fresh]
-        self._result_words = words = {i: ARGUMENTS + count + n for n, i in enumerate(self._fresh)}
-        self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self._fresh))
-        self.all_results_are_new = [o.result for o in plan.outputs] == self._fresh
+        self.fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
+        self.templates = templates(plan.workspace_bytes, [plan.outputs[i].shape for i in self.fresh], [dtypes[i] for i in self.fresh], self.device)
+        self._result_words = words = {i: ARGUMENTS + count + n for n, i in enumerate(self.fresh)}
+        self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self.fresh))
+        self.all_results_are_new = [o.result for o in plan.outputs] == self.fresh
         with torch.cuda.device(self.device):
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             self._modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
@@ -106,12 +110,12 @@ class GpuExecutable:
         return self._run(arguments)
 
     def _run(self, arguments: Sequence[Tensor]) -> list[Tensor]:
-        fresh = [torch.empty_like(template) for template in self.templates]
+        fresh = [torch.empty_like(template) for template in self.templates[1:]]
         state, base, _workspace = self._state([*arguments, *fresh])
         self.native(base)
         if state[ERROR]:
             self.fail(state)
-        return fresh if self.all_results_are_new else self._outputs(arguments, dict(zip(self._fresh, fresh)))
+        return fresh if self.all_results_are_new else self._outputs(arguments, dict(zip(self.fresh, fresh)))
 
     def run_taking(self, arguments: list[Tensor]) -> list[Tensor]:
         """As ``run``; takes the arguments out of the list as soon as no kernel needs them, and makes results when the first does."""
@@ -125,21 +129,20 @@ class GpuExecutable:
         owned: dict[int, Tensor] = {}
 
         def make(index: int) -> None:
-            owned[index] = torch.empty_like(self.templates[self._fresh.index(index)])
+            owned[index] = torch.empty_like(self.templates[1 + self.fresh.index(index)])
             state[self._result_words[index]] = owned[index].data_ptr()
 
         run_chunks(self._chunks, self._natives, base, make, functools.partial(self._failed, state), arguments)
         if state[ERROR]:
             self.fail(state)
-        return [owned[i] for i in self._fresh] if self.all_results_are_new else self._outputs(arguments, owned)
+        return [owned[i] for i in self.fresh] if self.all_results_are_new else self._outputs(arguments, owned)
 
     def _state(self, tensors: Sequence[Tensor]) -> tuple[ctypes.Array, int, Tensor | None]:
         """The words that the native code reads, their address, and the workspace that one of them names, to be held until the launches
         are made.  ``tensors``: the arguments, and the results that are there already."""
-        size = self.workspace_bytes
-        workspace = torch.empty(size, dtype=torch.uint8, device=self.device) if size else None
+        workspace = torch.empty_like(self.templates[0]) if self.plan.workspace_bytes else None
         state = self._words(
-            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr() if size else 0, *[t.data_ptr() for t in tensors],
+            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), 0 if workspace is None else workspace.data_ptr(), *[t.data_ptr() for t in tensors],
         )
         # The engine's entry wants a pointer to a pointer to the argument: the first two words are those.
         base = ctypes.addressof(state)

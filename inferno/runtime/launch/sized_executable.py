@@ -9,12 +9,15 @@ from torch import Tensor
 
 from inferno.errors import InputError, LaunchError
 from inferno.runtime.launch import driver
+from inferno.runtime.launch.executable import templates
 from inferno.runtime.launch.host import ARGUMENTS, ERROR, STEP, host_program
 from inferno.runtime.launch.interpreter import sized_interpreter
 from inferno.runtime.launch.steps import failure, functions_of
-from inferno.runtime.plan.plan import Buffer, Plan, TensorMap
+from inferno.runtime.plan.plan import Buffer, Plan, TensorMap, at_sizes
 from inferno.runtime.call.sizes import size_reader
 from inferno.symbolic import LARGEST, as_python, bounds, is_unbounded, product
+
+_KEPT = 256  # sizes whose results' templates are kept
 
 
 class SizedGpuExecutable:
@@ -29,15 +32,16 @@ class SizedGpuExecutable:
         self.index = torch.cuda.current_device() if device.index is None else device.index
         self.device = torch.device("cuda", self.index)
         count = len(plan.arguments)
-        self._fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
-        self._dtypes = [dtypes[i] for i in self._fresh]
+        self.fresh = [i for i, o in enumerate(plan.outputs) if o.result == i]
+        self._dtypes = [dtypes[i] for i in self.fresh]
         self._types = tuple(dtypes)
         self._read = size_reader([a.shape for a in plan.arguments], plan.symbols)
         self._names = [s.name for s in plan.symbols]
-        self._sizes = sizes_function(plan, self._fresh)
-        result_words = {i: ARGUMENTS + count + n for n, i in enumerate(self._fresh)}
-        self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self._fresh) + len(plan.symbols))
-        self._new = [o.result for o in plan.outputs] == self._fresh
+        self._sizes = sizes_function(plan, self.fresh)
+        self.kept: dict[tuple[int, ...], tuple[Tensor, ...]] = {}  # what ``templates_at`` has given
+        result_words = {i: ARGUMENTS + count + n for n, i in enumerate(self.fresh)}
+        self._words = ctypes.c_int64 * (ARGUMENTS + count + len(self.fresh) + len(plan.symbols))
+        self._new = [o.result for o in plan.outputs] == self.fresh
         with torch.cuda.device(self.device):
             torch.cuda.current_stream().synchronize()  # makes torch's context current
             modules = {name: driver.load(binary, name) for name, binary in binaries.items()}
@@ -45,10 +49,10 @@ class SizedGpuExecutable:
         self._modules, self._functions = modules, functions
         entry, pixels = (driver.address("cuLaunchKernelEx"), driver.address("cuTensorMapEncodeTiled")), driver.address("cuTensorMapEncodeIm2col")
         if interpret:
-            self._at = sized_interpreter(plan, functions, *entry, result_words, early, pixels)
+            at = sized_interpreter(plan, functions, *entry, result_words, early, pixels)
+            self.native = lambda base: at(self._values(self._words.from_address(base)))(base)
         else:
-            native = self._compile(host_program(plan, functions, *entry, result_words, early, pixels))
-            self._at = lambda values: native
+            self.native = self._compile(host_program(plan, functions, *entry, result_words, early, pixels))
 
     def _compile(self, text: str) -> Callable[[int], None]:
         from inferno.mlir import ExecutionEngine, idle_context, ir  # which a package does without
@@ -79,42 +83,57 @@ class SizedGpuExecutable:
         """Whether no result is an argument, or another result in another shape."""
         return self._new
 
+    def templates_at(self, values: tuple[int, ...]) -> tuple[Tensor, ...]:
+        """What the workspace and the fresh results are made like where the symbols have these values; InputError for too many elements."""
+        found = self.kept.get(values)
+        if found is None:
+            size, shapes, largest = self._sizes(*values)
+            if largest > LARGEST:
+                raise InputError(
+                    f"sizes {dict(zip(self._names, values))}: a tensor of the program would have {largest} elements; without upper bounds of the "
+                    f"sizes it is compiled for at most {LARGEST}: give them in dynamic_shapes"
+                )
+            found = templates(size, shapes, self._dtypes, self.device)
+            if len(self.kept) >= _KEPT:
+                self.kept.clear()
+            self.kept[values] = found
+        return found
+
     def _run(self, values: tuple[int, ...], arguments: Sequence[Tensor]) -> list[Tensor]:
-        size, shapes, views, largest = self._sizes(*values)
-        if largest > LARGEST:
-            raise InputError(
-                f"sizes {dict(zip(self._names, values))}: a tensor of the program would have {largest} elements; without upper bounds of the "
-                f"sizes it is compiled for at most {LARGEST}: give them in dynamic_shapes"
-            )
-        device = self.device
-        fresh = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in zip(shapes, self._dtypes)]
-        workspace = torch.empty(size, dtype=torch.uint8, device=device) if size else None
+        workspace, *fresh = [torch.empty_like(t) for t in self.templates_at(values)]
         state = self._words(
-            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr() if size else 0,
+            0, 0, 0, 0, torch._C._cuda_getCurrentRawStream(self.index), workspace.data_ptr(),
             *[t.data_ptr() for t in arguments], *[t.data_ptr() for t in fresh], *values,
         )
         base = ctypes.addressof(state)
         state[0], state[1] = base + 8, base  # the engine's entry wants a pointer to a pointer to the argument
-        self._at(values)(base)
+        self.native(base)
         if state[ERROR]:
-            raise LaunchError(failure(self.plan.steps[state[STEP]], state[ERROR], f" for sizes {dict(zip(self._names, values))}"))
+            self.fail(state)
         if self._new:
             return fresh
-        owned = dict(zip(self._fresh, fresh))
+        owned, at = dict(zip(self.fresh, fresh)), dict(zip(self._names, values))
         given = [arguments[o.argument] if o.argument >= 0 else owned[o.result] for o in self.plan.outputs]
-        return [t.view(shape).view(dtype) for t, shape, dtype in zip(given, views, self._types)]  # the plan knows bits, not types
+        # The plan knows bits, not types.
+        return [t.view(at_sizes(o.shape, at)).view(dtype) for t, o, dtype in zip(given, self.plan.outputs, self._types)]
+
+    def _values(self, state: ctypes.Array) -> tuple[int, ...]:
+        """The symbols' values in a state."""
+        return tuple(state[len(state) - len(self._names):])
+
+    def fail(self, state: ctypes.Array) -> None:
+        """Raise the LaunchError that the native code left in ``state``."""
+        sizes = dict(zip(self._names, self._values(state)))
+        raise LaunchError(failure(self.plan.steps[state[STEP]], state[ERROR], f" for sizes {sizes}"))
 
 
-def sizes_function(plan: Plan, fresh: Sequence[int]) -> Callable[..., tuple[int, tuple, tuple, int]]:
-    """The function of the symbols' values that gives the workspace's bytes, the shapes of the fresh results, and of all outputs, and
-    the most elements that a tensor without upper bound has."""
-    def shape(number: int) -> str:
-        return f"({''.join(as_python(s) + ', ' for s in plan.outputs[number].shape)})"
-
+def sizes_function(plan: Plan, fresh: Sequence[int]) -> Callable[..., tuple[int, tuple, int]]:
+    """The function of the symbols' values that gives the workspace's bytes, the shapes of the fresh results, and the most elements that a tensor
+    without upper bound has."""
     names = ", ".join(s.name for s in plan.symbols)
-    shapes, views = ("".join(shape(i) + ", " for i in numbers) for numbers in (fresh, range(len(plan.outputs))))
+    shapes = "".join(f"({''.join(as_python(s) + ', ' for s in plan.outputs[i].shape)}), " for i in fresh)
     scope: dict[str, Any] = {}
-    exec(f"def sizes({names}):\n    return {as_python(plan.workspace_bytes)}, ({shapes}), ({views}), {_largest(plan)}", scope)
+    exec(f"def sizes({names}):\n    return {as_python(plan.workspace_bytes)}, ({shapes}), {_largest(plan)}", scope)
     return scope["sizes"]
 
 
