@@ -22,8 +22,7 @@ from inferno.schedule.attention import GAP
 from inferno.symbolic import ceildiv
 
 THREADS = 128
-# Shares that a thread reads at a time, six registers each: of one place, and of several.
-_OF_ONE, _OF_SEVERAL = 16, 32
+_AT_ONCE = 32  # shares that a thread reads at a time, of one place or of several: six registers each
 
 
 def meet_parts() -> None:
@@ -123,44 +122,30 @@ class Shares:
     def add_up(self, shares: Sequence[InShared | InMemory], take: Callable[[Integer, Integer, Sums], None]) -> None:
         """``take(row, column, sums)`` for every four neighbours, a place, of all ``shares``."""
         words, count = self.words, self.rows * self.width // 4
-        together = self.frame.schedule.together
-        at_once = _OF_SEVERAL if together else _OF_ONE
-        turns = min(max(1, at_once // len(shares)), ceildiv(count, THREADS)) if together else 1
-
-        def turn(first: Integer) -> None:
-            number = words.add(self.member, first)
-            with only_if(words.less(number, count)):
-                place = self.place(number)
-                take(*place, self.added_up(shares, [place], at_once)[0])
+        turns = min(max(1, _AT_ONCE // len(shares)), ceildiv(count, THREADS))
+        whole = count % (turns * THREADS) == 0
 
         def several(first: Integer) -> None:
             numbers = [words.add(self.member, words.add(first, turn * THREADS)) for turn in range(turns)]
-            whole = count % (turns * THREADS) == 0
             places = [self.place(n if whole else words.min(n, count - 1)) for n in numbers]
-            for at, place, sums in zip(numbers, places, self.added_up(shares, places, at_once)):
+            found: list[list[Sums]] = [[] for _ in places]
+            for begin in range(0, len(shares), _AT_ONCE):
+                for sums, place in zip(found, places):
+                    sums += [self.read(s, *place) for s in shares[begin:begin + _AT_ONCE]]
+                found = [[self.merge(sums)] for sums in found]
+            for at, place, (sums,) in zip(numbers, places, found):
                 with nullcontext() if whole else only_if(words.less(at, count)):
                     take(*place, sums)
 
-        following = turn if turns == 1 else several
-        if count <= max(2, turns) * THREADS:
-            for first in range(0, count, turns * THREADS):
-                following(first)
+        if count <= turns * THREADS:
+            several(0)
             return
 
         def step(first: ir.Value) -> list[ir.Value]:
-            following(first)
+            several(first)
             return []
 
         loop(words, 0, count, turns * THREADS, [], step)
-
-    def added_up(self, shares: Sequence[InShared | InMemory], places: Sequence[tuple[Integer, Integer]], at_once: int) -> list[Sums]:
-        """At each of these places, which are read in front of the first sum; of more than ``at_once`` shares, so many."""
-        found: list[list[Sums]] = [[] for _ in places]
-        for begin in range(0, len(shares), at_once):
-            for sums, place in zip(found, places):
-                sums += [self.read(s, *place) for s in shares[begin:begin + at_once]]
-            found = [[self.merge(sums)] for sums in found]
-        return [sums for sums, in found]
 
     def place(self, number: Integer) -> tuple[Integer, Integer]:
         """The row and the first column of some neighbours."""

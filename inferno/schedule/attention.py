@@ -7,7 +7,6 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
 from inferno.schedule.contraction import Map
@@ -48,7 +47,6 @@ class Attention:
     ``splits``: so many of these clusters share them, and the last one to arrive adds up what all have left in memory.
     ``bounded``: keys beyond those that the kernel reads to be the last ones, at the call, are not looked at.
     ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
-    ``together``: who adds up what blocks have left reads it at several places before the first sum, not at one after the other.
     ``staged``: results are stored by the copy engine, by way of shared memory; otherwise by the threads that have them.
     """
 
@@ -64,7 +62,6 @@ class Attention:
     splits: int = 1
     bounded: bool = False
     pieces: int = 1
-    together: bool = False
     staged: bool = True
 
     @property
@@ -293,19 +290,18 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     if found is not None and found[0].varies:
         from inferno.schedule.attention_by_size import for_sizes  # which is made of this module's
 
-        return for_sizes(*found, target, takes_unmeasured(kernel.operation))
+        return for_sizes(*found, target)
     made = candidates(*found, target) if found is not None else []
     times = [(estimate(s, *found, target), s) for s in made]
     if not times:
         return None
     best = min(times, key=lambda item: item[0])[1]
-    return completed(best, found[0], takes_unmeasured(kernel.operation))
+    return completed(best, found[0])
 
 
-def completed(s: Attention, a: AttentionKernel, unmeasured: bool) -> Attention:
+def completed(s: Attention, a: AttentionKernel) -> Attention:
     """The schedule with what is never worse."""
-    shared = unmeasured and s.shares > 1
-    return replace(s, bounded=a.reach is not None, together=shared, staged=not shared or most_rows(a.queries.size) > _FEW_ROWS)
+    return replace(s, bounded=a.reach is not None, staged=s.shares == 1 or most_rows(a.queries.size) > _FEW_ROWS)
 
 
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> list[Attention]:
@@ -361,7 +357,8 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     rounds = at(tiling.tiles(s)) * s.shares / target.multiprocessors
     clocks = ceil(rounds) * max(tiles) if a.band is None or rounds <= 1 else rounds * sum(tiles) / len(tiles) + max(tiles) / 2
     moved = _moved(s, a, seen, at)
-    memory = moved / (_MEMORY_RATE if moved > _L2 else _L2_RATE) / (_OF_CLUSTERS if s.parts > 2 else 1)
+    busy = min(1.0, rounds)
+    memory = moved / (_MEMORY_RATE * busy**_BUSY if moved > _L2 else _L2_RATE) / (_OF_CLUSTERS if s.parts > 2 else 1)
     time = ((clocks / CLOCK)**_SHARP + memory**_SHARP)**(1 / _SHARP)
     if few and single:
         time += _NEXT_BLOCK * (ceil(rounds) - 1)
@@ -415,10 +412,13 @@ _MEMORY_RATE, _L2_RATE, _L2 = 4.15e6, 6.4e6, 48e6
 # The share of it that clusters of more than two blocks have (8x32x8192x128 of 4 heads of keys: 42.2 us in clusters of 3, 37.2 of 2), and the exponent
 # of the norm of its time and that of clocks, which is more than the larger where they are alike (8 heads of keys: 72.6 us where both are 65).
 _OF_CLUSTERS, _SHARP = 0.85, 8
+# The power of the share of multiprocessors that have something to do by which their number tells in memory's rate (32768 keys: 8 heads of keys by 96
+# blocks 42.4 us, by 128 36.1; 4 heads 25.3 and 21.9; 8x32x4096x128 of 4 heads of keys 23.1 and 19.8).
+_BUSY = 0.6
 # Microseconds that sharing keys takes: by the blocks of a cluster, and for each; by memory, and for each share and each of its rows, with the time
-# that more blocks need to begin.  Of one query, 32 heads of 128 columns: 8 heads of keys, 512 keys in 4 parts 4.4, in 4 splits 4.9; 8192 in 16 splits
+# that more blocks need to begin.  Of one query, 32 heads of 128 columns: 8 heads of keys, 512 keys in 4 parts 3.8, in 4 splits 4.4; 8192 in 16 splits
 # 9.9, in 2 parts and 8 splits 10.4; 32768 in 16 splits 37.4; 4 heads of keys, 8192 keys in 32 splits 9.1; 2 heads, 32768 in 64 splits 17.1.
-_PARTS, _PARTS_EACH, _SPLITS, _SPLITS_EACH, _SPLITS_ROW = 0.5, 0.22, 1.2, 0.05, 0.005
+_PARTS, _PARTS_EACH, _SPLITS, _SPLITS_EACH, _SPLITS_ROW = 0.1, 0.15, 1.2, 0.05, 0.005
 _MOST_SPLITS = 255  # that can be counted
 # Of operands in pieces (estimates): products, clocks for each key that weights take, those of a block that waits for its only slot, and what the
 # launch in front takes in microseconds.

@@ -19,24 +19,24 @@ _FEW_KEYS, _MANY_KEYS = 256, 4096
 _KERNELS, _GAIN = 3, 0.01  # the most schedules, each of which ptxas takes some seconds for, and what one has to gain (see ``by_size``)
 
 
-def for_sizes(a: AttentionKernel, tiling: AttentionTiling, target: Target, unmeasured: bool) -> Any | None:
+def for_sizes(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> Any | None:
     """A schedule, or several ``BySize``; None where there is none."""
     varying = [s for s in (a.queries.size, a.keys.size, tiling.heads) if not isinstance(s, int)]
     side, others = varying[0], symbols_of(a.keys.size)
     if side is a.queries.size or len(varying) == 1 or set(others) & set(symbols_of(tiling.heads)):
-        return _for_side(side, {}, a, tiling, target, unmeasured)
+        return _for_side(side, {}, a, tiling, target)
     # One launches as many blocks whatever the number of keys is; with few heads, each has a part of the keys.
-    few, many = (_for_side(tiling.heads, along(a.keys.size, most), a, tiling, target, unmeasured) for most in (_FEW_KEYS, _MANY_KEYS))
+    few, many = (_for_side(tiling.heads, along(a.keys.size, most), a, tiling, target) for most in (_FEW_KEYS, _MANY_KEYS))
     while isinstance(few, BySize):
         few = few.small
     return many if None in (few, many) or few == many else BySize(as_python(side), _FEW_KEYS, few, many)
 
 
-def _for_side(side: Int, others: Point, a: AttentionKernel, tiling: AttentionTiling, target: Target, unmeasured: bool) -> Any | None:
+def _for_side(side: Int, others: Point, a: AttentionKernel, tiling: AttentionTiling, target: Target) -> Any | None:
     """Schedules by one size, where the ``others`` are these."""
     spans = spans_of(side, lambda size: {**others, **along(side, size)}, _HEADS if side == tiling.heads else _EDGES)
     points = [_at(p) for span in spans for p in span.points]
-    found = dict.fromkeys(completed(s, a, unmeasured) for at in points for s in candidates(a, tiling, target, at))
+    found = dict.fromkeys(completed(s, a) for at in points for s in candidates(a, tiling, target, at))
 
     def table(point: Point, most: int) -> Table:
         at = _at(point)

@@ -148,12 +148,11 @@ def scheduled(schedule, args, is_causal=False):
     return compiled
 
 
-@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("queries, parts, splits", [(1, 8, 1), (1, 1, 14), (1, 2, 7), (60, 3, 1), (60, 2, 2)])
-def test_blocks_share_keys(queries, parts, splits, together):
+def test_blocks_share_keys(queries, parts, splits):
     """On several streams at the same time, whichever block is last."""
     args = heads(queries, 7000, 128, batch=1, of=8, shared=2)
-    schedule = Attention(1, 64, 3, turns=False, parts=parts, splits=splits, together=together, staged=not together or queries > 1)
+    schedule = Attention(1, 64, 3, turns=False, parts=parts, splits=splits, staged=queries > 1)
     compiled = scheduled(schedule, args)
     expected, streams = compiled(*args), [torch.cuda.Stream() for _ in range(3)]
     torch.cuda.synchronize()

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.attention import ORDERS, Attention, candidates, completed, estimate, fits, pieces_of, read
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -25,7 +24,7 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Attentio
         for consumers, keys, stages, order, turn, apart in itertools.product((2, 1, 3), _KEYS, slots, ORDERS, turns, (True, False))
     )
     usual = candidates(a, tiling, target)
-    best = [completed(s, a, takes_unmeasured(kernel.operation)) for s in usual]
+    best = [completed(s, a) for s in usual]
     for s in dict.fromkeys((*best, *usual, *rest)):
         if fits(s, a, target) and (s.order == "single" or hint(tiling.tiles(s)) > target.multiprocessors):
             yield estimate(s, a, tiling, target), s
