@@ -27,8 +27,8 @@ def for_sizes(a: AttentionKernel, tiling: AttentionTiling, target: Target) -> An
         return _for_side(side, {}, a, tiling, target)
     # One launches as many blocks whatever the number of keys is; with few heads, each has a part of the keys.
     few, many = (_for_side(tiling.heads, along(a.keys.size, most), a, tiling, target) for most in (_FEW_KEYS, _MANY_KEYS))
-    while isinstance(few, BySize):
-        few = few.small
+    while isinstance(few, BySize):  # few keys of few heads take little time whoever has them
+        few = few.large
     return many if None in (few, many) or few == many else BySize(as_python(side), _FEW_KEYS, few, many)
 
 
