@@ -70,11 +70,10 @@ class ClusterExchange:
                     constraints=ir.StringAttr.get(f"r,{'l' if size == 8 else 'r'},r,~{{memory}}"), has_side_effects=ir.UnitAttr.get(),
                 )
 
-    def receive(self, number: int, place: int, type_: ir.Type) -> list[ir.Value]:
-        """What the blocks sent, in their order."""
-        first = Integers().index(self._first())
-        found = [memref.load(self.slots[place], [_plus(first, rank)]) for rank in range(self.cluster)]
-        return [_from_bits(x, type_) for x in found]
+    def receive(self, place: int, rank: Integer, type_: ir.Type) -> ir.Value:
+        """What a block sent."""
+        at = self.ints.index(rank) if self.turn is None else Integers().index(self.words.add(self._first(), self._word(rank)))
+        return _from_bits(memref.load(self.slots[place], [at]), type_)
 
     def wait(self, number: int) -> None:
         """Until all have sent theirs; the mbarrier is then ready for the turn after the next."""
@@ -107,10 +106,6 @@ class ClusterExchange:
     def _word(self, number: Integer) -> ir.Value:
         number = self.ints.value(number)
         return number if number.type == self.words.type else arith.trunci(self.words.type, number)
-
-
-def _plus(first: ir.Value, more: int) -> ir.Value:
-    return arith.addi(first, arith.constant(first.type, more)) if more else first
 
 
 def _to_bits(value: ir.Value) -> ir.Value:

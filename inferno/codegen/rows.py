@@ -117,10 +117,13 @@ class Emitter(RaggedRows, PersistentRows):
         if s.cluster > 1 and s.sends:
             own = len(self.shared) - 1 - len(self.places)
             self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1])
-            self.exchange.begin([
+            sizes = [
                 s.cluster * sum(slot_type(k.total).width // 8 for step in c.steps if step.phase == p for k in step.combiners if k is not None)
                 for p in range(c.phases)
-            ], 2 if s.persistent else 1)
+            ]
+            for p in self.online if s.together else ():  # what is taken with a phase's maxima is sent with them
+                sizes[p], sizes[p + 1] = sizes[p] + sizes[p + 1], 0
+            self.exchange.begin(sizes, 2 if s.persistent else 1)
         if s.persistent:
             self.all_rows(group)
             return
@@ -157,7 +160,9 @@ class Emitter(RaggedRows, PersistentRows):
             return
         taken = self.online.get(phase - 1)
         values = [scaled(x, *self._taken[x.result], self._rows[x.base]) for x in taken] if taken else self.all_turns(reducing, running, stored)
-        if running:
+        if taken and self.s.together:
+            self.know(reducing, dict(zip((n for n, _ in running), values)))
+        elif running:
             self.finish(reducing, running, dict(zip((n for n, _ in running), values)))
 
     def per_row(self, step: RowStep) -> None:
@@ -471,62 +476,81 @@ class Emitter(RaggedRows, PersistentRows):
 
     def finish(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], parts: dict[int, ir.Value]) -> None:
         """Of each thread's part the whole, in all of them, and what the reductions began with."""
-        distance = min(32, self.s.across) // 2
-        while distance:
-            parts = {n: k.combine(parts[n], exchange(parts[n], distance)) for n, k in running}
-            distance //= 2
+        online = self.online.get(self.now, []) if self.s.together else []
+        every = [*running, *((x.result, x.combiner) for x in online)]
+        parts = self.joined([parts | {x.result: self._taken[x.result][0] for x in online}], running, online, min(32, self.s.across) // 2)
         if self.s.across > 32:
-            parts = self.of_warps(parts, running)
+            parts = self.joined(*self.of_warps(parts, every, running, online))
         if self.s.cluster > 1:
-            parts = self.of_blocks(parts, running)
+            parts = self.joined(*self.of_blocks(parts, every, running, online))
             if self.exchange is None and not any(step.reduces and step.phase > self.now for step in self.c.steps):
                 arrive_in_cluster()  # nobody's shared memory is read by this thread any more, and no store is on its way that it would wait for
+        self._taken.update({x.result: (parts[x.result], bound(x, parts[x.largest])) for x in online})
+        self.know(reducing, parts)
+
+    def know(self, reducing: list[RowStep], parts: dict[int, ir.Value]) -> None:
+        """Results of rows, of what their terms come to."""
         for step in reducing:
             for n, k, start in zip(step.results, step.combiners, step.starts):
                 if k is not None:
                     self._rows[n] = k.round(k.combine(k.to_total(k.widen(arith.constant(k.narrow, start))), parts[n]))
 
-    def of_warps(self, parts: dict[int, ir.Value], running: list[tuple[int, Combiner]]) -> dict[int, ir.Value]:
+    def joined(
+        self, parts: list[dict[int, ir.Value]], running: list[tuple[int, Combiner]], online: list[OnlineSum], distance: int,
+    ) -> dict[int, ir.Value]:
+        """What several parts come to, those of twice as many lanes as ``distance`` says; sums below a maximum go with it."""
+        def whole(k: Combiner, value: ir.Value) -> ir.Value:
+            step = distance
+            while step:
+                value, step = k.combine(value, exchange(value, step)), step // 2
+            return value
+
+        found = {n: whole(k, _tree(k, [p[n] for p in parts])) for n, k in running}
+        for x in online:
+            base = bound(x, found[x.largest])
+            terms = [scaled(x, p[x.result], bound(x, p[x.largest]), base) for p in parts]
+            found[x.result] = whole(x.combiner, _tree(x.combiner, terms))
+        return found
+
+    def of_warps(self, parts: dict[int, ir.Value], every: list[tuple[int, Combiner]], *rest: list) -> tuple:
+        """What the warps of a row have, as ``joined`` takes it."""
         ints, warps = self.ints, self.s.across // 32
-        arrays = {n: self.shared[self.places[n]] for n, _ in running}
+        arrays = {n: self.shared[self.places[n]] for n, _ in every}
 
         def put() -> None:
-            for n, _ in running:
+            for n, _ in every:
                 memref.store(to_memory(parts[n]), arrays[n], [ints.index(ints.div(self.thread, 32))])
 
         self.where([ints.equal(ints.rem(self.thread, 32), 0)], put)
         gpu.barrier()
         begin = ints.mul(ints.div(self.thread, self.s.across), warps) if self.s.threads > self.s.across else 0
 
-        def get(n: int, place: Integer) -> ir.Value:
-            return from_memory(memref.load(arrays[n], [ints.index(place)]), parts[n].type)
+        def get(place: Integer) -> dict[int, ir.Value]:
+            return {n: from_memory(memref.load(arrays[n], [ints.index(ints.add(begin, place))]), parts[n].type) for n, _ in every}
 
         if warps <= _FEW:
-            return {n: _tree(k, [get(n, ints.add(begin, i)) for i in range(warps)]) for n, k in running}
-        found = {n: get(n, ints.add(begin, ints.rem(self.thread, warps))) for n, _ in running}
-        distance = warps // 2
-        while distance:
-            found = {n: k.combine(found[n], exchange(found[n], distance)) for n, k in running}
-            distance //= 2
-        return found
+            return [get(i) for i in range(warps)], *rest, 0
+        return [get(ints.rem(self.thread, warps))], *rest, warps // 2
 
-    def of_blocks(self, parts: dict[int, ir.Value], running: list[tuple[int, Combiner]]) -> dict[int, ir.Value]:
+    def of_blocks(self, parts: dict[int, ir.Value], every: list[tuple[int, Combiner]], *rest: list) -> tuple:
+        """What the blocks of a cluster have, in the same way."""
         if self.exchange is not None:
-            self.exchange.send(self.now, [self.places[n] for n, _ in running], [parts[n] for n, _ in running])
+            self.exchange.send(self.now, [self.places[n] for n, _ in every], [parts[n] for n, _ in every])
             self.exchange.wait(self.now)
-            return {n: _tree(k, self.exchange.receive(self.now, self.places[n], parts[n].type)) for n, k in running}
+            spread = self.s.cluster > _FEW and self.s.cluster & (self.s.cluster - 1) == 0
+            ranks = [self.ints.rem(self.thread, self.s.cluster)] if spread else range(self.s.cluster)
+            each = [{n: self.exchange.receive(self.places[n], rank, parts[n].type) for n, _ in every} for rank in ranks]
+            return each, *rest, self.s.cluster // 2 if spread else 0
         ints, own = self.ints, len(self.shared) - len(self.places)
-        arrays = {n: self.shared[own + self.places[n]] for n, _ in running}
+        arrays = {n: self.shared[own + self.places[n]] for n, _ in every}
 
         def put() -> None:
-            for n, _ in running:
+            for n, _ in every:
                 memref.store(to_memory(parts[n]), arrays[n], [ints.index(0)])
 
         self.where([ints.equal(self.thread, 0)], put)
         wait_for_cluster()
-        return {
-            n: _tree(k, [from_memory(read_remote(arrays[n], rank), parts[n].type) for rank in range(self.s.cluster)]) for n, k in running
-        }
+        return [{n: from_memory(read_remote(arrays[n], rank), parts[n].type) for n, _ in every} for rank in range(self.s.cluster)], *rest, 0
 
 
 def with_copy(x: OnlineSum, copies: list[RowStep]) -> OnlineSum:

@@ -62,9 +62,11 @@ class Rows:
     row's largest point are taken with it; see ``codegen/online_sums.py``.
 
     ``ragged``: vectors lie as memory does, and rows begin anywhere in them.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
-    ``codegen/row_exponentials.py``.  ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they
-    keep what rows have in common, too.  ``lean``: less is computed of float32: divisions become products, exponentials that are only summed are approximate,
-    and lanes are added before they become float64.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
+    ``codegen/row_exponentials.py``.  ``lean``: less is computed of float32: divisions become products, exponentials that are only summed are
+    approximate, and lanes are added before they become float64.  ``together``: what is taken with the largest point is also sent with it.
+
+    ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they keep what rows have in common, too.
+    ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
     """
 
     generator: ClassVar[str] = "rows"
@@ -85,6 +87,7 @@ class Rows:
     persistent: int = 0
     common: bool = False
     lean: bool = False
+    together: bool = False
     resident: int = 0
 
     def vectors(self, c: RowKernel) -> int:

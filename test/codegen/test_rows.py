@@ -96,6 +96,9 @@ def test_sums_taken_with_the_largest(name, approximate):
         plain, once = (SimulatedModel(model, (given,), choose=choose({**online, "online": o}), passes=PASSES) for o in (False, True))
         assert once.program.gpu.count("scf.for") < plain.program.gpu.count("scf.for")
         torch.testing.assert_close(once(given), model(given), equal_nan=True)
+    together = {**online, "across": 64, "cluster": 2, "sends": approximate, "together": True, "lean": approximate}
+    once = SimulatedModel(model, (x,), choose=choose(together), passes=PASSES)
+    torch.testing.assert_close(once(x), model(x), equal_nan=True)
 
 
 @pytest.mark.parametrize("rows, columns", [(40, 70), (530, 8200), (520, 8193)])

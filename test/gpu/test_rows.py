@@ -108,6 +108,20 @@ def test_blocks_that_go_over_rows_that_begin_anywhere(name, schedule):
     persistent(model, args, choose_ragged({**PERSISTENT[schedule], "threads": 256, "across": 256, "persistent": 48}))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sums_sent_with_the_largest(dtype):
+    """Of rows with points that are infinite, or no number, too."""
+    torch.manual_seed(0)
+    x = randn(40, 50000) * 20
+    x[0, 5], x[1, 7], x[2, 3], x[3], x[4] = torch.nan, torch.inf, -torch.inf, -torch.inf, x[4] * 1e5
+    x = x.to(dtype)
+    change = {"threads": 256, "across": 256, "cluster": 8, "held": False, "unroll": 2, "kept": 4, "sends": True, "online": True, "together": True, "lean": True}
+    for more in ({}, {"persistent": 6}, {"cluster": 16, "kept": 2, "persistent": 3}):
+        for model in (softmax, lambda x: torch.log_softmax(x, -1)):
+            compiled = compile_universal(model, (x,), x.device, "sm_90a", choose({**change, **more}), passes=PASSES)
+            torch.testing.assert_close(compiled(x), model(x), equal_nan=True)
+
+
 @pytest.mark.parametrize("rows, columns, dtype", [
     (40, 70, torch.float32), (600, 8192, torch.bfloat16), (530, 8200, torch.float32), (1000, 50257, torch.bfloat16),
 ])
