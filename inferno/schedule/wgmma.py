@@ -192,7 +192,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             few += [(replace(s, resident=2), share) for s, share in few if s.tile_n <= 128]
         spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
         pairs = _PAIRS if not c.varies and at(tiling.m.size) > _FEW and are_long(c) and has_whole_lines(c) else ()
-        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *pairs):
+        cut = _cut(tiling, target, at) if settings().unmeasured and not c.varies and tiling.rhs.along_k else ()
+        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *pairs, *cut):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
             s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, tiling), inside=lies_inside(s, c, tiling))
@@ -232,15 +233,37 @@ def has_whole_lines(c: Contraction) -> bool:
     return all(s in (0, 1) or s * bit_width(a.element) % 128 == 0 for a in accesses for s in a.strides)
 
 
+def _cut(tiling: Tiling, target: Target, at: At) -> Iterator[tuple[Wgmma, float]]:
+    """Tiles as wide as fill one to four rounds, with their shares of the tensor core's rate."""
+    rows, columns, known = at(tiling.m.size), at(tiling.n.size), set()
+    if rows <= _FEW or tiling.lhs.raw is not None or tiling.rhs.raw is not None:
+        return
+    for (tile_m, widest), rounds in itertools.product(_WIDEST.items(), range(1, 5)):
+        together = target.multiprocessors * rounds // (ceil(rows / tile_m) * at(tiling.positions))
+        tile_n = 16 * ceil(columns / together / 16) if together else 0
+        if _NARROWEST <= tile_n <= widest and (tile_m, tile_n) not in known:
+            known.add((tile_m, tile_n))
+            made = Wgmma(tile_m, tile_n, 8, 2)
+            yield made, _share_of(made)
+            if tile_m == 128 and tile_n <= _WIDEST[256]:
+                yield replace(made, pingpong=True), _share_of(made)
+
+
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
     """Schedules with the sides exchanged, and their estimates: where the number of rows is known and no multiple of 64, and both factors come to
     shared memory as they are."""
     width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
-    tried = not c.varies and at(c.M) in _TURNED and at(c.M) % 64
+    more = settings().unmeasured and at(c.M) > _FEW
+    tried = not c.varies and (more or (at(c.M) in _TURNED and at(c.M) % 64))
     tiling = tile_contraction(turned, width, only_along_k=width == 4) if tried else None
     if tiling is None or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
+    for s, _ in _cut(tiling, target, at) if more else ():
+        if (made := fit(replace(s, swapped=True), turned, tiling, target)) is not None:
+            yield estimate(made, _share_of(made), turned, tiling, target, at), made
     rows = at(tiling.n.size)
+    if rows not in _TURNED or rows % 64 == 0:
+        return
     tiles = dict.fromkeys(unit * ceil(rows / parts / unit) for parts in range(1, 7) for unit in (16, 32))
     for tile_n, tile_m, split in itertools.product(tiles, (128, 64), range(1, 7)):
         if not 32 <= tile_n <= 256 or (split > 1 and (tile_n % 32 or tile_m == 64)):
@@ -300,6 +323,7 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
 _HELD = 180
 SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts copies needs about 200 clocks a slot (an estimate)
 _FEW = 64  # rows that are multiplied together, however few there are
+_WIDEST, _NARROWEST = {128: 256, 256: 160}, 80  # columns of tiles that are cut to fill rounds, by rows: what registers hold, and what is worth it
 _TURNED = range(_FEW + 1, 513)
 """Rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little."""
 

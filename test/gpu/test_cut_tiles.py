@@ -1,0 +1,32 @@
+"""Tiles as wide as fill rounds of them, of which a part may have columns of the one before: numbers against float64."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from universal_program import compile_universal
+
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.wgmma import Wgmma
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def layer(x, w, bias, added):
+    return F.gelu(F.linear(x, w, bias)) + added
+
+
+@pytest.mark.parametrize("m, k, n", [(640, 1024, 4096), (1000, 264, 1112)])
+@pytest.mark.parametrize("schedule", [
+    Wgmma(128, 144, 5, 2), Wgmma(256, 144, 3, 2), Wgmma(256, 112, 4, 2), Wgmma(128, 240, 4, 2), Wgmma(128, 144, 4, 2, pingpong=True), Wgmma(64, 48, 6, 1),
+    Wgmma(256, 160, 3, 2, swapped=True), Wgmma(128, 144, 5, 2, swapped=True),
+], ids=lambda s: f"{s.tile_m}x{s.tile_n}{'pp' if s.pingpong else ''}{'turned' if s.swapped else ''}")
+def test_numbers(monkeypatch, m, k, n, schedule):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    torch.manual_seed(11)
+    args = [torch.randn(*shape, device="cuda").bfloat16() for shape in ((m, k), (n, k), (n,), (m, n))]
+    args[1] /= k ** 0.5
+    compiled = compile_universal(layer, tuple(args), torch.device("cuda"), "sm_90a", lambda kernel: parse_contraction(kernel) and schedule)
+    expected = layer(*(a.double() for a in args))
+    for _ in range(3):
+        difference = compiled(*args).double() - expected
+        assert difference.norm() < 2 ** -7 * expected.norm() and difference.abs().max() < 2 ** -3
