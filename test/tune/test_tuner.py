@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,9 +15,10 @@ from fake_gpu import made_up_time
 import inferno
 from inferno.runtime import database
 from inferno.runtime.database import own_folder, read
+from inferno.runtime.launch.executable import templates
 from inferno.runtime.workers.pool import pool
 from inferno.target import find_target
-from inferno.tune import measurer, search, tuner
+from inferno.tune import gpu, measurer, search, tuner
 
 TARGET = find_target("sm_90a")
 PROGRAM = """
@@ -210,3 +212,10 @@ def test_what_cannot_be_tuned_is_compiled(folder, fake, caplog):
     compiled = inferno.compile(lambda t, i: t[i] * 2, (table, index), target="sm_90a", tune=True)
     assert compiled.program.kernels and "is not tuned: what it reads or writes depends on data" in caplog.text
     assert not log(folder, "measure")
+
+
+def test_all_that_a_call_gets_is_poisoned(monkeypatch):
+    made = []
+    monkeypatch.setattr(torch, "empty_like", lambda t: made.append(torch.zeros(t.shape, dtype=t.dtype)) or made[-1])
+    gpu._poison(SimpleNamespace(templates=templates(64, [(3, 2)], [torch.float32], torch.device("cpu"))))
+    assert (made[0] == 0xFF).all() and made[1].isnan().all() and len(made) == 2
