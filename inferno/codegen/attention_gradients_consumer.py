@@ -102,6 +102,7 @@ class Consumer:
             group = Warpgroup(self.number, self.member, warp, lane, f.results_at(i, self.number))
             self.results.append(Results(words, stored(g, i), axes, finished, f.tensors, group, own))
         self.kept = Kept(f, kept, group) if kept is not None else None
+        self.packed: list[ir.Value] = []  # of the last sums of the first result, the weights
 
     def emit(self) -> None:
         f = self.frame
@@ -191,7 +192,9 @@ class Consumer:
         weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge), bases)
         if not early:
             self.load()
-        done = awaited(0, self.add_both(old.sums, weights, others, at))
+        added = self.add_both(old.sums, weights, others, at)
+        self.keep()
+        done = awaited(0, added)
         f.columns.release(at.slot, self.member)
         return self.unflatten([*f.columns.next(at).values, *done])
 
@@ -241,8 +244,11 @@ class Consumer:
             bases = self.distinct()
             f.columns.await_full(following)
             nvvm.WgmmaFenceAlignedOp()
-            scf.yield_([*awaited(0, [*flat, *self.product(0, following)]), *bases])
+            product = self.product(0, following)
+            self.keep()
+            scf.yield_([*awaited(0, [*flat, *product]), *bases])
         with ir.InsertionPoint(more.else_block):
+            self.keep()
             scf.yield_([*awaited(0, flat), *[number(0.0)] * (len(old.product) + len(old.bases))])
         f.columns.release(at.slot, self.member)
         return self.unflatten([*following.values, *more.results])
@@ -250,6 +256,11 @@ class Consumer:
     def place_kept(self, place: _Position, block: Integer, at: Position) -> None:
         if self.kept is not None:
             self.kept.begin(place, block, at)
+
+    def keep(self) -> None:
+        """Leave the gradients of scores in memory, behind products that are under way and read them."""
+        if self.kept is not None:
+            self.kept.store(self.packed)
 
     def distinct(self) -> list[ir.Value]:
         """The bases that differ; ``which`` of them each score has."""
@@ -292,8 +303,7 @@ class Consumer:
         for term in range(0, f.form.columns, 16):
             sums = multiply_registers(sums, packed[term // 4:term // 4 + 4], tile.descriptor(words, columns, 0, term), True, False, self.kind)
         nvvm.WgmmaGroupSyncAlignedOp()
-        if self.kept is not None and operand == 0:
-            self.kept.store(packed)
+        self.packed = packed if operand == 0 else self.packed
         return list(sums)
 
     # What is between them.

@@ -52,9 +52,14 @@ class PointAxes:
 @dataclass(frozen=True)
 class Order(TileOrder):
     """Also where the lower end of the band makes some tiles longer than others, as it does for keys of causal attention, the longest ones of a few
-    heads come first.  ``unit``: a tile begins with a multiple of so many columns, as what reads the gradients of scores that are kept does with rows."""
+    heads come first.  ``unit``: a tile begins with a multiple of so many columns, as what reads the gradients of scores that are kept does with rows.
+    ``last_first``: heads come from the last one on."""
 
     unit: int = 1
+    last_first: bool = False
+
+    def split(self, head: Integer) -> list[Integer]:
+        return super().split(self.words.sub(self.tiling.heads - 1, head) if self.last_first else head)
 
     def place(self, number: Integer) -> Place:
         if self.band.high is not None or self.band.low is None:
@@ -116,7 +121,7 @@ class Frame:
         self.columns = Ring(words, barriers, s.stages, s.consumers)
         self.rows = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 128)
         numbers = words.add(barriers, 16 * (s.stages + s.consumers))
-        self.numbers = TileNumbers(words, self.rows, numbers, self.counter, self.worker, self.workers, self.order.count)
+        self.numbers = TileNumbers(words, self.rows, numbers, self.counter, self.worker, self.workers, self.order.count, late=True)
 
     @property
     def warpgroup(self) -> Integer:

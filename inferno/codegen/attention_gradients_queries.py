@@ -55,12 +55,13 @@ class Queries:
         self.layout = s.shared(g.depth.size)
         points = Points(g.sizes, None, g.scale, g.seen, ())
         axes = PointAxes(t.grid, t.rows, t.columns, t.depth, t.width, self.heads)
-        self.order = Order(words, points, axes, Attention(s.consumers, s.columns), begin=self.begin)
+        # What was kept last is still in L2.
+        self.order = Order(words, points, axes, Attention(s.consumers, s.columns), begin=self.begin, last_first=True)
         barriers = words.add(self.shared, self.layout.barriers)
         self.slots = Ring(words, barriers, s.stages, s.consumers)
         self.turns = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 128)
         numbers = words.add(barriers, 16 * (s.stages + s.consumers))
-        self.numbers = TileNumbers(words, self.turns, numbers, self.counter, self.worker, self.workers, self.order.count)
+        self.numbers = TileNumbers(words, self.turns, numbers, self.counter, self.worker, self.workers, self.order.count, late=True)
 
     def initialize(self) -> None:
         """By one thread."""

@@ -34,7 +34,8 @@ def emit_counter(words: Words, module: ir.Block, name: str) -> None:
 @dataclass(frozen=True)
 class TileNumbers:
     """``count`` tiles, of which this block, ``worker`` of ``workers``, takes every so-manieth; or, with a ``counter``, a zero in global memory, whenever
-    it has begun the copies of one the next.  A consumer's slot of ``rows`` also holds the number of the tile then, at shared address ``numbers``."""
+    it has begun the copies of one the next.  A consumer's slot of ``rows`` also holds the number of the tile then, at shared address ``numbers``.
+    ``late``: the next number is taken when all of a tile's copies are started; few long tiles come out more evenly, for a wait."""
 
     words: Words
     rows: Ring
@@ -43,6 +44,7 @@ class TileNumbers:
     worker: Integer
     workers: Int
     count: Int
+    late: bool = False
 
     def each(self, carried: Sequence[ir.Value], body: Body) -> list[ir.Value]:
         """``body(number, *carried)`` for this block's tiles, where their numbers are known."""
@@ -83,6 +85,9 @@ class TileNumbers:
             return [words.xor(parity, 1), *body(number, parity, *carried)]
 
         def next_turn(number: ir.Value, parity: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+            if self.late:
+                found = turn(number, parity, *carried)
+                return [self.count_on(), *found]
             following = self.count_on()  # on its way while this one's copies are started
             return [following, *turn(number, parity, *carried)]
 

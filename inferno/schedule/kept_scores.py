@@ -11,7 +11,7 @@ from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.target import Target
 
 # Bytes that are kept at a time: 64 heads of 2048 queries and keys.
-_KEPT = 1 << 29
+KEPT = 1 << 29
 # Bytes that come from memory in a microsecond, of an H200 (a copy's), and what a launch takes at least.
 _MEMORY, _START = 4.2e6, 2.5
 
@@ -68,7 +68,7 @@ def kept_line(g: AttentionGradient) -> int:
 def heads_together(g: AttentionGradient) -> int:
     """Positions of the batch whose gradients of scores are kept at a time, of which there is a multiple; 0 if not even those of one can be."""
     each = g.outer.size * g.columns.size * kept_line(g) * 2
-    return next((n for n in range(min(g.batch.size, _KEPT // each), 0, -1) if g.batch.size % n == 0), 0)
+    return next((n for n in range(min(g.batch.size, KEPT // each), 0, -1) if g.batch.size % n == 0), 0)
 
 
 def estimate_queries(g: AttentionGradient) -> float:

@@ -50,7 +50,7 @@ FORMS = {
 def test_simulated(name, monkeypatch):
     sizes, more, schedule = FORMS[name]
     together = name.startswith("together")
-    monkeypatch.setattr(kept_scores, "_KEPT", 2 * 2 * 80 * 128)  # of two heads
+    monkeypatch.setattr(kept_scores, "KEPT", 2 * 2 * 80 * 128)  # of two heads
     function, given, wanted = operands(*sizes, **more)
     found = []
 
@@ -151,6 +151,11 @@ def test_the_choice():
         module = ir.Module.parse(texts((2, 16, 16, 2048, 2048, 128), causal=True)[0])
         module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         assert choose(kernels(module)[0], TARGET).order == "dynamic"  # tiles of different lengths
+    for columns, taken in ((64, False), (128, True)):  # of few columns two products are sooner computed than gradients of scores are written
+        with idle_context(), ir.Location.unknown():
+            module = ir.Module.parse(texts((4, 16, 16, 2048, 2048, columns), passes=TOGETHER)[0])
+            module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+            assert (choose(kernels(module)[0], TARGET) is not None) == taken
     with pytest.raises(CompileError, match="needs more shared memory or registers"):
         build(text, "attention_gradients", AttentionGradients(2, 128))
 
