@@ -102,7 +102,6 @@ SCHEDULES = {
     "together in a cluster": {
         "threads": 64, "across": 64, "cluster": 2, "held": False, "unroll": 2, "kept": 9, "sends": True, "online": True, "together": True,
     },
-    "lean": {"lean": True},
     "single elements": {"threads": 128, "across": 64, "vector": 1},
 }
 
@@ -112,7 +111,7 @@ PERSISTENT = {
     "clusters": {"threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 2, "kept": 9, "sends": True, "persistent": 2},
     "a part": {
         "threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 1, "kept": 1, "sends": True, "persistent": 3, "online": True,
-        "lean": True, "together": True,
+        "together": True,
     },
     "weights": {"threads": 64, "across": 64, "cluster": 2, "held": False, "unroll": 1, "kept": 9, "sends": True, "persistent": 2, "common": True},
 }

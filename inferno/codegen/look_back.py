@@ -9,8 +9,7 @@ A word of 64 bits has 32 of a value and, above them, whether it is there: it is 
 itself needs an order.  A second kernel clears the words beforehand.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferno.codegen.integers import Integer, Integers
@@ -117,40 +116,27 @@ class LookBack:
         number = number if ints.width == 32 else arith.extui(ints.type, number)
         return ints.rem(number, self.words.chains), ints.div(number, self.words.chains)
 
-    def leave(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> None:
-        """Tell others what the tile comes to; ``own`` gives that of a column."""
-        with self._lanes(thread):
-            column, _, writes = self._column(thread)
-            self.put(writes, self.part(chain, tile, column), own(column))
-
     def find(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> None:
-        """Fill ``carries``, behind a barrier, once the tile has left what it comes to."""
-        with self._lanes(thread):
+        """Fill ``carries``, behind a barrier; ``own`` gives what a tile comes to in a column."""
+        needed = self.words.columns * self.segment
+        whole = min(self.threads, -(-needed // _WARP) * _WARP)
+        if whole == self.threads:
             self._find(thread, chain, tile, own)
+        else:
+            with only_if(self.ints.less(thread, whole)):
+                self._find(thread, chain, tile, own)
         gpu.barrier()
 
-    @contextmanager
-    def _lanes(self, thread: Integer) -> Iterator[None]:
-        """The warps that have columns do what is inside."""
-        whole = min(self.threads, -(-self.words.columns * self.segment // _WARP) * _WARP)
-        with only_if(self.ints.less(thread, whole)) if whole < self.threads else nullcontext():
-            yield
-
-    def _column(self, thread: Integer) -> tuple[Integer, Integer, ir.Value]:
-        """The column that a thread asks for, its number among those that do, and whether it writes for them."""
-        ints, w = self.ints, self.words
+    def _find(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> None:
+        ints, w, c = self.ints, self.words, self.combiner
         column, lane = ints.div(thread, self.segment), ints.rem(thread, self.segment)
         writes = ints.equal(lane, 0)
         if w.columns * self.segment % _WARP and w.columns * self.segment < self.threads:  # lanes of no column help with the last one
             writes = arith.andi(writes, ints.less(column, w.columns))
             column = ints.min(column, w.columns - 1)
-        return column, lane, writes
-
-    def _find(self, thread: Integer, chain: Integer, tile: Integer, own: Callable[[Integer], ir.Value]) -> None:
-        ints, w, c = self.ints, self.words, self.combiner
-        column, lane, writes = self._column(thread)
         mine = own(column)
         here = self.part(chain, tile, column)
+        self.put(writes, here, mine)
         place, groups = ints.rem(tile, w.group), ints.div(tile, w.group)
         has = ints.less(0, groups)
         front = self.wait(arith.select(has, ints.value(self.front(chain, groups, column)), ints.value(here)), 1, 1)[0]

@@ -15,16 +15,15 @@ from inferno.schedule.row_steps import RowStep
 _SMALL, _LARGE, _SCALE = 2.0**-100, 2.0**100, 2.0**64
 
 
-def multiply_by_reciprocals(step: RowStep, kernel: RowKernel, wide: bool) -> None:
-    """Rewrite such divisions in a step's body, in place; once a row is done what is computed of the divisor alone.  ``wide``: those, too, whose quotients
-    stay float32."""
+def multiply_by_reciprocals(step: RowStep, kernel: RowKernel) -> None:
+    """Rewrite such divisions in a step's body, in place; once a row is done what is computed of the divisor alone."""
     rows = {
         argument for argument, source in zip(step.block.arguments, step.sources)
         if (kernel.values[source].per_row if isinstance(source, int) else isinstance(source, Access) and not kernel.wide(source))
     }
     for op in walk(step.generic, "arith.divf"):
         x, divisor = op.operands
-        if isinstance(op.results[0].type, ir.F32Type) and _is_of(divisor, rows) and not _is_of(x, rows) and (wide or _is_rounded(op.results[0])):
+        if isinstance(op.results[0].type, ir.F32Type) and _is_of(divisor, rows) and not _is_of(x, rows):
             with ir.InsertionPoint(op), op.location:
                 op.results[0].replace_all_uses_with(_product(x, divisor, _is_rounded(op.results[0])))
             op.erase()

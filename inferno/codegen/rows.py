@@ -50,12 +50,11 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     if (s.persistent or s.common) and not (s.persistent and can_persist(s, c)):
         raise CompileError(f"@{name}: {s} does not keep what is read of {c.count} rows of {c.width}")
     online = online_sums(c) if s.online and not s.held else {}
-    copies: list[RowStep] = []
-    if s.lean:  # exponentials that are only summed with the largest point are apart from those that are written
-        online = {p: [with_copy(x, copies) for x in sums] for p, sums in online.items()}
+    copies: list[RowStep] = []  # exponentials that are summed with the largest point are apart from those that are written
+    online = {p: [with_copy(x, copies) for x in sums] for p, sums in online.items()}
     for step in (*c.steps, *copies):
         if s.reciprocals:
-            multiply_by_reciprocals(step, c, s.lean)
+            multiply_by_reciprocals(step, c)
         if s.approximate:
             approximate_exponentials(step, c, any(step is x for x in copies))
         recognise_maximum(step.generic)
@@ -218,10 +217,9 @@ class Emitter(RaggedRows, PersistentRows):
         return [k.identity(k.total) for _, k in running]
 
     def total(self, combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
-        """Of a thread's lanes, in the type of totals, so that how many there are adds no error to sums."""
-        if self.s.lean:  # a conversion to float64 takes as long as eight additions
-            return combiner.to_total(_tree(combiner, lanes))
-        return _tree(combiner, [combiner.to_total(x) for x in lanes])
+        """Of a thread's lanes, in the type of totals, so that how many threads and turns there are adds no error to sums; lanes are added before, for a
+        conversion to float64 takes as long as eight additions."""
+        return combiner.to_total(_tree(combiner, lanes))
 
     def turns(
         self, begin: int, end: int, totals: list[ir.Value], reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list,

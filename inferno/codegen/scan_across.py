@@ -57,11 +57,7 @@ class Across(Tiles):
     def look(self, chain: Integer, tile: Integer) -> Callable[[], list[ir.Value]]:
         """What is in front of the tile, behind the barrier after which the tile's sums are in shared memory."""
         def find() -> list[ir.Value]:
-            def own(column: Integer) -> ir.Value:
-                return memref.load(self.arrays[2], [self.ints.index(column)])
-
-            self.back.leave(self.thread, chain, tile, own)
-            self.back.find(self.thread, chain, tile, own)
+            self.back.find(self.thread, chain, tile, lambda column: memref.load(self.arrays[2], [self.ints.index(column)]))
             return self.own(self.back.carries)
 
         return find

@@ -1,11 +1,11 @@
 """Scans along memory: a warp has neighbouring vectors of a row at once, several times one behind the other; the warps of a row lie next to each other."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_tiles import Tiles
-from inferno.codegen.shuffles import exchange, from_lane
+from inferno.codegen.shuffles import from_lane
 from inferno.mlir import arith, gpu, ir, memref
 
 _WARP = 32
@@ -56,48 +56,36 @@ class Along(Tiles):
     def identities(self) -> list[ir.Value]:
         return [self.combiner.identity(self.combiner.total)]
 
-    def look(self, chain: Integer, tile: Integer) -> "Look":
-        """How the tile learns what is in front of it."""
-        return Look(self, chain, tile)
+    def look(self, chain: Integer, tile: Integer) -> Callable[[ir.Value], ir.Value]:
+        """What is in front of the tile, given what it comes to."""
+        def find(total: ir.Value) -> ir.Value:
+            self.back.find(self.thread, chain, tile, lambda column: total)
+            return memref.load(self.back.carries, [self.ints.index(0)])
 
-    def tile(self, loaded: list[ir.Value], number: Integer, carry: "list[ir.Value] | Look | None") -> list[ir.Value]:
+        return find
+
+    def tile(self, loaded: list[ir.Value], number: Integer, carry: list[ir.Value] | Callable | None) -> list[ir.Value]:
         """Scan and store a tile; the running value behind it if ``carry`` is the one in front of it."""
         c, s = self.combiner, self.s
         inner = [self.running(terms) for terms in self.terms(loaded, number)]
-        looks = isinstance(carry, Look)
-        if s.early:
-            base, total = self.of_warps(self.sum_lanes([c.to_total(found[-1]) for found in inner]), number)
-            carry.leave(total)
         behind = [self.scan_lanes([c.to_total(found[-1])], self.lane, self.lanes)[0] for found in inner]
         starts, front = [], None  # in front of each item, of those of this warp
         for item, value in enumerate(behind):
             starts.append(front)
-            if item + 1 < s.items or ((self.warps > 1 or carry is not None) and not s.early):
+            if item + 1 < s.items or self.warps > 1 or carry is not None:
                 of_item = from_lane(value, self.last_lane())
                 front = of_item if front is None else c.combine(front, of_item)
-        if not s.early:
-            base, total = self.of_warps(front, number) if self.warps > 1 else (None, front)
-            if looks:
-                carry.leave(total)
+        base, total = self.of_warps(front, number) if self.warps > 1 else (None, front)
         if carry is not None:
-            known = carry.find(total) if looks else carry[0]
+            known = carry(total) if callable(carry) else carry[0]
             base = known if base is None else c.combine(known, base)
-            total = total if looks else c.combine(known, total)
+            total = total if callable(carry) else c.combine(known, total)
         for item, (found, value) in enumerate(zip(inner, behind)):
             (start,) = self.before([value], self.lane)
             front = base if starts[item] is None else starts[item] if base is None else c.combine(base, starts[item])
             start = c.from_total(start if front is None else c.combine(front, start))
             self.put([c.combine(start, x) for x in found], item, self.conditions(number, item))
         return [total]
-
-    def sum_lanes(self, values: list[ir.Value]) -> ir.Value:
-        """What a warp's values come to, in all of its lanes."""
-        total, distance = values[0], _WARP // 2
-        for value in values[1:]:
-            total = self.combiner.combine(total, value)
-        while distance:
-            total, distance = self.combiner.combine(total, exchange(total, distance)), distance // 2
-        return total
 
     def last_lane(self) -> int | ir.Value:
         if self.lanes == _WARP:
@@ -126,19 +114,3 @@ class Along(Tiles):
         """Under which an item is one of the row's."""
         found = [self.ints.less(self.vector(tile, item), self.c.length // self.s.vector)] if self.ragged else []
         return found + ([self.mine] if self.mine is not None else [])
-
-
-@dataclass
-class Look:
-    """A tile tells the others what it comes to, and finds what is in front of it."""
-
-    along: Along
-    chain: Integer
-    tile: Integer
-
-    def leave(self, total: ir.Value) -> None:
-        self.along.back.leave(self.along.thread, self.chain, self.tile, lambda column: total)
-
-    def find(self, total: ir.Value) -> ir.Value:
-        self.along.back.find(self.along.thread, self.chain, self.tile, lambda column: total)
-        return memref.load(self.along.back.carries, [self.along.ints.index(0)])

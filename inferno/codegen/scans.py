@@ -13,7 +13,6 @@ from inferno.codegen.scan_across import Across
 from inferno.codegen.scan_along import Along
 from inferno.errors import CompileError
 from inferno.mlir import func, ir, walk
-from inferno.schedule.log_sums import with_log_sums
 from inferno.schedule.scans import Scans, read
 from inferno.target import Target
 
@@ -24,10 +23,6 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     c, s, name = read(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} is no scan of a tensor")
-    if s.pairs:
-        c = with_log_sums(c)
-        if c is None:
-            raise CompileError(f"@{name} is no scan of logarithms of sums of float32")
     if not s.fits(c):
         raise CompileError(f"@{name}: {s} does not fit {c.outer} x {c.length} x {c.inner}")
     for op in (*(step.generic for step in c.steps), *walk(c.kernel.operation, "tm_tensor.scan")):

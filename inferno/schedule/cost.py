@@ -33,7 +33,7 @@ def clusters_at_once(blocks: int, multiprocessors: int) -> int:
 
     What cuOccupancyMaxActiveClusters says on an H200, whose 132 are in groups of up to 18; others are taken to be alike.
     """
-    return {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}[blocks] * multiprocessors // 132
+    return {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 16: 7}[blocks] * multiprocessors // 132
 
 
 def moved_bytes(contraction, at: At = hint, more=()) -> int:

@@ -31,6 +31,7 @@ _ONE, _SHARE, _CACHE = 6e4, 3e4, 5.5e6
 # Of that rate: rows of clusters (on an H200 softmax of 2048x65536 in bf16 took 138 us, of 1024x131072 155, of 4096x32768 in single blocks 135), and rows
 # of which a part is read again (LayerNorm of 128x1M 222, log_softmax 210).
 _IN_CLUSTERS, _IN_PART = 0.93, 0.58
+_SHARED_OUT, _ALONE = 0.93, 0.77  # of clusters of 16 that go over all rows, several a multiprocessor and one
 _SECTOR = 32  # bytes that are read at least; of neighbours that lie apart others need the rest in part
 _BLOCK, _SHARED = 66_000, 220_000  # bytes that a block keeps: three are on a multiprocessor at once; and that it can keep
 # Points of a row, and bytes of a vector that divides rows, from which and below which vectors begin anywhere: on an H200 LayerNorm of 134000x1001 in
@@ -46,6 +47,10 @@ _RAGGED_HELD, _RAGGED_SHORT = 40, 2048
 # several blocks each.  Cross entropy of 16384x8192 in bf16 took 69 us with 64 threads and 8 vectors at once, 73 with 128, 80 held; of 2048x65536 68
 # with 128 and with 256, 79 held; of 4096x16384 in float32 65 with 256, 66 with 128; of 2671x50257 in bf16 75 with 256 and 4 vectors, 93 held.
 _ONLINE, _ONLINE_ROWS = 1 << 14, 512
+# Blocks of the largest clusters, and bytes that each can keep where so many share a multiprocessor.  Rows that 8 blocks of 1024 threads just hold took
+# 16 of them, each three: softmax of 256x262144 in float32 146 us instead of 173, RMSNorm 144 instead of 155.  What 8 blocks do not hold: softmax of 64x1M in
+# float32 169 instead of 212 and in bf16 164 instead of 194 with 512 threads, LayerNorm 226 instead of 247 with 1024.
+_LARGEST, _BROUGHT = 16, {3: 74_000, 2: 113_000, 1: 229_376}
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
@@ -62,8 +67,7 @@ class Rows:
     row's largest point are taken with it; see ``codegen/online_sums.py``.
 
     ``ragged``: vectors lie as memory does, and rows begin anywhere in them.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
-    ``codegen/row_exponentials.py``.  ``lean``: less is computed of float32: divisions become products, exponentials that are only summed are
-    approximate, and lanes are added before they become float64.  ``together``: what is taken with the largest point is also sent with it.
+    ``codegen/row_exponentials.py``.  ``together``: what is taken with the largest point is also sent with it.
 
     ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they keep what rows have in common, too.
     ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
@@ -86,7 +90,6 @@ class Rows:
     online: bool = False
     persistent: int = 0
     common: bool = False
-    lean: bool = False
     together: bool = False
     resident: int = 0
 
@@ -145,6 +148,8 @@ def pick(c: RowKernel, target: Target) -> Rows:
     if (online := _online(c, whole if ragged else vector, ragged)) is not None:
         return online
     s = _held(c, target, whole if ragged else vector, ragged)
+    if not ragged and (s is None or s.cluster * s.threads >= _PORTABLE * _THREADS) and (brought := _brought(c, target, vector)) is not None:
+        return brought
     kept = _kept(c, target, whole if ragged else vector, ragged) if s is None or s.cluster > 1 or s.threads > 512 else None
     keeps = s is None or kept is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2 or (ragged and _has_weights(c))
     if kept is not None and keeps and kept.blocks(c) * 2 >= target.multiprocessors:
@@ -212,6 +217,22 @@ def _kept(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
     s = replace(s, kept=min(s.rounds(c), _SHARED // s.kept_bytes(c)))
     # Softmax of 128x1M in bf16, of which a part is read again, took 197 us instead of 215 with sums that are taken with the largest point.
     return replace(s, online=s.kept < s.rounds(c) and bool(online_sums(c)))
+
+
+def _brought(c: RowKernel, target: Target, vector: int) -> Rows | None:
+    """A schedule of the largest clusters, which go over all rows; None for few rows, and where they cannot."""
+    at_once = clusters_at_once(_LARGEST, target.multiprocessors) if target.capability >= 90 else 0
+    if not at_once or c.count < 2 * at_once or not c.repeated():
+        return None
+    online = bool(online_sums(c))
+    for resident, bytes_ in _BROUGHT.items():
+        threads = 256 if resident > 1 else 512 if online else 1024
+        unroll = max(2, 16 // vector) if threads < 1024 else 2
+        s = Rows(threads, threads, vector, _LARGEST, held=False, unroll=unroll, kept=1, reciprocals=True, approximate=True, sends=True, online=online)
+        s = replace(s, kept=min(s.rounds(c), bytes_ // s.kept_bytes(c)), persistent=min(c.count, at_once * resident), resident=resident)
+        if s.kept == s.rounds(c):
+            break
+    return s if can_persist(s, c) else None
 
 
 def _online(c: RowKernel, vector: int, ragged: bool) -> Rows | None:
@@ -318,6 +339,8 @@ def _power(x: int) -> int:
 
 def estimate(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds."""
+    if s.persistent:
+        return estimated(c, s.blocks(c), s.cluster, 0, _SHARED_OUT if s.resident > 1 else _ALONE, target)
     if s.held or s.kept:
         whole = s.held or s.kept >= s.rounds(c)
         share = _IN_CLUSTERS if s.cluster > 1 and whole else _IN_PART if not whole else 1.0

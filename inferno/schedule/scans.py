@@ -5,7 +5,6 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.log_sums import with_log_sums
@@ -33,8 +32,6 @@ class Scans:
     other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles, of which the next ``stages`` wait
     in shared memory, or one in registers.  With it each tile is a block's, which looks for what is in front of it: parts of the tiles of its group
     of so many, and the sum of all groups before.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
-    ``pairs``: running logarithms of sums are kept as ``log_sums`` has them.  ``early``: what a tile along memory comes
-    to is summed and left for the others before its lanes are scanned, which takes place while others' sums are on their way.
     """
 
     generator: ClassVar[str] = "scans"
@@ -46,8 +43,6 @@ class Scans:
     group: int = 0
     stages: int = 0
     resident: int = 0
-    pairs: bool = False
-    early: bool = False
 
     def columns(self, c: ScanKernel) -> int:
         """Running values of a tile."""
@@ -93,8 +88,6 @@ class Scans:
             return False
         if (self.group or self.tiles(c) > 1) and c.along and self.lanes != self.threads:
             return False
-        if self.early and not (c.along and self.group and self.lanes > _WARP):
-            return False
         if self.resident * self.threads > _THREADS or (self.resident and not self.group):
             return False
         if self.stages and (self.group or self.tiles(c) == 1):
@@ -116,15 +109,14 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
     elements = [v.element for v in c.values] + [a.element for a in c.accesses]
     if any(walk(s.generic, "tensor.extract") for s in c.steps) or not all(map(supported_element, elements)):
         return None
-    return c if all(a.strides[-1] in (0, 1) for a in c.accesses if a.strides) else None  # neighbours are read together
+    if not all(a.strides[-1] in (0, 1) for a in c.accesses if a.strides):
+        return None  # neighbours are read together
+    return with_log_sums(c) or c
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:
     """A schedule for every scan whose running values combine in any order."""
     c = read(kernel, target)
-    paired = with_log_sums(c) if c is not None and takes_unmeasured(kernel.operation) else None
-    if paired is not None:
-        return replace(pick(paired, target), pairs=True)
     return pick(c, target) if c is not None else None
 
 
@@ -153,10 +145,10 @@ def _along(c: ScanKernel, target: Target) -> Scans:
         return s
     if c.outer < _WARP and c.bytes <= 4:
         # Of one row of 64M, in float32 three blocks of 256 threads took 172 us, one of 512 took 193, in bf16 100 and 121; groups of 128 tiles 187 and
-        # 135.  Two bytes in 8 items took 115.  Running values of 64 bits take twice the registers.
+        # 135.  Two bytes in 8 items took 115.  Running values of 64 bits take twice the registers: logarithms of sums of 64M took 283 us with 4, 367 with 8.
         wide = c.combiner.type.width > 32
         s = Scans(256, 256, vector, 4 if wide else 8 if c.bytes > 2 else 6, resident=3)
-        return replace(s, group=min(128 if wide else 64, _group(s, c)))
+        return replace(s, group=min(64, _group(s, c)))
     # Of 64 rows of 1M 512 threads took 155 us in float32 and 256 took 154, in bf16 110 and 80.
     s = Scans(256, 256, vector, min(8, 2 * items))
     return replace(s, group=_group(s, c))

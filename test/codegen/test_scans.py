@@ -104,14 +104,6 @@ def test_one_kernel(name):
     assert found.right, str(found)
 
 
-@pytest.mark.parametrize("dtype, schedule", [(torch.float32, Scans(64, 64, 4, 2, 4, early=True)), (bf16, Scans(128, 128, 8, 1, 2, early=True))])
-def test_sums_that_are_left_early(dtype, schedule):
-    torch.manual_seed(0)
-    args = (randn(2, 9000).to(dtype),)
-    found = check(simulated(cumsum(1), args, schedule), cumsum(1), args)
-    assert found.right, str(found)
-
-
 def test_what_stays_apart():
     """A transposed operand would be read element by element, and what something else reads is written anyway."""
     args = (randn(40, 40),)
@@ -126,8 +118,8 @@ def test_not_a_number_and_infinity():
     torch.testing.assert_close(simulated(cumsum(1), (x,))(x), x.cumsum(1), equal_nan=True)
 
 
-@pytest.mark.parametrize("dim, schedule", [(1, Scans(64, 64, 4, 2, 4, pairs=True)), (0, Scans(64, 2, 4, 2, pairs=True))])
-def test_logarithms_of_sums_by_pairs(dim, schedule):
+@pytest.mark.parametrize("dim, schedule", [(1, Scans(64, 64, 4, 2, 4)), (0, Scans(64, 2, 4, 2))])
+def test_logarithms_of_sums(dim, schedule):
     """Of numbers that grow, fall, are far apart, infinite or no number."""
     torch.manual_seed(0)
     x = randn(8, 1200) * 30
@@ -137,8 +129,6 @@ def test_logarithms_of_sums_by_pairs(dim, schedule):
     model = simulated(lambda x: x.logcumsumexp(dim), (x,), schedule)
     assert "math.log1p" not in model.program.gpu
     torch.testing.assert_close(model(x).double(), x.double().logcumsumexp(dim), rtol=5e-7, atol=1e-6, equal_nan=True)
-    with pytest.raises(CompileError, match="logarithms"):
-        simulated(cumsum(dim), (x,), schedule)
 
 
 def test_zeros_keep_their_sign():
@@ -171,7 +161,5 @@ def test_schedules_that_do_not_fit():
         simulated(cumsum(1), (randn(3, 50),), Scans(64, 64, 4, 1))
     with pytest.raises(CompileError, match="does not fit"):
         simulated(cumsum(0), (randn(300, 256),), Scans(64, 64, 4, 1, 1))  # a thread for each column asks for what is in front of it
-    with pytest.raises(CompileError, match="does not fit"):
-        simulated(cumsum(1), (randn(3, 50),), Scans(64, 64, 2, 1, early=True))  # nobody looks back
     with pytest.raises(CompileError, match="does not fit"):
         simulated(cumsum(1), (randn(3, 50000),), Scans(512, 512, 4, 4, 0, 2))  # more than 48 KB

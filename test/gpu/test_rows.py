@@ -115,7 +115,7 @@ def test_sums_sent_with_the_largest(dtype):
     x = randn(40, 50000) * 20
     x[0, 5], x[1, 7], x[2, 3], x[3], x[4] = torch.nan, torch.inf, -torch.inf, -torch.inf, x[4] * 1e5
     x = x.to(dtype)
-    change = {"threads": 256, "across": 256, "cluster": 8, "held": False, "unroll": 2, "kept": 4, "sends": True, "online": True, "together": True, "lean": True}
+    change = {"threads": 256, "across": 256, "cluster": 8, "held": False, "unroll": 2, "kept": 4, "sends": True, "online": True, "together": True}
     for more in ({}, {"persistent": 6}, {"cluster": 16, "kept": 2, "persistent": 3}):
         for model in (softmax, lambda x: torch.log_softmax(x, -1)):
             compiled = compile_universal(model, (x,), x.device, "sm_90a", choose({**change, **more}), passes=PASSES)

@@ -62,13 +62,6 @@ def test_schedules(shape, dim, schedule):
     right(shape, dim, torch.float32, schedule)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
-@pytest.mark.parametrize("threads, items, group, resident", [(256, 4, 64, 0), (256, 8, 64, 3), (512, 4, 16, 2), (64, 2, 1, 0)])
-def test_sums_that_are_left_early(dtype, threads, items, group, resident):
-    vector = 16 // dtype.itemsize
-    right((3, 1000000), 1, dtype, Scans(threads, threads, vector, max(1, items * 4 // (vector * dtype.itemsize)), group, resident=resident, early=True))
-
-
 @pytest.mark.parametrize("shape, dim", [((100, 3000), 1), ((3000, 100), 0), ((3, 100000), 1)])
 def test_products(shape, dim):
     right(shape, dim, function=torch.cumprod)
@@ -81,10 +74,10 @@ def test_extrema_and_exponentials(shape, dim):
 
 
 @pytest.mark.parametrize("shape, dim, schedule", [
-    ((5000000,), 0, Scans(256, 256, 4, 4, 128, resident=3, pairs=True)), ((300, 3000), 1, Scans(512, 512, 4, 2, pairs=True)),
-    ((3, 50000, 64), 1, Scans(256, 8, 4, 2, 32, pairs=True)), ((3000, 100), 0, Scans(256, 8, 4, 2, pairs=True)),
+    ((5000000,), 0, Scans(256, 256, 4, 4, 128, resident=3)), ((300, 3000), 1, Scans(512, 512, 4, 2)),
+    ((3, 50000, 64), 1, Scans(256, 8, 4, 2, 32)), ((3000, 100), 0, Scans(256, 8, 4, 2)),
 ])
-def test_logarithms_of_sums_by_pairs(shape, dim, schedule):
+def test_logarithms_of_sums(shape, dim, schedule):
     right(shape, dim, torch.float32, schedule, torch.logcumsumexp)
 
 

@@ -21,14 +21,15 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Rows]]:
         return
     own = pick(c, target)
     clusters = (1, 2, 4, _PORTABLE) if target.capability >= 90 else (1,)
-    first = replace(own, held=True, kept=0, packed=own.packed or own.ragged, online=False)
+    apart = replace(own, persistent=0, resident=0)
+    first = replace(apart, held=True, kept=0, packed=own.packed or own.ragged, online=False)
     held = (replace(first, threads=max(t, a), across=a, cluster=n) for t, a, n in itertools.product(
         (64, 128, 256), (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024), clusters))
     shapes = itertools.product((128, 256, 512, 1024), clusters, (1, 2, 4))
-    loops = [replace(own, threads=t, across=t, cluster=n, held=False, unroll=u, kept=1) for t, n, u in shapes]
+    loops = [replace(apart, threads=t, across=t, cluster=n, held=False, unroll=u, kept=1) for t, n, u in shapes]
     kept = (replace(s, kept=min(s.rounds(c), _SHARED // s.kept_bytes(c)) if s.kept_bytes(c) else 0) for s in loops)
     number = 0
-    for s in (replace(s, sends=s.cluster > 1) for s in (*held, *kept)):
+    for s in (*([own] if own.persistent else []), *(replace(s, sends=s.cluster > 1) for s in (*held, *kept))):
         if _valid(c, s, own, target):
             number += 1
             yield estimate(s, c, target) * (1 + _STEP * number), s
@@ -41,13 +42,15 @@ def valid(kernel: func.FuncOp, schedule: Rows, target: Target) -> bool:
 
 
 def _valid(c: RowKernel, s: Rows, own: Rows, target: Target) -> bool:
+    if s == own:
+        return True
     powers = all(x > 0 and x & (x - 1) == 0 for x in (s.threads, s.across, s.cluster))
     same = (s.vector, s.ragged, s.reciprocals, s.approximate) == (own.vector, own.ragged, own.reciprocals, own.approximate)
     if not powers or not same or s.sends != (s.cluster > 1) or not 32 <= s.threads <= 1024 or s.across > s.threads:
         return False
     if s.cluster > (_PORTABLE if target.capability >= 90 else 1):
         return False
-    if s.cluster > 1 and s.across != s.threads:
+    if (s.cluster > 1 and s.across != s.threads) or s.persistent or s.common or s.resident:
         return False
     if s.held:
         bits = s.chunks(c) * s.vector * max(8, c.held_bits())
