@@ -5,6 +5,9 @@
 
 With names of generators behind it, only theirs; with ``sized``, only those whose sizes vary.  Exits with 1 if a case is wrong or was made
 by another generator than the one named.
+
+racecheck does not see what barriers that count bytes (mbarrier) order: of kernels whose tiles are given out by a counter it reports the numbers of
+tiles in shared memory, as it reports cuDNN's attention.
 """
 
 import sys

@@ -215,7 +215,7 @@ def supported(a: AttentionKernel) -> bool:
 
 def _has_keys(a: AttentionKernel) -> bool:
     """Whether there is a key wherever there is a query."""
-    return bounds(a.keys.size)[0] >= 1 or (a.q.element.width == 16 and quotient(a.queries.size, a.keys.size) is not None)
+    return bounds(a.keys.size)[0] >= 1 or quotient(a.queries.size, a.keys.size) is not None
 
 
 def _spanned(access: Access, a: AttentionKernel) -> int:

@@ -94,6 +94,7 @@ EMPTY = {  # as above, with numbers that may be 0
     "by size": (
         sdpa, heads, ({0: NONE, 2: ANY},) * 3, BySize("n1", 16, Attention(1, 32, turns=False), Attention(2, 48, order="dynamic")), (2, 50), [(0, 50), (2, 0)],
     ),
+    "float32": (side_by_side, FORMS["float32, side by side"][1], ({0: NONE, 1: ANY},), FORMS["float32, side by side"][3], (2, 33), [(0, 33), (2, 0)]),
     "keys shared out": (
         FORMS["one query, keys shared out"][0], one_query, ({0: NONE}, {0: NONE, 2: T}, {0: NONE, 2: T}), FORMS["one query, keys shared out"][3],
         (2, 50), [(0, 150)],

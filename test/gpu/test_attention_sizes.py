@@ -135,18 +135,19 @@ NO_BATCH, NO_QUERIES, NO_KEYS = Dim("b", min=0, max=64), Dim("s", min=0, max=204
 
 
 @pytest.mark.parametrize("interpret", [False, True])
-@pytest.mark.parametrize("dims, queries, sizes", [
-    (({0: NO_BATCH, 2: NO_QUERIES},) * 3, 100, [(2, 0), (0, 100), (0, 2000), (0, 0), (3, 1500)]),
-    (({0: NO_BATCH}, {0: NO_BATCH, 2: T}, {0: NO_BATCH, 2: T}), 1, [(0, 100), (0, 5000), (1, 5000)]),
-    (({0: B, 2: NO_QUERIES}, {0: B, 2: NO_KEYS}, {0: B, 2: NO_KEYS}), 100, [(2, 100, 0), (2, 0, 100), (1, 0, 0), (1, 100, 50)]),
+@pytest.mark.parametrize("dims, queries, sizes, dtype", [
+    (({0: NO_BATCH, 2: NO_QUERIES},) * 3, 100, [(2, 0), (0, 100), (0, 2000), (0, 0), (3, 1500)], torch.bfloat16),
+    (({0: NO_BATCH, 2: NO_QUERIES},) * 3, 100, [(2, 0), (0, 100), (0, 0), (3, 150)], torch.float32),
+    (({0: NO_BATCH}, {0: NO_BATCH, 2: T}, {0: NO_BATCH, 2: T}), 1, [(0, 100), (0, 5000), (1, 5000)], torch.bfloat16),
+    (({0: B, 2: NO_QUERIES}, {0: B, 2: NO_KEYS}, {0: B, 2: NO_KEYS}), 100, [(2, 100, 0), (2, 0, 100), (1, 0, 0), (1, 100, 50)], torch.bfloat16),
 ])
-def test_without_queries_or_keys(dims, queries, sizes, interpret):
+def test_without_queries_or_keys(dims, queries, sizes, dtype, interpret):
     """Results are empty, or zeros as eager has them."""
     torch.manual_seed(0)
-    made = inferno.compile(grouped, heads(2, queries, 100), dynamic_shapes=dims, fallback=False)
+    made = inferno.compile(grouped, heads(2, queries, 100, dtype=dtype), dynamic_shapes=dims, fallback=False)
     made = CompiledModule(made.program, torch.device("cuda"), 0.0, interpret=interpret)
     for batch, *counts in sizes:
-        args = heads(batch, 1 if queries == 1 else counts[0], counts[-1])
+        args = heads(batch, 1 if queries == 1 else counts[0], counts[-1], dtype=dtype)
         found, expected = made(*args), grouped(*args)
         torch.cuda.synchronize()
         assert found.shape == expected.shape
