@@ -52,7 +52,7 @@ def generate(kernel: func.FuncOp, schedule: StagedWindows, target: Target) -> No
         _Emitter(c, s, words, device, workers).emit({n: (tensors[n], n not in written) for n in sorted(tensors)})
     with launcher(kernel) as arguments:
         width, dims = bit_width(c.image.element) // 8, dimensions(c)
-        box = [s.chunk, s.pitch(c), 1] if c.side_by_side else [s.pitch(c), 1, s.chunk]
+        box = [s.chunk, s.pitch(c), s.box_rows(c)] if c.side_by_side else [s.pitch(c), s.box_rows(c), s.chunk]
         whole = not c.side_by_side or s.chunk == c.sizes[channel(c)]  # lines of memory that no other block reads
         sizes: list[Int] = [n for n, _ in dims]
         if c.images is not None:
@@ -82,7 +82,7 @@ class _Emitter:
         thread, block = special_register("tid.x"), special_register("ctaid.x")
         warp = uniform(words, words.shr(thread, 5))
         self.chunk, self.worker = words.mul(words.rem(block, s.chunks(c)), s.chunk), words.div(block, s.chunks(c))
-        barriers = words.add(self.device.shared, s.stages * self.step * s.row_bytes(c))
+        barriers = words.add(self.device.shared, s.stages * s.boxes(c) * s.box_bytes(c))
         self.ring = Ring(words, barriers, s.stages, s.consumers // 32)
         with only_if(words.equal(thread, 0)):
             tma.prefetch(self.map)
@@ -104,9 +104,9 @@ class _Emitter:
         """The first output of a tile, by loop."""
         c, s, words = self.c, self.s, self.words
         around = outer(c)
-        *others, strip, span = words.split(number, [*(c.sizes[d] for d in reversed(around)), s.strips(c), s.spans(c)])
+        *others, floor, span = words.split(number, [*(c.sizes[d] for d in reversed(around)), s.floors(c), s.spans(c)])
         at = dict(zip(reversed(around), others))
-        return at | {c.down.loop: words.mul(strip, s.rows), c.along.loop: words.mul(span, s.along * s.runs)}
+        return at | {c.down.loop: words.mul(floor, s.height(c)), c.along.loop: words.mul(span, s.along * s.runs)}
 
     # Copies.
 
@@ -119,49 +119,59 @@ class _Emitter:
             begin = words.add(words.mul(at[c.down.loop], c.down.stride), -c.down.low)
             images = [at[d] for d in outer(c)]
 
-            def turn(t: ir.Value, *position: ir.Value) -> Sequence[ir.Value]:
+            def turn(t: Integer, *position: ir.Value) -> Sequence[ir.Value]:
                 place = Position(*position)
                 self.ring.acquire(place)
-                self.ring.full.expect(place.slot, self.step * s.copied(c))
-                for q in range(self.step):
+                self.ring.full.expect(place.slot, s.boxes(c) * s.copied(c))
+                for q in range(s.boxes(c)):
                     row = words.add(words.add(begin, words.mul(t, c.down.step)), q)
                     where = [self.chunk, column, row] if c.side_by_side else [column, row, self.chunk]
                     tma.load_box(words, self.map, [*where, *images], self.slot(place.slot, q), self.ring.full.at(place.slot))
                 return self.ring.next(place).values
 
-            return loop(words, 0, s.turns(c), 1, position, turn)
+            return turn(0, *position) if s.strips else loop(words, 0, s.turns(c), 1, position, turn)
 
         loop(words, self.worker, s.total(c), self.workers, self.ring.start().values, tile)
 
-    def slot(self, number: Integer, row: int) -> Integer:
-        words, each = self.words, self.s.row_bytes(self.c)
-        return words.add(words.add(self.device.shared, words.mul(number, self.step * each)), row * each)
+    def slot(self, number: Integer, box: int) -> Integer:
+        words, each = self.words, self.s.box_bytes(self.c)
+        return words.add(words.add(self.device.shared, words.mul(number, self.s.boxes(self.c) * each)), box * each)
 
     # Sums.
 
     def consume(self, member: Integer) -> None:
         c, s, words = self.c, self.s, self.words
-        member_in = words.less(member, s.lanes * s.runs) if s.lanes * s.runs < s.consumers else None
-        lane, run = (words.rem(member, s.lanes), words.div(member, s.lanes)) if c.side_by_side else (words.div(member, s.runs), words.rem(member, s.runs))
-        if member_in is not None:  # who has nothing to do does what the last one does
-            lane, run = words.min(lane, s.lanes - 1), words.min(run, s.runs - 1)
+        member_in = words.less(member, s.members) if s.members < s.consumers else None
+        member_at = words.min(member, s.members - 1) if member_in is not None else member  # who has nothing to do does what the last one does
+        down = [s.strips] if s.strips else []
+        if c.side_by_side:
+            *strip, run, lane = words.split(member_at, [*down, s.runs, s.lanes])
+        else:
+            lane, *strip, run = words.split(member_at, [s.lanes, *down, s.runs])
         self.lane = words.rem(member, 32)
         self.channel = words.add(self.chunk, words.mul(lane, s.vector))
-        self.run = words.mul(run, s.along)
-        inner, outside = (1, s.chunk) if c.side_by_side else (s.pitch(c), 1)
-        begin = words.add(words.mul(lane, s.vector * inner), words.mul(self.run, c.along.step * outside))
-        self.begin, self.between = words.mul(begin, self.width), outside * self.width
+        self.run, self.strip = words.mul(run, s.along), words.mul(strip[0], s.rows) if strip else 0
+        # Elements in shared memory between channels, places and rows.
+        inner, outside, below = (1, s.chunk, s.chunk * s.pitch(c)) if c.side_by_side else (s.pitch(c) * s.box_rows(c), 1, s.pitch(c))
+        begin = words.dot([lane, self.run, self.strip], [s.vector * inner, c.along.step * outside, c.down.step * below])
+        self.begin, self.between, self.down = words.mul(begin, self.width), outside * self.width, below * self.width
         self.zero = splat(ir.VectorType.get([s.vector], ir.F32Type.get()), 0)
         self.weights = self.load_weights()
         self.keep()
 
         def tile(number: ir.Value, *position: ir.Value) -> Sequence[ir.Value]:
             at = self.first(number)
-            at = {**at, channel(c): self.channel, c.along.loop: words.add(at[c.along.loop], self.run)}
+            at = {**at, channel(c): self.channel, c.along.loop: words.add(at[c.along.loop], self.run), c.down.loop: words.add(at[c.down.loop], self.strip)}
             inside = [member_in] if member_in is not None else []
             if c.outputs(c.along) % (s.along * s.runs):
                 inside.append(words.less(at[c.along.loop], c.outputs(c.along)))
-            return self.tile(at, inside, Position(*position)).values
+            place = Position(*position)
+            if not s.strips:
+                return self.tile(at, inside, place).values
+            self.ring.await_full(place)
+            self.tile(at, inside, place)
+            self.release(place)
+            return self.ring.next(place).values
 
         loop(words, self.worker, s.total(c), self.workers, self.ring.start().values, tile)
 
@@ -191,16 +201,24 @@ class _Emitter:
     def turn(self, t: Integer, sums: Sums, place: Position, at: dict[int, Integer], inside: list[ir.Value]) -> tuple[Sums, Position]:
         """Add the next rows to the sums of every age, and store those that are done."""
         c, s, words, ages = self.c, self.s, self.words, len(sums)
-        self.ring.await_full(place)
-        raw = [self.load_row(self.slot(place.slot, q)) for q in range(self.step)]
-        tma.fence_shared()
-        nvvm.SyncWarpOp(words.value(-1))
-        self.ring.release(place.slot, self.lane)
+        if s.strips:
+            base = words.add(self.slot(place.slot, 0), words.mul(t, c.down.step * self.down))
+            raw = [self.load_row(words.add(base, q * self.down)) for q in range(self.step)]
+        else:
+            self.ring.await_full(place)
+            raw = [self.load_row(self.slot(place.slot, q)) for q in range(self.step)]
+            self.release(place)
         wide = [[[as_vector(x, s.vector) for part in row for x in self.parts(widened(part))]] for row in raw]
         after = next_sums(c, wide, self.weights, sums, self.zero, lambda age: not isinstance(t, int) or 0 <= t - age < s.rows)
         if not isinstance(t, int) or t >= ages - 1:
             self.finish(words.sub(t, ages - 1), after[-1], at, inside)
-        return after, self.ring.next(place)
+        return after, place if s.strips else self.ring.next(place)
+
+    def release(self, place: Position) -> None:
+        """The warp has read what it needs of a slot."""
+        tma.fence_shared()
+        nvvm.SyncWarpOp(self.words.value(-1))
+        self.ring.release(place.slot, self.lane)
 
     def parts(self, value: ir.Value) -> list[ir.Value]:
         """Of what was read the columns."""

@@ -18,7 +18,7 @@ _WARP = 32
 _BOX = 256  # elements along a dimension of a copy, at most
 _LINE = 128  # bytes: what a copy in shared memory begins at a multiple of
 _BARRIERS = 256  # bytes behind the slots
-_REGISTERS = 65536  # of a multiprocessor
+_REGISTERS = 65536  # of a multiprocessor, a quarter for each scheduler's warps
 # Not measured: microseconds of a launch and of a block's first rows, bytes a microsecond of memory, clocks of a turn in which a warp waits, the share of
 # issue slots that many warps use, and warps of a scheduler that use half of that.
 _START, _RATE, _TURN, _ISSUED, _HALF = 2.0, 4.0e6, 250, 0.95, 0.35
@@ -27,8 +27,9 @@ _START, _RATE, _TURN, _ISSUED, _HALF = 2.0, 4.0e6, 250, 0.95, 0.35
 @dataclass(frozen=True)
 class StagedWindows:
     """A thread computes ``vector`` channels of ``along`` outputs side by side in each of ``rows`` rows.  A block has ``lanes`` vectors of channels by ``runs``
-    such threads along the row, and a warp that starts copies, which are ``stages`` turns ahead.  ``resident`` blocks are on a multiprocessor; each has tiles of
-    the same channels, one after the other."""
+    such threads along the row, and a warp that starts copies, which are ``stages`` ahead.  A copy is the rows of a turn or, with ``strips`` > 0, of a
+    whole tile, which then has so many times ``rows``, of other threads.  ``resident`` blocks are on a multiprocessor; each has tiles of the same channels, one
+    after the other."""
 
     generator: ClassVar[str] = "staged_windows"
     pads: ClassVar[bool] = True  # what is outside of an image arrives as zeros
@@ -40,11 +41,16 @@ class StagedWindows:
     runs: int = 4
     stages: int = 4
     resident: int = 1
+    strips: int = 0
 
     @property
     def consumers(self) -> int:
         """Threads that compute, and some to fill their last warp."""
-        return ceil(self.lanes * self.runs / _WARP) * _WARP
+        return ceil(self.members / _WARP) * _WARP
+
+    @property
+    def members(self) -> int:
+        return self.lanes * self.runs * max(1, self.strips)
 
     @property
     def threads(self) -> int:
@@ -72,22 +78,35 @@ class StagedWindows:
         found = (self.along * self.runs - 1) * c.along.step + c.taps(c.along)
         return found if c.side_by_side else ceil((ahead(c) + found) / aligned(c)) * aligned(c)
 
-    def row_bytes(self, c: WindowKernel) -> int:
-        """Of a row of a tile's image in shared memory."""
+    def height(self, c: WindowKernel) -> int:
+        """Rows of outputs of a tile."""
+        return self.rows * max(1, self.strips)
+
+    def box_rows(self, c: WindowKernel) -> int:
+        """Rows of the image that a copy brings."""
+        return (self.height(c) - 1) * c.down.step + c.taps(c.down) if self.strips else 1
+
+    def box_bytes(self, c: WindowKernel) -> int:
+        """Of a copy in shared memory."""
         return ceil(self.copied(c) / _LINE) * _LINE
 
     def copied(self, c: WindowKernel) -> int:
-        return self.chunk * self.pitch(c) * (bit_width(c.image.element) // 8)
+        return self.chunk * self.pitch(c) * self.box_rows(c) * (bit_width(c.image.element) // 8)
 
     def rows_of_turn(self, c: WindowKernel) -> int:
         return min(c.down.step, c.taps(c.down))
 
+    def boxes(self, c: WindowKernel) -> int:
+        """Copies of a slot."""
+        return 1 if self.strips else self.rows_of_turn(c)
+
     def shared(self, c: WindowKernel) -> int:
         """Bytes of shared memory."""
-        return self.stages * self.rows_of_turn(c) * self.row_bytes(c) + _BARRIERS
+        return self.stages * self.boxes(c) * self.box_bytes(c) + _BARRIERS
 
-    def strips(self, c: WindowKernel) -> int:
-        return ceil(c.outputs(c.down) / self.rows)
+    def floors(self, c: WindowKernel) -> int:
+        """Tiles down an image."""
+        return ceil(c.outputs(c.down) / self.height(c))
 
     def spans(self, c: WindowKernel) -> int:
         """Tiles along a row."""
@@ -95,7 +114,7 @@ class StagedWindows:
 
     def tiles(self, c: WindowKernel) -> int:
         """Of each chunk of channels."""
-        return self.strips(c) * self.spans(c) * prod(c.sizes[d] for d in outer(c))
+        return self.floors(c) * self.spans(c) * prod(c.sizes[d] for d in outer(c))
 
     def total(self, c: WindowKernel) -> Int:
         """The same, of as many images as there are at a call."""
@@ -185,9 +204,11 @@ def dimensions(c: WindowKernel) -> list[tuple[int, int]]:
 
 def fits(s: StagedWindows, c: WindowKernel) -> bool:
     """Whether the generator takes the kernel with the schedule."""
-    if min(s.along, s.rows, s.lanes, s.runs, s.stages, s.resident) < 1 or s.vector not in (1, 2, 4, 8) or s.threads > 1024:
+    if min(s.along, s.rows, s.lanes, s.runs, s.stages, s.resident) < 1 or s.strips < 0 or s.vector not in (1, 2, 4, 8) or s.threads > 1024:
         return False
-    if c.sizes[channel(c)] % s.chunk or max(s.chunk, s.pitch(c)) > _BOX or s.rows > c.outputs(c.down):
+    if c.sizes[channel(c)] % s.chunk or max(s.chunk, s.pitch(c), s.box_rows(c)) > _BOX:
+        return False
+    if s.rows > c.outputs(c.down) or s.height(c) >= c.outputs(c.down) + s.rows:
         return False
     width = bit_width(c.image.element) // 8
     if c.side_by_side:
@@ -210,7 +231,7 @@ def schedules(c: WindowKernel) -> Iterator[StagedWindows]:
             most = ceil(c.outputs(c.along) / each)
             for runs in {most, ceil(most / 2)}:
                 s = StagedWindows(vector, each, length, n, runs, 1, resident)
-                if not fits(s, c) or s.registers(c) * s.threads * resident > _REGISTERS or s.registers(c) > 200:
+                if not fits(s, c) or s.registers(c) * ceil(s.threads * resident / 128) * 128 > _REGISTERS or s.registers(c) > 200:
                     continue
                 if s.lanes * s.runs < 0.9 * s.consumers or s.consumers < 96 or (c.side_by_side and s.chunk * width < 64):
                     continue
