@@ -49,7 +49,8 @@ def test_schedules(name, schedule):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("rows, columns", [
-    (1, 31), (1000, 999), (100000, 2), (5000, 256), (300, 8192), (33, 50257), (64, 16384), (3, 19008), (9, 131072), (2, 300001), (3, 1 << 20), (40, 262144), (15, 1 << 20),
+    (1, 31), (1000, 999), (100000, 2), (5000, 256), (300, 8192), (33, 50257), (64, 16384), (3, 19008), (9, 131072), (2, 300001), (3, 1 << 20),
+    (40, 262144), (15, 1 << 20),
 ])
 def test_lengths(rows, columns, dtype):
     torch.manual_seed(0)
