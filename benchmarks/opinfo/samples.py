@@ -6,11 +6,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
-from torch.testing._internal import common_methods_invocations
+from torch.testing._internal import common_methods_invocations, common_utils
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo import core
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
@@ -30,6 +32,9 @@ def _call_it(function: Callable, *args: Any, **kwargs: Any) -> Any:
 
 # The database seeds the generator inside of some of its functions, which no graph can hold; whoever judges a sample seeds it before.
 common_methods_invocations.wrapper_set_seed = _call_it
+
+# It looks through the stack for a unittest that asks, twice for each operator: 0.1 s under pytest.
+core.extract_test_fn = common_utils.extract_test_fn = lambda: None
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,9 @@ def samples(op: Any, dtype: torch.dtype, device: str = "cpu", count: int = 0) ->
     """The numbered samples, the same ones each time; with a ``count`` that many of them, spread over all."""
     torch.manual_seed(0)
     random.seed(0)
-    with warnings.catch_warnings():
+    # Each sample has a seed, which torch also keeps, with the stack, for the devices that it has not met yet.
+    seed = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
+    with warnings.catch_warnings(), mock.patch.object(torch, "manual_seed", seed):
         warnings.simplefilter("ignore")
         found = list(enumerate(itertools.islice(op.sample_inputs(device, dtype, requires_grad=False), MOST)))
     if count and len(found) > count:
