@@ -72,7 +72,7 @@ class Launch:
         self.memory = np.full((self.blocks.stop, self.shared), 0xFF, np.uint8)
         self.mbarriers: dict[tuple[int, int], _Barrier] = {}
         self.named: dict[tuple, list[int]] = {}
-        self.turns, self.chance = threading.Condition(), random.Random(0)
+        self.lock, self.chance = threading.RLock(), random.Random(0)
         self.failure: BaseException | None = None
 
     def run(self) -> None:
@@ -99,16 +99,16 @@ class Launch:
         for following in order:
             if not roles[following].done and (roles[following].condition is None or roles[following].condition()):
                 self.current = following
-                self.turns.notify_all()
+                roles[following].turn.notify()
                 return
         if not all(r.done for r in roles):
             waiting = [f"block {r.number_of_block} from thread {r.first}: {r.what}" for r in roles if not r.done]
             self.fail(AssertionError("all wait: " + "; ".join(waiting)))
-        self.turns.notify_all()
 
     def fail(self, failure: BaseException) -> None:
         self.failure = self.failure or failure
-        self.turns.notify_all()
+        for role in self.roles:
+            role.turn.notify()
 
 
 class _Stopped(Exception):
@@ -122,23 +122,24 @@ class Role(WarpSimulation):
         super().__init__(launch.function, 1, size, launch.parameters, launch.shared, shared=launch.shared, early=launch.early, steps=launch.steps)
         self.launch, self.number_of_block, self.first = launch, block, first
         self.done, self.condition, self.what = False, None, ""
+        self.turn = threading.Condition(launch.lock)  # of its own: of a hundred that wait one is to go on
         self.stores: list[list[Callable]] = [[]]
         self.memory = launch.memory
 
     def start(self, number: int) -> None:
         self.number = number
         try:
-            with self.launch.turns:
-                self.launch.turns.wait_for(lambda: self.launch.current == number or self.launch.failure)
+            with self.turn:
+                self.turn.wait_for(lambda: self.launch.current == number or self.launch.failure)
             if not self.launch.failure:
                 self.run()
                 self.land_stores(0)
         except _Stopped:
             pass
         except BaseException as error:  # (raised again by ``Launch.run``)
-            with self.launch.turns:
+            with self.launch.lock:
                 self.launch.fail(error)
-        with self.launch.turns:
+        with self.launch.lock:
             self.done = True
             if not self.launch.failure:
                 self.launch.hand_on()
@@ -162,10 +163,10 @@ class Role(WarpSimulation):
         if condition():
             return
         launch = self.launch
-        with launch.turns:
+        with self.turn:
             self.condition, self.what = condition, what
             launch.hand_on()
-            launch.turns.wait_for(lambda: launch.failure or launch.current == self.number)
+            self.turn.wait_for(lambda: launch.failure or launch.current == self.number)
             self.condition = None
         if launch.failure:
             raise _Stopped
@@ -520,9 +521,9 @@ def _multiply(lhs: np.ndarray, rhs: np.ndarray, sums: np.ndarray | None) -> np.n
     return np.where(np.isfinite(narrow), low, narrow)
 
 
-def run(function: ir.Operation, launch, parameters: list, early: bool = False) -> None:
-    """One launch of a plan."""
+def run(function: ir.Operation, launch, parameters: list, steps: dict, early: bool = False) -> None:
+    """One launch of a plan; ``steps`` is empty at the function's first."""
     cluster, blocks = launch.cluster[0], launch.grid[0]
-    together, steps = max(cluster, _TOGETHER // cluster * cluster), {}
+    together = max(cluster, _TOGETHER // cluster * cluster)
     for first in range(0, blocks, together):
         Launch(function, range(first, min(first + together, blocks)), cluster, launch.block[0], parameters, launch.shared, early, steps).run()

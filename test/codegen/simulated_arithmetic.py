@@ -47,8 +47,9 @@ def prepare(op: ir.Operation) -> Callable[[list], np.ndarray]:
         plain = _FUNCTIONS[name]
         function = lambda *x: from_bf16(to_bf16(np.asarray(plain(*x))))  # noqa: E731
     else:
-        plain = _FUNCTIONS[name]
-        function = lambda *x: np.asarray(plain(*x)).astype(dtype)  # noqa: E731
+        function = _typed(_FUNCTIONS[name], np.dtype(dtype))
+    if not any(isinstance(v.type, ir.VectorType) for v in op.operands):
+        return lambda x: function(*map(np.asarray, x))
 
     def compute(x: list) -> np.ndarray:
         x = [np.asarray(v) for v in x]
@@ -57,6 +58,14 @@ def prepare(op: ir.Operation) -> Callable[[list], np.ndarray]:
         return function(*x)
 
     return compute
+
+
+def _typed(plain: Callable, dtype: np.dtype) -> Callable:
+    def function(*x: np.ndarray) -> np.ndarray:
+        result = np.asarray(plain(*x))
+        return result if result.dtype is dtype else result.astype(dtype)
+
+    return function
 
 
 def _constant(op: ir.Operation, type_: ir.Type) -> np.ndarray:

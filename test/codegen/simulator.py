@@ -4,6 +4,7 @@ A value is an array with one entry a thread.  Checked on the way: accesses in bo
 two threads that store to one place in one step.  Memory starts as NaN.  Barriers need no code, since threads run in step.
 """
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -57,7 +58,8 @@ class Chosen:
 
 @dataclass
 class Step:
-    """An operation as it is run, read once: its operands and results, the simulation's method for it, and otherwise what it ``computes``."""
+    """An operation as it is run, read once: its operands and results, the simulation's method for it, and otherwise what it ``computes``;
+    ``plain``: it can do nothing but that."""
 
     op: ir.Operation
     operands: list[ir.Value]
@@ -67,6 +69,7 @@ class Step:
     ends: bool
     chooses: bool
     contracts: bool
+    plain: bool
 
 
 class Executable:
@@ -74,7 +77,7 @@ class Executable:
     runs one."""
 
     def __init__(self, plan: Plan, kernels: dict[str, ir.Operation], simulate: Callable | None = None) -> None:
-        self.plan, self.kernels, self.simulate = plan, kernels, simulate or simulate_launch
+        self.plan, self.kernels, self.simulate = plan, kernels, simulate or functools.partial(simulate_launch, steps={})
 
     def run(self, arguments: list[torch.Tensor]) -> list[torch.Tensor]:
         if self.plan.symbols:
@@ -126,17 +129,16 @@ def _torch_dtype(element: str) -> torch.dtype:
             "i32": torch.int32, "i16": torch.int16, "i8": torch.int8}[element]
 
 
-def simulate_launch(function: ir.Operation, launch: Launch, parameters: list) -> None:
-    """Run one launch of a ``gpu.func``."""
+def simulate_launch(function: ir.Operation, launch: Launch, parameters: list, steps: dict) -> None:
+    """Run one launch of a ``gpu.func``; ``steps`` is empty at its first."""
     one_by_one = any("atom." in str(o.attributes["asm_string"]) for o in walk(function, "llvm.inline_asm"))
-    steps: dict[ir.Block, list[Step]] = {}
     for _ in range(launch.grid[0] if one_by_one else 1):  # blocks that take numbers of a counter wait for those before them
         Simulation(function, 1 if one_by_one else launch.grid[0], launch.block[0], parameters, launch.shared, steps=steps).run()
 
 
 @dataclass
 class Simulation:
-    """One launch, or a part of it; parts of one share ``steps``."""
+    """One launch, or a part of it; those of one function share ``steps``."""
 
     function: ir.Operation
     blocks: int
@@ -174,11 +176,15 @@ class Simulation:
         steps = self.steps.get(block)
         if steps is None:
             steps = self.steps[block] = [self.step(o.operation) for o in block.operations]
+        values = self.values
         for step in steps:
+            if step.plain:
+                values[step.results[0]] = step.computes([values.get(v) for v in step.operands])
+                continue
             if step.ends:
-                return [self.values[v] for v in step.operands]
-            for result, value in zip(step.results, self.results(step, [self.values.get(v) for v in step.operands], mask) or ()):
-                self.values[result] = value
+                return [values[v] for v in step.operands]
+            for result, value in zip(step.results, self.results(step, [values.get(v) for v in step.operands], mask) or ()):
+                values[result] = value
         return []
 
     def step(self, op: ir.Operation) -> Step:
@@ -188,10 +194,14 @@ class Simulation:
         ends = name in ("scf.yield", "gpu.return", "scf.condition", "llvm.return")
         handler = getattr(type(self), name.replace(".", "_"), None)
         computes = prepare(op) if results and not of_memory and (handler is None or name.startswith("arith.")) else None
-        return Step(op, list(op.operands), results, handler, computes, ends, name == "arith.select", contracts)
+        operands, chooses = list(op.operands), name == "arith.select"
+        scalars = all(isinstance(v.type, (ir.FloatType, ir.IntegerType, ir.IndexType, ir.VectorType)) for v in (*operands, *results))
+        plain = computes is not None and handler is None and not contracts and scalars
+        return Step(op, operands, results, handler, computes, ends, chooses, contracts, plain)
 
     def results(self, step: Step, operands: list, mask: np.ndarray) -> list:
-        if not step.chooses and (place := next((i for i, v in enumerate(operands) if isinstance(v, Chosen)), None)) is not None:
+        if not step.chooses and Chosen in map(type, operands):
+            place = next(i for i, v in enumerate(operands) if isinstance(v, Chosen))
             condition = np.broadcast_to(operands[place].condition, mask.shape)
             both = [
                 self.results(step, [*operands[:place], view, *operands[place + 1:]], mask & wanted)
@@ -219,10 +229,15 @@ class Simulation:
 
     def scf_if(self, op, operands, mask):
         condition = np.broadcast_to(operands[0], mask.shape)
-        results = []
-        for region, wanted in zip(op.regions, (mask & condition, mask & ~condition)):
-            results.append(self.block(region.blocks[0], wanted) if len(region.blocks) and (wanted.any() or len(op.results)) else [])
-        return [_where(condition, a, b) for a, b in zip(*results)] if len(op.results) else []
+        taken = [
+            self.block(region.blocks[0], wanted) if len(region.blocks) else []
+            for region, wanted in zip(op.regions, (mask & condition, mask & ~condition)) if wanted.any()
+        ]
+        if not len(op.results):
+            return []
+        if not taken:  # anything of the right form
+            return self.block(op.regions[1].blocks[0], mask)
+        return taken[0] if len(taken) == 1 else [_where(condition, a, b) for a, b in zip(*taken)]
 
     def scf_for(self, op, operands, mask):
         body = op.regions[0].blocks[0]
@@ -236,7 +251,8 @@ class Simulation:
             for argument, value in zip(list(body.arguments)[1:], carried):
                 self.values[argument] = value
             new = self.block(body, active)
-            carried = [_where(active, n, c) for n, c in zip(new, carried)]
+            whole = active.all()
+            carried = [n if whole and np.shape(n) == np.shape(c) else _where(active, n, c) for n, c in zip(new, carried)]
             at = np.where(active, at + step, at)
         return carried
 
@@ -341,7 +357,10 @@ class Simulation:
 
     def is_whole(self, mask, threads: int) -> bool:
         """Whether of each so many threads all are there, or none."""
-        return self.threads % threads == 0 and all(len(set(each)) == 1 for each in mask.reshape(-1, threads).tolist())
+        if self.threads % threads:
+            return False
+        each = mask.reshape(-1, threads)
+        return bool((each.all(1) | ~each.any(1)).all())
 
     def gpu_shuffle(self, op, operands, mask):
         assert self.is_whole(mask, 32) and int(operands[2]) == 32
@@ -420,7 +439,9 @@ class Simulation:
         assert view.memory.writable, "a store to a read-only parameter"
         where = (self.block_of[mask], places) if view.memory.shared else (places,)
         flat = where[0] * view.memory.data.shape[-1] + where[1] if view.memory.shared else places
-        assert len(np.unique(flat)) == len(flat), "two threads store to one place"
+        numbers, last = np.arange(len(flat)), np.empty(view.memory.data.size, np.int64)
+        last[flat] = numbers
+        assert (last[flat] == numbers).all(), "two threads store to one place"
         view.memory.data[where] = value
         return []
 
@@ -565,12 +586,12 @@ class Simulation:
         return [np.repeat(np.broadcast_to(operands[0], mask.shape)[:, None], lanes, 1)]
 
     def places(self, view: View, indices, mask: np.ndarray) -> np.ndarray:
-        flat = np.full(self.count, view.offset, np.int64)
+        flat = view.offset
         for i, s in zip(indices, view.strides):
             flat = flat + np.asarray(i, np.int64) * s
-        size = view.memory.data.shape[-1]
-        assert ((flat[mask] >= 0) & (flat[mask] < size)).all(), f"an access out of bounds: {flat[mask].min()}..{flat[mask].max()} of {size}"
-        return np.where(mask, flat, 0)
+        flat, size = np.where(mask, flat, 0), view.memory.data.shape[-1]
+        assert ((flat >= 0) & (flat < size)).all() or not mask.any(), f"an access out of bounds: {flat[mask].min()}..{flat[mask].max()} of {size}"
+        return flat
 
 
 def _where(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -50,13 +50,15 @@ class Simulated:
             for function in walk(device, "gpu.func", "llvm.func"):
                 functions[f"{_name(device)}::{_name(function)}"] = function
 
+        steps = {}
+
         def simulate(function, launch, parameters) -> None:
             if function.name == "gpu.func":
-                simulate_launch(function, launch, parameters)
+                simulate_launch(function, launch, parameters, steps)
             elif walk(function, "nvvm.mbarrier.init"):
-                role_simulator.run(function, launch, parameters, early)
+                role_simulator.run(function, launch, parameters, steps, early)
             else:
-                WarpSimulation(function, launch.grid[0], launch.block[0], parameters, shared=launch.shared, early=early).run()
+                WarpSimulation(function, launch.grid[0], launch.block[0], parameters, shared=launch.shared, early=early, steps=steps).run()
 
         self._executable = Executable(self.plan, functions, simulate)
 
