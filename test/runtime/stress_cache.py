@@ -112,7 +112,8 @@ def main() -> int:
     chance = random.Random(options.seed)
 
     with tempfile.TemporaryDirectory() as folder:
-        os.environ.update(INFERNO_CACHE="1", INFERNO_CACHE_DIR=folder, OMP_NUM_THREADS="1", INFERNO_WORKERS="2")
+        os.environ.update(INFERNO_CACHE="1", INFERNO_CACHE_DIR=folder, OMP_NUM_THREADS="1")
+        os.environ.setdefault("INFERNO_WORKERS", "2")
         warm_up()
         begin = time.perf_counter()
         statuses = [wait(child) for child in [start(0, options.target) for _ in range(options.processes)]]
