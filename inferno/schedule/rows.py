@@ -47,10 +47,12 @@ _RAGGED_HELD, _RAGGED_SHORT = 40, 2048
 # several blocks each.  Cross entropy of 16384x8192 in bf16 took 69 us with 64 threads and 8 vectors at once, 73 with 128, 80 held; of 2048x65536 68
 # with 128 and with 256, 79 held; of 4096x16384 in float32 65 with 256, 66 with 128; of 2671x50257 in bf16 75 with 256 and 4 vectors, 93 held.
 _ONLINE, _ONLINE_ROWS = 1 << 14, 512
-# Blocks of the largest clusters, and bytes that each can keep where so many share a multiprocessor.  Rows that 8 blocks of 1024 threads just hold took
+# Blocks of the largest clusters, and how many share a multiprocessor.  Rows that 8 blocks of 1024 threads just hold took
 # 16 of them, each three: softmax of 256x262144 in float32 146 us instead of 173, RMSNorm 144 instead of 155.  What 8 blocks do not hold: softmax of 64x1M in
 # float32 169 instead of 212 and in bf16 164 instead of 194 with 512 threads, LayerNorm 226 instead of 247 with 1024.
-_LARGEST, _BROUGHT = 16, {3: 74_000, 2: 113_000, 1: 229_376}
+_LARGEST, _RESIDENT = 16, (3, 2, 1)
+# Bytes of shared memory: of a multiprocessor, what each block takes besides its own, and the most that one has.
+_MULTIPROCESSOR, _RESERVED, _MOST = 228 << 10, 1 << 10, 227 << 10
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _LAUNCH, _LEVEL = 1.0, 0.25  # microseconds, of a kernel and of a reduction that others wait for
 
@@ -112,6 +114,11 @@ class Rows:
     def keeps(self, c: RowKernel) -> list[Access]:
         """What is kept of each point."""
         return [*c.repeated(), *(c.common() if self.common else [])]
+
+    def exchanged_bytes(self, c: RowKernel) -> int:
+        """At most so much more, for what warps and blocks leave each other."""
+        values = sum(k is not None for step in c.steps for k in step.combiners)
+        return (values * (self.threads // 32 + 2 * self.cluster) + 2 * c.phases + 2 * values + 2) * 8
 
     def blocks(self, c: RowKernel) -> int:
         return (self.persistent or ceil(c.count / (self.threads // self.across))) * self.cluster
@@ -225,11 +232,12 @@ def _brought(c: RowKernel, target: Target, vector: int) -> Rows | None:
     if not at_once or c.count < 2 * at_once or not c.repeated():
         return None
     online = bool(online_sums(c))
-    for resident, bytes_ in _BROUGHT.items():
+    for resident in _RESIDENT:
         threads = 256 if resident > 1 else 512 if online else 1024
         unroll = max(2, 16 // vector) if threads < 1024 else 2
         s = Rows(threads, threads, vector, _LARGEST, held=False, unroll=unroll, kept=1, reciprocals=True, approximate=True, sends=True, online=online)
-        s = replace(s, kept=min(s.rounds(c), bytes_ // s.kept_bytes(c)), persistent=min(c.count, at_once * resident), resident=resident)
+        left = min(_MOST, _MULTIPROCESSOR // resident - _RESERVED) - s.exchanged_bytes(c)
+        s = replace(s, kept=min(s.rounds(c), left // s.kept_bytes(c)), persistent=min(c.count, at_once * resident), resident=resident)
         if s.kept == s.rounds(c):
             break
     return s if can_persist(s, c) else None
