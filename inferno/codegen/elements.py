@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from inferno.codegen.gpu_function import element_bytes, stored_type
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.lane_patterns import Pattern
-from inferno.mlir import arith, ir, memref, vector
+from inferno.mlir import arith, ir, llvm, memref, vector
 from inferno.symbolic import Int, is_multiple
 
 
@@ -154,3 +154,15 @@ def join(lanes: Sequence[ir.Value]) -> ir.Value:
 def as_vector(value: ir.Value, lanes: int) -> ir.Value:
     """A scalar broadcast to a vector; a vector as it is."""
     return value if isinstance(value.type, ir.VectorType) else vector.broadcast(ir.VectorType.get([lanes], value.type), value)
+
+
+def opaque_vector(value: ir.Value) -> ir.Value:
+    """The same as something that LLVM knows nothing about, or it would keep what it has computed of it; numbers of 16 bits and less, by words."""
+    element = value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
+    lanes = value.type.shape[0] if isinstance(value.type, ir.VectorType) else 1
+    if not 8 <= element.width <= 16 or lanes * element.width % 32:
+        return value
+    i32 = ir.IntegerType.get_signless(32)
+    words = lanes_of(vector.bitcast(ir.VectorType.get([lanes * element.width // 32], i32), value))
+    hidden = [llvm.inline_asm(i32, [w], "", "=r,0", has_side_effects=True) for w in words]
+    return vector.bitcast(value.type, join(hidden))

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
 from inferno.codegen.cluster import arrive_in_cluster, await_cluster, read_remote, wait_for_cluster
-from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, splat, store, store_vector, to_memory
+from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, opaque_vector, splat, store, store_vector, to_memory
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
@@ -27,7 +27,7 @@ from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.shuffles import exchange
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, llvm, memref, scf, vector
+from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_kernel import RowKernel
@@ -566,18 +566,6 @@ def _tree(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
         half = len(lanes) // 2
         lanes = [combiner.combine(a, b) for a, b in zip(lanes[:half], lanes[half:])] + lanes[2 * half:]
     return lanes[0]
-
-
-def opaque_vector(value: ir.Value) -> ir.Value:
-    """The same as something that LLVM knows nothing about, or it would keep what it has computed of it; numbers of 16 bits and less, by words."""
-    element = value.type.element_type if isinstance(value.type, ir.VectorType) else value.type
-    lanes = value.type.shape[0] if isinstance(value.type, ir.VectorType) else 1
-    if not 8 <= element.width <= 16 or lanes * element.width % 32:
-        return value
-    i32 = ir.IntegerType.get_signless(32)
-    words = lanes_of(vector.bitcast(ir.VectorType.get([lanes * element.width // 32], i32), value))
-    hidden = [llvm.inline_asm(i32, [w], "", "=r,0", has_side_effects=True) for w in words]
-    return vector.bitcast(value.type, join(hidden))
 
 
 def unused() -> ir.Value:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from inferno.codegen.elements import opaque_vector
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.scan_tiles import Tiles
@@ -80,6 +81,8 @@ class Along(Tiles):
             known = carry(total) if callable(carry) else carry[0]
             base = known if base is None else c.combine(known, base)
             total = total if callable(carry) else c.combine(known, total)
+        if s.packed:  # until here only what was read takes registers, as it was read
+            inner = [self.running(terms) for terms in self.terms([opaque_vector(v) for v in loaded], number)]
         for item, (found, value) in enumerate(zip(inner, behind)):
             (start,) = self.before([value], self.lane)
             front = base if starts[item] is None else starts[item] if base is None else c.combine(base, starts[item])

@@ -32,6 +32,7 @@ class Scans:
     other walk next to each other ``items`` places each.  Without ``group`` a block walks all of its rows' tiles, of which the next ``stages`` wait
     in shared memory, or one in registers.  With it each tile is a block's, which looks for what is in front of it: parts of the tiles of its group
     of so many, and the sum of all groups before.  ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
+    ``packed``: along memory 16-bit numbers are added up again once it is known what is in front of them, and stay as they were read until then.
     """
 
     generator: ClassVar[str] = "scans"
@@ -43,6 +44,7 @@ class Scans:
     group: int = 0
     stages: int = 0
     resident: int = 0
+    packed: bool = False
 
     def columns(self, c: ScanKernel) -> int:
         """Running values of a tile."""
@@ -87,6 +89,8 @@ class Scans:
         if c.neighbours % self.vector or self.group & (self.group - 1) or self.stages not in range(4):
             return False
         if (self.group or self.tiles(c) > 1) and c.along and self.lanes != self.threads:
+            return False
+        if self.packed and not (c.along and c.bytes == 2 and isinstance(c.source, Access)):
             return False
         if self.resident * self.threads > _THREADS or (self.resident and not self.group):
             return False

@@ -104,6 +104,16 @@ def test_one_kernel(name):
     assert found.right, str(found)
 
 
+def test_packed():
+    """Numbers of 16 bits stay as they were read until it is known what is in front of them."""
+    torch.manual_seed(0)
+    args = (randn(2, 8800).to(bf16),)
+    found = check(simulated(cumsum(1), args, Scans(64, 64, 8, 2, 4, packed=True)), cumsum(1), args)
+    assert found.right, str(found)
+    with pytest.raises(CompileError, match="does not fit"):
+        simulated(cumsum(1), (randn(2, 8800),), Scans(64, 64, 4, 2, 4, packed=True))
+
+
 def test_what_stays_apart():
     """A transposed operand would be read element by element, and what something else reads is written anyway."""
     args = (randn(40, 40),)

@@ -62,6 +62,11 @@ def test_schedules(shape, dim, schedule):
     right(shape, dim, torch.float32, schedule)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_packed(dtype):
+    right((3, 1000000), 1, dtype, Scans(256, 256, 8, 8, 64, resident=3, packed=True))
+
+
 @pytest.mark.parametrize("shape, dim", [((100, 3000), 1), ((3000, 100), 0), ((3, 100000), 1)])
 def test_products(shape, dim):
     right(shape, dim, function=torch.cumprod)
