@@ -207,9 +207,10 @@ class _Emitter:
         else:
             self.ring.await_full(place)
             raw = [self.load_row(self.slot(place.slot, q)) for q in range(self.step)]
-            self.release(place)
         wide = [[[as_vector(x, s.vector) for part in row for x in self.parts(widened(part))]] for row in raw]
         after = next_sums(c, wide, self.weights, sums, self.zero, lambda age: not isinstance(t, int) or 0 <= t - age < s.rows)
+        if not s.strips:  # behind the sums: the fence waits for stores, too, of which those of the turn before are done by now
+            self.release(place)
         if not isinstance(t, int) or t >= ages - 1:
             self.finish(words.sub(t, ages - 1), after[-1], at, inside)
         return after, place if s.strips else self.ring.next(place)

@@ -1,7 +1,7 @@
 """The schedule of depthwise convolutions on CUDA cores whose rows the copy engine brings to shared memory: sm_90 and up."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
 from typing import ClassVar
@@ -131,7 +131,7 @@ class StagedWindows:
     def registers(self, c: WindowKernel) -> int:
         """About so many a thread has."""
         raw = ceil(self.columns(c) * self.vector * self.rows_of_turn(c) * bit_width(c.image.element) / 32)
-        return self.vector * (self.ages(c) * self.along + c.terms) + raw + 24
+        return self.vector * (self.ages(c) * self.along + c.terms) + raw + 17
 
 
 def channel(c: WindowKernel) -> int:
@@ -220,23 +220,24 @@ def fits(s: StagedWindows, c: WindowKernel) -> bool:
 
 def schedules(c: WindowKernel) -> Iterator[StagedWindows]:
     """What is worth a look."""
-    rows, width = c.outputs(c.down), bit_width(c.image.element) // 8
+    rows, width, most = c.outputs(c.down), bit_width(c.image.element) // 8, c.outputs(c.along)
     lengths = sorted({ceil(rows / n) for n in (1, 2, 3, 4, 5, 7, 8)})
-    along = [n for n in (4, 7, 8) if n <= c.outputs(c.along)] or [c.outputs(c.along)]
-    if not c.side_by_side:
-        along = [n for n in (2, 4, 8) if c.outputs(c.along) % n == 0]
+    along = [n for n in (4, 7, 8) if n <= most] or [most]
+    if not c.side_by_side:  # what a thread stores of a row is 16 bytes, or the largest part of them that there are whole ones of
+        along = [max(n for n in (1, 2, 4, 8) if n * width <= 16 and most % n == 0)]
     lanes = [n for n in range(1, _BOX + 1) if c.sizes[channel(c)] % n == 0]
     for vector, each, length, resident in product((1, 2, 4) if c.side_by_side else (1,), along, lengths, (1, 2, 3, 4)):
-        for n in lanes:
-            most = ceil(c.outputs(c.along) / each)
-            for runs in {most, ceil(most / 2)}:
-                s = StagedWindows(vector, each, length, n, runs, 1, resident)
-                if not fits(s, c) or s.registers(c) * ceil(s.threads * resident / 128) * 128 > _REGISTERS or s.registers(c) > 200:
-                    continue
-                if s.lanes * s.runs < 0.9 * s.consumers or s.consumers < 96 or (c.side_by_side and s.chunk * width < 64):
-                    continue
-                stages = min(8, s.turns(c), (227 * 1024 // resident - _BARRIERS) // (s.shared(c) - _BARRIERS))
-                yield StagedWindows(vector, each, length, n, runs, stages, resident)
+        whole = ceil(most / each)
+        floors = {0} if c.side_by_side else {0, ceil(rows / length), ceil(rows / length / 2)}
+        for n, runs, strips in product(lanes, sorted({whole, ceil(whole / 2)}), sorted(floors)):
+            s = StagedWindows(vector, each, length, n, runs, 1, resident, strips)
+            if not fits(s, c) or s.registers(c) * ceil(s.threads * resident / 128) * 128 > _REGISTERS or s.registers(c) > 200:
+                continue
+            if s.members < 0.85 * s.consumers or s.consumers < 96 or (c.side_by_side and s.chunk * width < 64):
+                continue
+            stages = min(8, (227 * 1024 // resident - _BARRIERS) // (s.shared(c) - _BARRIERS))
+            if strips or stages > 1:
+                yield replace(s, stages=min(stages, 4) if strips else min(stages, s.turns(c)))
 
 
 def pick(c: WindowKernel, target: Target) -> StagedWindows | None:
@@ -249,7 +250,7 @@ def estimate(s: StagedWindows, c: WindowKernel, target: Target) -> float:
     width = bit_width(c.image.element) // 8
     outputs, loaded = s.along * s.vector, s.columns(c) * s.rows_of_turn(c)
     slots = outputs * (c.terms + 2) + loaded * (1 + (s.vector if width < 4 else 0)) + 40
-    warps = s.resident * s.consumers / 128  # of a scheduler
+    warps = s.resident * ceil(s.consumers / 128)  # of the scheduler that has most of them
     clocks = max(warps * slots / _ISSUED * (warps + _HALF) / warps, slots + _TURN)
     rounds = ceil(s.tiles(c) / s.workers(c, target)) * ceil(s.chunks(c) * s.workers(c, target) / (target.multiprocessors * s.resident))
     again = 0.8 + 0.2 * s.turns(c) / s.rows  # of what is read again most is in a cache
