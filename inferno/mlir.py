@@ -72,6 +72,9 @@ _LARGE = 1 << 20  # bytes of text
 
 @dataclass
 class _Kept:
+    """``managers`` of passes by their text: canonicalization collects what all dialects know in 0.4 ms, as long as it then takes for a kernel."""
+
+    managers: dict[str, PassManager]  # before their context, which they must not outlive
     context: ir.Context
     left: int = _USES - 1
 
@@ -90,7 +93,7 @@ def idle_context() -> ir.Context:
         if kept.left and not kept.context._get_live_module_count():
             kept.left -= 1
             return kept.context
-    made = _Kept(new_context())
+    made = _Kept({}, new_context())
     # Modules that wait for the garbage collector, or that the caller has, keep their context from being used: so there are several.
     _of_thread.kept = [*(k for k in _of_thread.kept if k.left), made][-4:]
     return made.context
@@ -111,8 +114,12 @@ def run_upstream(module: ir.Module, passes: str) -> None:
     Once, at the end: verifying after each pass takes as long as the passes do.  But torch-mlir's lowering may make what is invalid
     of arguments that it does not know, on which canonicalization need not come to an end: it is verified after each.
     """
-    manager = PassManager.parse(f"builtin.module({passes})", module.context)
-    manager.enable_verifier(_LOWERING in passes)
+    context = module.context
+    managers = next((k.managers for k in _of_thread.kept if k.context is context), {})
+    manager = managers.get(passes)
+    if manager is None:
+        manager = managers[passes] = PassManager.parse(f"builtin.module({passes})", context)
+        manager.enable_verifier(_LOWERING in passes)
     manager.run(module.operation)
     module.operation.verify()
 

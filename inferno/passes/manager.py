@@ -109,7 +109,7 @@ def run_pipeline(module: ir.Module, pipeline: str, observer: Observer | None = N
 def _run_step(module: ir.Module, step: Step) -> None:
     if step.name in pass_names():
         function = find_pass(step.name)
-        accepted = list(inspect.signature(function).parameters)[1:]
+        accepted = list(inspect.signature(function).parameters)[1:] if step.options else []
         if unknown := set(step.options) - set(accepted):
             raise PassError(f"{step.name} has no option {', '.join(sorted(unknown))}; it has {', '.join(accepted) or 'none'}")
         try:

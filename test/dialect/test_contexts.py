@@ -2,7 +2,9 @@
 
 import threading
 
-from inferno.mlir import _USES, idle_context, parse
+import pytest
+
+from inferno.mlir import _USES, idle_context, ir, parse, run_upstream
 
 MODULE = "func.func @main(%a: i32) -> i32 { return %a : i32 }"
 DATA = """
@@ -38,6 +40,16 @@ def test_data_is_in_no_context_that_is_used_again():
     assert "dense_resource<values>" in str(parsed)
     del parsed
     assert all(idle_context() is not context for _ in range(_USES))
+
+
+def test_passes_that_failed_run_again():
+    for text, right in (MODULE, False), ("module {}", True), (MODULE, False), ("module {}", True):
+        module = parse(text)
+        if right:
+            run_upstream(module, "torch-verify-backend-contract-no-decompositions")
+            continue
+        with pytest.raises(ir.MLIRError, match="unsupported by backend contract"):
+            run_upstream(module, "torch-verify-backend-contract-no-decompositions")
 
 
 def test_values_of_one_name_keep_it():
