@@ -113,6 +113,10 @@ PERSISTENT = {
         "threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 1, "kept": 1, "sends": True, "persistent": 3, "online": True,
         "together": True,
     },
+    "ahead": {
+        "threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 1, "kept": 3, "sends": True, "persistent": 2, "online": True,
+        "together": True, "ahead": 1,
+    },
     "weights": {"threads": 64, "across": 64, "cluster": 2, "held": False, "unroll": 1, "kept": 9, "sends": True, "persistent": 2, "common": True},
 }
 

@@ -147,13 +147,12 @@ class Emitter(RaggedRows, PersistentRows):
 
     def phase(self, phase: int) -> None:
         c = self.c
-        self.now, self.reads = phase, [a for a in dict.fromkeys(a for step in c.steps for a in step.extras) if a in c.needed(phase)[0]]
+        self.begin_phase(phase)
         for step in c.steps:
             if step.per_row and step.phase == phase:
                 self.per_row(step)
         self.write_rows(phase)
-        reducing = [step for step in c.steps if step.reduces and step.phase == phase]
-        running = [(n, k) for step in reducing for n, k in zip(step.results, step.combiners) if k is not None]
+        reducing, running = self.reductions(phase)
         stored = [d for d in c.destinations if not c.values[d.source].per_row and c.computed(d.source) == phase]
         if not running and not stored:
             return
@@ -163,6 +162,15 @@ class Emitter(RaggedRows, PersistentRows):
             self.know(reducing, dict(zip((n for n, _ in running), values)))
         elif running:
             self.finish(reducing, running, dict(zip((n for n, _ in running), values)))
+
+    def begin_phase(self, phase: int) -> None:
+        every = dict.fromkeys(a for step in self.c.steps for a in step.extras)
+        self.now, self.reads = phase, [a for a in every if a in self.c.needed(phase)[0]]
+
+    def reductions(self, phase: int) -> tuple[list[RowStep], list[tuple[int, Combiner]]]:
+        """What a phase reduces, and with what."""
+        reducing = [step for step in self.c.steps if step.reduces and step.phase == phase]
+        return reducing, [(n, k) for step in reducing for n, k in zip(step.results, step.combiners) if k is not None]
 
     def per_row(self, step: RowStep) -> None:
         arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
@@ -193,10 +201,22 @@ class Emitter(RaggedRows, PersistentRows):
 
     def again(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         """The totals of a thread, by a loop that keeps nothing else."""
-        s = self.s
         online = self.online.get(self.now, [])
-        totals = self.identities(running) + [x.combiner.identity(x.combiner.total) for x in online]
-        rounds, kept = s.rounds(self.c), self.kept_rounds
+        known = self.s.ahead and self.now == self.turning[0]  # while the row before was written
+        last = self.s.ahead and self.now == self.turning[-1]
+        given = self.totals_ahead
+        if last:
+            self.begin_ahead()
+        totals = given if known else self.segments(self.identities(running), reducing, running, stored)
+        if last:
+            self.finish_ahead()
+        places = [n for n, _ in running]
+        self._taken = {x.result: (total, bound(x, totals[places.index(x.largest)])) for x, total in zip(online, totals[len(places):])}
+        return totals[:len(places)]
+
+    def segments(self, totals: list[ir.Value], reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
+        """The totals with all rounds."""
+        s, rounds, kept = self.s, self.s.rounds(self.c), self.kept_rounds
         # Turns in which rows may begin or end are apart, so that the others have no conditions.
         cuts = {0, kept, rounds} | ({1, rounds - 1} if s.ragged else {s.vectors(self.c) // (self.stride * s.unroll)})
         turns = list(pairwise(sorted(cuts)))
@@ -208,13 +228,11 @@ class Emitter(RaggedRows, PersistentRows):
             totals = self.turns(begin, end, totals, reducing, running, stored)
             if kept and end == kept:
                 self.kept.end(self.reads)
-        places = [n for n, _ in running]
-        self._taken = {x.result: (total, bound(x, totals[places.index(x.largest)])) for x, total in zip(online, totals[len(places):])}
-        return totals[:len(places)]
+        return totals
 
     def identities(self, running: list[tuple[int, Combiner]]) -> list[ir.Value]:
-        """What totals begin with."""
-        return [k.identity(k.total) for _, k in running]
+        """What this phase's totals begin with."""
+        return [k.identity(k.total) for k in (*(k for _, k in running), *(x.combiner for x in self.online.get(self.now, [])))]
 
     def total(self, combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
         """Of a thread's lanes, in the type of totals, so that how many threads and turns there are adds no error to sums; lanes are added before, for a
@@ -226,29 +244,42 @@ class Emitter(RaggedRows, PersistentRows):
     ) -> list[ir.Value]:
         """The totals with some rounds more."""
         ints, s = self.ints, self.s
-        op = scf.ForOp(ints.value(begin), ints.value(end), ints.value(1), totals)
+        ahead = self.totals_ahead if self.is_ahead() else []
+        op = scf.ForOp(ints.value(begin), ints.value(end), ints.value(1), [*totals, *ahead])
         with ir.InsertionPoint(op.body):
-            self._points, kept = {}, self._points
-            if self.kept is not None:
-                self.kept.turn(op.induction_variable)
-            values = None
-            self.place_turn(op.induction_variable, begin, end)
-            if s.persistent:
-                self.before_turn()
-            for u in range(s.unroll):  # all that is read first
-                for source in self.reads:
-                    self.read(source, u)
-            for u in range(s.unroll):
-                values = self.terms(reducing, running, u, values)
-                self.write(stored, u)
-            parts, before = [self.total(k, value) for (_, k), value in zip(running, values or [])], list(op.inner_iter_args)
-            after = [k.combine(a, b) for (_, k), a, b in zip(running, before, parts)]
-            found = [*after, *self.take_online(running, before, after)]
+            carried = list(op.inner_iter_args)
+            found = self.turn(op.induction_variable, begin, end, carried[:len(totals)], reducing, running, stored)
             if s.persistent:
                 self.after_turn(op.induction_variable, begin, end)
+            if ahead:
+                found = [*found, *self.turn_ahead(op.induction_variable, carried[len(totals):])]
             scf.yield_(found)
-            self._points = kept
-        return list(op.results)
+        if ahead:
+            self.totals_ahead = list(op.results)[len(totals):]
+        return list(op.results)[:len(totals)]
+
+    def turn(
+        self, number: ir.Value, begin: int, end: int, before: list[ir.Value], reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list,
+    ) -> list[ir.Value]:
+        """The totals with one round more, of those from ``begin`` to ``end``."""
+        self._points, kept = {}, self._points
+        if self.kept is not None:
+            self.kept.turn(number)
+        values = None
+        self.place_turn(number, begin, end)
+        if self.s.persistent:
+            self.before_turn()
+        for u in range(self.s.unroll):  # all that is read first
+            for source in self.reads:
+                self.read(source, u)
+        for u in range(self.s.unroll):
+            values = self.terms(reducing, running, u, values)
+            self.write(stored, u)
+        parts = [self.total(k, value) for (_, k), value in zip(running, values or [])]
+        after = [k.combine(a, b) for (_, k), a, b in zip(running, before, parts)]
+        found = [*after, *self.take_online(running, before, after)]
+        self._points = kept
+        return found
 
     def place_turn(self, turn: ir.Value, begin: int, end: int) -> None:
         """Where the chunks of a turn are, one of those from ``begin`` to ``end``."""

@@ -71,7 +71,8 @@ class Rows:
     ``ragged``: vectors lie as memory does, and rows begin anywhere in them.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
     ``codegen/row_exponentials.py``.  ``together``: what is taken with the largest point is also sent with it.
 
-    ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they keep what rows have in common, too.
+    ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they keep what rows have in common, too;
+    ``ahead``: the first phase of their next row takes place so many turns behind what writes one.
     ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
     """
 
@@ -92,6 +93,7 @@ class Rows:
     online: bool = False
     persistent: int = 0
     common: bool = False
+    ahead: int = 0
     together: bool = False
     resident: int = 0
 
@@ -282,6 +284,10 @@ def can_persist(s: Rows, c: RowKernel) -> bool:
     if s.held or not s.kept or s.threads != s.across or s.persistent > c.count or len(turning_phases(s, c)) < 2 or (s.cluster > 1 and not s.sends):
         return False
     lead = leading(c)
+    first = turning_phases(s, c)[0]
+    plain = all(c.wide(a) for step in c.steps for a in step.extras) and not any(c.computed(d.source) == first for d in c.destinations)
+    if s.ahead and (s.ragged or s.ahead >= s.kept or not plain):
+        return False
     if s.common and s.ragged and (len(c.rows) != 1 or s.persistent * lead.strides[c.rows[0]] % s.vector):
         return False  # a thread has other points of its next row
 

@@ -51,7 +51,7 @@ def test_rows_that_begin_anywhere(name, columns, schedule):
 
 
 @pytest.mark.parametrize("name, schedule", [
-    ("softmax bf16", "blocks"), ("softmax", "a part"), ("layer_norm", "clusters"), ("residual and rms_norm", "weights"),
+    ("softmax bf16", "blocks"), ("softmax", "a part"), ("layer_norm", "clusters"), ("softmax bf16", "ahead"), ("residual and rms_norm", "weights"),
 ])
 def test_blocks_that_go_over_all_rows(name, schedule):
     torch.manual_seed(0)
@@ -199,5 +199,9 @@ def test_schedules_that_do_not_fit():
     model, args, _ = CASES["layer_norm"]()
     with pytest.raises(CompileError, match="does not keep what is read"):
         SimulatedModel(model, args, choose=choose({**PERSISTENT["blocks"], "persistent": 6}), passes=PASSES)
+    model, args, _ = CASES["residual and rms_norm"]()  # which writes in its first phase
+    with pytest.raises(CompileError, match="does not keep what is read"):
+        SimulatedModel(model, args, choose=choose(PERSISTENT["ahead"]), passes=PASSES)
+    model, args, _ = CASES["layer_norm"]()
     with pytest.raises(CompileError, match="does not fit"):
         SimulatedModel(model, args, choose=choose({"vector": 2, "ragged": False}), passes=PASSES)
