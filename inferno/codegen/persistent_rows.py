@@ -19,9 +19,6 @@ from inferno.schedule.accesses import Access
 class PersistentRows:
     """What an emitter of ``rows`` does with them.  ``following`` is the number of the next row."""
 
-    awaited = False
-    totals_ahead: list[ir.Value] = []
-
     def all_rows(self, group: Integer) -> None:
         """Every so many rows from ``group`` on, the number of this block or cluster."""
         ints, i32 = self.ints, ir.IntegerType.get_signless(32)

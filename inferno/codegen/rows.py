@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from inferno.codegen.cluster_exchange import ClusterExchange, slot_type
-from inferno.codegen.cluster import arrive_in_cluster, await_cluster, read_remote, wait_for_cluster
-from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, opaque_vector, splat, store, store_vector, to_memory
+from inferno.codegen.cluster import await_cluster
+from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, opaque_vector, splat, store, store_vector
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
@@ -25,9 +25,9 @@ from inferno.codegen.persistent_rows import PersistentRows
 from inferno.codegen.ragged_rows import RaggedRows
 from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_exponentials import approximate_exponentials
-from inferno.codegen.shuffles import exchange
+from inferno.codegen.row_totals import RowTotals, tree
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, memref, scf
+from inferno.mlir import arith, func, gpu, ir, scf
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_kernel import RowKernel
@@ -35,8 +35,6 @@ from inferno.schedule.row_maxima import OnlineSum, online_sums
 from inferno.schedule.row_steps import RowStep
 from inferno.schedule.rows import Rows, can_be_ragged, can_persist, read, turning_phases
 from inferno.target import Target
-
-_FEW = 8  # warps whose parts every thread adds up itself
 
 
 def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
@@ -79,7 +77,7 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
 
 
 @dataclass
-class Emitter(RaggedRows, PersistentRows):
+class Emitter(RaggedRows, PersistentRows, RowTotals):
     """``_points`` are what is known of a chunk by (value or access, chunk), ``_rows`` what is known of rows."""
 
     c: RowKernel
@@ -90,6 +88,8 @@ class Emitter(RaggedRows, PersistentRows):
     places: dict[int, int]
     kept: KeptVectors | None = None
     online: dict[int, list[OnlineSum]] = field(default_factory=dict)
+    awaited: bool = False  # whether the copies that turns read have come
+    totals_ahead: list[ir.Value] = field(default_factory=list)
     _makers: dict[int, RowStep] = field(default_factory=dict)  # instead of the kernel's own
     _taken: dict[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)  # a thread's part of such a sum, and the maximum it is relative to
     _points: dict[tuple[int | Access, object], ir.Value] = field(default_factory=dict)
@@ -237,7 +237,7 @@ class Emitter(RaggedRows, PersistentRows):
     def total(self, combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
         """Of a thread's lanes, in the type of totals, so that how many threads and turns there are adds no error to sums; lanes are added before, for a
         conversion to float64 takes as long as eight additions."""
-        return combiner.to_total(_tree(combiner, lanes))
+        return combiner.to_total(tree(combiner, lanes))
 
     def turns(
         self, begin: int, end: int, totals: list[ir.Value], reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list,
@@ -501,86 +501,6 @@ class Emitter(RaggedRows, PersistentRows):
             put()
             scf.yield_([])
 
-    # What the threads of a row reduce together.
-
-    def finish(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], parts: dict[int, ir.Value]) -> None:
-        """Of each thread's part the whole, in all of them, and what the reductions began with."""
-        online = self.online.get(self.now, []) if self.s.together else []
-        every = [*running, *((x.result, x.combiner) for x in online)]
-        parts = self.joined([parts | {x.result: self._taken[x.result][0] for x in online}], running, online, min(32, self.s.across) // 2)
-        if self.s.across > 32:
-            parts = self.joined(*self.of_warps(parts, every, running, online))
-        if self.s.cluster > 1:
-            parts = self.joined(*self.of_blocks(parts, every, running, online))
-            if self.exchange is None and not any(step.reduces and step.phase > self.now for step in self.c.steps):
-                arrive_in_cluster()  # nobody's shared memory is read by this thread any more, and no store is on its way that it would wait for
-        self._taken.update({x.result: (parts[x.result], bound(x, parts[x.largest])) for x in online})
-        self.know(reducing, parts)
-
-    def know(self, reducing: list[RowStep], parts: dict[int, ir.Value]) -> None:
-        """Results of rows, of what their terms come to."""
-        for step in reducing:
-            for n, k, start in zip(step.results, step.combiners, step.starts):
-                if k is not None:
-                    self._rows[n] = k.round(k.combine(k.to_total(k.widen(arith.constant(k.narrow, start))), parts[n]))
-
-    def joined(
-        self, parts: list[dict[int, ir.Value]], running: list[tuple[int, Combiner]], online: list[OnlineSum], distance: int,
-    ) -> dict[int, ir.Value]:
-        """What several parts come to, those of twice as many lanes as ``distance`` says; sums below a maximum go with it."""
-        def whole(k: Combiner, value: ir.Value) -> ir.Value:
-            step = distance
-            while step:
-                value, step = k.combine(value, exchange(value, step)), step // 2
-            return value
-
-        found = {n: whole(k, _tree(k, [p[n] for p in parts])) for n, k in running}
-        for x in online:
-            base = bound(x, found[x.largest])
-            terms = [scaled(x, p[x.result], bound(x, p[x.largest]), base) for p in parts]
-            found[x.result] = whole(x.combiner, _tree(x.combiner, terms))
-        return found
-
-    def of_warps(self, parts: dict[int, ir.Value], every: list[tuple[int, Combiner]], *rest: list) -> tuple:
-        """What the warps of a row have, as ``joined`` takes it."""
-        ints, warps = self.ints, self.s.across // 32
-        arrays = {n: self.shared[self.places[n]] for n, _ in every}
-
-        def put() -> None:
-            for n, _ in every:
-                memref.store(to_memory(parts[n]), arrays[n], [ints.index(ints.div(self.thread, 32))])
-
-        self.where([ints.equal(ints.rem(self.thread, 32), 0)], put)
-        gpu.barrier()
-        begin = ints.mul(ints.div(self.thread, self.s.across), warps) if self.s.threads > self.s.across else 0
-
-        def get(place: Integer) -> dict[int, ir.Value]:
-            return {n: from_memory(memref.load(arrays[n], [ints.index(ints.add(begin, place))]), parts[n].type) for n, _ in every}
-
-        if warps <= _FEW:
-            return [get(i) for i in range(warps)], *rest, 0
-        return [get(ints.rem(self.thread, warps))], *rest, warps // 2
-
-    def of_blocks(self, parts: dict[int, ir.Value], every: list[tuple[int, Combiner]], *rest: list) -> tuple:
-        """What the blocks of a cluster have, in the same way."""
-        if self.exchange is not None:
-            self.exchange.send(self.now, [self.places[n] for n, _ in every], [parts[n] for n, _ in every])
-            self.exchange.wait(self.now)
-            spread = self.s.cluster > _FEW and self.s.cluster & (self.s.cluster - 1) == 0
-            ranks = [self.ints.rem(self.thread, self.s.cluster)] if spread else range(self.s.cluster)
-            each = [{n: self.exchange.receive(self.places[n], rank, parts[n].type) for n, _ in every} for rank in ranks]
-            return each, *rest, self.s.cluster // 2 if spread else 0
-        ints, own = self.ints, len(self.shared) - len(self.places)
-        arrays = {n: self.shared[own + self.places[n]] for n, _ in every}
-
-        def put() -> None:
-            for n, _ in every:
-                memref.store(to_memory(parts[n]), arrays[n], [ints.index(0)])
-
-        self.where([ints.equal(self.thread, 0)], put)
-        wait_for_cluster()
-        return [{n: from_memory(read_remote(arrays[n], rank), parts[n].type) for n, _ in every} for rank in range(self.s.cluster)], *rest, 0
-
 
 def with_copy(x: OnlineSum, copies: list[RowStep]) -> OnlineSum:
     """The same sum, of a step of its own, which is added to ``copies``."""
@@ -589,14 +509,6 @@ def with_copy(x: OnlineSum, copies: list[RowStep]) -> OnlineSum:
     with ir.InsertionPoint(x.made.generic):
         copies.append(replace(x.made, generic=x.made.generic.clone()))
     return replace(x, made=copies[-1])
-
-
-def _tree(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
-    """All together."""
-    while len(lanes) > 1:
-        half = len(lanes) // 2
-        lanes = [combiner.combine(a, b) for a, b in zip(lanes[:half], lanes[half:])] + lanes[2 * half:]
-    return lanes[0]
 
 
 def unused() -> ir.Value:
