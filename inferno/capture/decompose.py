@@ -3,7 +3,8 @@
 A model of many equal layers has a few dozen kinds of operations, where one kind is an operation with its arguments, each tensor
 by its shape, strides, dtype and device.  torch decomposes a program by tracing it twice, operation by operation, each through four
 layers of dispatch: 2 to 5 ms an operation, 4.0 s for TinyLlama's 1400 and 0.3 s for its 40 kinds.  So torch decomposes a program of
-one operation of each kind, and what it made of each is put where the operation was.
+one operation of each kind, and what it made of each is put where the operation was.  What it made of operations of torch's own is
+remembered for the programs after this one: the smallest costs 40 ms otherwise.
 
 That is only right for programs that are functions of tensors of fixed sizes: one that writes to a tensor, has a size that varies or
 a graph in it, or returns the same memory twice, is left to torch as a whole.
@@ -26,11 +27,14 @@ from torch.fx import Graph, Node
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.fx.node import map_arg
 from torch.fx.traceback import NodeSource, NodeSourceAction
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from inferno.capture.graph_key import NAMESPACES, state
 from inferno.capture.refusal import CHECKS
 from inferno.capture.restrides import replace_restrides
-from inferno.capture.run_decompositions import run_decompositions
+from inferno.capture.run_decompositions import registered, run_decompositions
+from inferno.settings import settings
+from inferno.tf32 import takes_tf32_convolutions
 
 aten = torch.ops.aten
 log = logging.getLogger(__name__)
@@ -60,7 +64,7 @@ def decompose_kinds(program: ExportedProgram, table: dict[Any, Callable]) -> Dec
     try:
         _check(program)
         kinds = _kinds(program.graph)
-        patterns = _decompose(list(dict.fromkeys(kinds.values())), table)
+        patterns = _recall_or_decompose(list(dict.fromkeys(kinds.values())), table)
     except _Unequal:
         return None
     except Exception as error:  # of an operation that torch cannot decompose here; the whole says what and where
@@ -156,6 +160,42 @@ def _tensor(node: Node) -> tuple:
     if not _is_plain(value):
         raise _Unequal
     return value.dtype, value.device, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad
+
+
+# Patterns by what they follow from.  TinyLlama has 40 kinds.
+_remembered: dict[tuple, _Pattern] = {}
+_MOST = 1024
+
+
+def _recall_or_decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _Pattern]:
+    """The patterns of ``kinds``, of which torch makes those that are new; one thread at a time is here, since it traces."""
+    process = state(), settings().features(), takes_tf32_convolutions(), registered()
+    keys = {kind: (process, kind.key) for kind in kinds if kind.key[0].namespace in NAMESPACES}
+    found = {kind: _remembered[key] for kind, key in keys.items() if key in _remembered}
+    new = [kind for kind in kinds if kind not in found]
+    made = _decompose(new, table) if new else {}
+    plain = [k for k, p in made.items() if k in keys and all(_is_plain(v) for n in p.nodes for v in tree_leaves(n.meta["val"]))]
+    _remembered.update((keys[kind], made[kind]) for kind in plain)
+    while len(_remembered) > _MOST:
+        del _remembered[next(iter(_remembered))]
+    return {**{kind: _in_mode(pattern, kind) for kind, pattern in found.items()}, **made}
+
+
+def _in_mode(pattern: _Pattern, kind: _Kind) -> _Pattern:
+    """A pattern whose values are of ``kind``'s program: its graph's, with others of the same form."""
+    copies: dict[Node, Node] = {}
+    graph = Graph()
+    for node in (*pattern.inputs, *pattern.nodes):
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    with tree_leaves(kind.node.meta["val"])[0].fake_mode:
+        for node in pattern.nodes:
+            copies[node].meta["val"] = tree_map(_alike, node.meta["val"])
+    results = tuple(copies[r] if isinstance(r, Node) else r for r in pattern.results)
+    return _Pattern(tuple(copies[n] for n in pattern.nodes), tuple(copies[n] for n in pattern.inputs), results, pattern.is_tuple)
+
+
+def _alike(value: FakeTensor) -> torch.Tensor:
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
 
 
 def _decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _Pattern]:

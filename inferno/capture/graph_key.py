@@ -16,7 +16,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from inferno.capture.nodes import operation_name, user_line
 
-_NAMESPACES = ("aten", "prims", "prim", "torchvision")  # whose decompositions come with the packages in the key of versions
+NAMESPACES = ("aten", "prims", "prim", "torchvision")  # whose decompositions come with the packages in the key of versions
 _MODULES = (operator, math)
 _LARGEST_CONSTANT = 1 << 24  # bytes; hashed in 20 ms
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
@@ -31,7 +31,7 @@ def graph_key(graph: Graph, extra: Iterable[Any] = ()) -> str | None:
     try:
         lines = [_value(e) for e in extra]
         _graph(graph, lines)
-        lines.append(_state())
+        lines.append(state())
     except _Unknown:
         return None
     return "\n".join(lines)
@@ -55,7 +55,7 @@ def _target(node: Node, lines: list[str]) -> str:
     if node.op != "call_function":
         raise _Unknown
     if isinstance(target, torch._ops.OpOverload):
-        if target.namespace not in _NAMESPACES:
+        if target.namespace not in NAMESPACES:
             raise _Unknown
         return str(target)
     if isinstance(target, torch._ops.HigherOrderOperator):
@@ -110,11 +110,12 @@ def _meta(value: Any) -> str:
     raise _Unknown
 
 
-def _state() -> str:
+def state() -> str:
     """What of the process torch's own decompositions look at."""
     cuda = torch.backends.cuda
     return repr((
         torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled(), torch.backends.mkldnn.enabled, torch.backends.cudnn.enabled,
         cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(), cuda.cudnn_sdp_enabled(),
         torch.backends.mha.get_fastpath_enabled(),
+        [torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None for kind in ("cpu", "cuda")],
     ))

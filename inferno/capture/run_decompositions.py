@@ -24,7 +24,7 @@ def run_decompositions(program: ExportedProgram, table: dict[Any, Callable]) -> 
     if not _has_parts():
         return program.run_decompositions(table)
     plain = frozenset(op for op, call in table.items() if isinstance(call, functools.partial) and call.keywords == {"kernel": op})
-    kept, own, usual, others = _split(_registered(), frozenset(table), plain)
+    kept, own, usual, others = _split(registered(), frozenset(table), plain)
     called = {n.target for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes}
     composite = {**{op: table[op] for op in own | usual & called}, **dict.fromkeys(kept, exported_program._special_op_to_preserve_cia)}
     with torch._subclasses.fake_tensor.unset_fake_temporarily():
@@ -42,7 +42,7 @@ def _has_parts() -> bool:
     return set(inspect.signature(exported_program._decompose_exported_program).parameters) - {"ep"} == _OPTIONS
 
 
-def _registered() -> tuple:
+def registered() -> tuple:
     """What tells that operations were registered: libraries do at any time."""
     spaces = tuple((name, len(getattr(torch.ops, name)._dir)) for name in torch.ops._dir if hasattr(torch.ops, name))
     return spaces, tuple(torch._C._dispatch_get_registrations_for_dispatch_key(_COMPOSITE))

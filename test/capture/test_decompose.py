@@ -5,8 +5,9 @@ import re
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
-from inferno.capture import export_model
+from inferno.capture import capture, decompose, export_model
 from inferno.capture.decompose import decompose_kinds
 from inferno.capture.decompositions import table
 
@@ -28,11 +29,13 @@ def text(captured):
 
 def is_same(model, *args):
     exported = export_model(model, args)
-    captured, whole = exported.capture(), exported.capture(exact=True)
-    assert not captured.exact and whole.exact
+    whole, first = exported.capture(exact=True), exported.capture()
+    again = export_model(model, args).capture()  # of operations that are known now
+    assert whole.exact and not first.exact and not again.exact
     for part in ("results", "outputs", "views", "leaves"):
-        assert getattr(captured.signature, part) == getattr(whole.signature, part)
-    return text(captured) == text(whole)
+        assert getattr(first.signature, part) == getattr(again.signature, part) == getattr(whole.signature, part)
+    modes = {v.fake_mode for n in again.graph.nodes for v in torch.utils._pytree.tree_leaves(n.meta.get("val")) if isinstance(v, FakeTensor)}
+    return len(modes) == 1 and text(first) == text(again) == text(whole)
 
 
 def test_equal_layers():
@@ -48,6 +51,57 @@ def test_equal_layers():
 ], ids=["numbers", "tuples", "outputs", "mixed", "names"])
 def test_functions(function):
     assert is_same(function, torch.randn(4, 6))
+
+
+@pytest.fixture
+def decomposed(monkeypatch):
+    """The programs that torch decomposes from now on."""
+    found, run = [], decompose.run_decompositions
+    monkeypatch.setattr(decompose, "_remembered", {})
+    monkeypatch.setattr(decompose, "run_decompositions", lambda program, table: found.append(program) or run(program, table))
+    return found
+
+
+def test_operations_of_an_earlier_program(decomposed):
+    x = torch.randn(4, 6)
+    capture(lambda x: x.relu().softmax(-1), (x,))
+    assert len(decomposed) == 1
+    again = capture(lambda y: (y.softmax(-1).relu(), y), (x,))
+    assert len(decomposed) == 1 and not again.exact
+    capture(lambda x: x.relu().softmax(0), (x,))
+    assert len(decomposed) == 2
+    assert [n.target for n in decomposed[1].graph.nodes if n.op == "call_function"] == [torch.ops.aten.softmax.int]
+    capture(lambda x: x.relu(), (x.double(),))
+    capture(lambda x: x.relu(), (torch.randn(6, 4).t(),))
+    assert len(decomposed) == 4
+
+
+def test_what_the_process_says_is_remembered_too(decomposed):
+    x = torch.arange(6)
+    before = capture(lambda x: x.sqrt(), (x,)).signature.results[0].dtype
+    torch.set_default_dtype(torch.float64)
+    try:
+        after = capture(lambda x: x.sqrt(), (x,)).signature.results[0].dtype
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert (before, after) == (torch.float32, torch.float64) and len(decomposed) == 2
+
+
+def test_custom_operations_are_not_remembered(decomposed):
+    @torch.library.custom_op("inferno_test::thrice", mutates_args=())
+    def thrice(x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    thrice.register_fake(torch.empty_like)
+    for _ in range(2):
+        capture(lambda x: thrice(x) + 1, (torch.randn(4),))
+    assert len(decomposed) == 2 and [k[1][0].namespace for k in decompose._remembered] == ["aten"]
+
+
+def test_no_more_are_remembered_than_a_few_models_have(decomposed, monkeypatch):
+    monkeypatch.setattr(decompose, "_MOST", 3)
+    capture(lambda x: x.relu() + x.exp() * x.sin(), (torch.randn(4),))
+    assert len(decompose._remembered) == 3
 
 
 def test_an_argument_that_is_given_twice():
