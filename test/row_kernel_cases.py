@@ -99,9 +99,6 @@ SCHEDULES = {
     "online": {"threads": 64, "across": 64, "held": False, "unroll": 2, "online": True},
     "online in a cluster": {"threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 2, "kept": 9, "sends": True, "online": True},
     "packed": {"packed": True},
-    "together in a cluster": {
-        "threads": 64, "across": 64, "cluster": 2, "held": False, "unroll": 2, "kept": 9, "sends": True, "online": True, "together": True,
-    },
     "single elements": {"threads": 128, "across": 64, "vector": 1},
 }
 
@@ -111,11 +108,6 @@ PERSISTENT = {
     "clusters": {"threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 2, "kept": 9, "sends": True, "persistent": 2},
     "a part": {
         "threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 1, "kept": 1, "sends": True, "persistent": 3, "online": True,
-        "together": True,
-    },
-    "ahead": {
-        "threads": 32, "across": 32, "cluster": 2, "held": False, "unroll": 1, "kept": 3, "sends": True, "persistent": 2, "online": True,
-        "together": True, "ahead": 1,
     },
     "weights": {"threads": 64, "across": 64, "cluster": 2, "held": False, "unroll": 1, "kept": 9, "sends": True, "persistent": 2, "common": True},
 }

@@ -48,13 +48,13 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     if (s.persistent or s.common) and not (s.persistent and can_persist(s, c)):
         raise CompileError(f"@{name}: {s} does not keep what is read of {c.count} rows of {c.width}")
     online = online_sums(c) if s.online and not s.held else {}
-    copies: list[RowStep] = []  # exponentials that are summed with the largest point are apart from those that are written
-    online = {p: [with_copy(x, copies) for x in sums] for p, sums in online.items()}
-    for step in (*c.steps, *copies):
+    # Exponentials that are summed with the largest point are apart from those that are written, or that sums are scaled by.
+    copies = {x.exponential: copy_of(x.made) for sums in online.values() for x in sums if x.made is not None}
+    for step in (*c.steps, *copies.values()):
         if s.reciprocals:
             multiply_by_reciprocals(step, c)
         if s.approximate:
-            approximate_exponentials(step, c, any(step is x for x in copies))
+            approximate_exponentials(step, c, any(step is x for x in copies.values()))
         recognise_maximum(step.generic)
         expand_math(step.generic)
         round_by_instruction(step.generic, target)
@@ -71,7 +71,7 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     kept = s.kept_bytes(c) if not s.held else 0
     with gpu_function(kernel, buffers, s.threads, shared, s.resident, s.cluster, dynamic=kept > 0) as function:
         vectors = KeptVectors(s.keeps(c), s, function.dynamic, known=set(s.keeps(c)) if s.persistent else set()) if kept else None
-        Emitter(c, s, Integers(width), function.buffers, function.shared, places, vectors, online).emit()
+        Emitter(c, s, Integers(width), function.buffers, function.shared, places, vectors, online, copies).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
 
@@ -88,8 +88,7 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
     places: dict[int, int]
     kept: KeptVectors | None = None
     online: dict[int, list[OnlineSum]] = field(default_factory=dict)
-    awaited: bool = False  # whether the copies that turns read have come
-    totals_ahead: list[ir.Value] = field(default_factory=list)
+    copies: dict[int, RowStep] = field(default_factory=dict)  # by what they make
     _makers: dict[int, RowStep] = field(default_factory=dict)  # instead of the kernel's own
     _taken: dict[int, tuple[ir.Value, ir.Value]] = field(default_factory=dict)  # a thread's part of such a sum, and the maximum it is relative to
     _points: dict[tuple[int | Access, object], ir.Value] = field(default_factory=dict)
@@ -116,13 +115,10 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
         if s.cluster > 1 and s.sends:
             own = len(self.shared) - 1 - len(self.places)
             self.exchange = ClusterExchange(ints, s.cluster, thread, self.rank, self.shared[own:-1], self.shared[-1])
-            sizes = [
+            self.exchange.begin([
                 s.cluster * sum(slot_type(k.total).width // 8 for step in c.steps if step.phase == p for k in step.combiners if k is not None)
                 for p in range(c.phases)
-            ]
-            for p in self.online if s.together else ():  # what is taken with a phase's maxima is sent with them
-                sizes[p], sizes[p + 1] = sizes[p] + sizes[p + 1], 0
-            self.exchange.begin(sizes, 2 if s.persistent else 1)
+            ], 2 if s.persistent else 1)
         if s.persistent:
             self.all_rows(group)
             return
@@ -158,9 +154,7 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
             return
         taken = self.online.get(phase - 1)
         values = [scaled(x, *self._taken[x.result], self._rows[x.base]) for x in taken] if taken else self.all_turns(reducing, running, stored)
-        if taken and self.s.together:
-            self.know(reducing, dict(zip((n for n, _ in running), values)))
-        elif running:
+        if running:
             self.finish(reducing, running, dict(zip((n for n, _ in running), values)))
 
     def begin_phase(self, phase: int) -> None:
@@ -202,14 +196,7 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
     def again(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         """The totals of a thread, by a loop that keeps nothing else."""
         online = self.online.get(self.now, [])
-        known = self.s.ahead and self.now == self.turning[0]  # while the row before was written
-        last = self.s.ahead and self.now == self.turning[-1]
-        given = self.totals_ahead
-        if last:
-            self.begin_ahead()
-        totals = given if known else self.segments(self.identities(running), reducing, running, stored)
-        if last:
-            self.finish_ahead()
+        totals = self.segments(self.identities(running), reducing, running, stored)
         places = [n for n, _ in running]
         self._taken = {x.result: (total, bound(x, totals[places.index(x.largest)])) for x, total in zip(online, totals[len(places):])}
         return totals[:len(places)]
@@ -244,19 +231,13 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
     ) -> list[ir.Value]:
         """The totals with some rounds more."""
         ints, s = self.ints, self.s
-        ahead = self.totals_ahead if self.is_ahead() else []
-        op = scf.ForOp(ints.value(begin), ints.value(end), ints.value(1), [*totals, *ahead])
+        op = scf.ForOp(ints.value(begin), ints.value(end), ints.value(1), totals)
         with ir.InsertionPoint(op.body):
-            carried = list(op.inner_iter_args)
-            found = self.turn(op.induction_variable, begin, end, carried[:len(totals)], reducing, running, stored)
+            found = self.turn(op.induction_variable, begin, end, list(op.inner_iter_args), reducing, running, stored)
             if s.persistent:
                 self.after_turn(op.induction_variable, begin, end)
-            if ahead:
-                found = [*found, *self.turn_ahead(op.induction_variable, carried[len(totals):])]
             scf.yield_(found)
-        if ahead:
-            self.totals_ahead = list(op.results)[len(totals):]
-        return list(op.results)[:len(totals)]
+        return list(op.results)
 
     def turn(
         self, number: ir.Value, begin: int, end: int, before: list[ir.Value], reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list,
@@ -304,7 +285,7 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
         for x, total in zip(self.online.get(self.now, []), before[len(places):]):
             old, new = (bound(x, values[places.index(x.largest)]) for values in (before, after))
             self._rows[x.base], lanes = new, None
-            self._makers = {x.exponential: x.made} if x.made is not None else {}
+            self._makers = self.copies
             for u in range(self.s.unroll):
                 lanes = self.terms([x.step], [(x.result, x.combiner)], u, lanes)
                 self._points.pop((x.exponential, u), None)  # of another base
@@ -502,13 +483,10 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
             scf.yield_([])
 
 
-def with_copy(x: OnlineSum, copies: list[RowStep]) -> OnlineSum:
-    """The same sum, of a step of its own, which is added to ``copies``."""
-    if x.made is None:
-        return x
-    with ir.InsertionPoint(x.made.generic):
-        copies.append(replace(x.made, generic=x.made.generic.clone()))
-    return replace(x, made=copies[-1])
+def copy_of(step: RowStep) -> RowStep:
+    """The same, by a body of its own."""
+    with ir.InsertionPoint(step.generic):
+        return replace(step, generic=step.generic.clone())
 
 
 def unused() -> ir.Value:

@@ -47,10 +47,12 @@ _RAGGED_HELD, _RAGGED_SHORT = 40, 2048
 # several blocks each.  Cross entropy of 16384x8192 in bf16 took 69 us with 64 threads and 8 vectors at once, 73 with 128, 80 held; of 2048x65536 68
 # with 128 and with 256, 79 held; of 4096x16384 in float32 65 with 256, 66 with 128; of 2671x50257 in bf16 75 with 256 and 4 vectors, 93 held.
 _ONLINE, _ONLINE_ROWS = 1 << 14, 512
-# Blocks of the largest clusters, and how many share a multiprocessor.  Rows that 8 blocks of 1024 threads just hold took
-# 16 of them, each three: softmax of 256x262144 in float32 146 us instead of 173, RMSNorm 144 instead of 155.  What 8 blocks do not hold: softmax of 64x1M in
-# float32 169 instead of 212 and in bf16 164 instead of 194 with 512 threads, LayerNorm 226 instead of 247 with 1024.
-_LARGEST, _RESIDENT = 16, (3, 2, 1)
+# Blocks of large clusters, and how many blocks share a multiprocessor.  On an H200 softmax of 256x262144 in float32 took 144 us with 16 blocks, three a
+# multiprocessor, and 173 held by 8 of 1024 threads, RMSNorm 142 and 155, of 512x131072 138 with 8 and 146 held, softmax of 512x262144 in bf16 153
+# with 8 and 160 with 16.  What no 16 hold three times: softmax of 64x1M in float32 167 and 212, of 128x1M in bf16 164 and 194 with 512 threads; with 1024
+# RMSNorm of 64x1M 171 and LayerNorm 219, which took 199 as three kernels and 247.
+_LARGEST, _CLUSTERS = 16, ((8, 3), (16, 3), (16, 2), (16, 1))
+_FEW = 300_000  # bytes of a row up to which that saves little: RMSNorm of 1024x65536 took 143 us held, and 141 with clusters of 4 that go over all rows
 # Bytes of shared memory: of a multiprocessor, what each block takes besides its own, and the most that one has.
 _MULTIPROCESSOR, _RESERVED, _MOST = 228 << 10, 1 << 10, 227 << 10
 _COPIES = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
@@ -69,10 +71,9 @@ class Rows:
     row's largest point are taken with it; see ``codegen/online_sums.py``.
 
     ``ragged``: vectors lie as memory does, and rows begin anywhere in them.  ``reciprocals``: see ``codegen/row_divisions.py``; ``approximate``: see
-    ``codegen/row_exponentials.py``.  ``together``: what is taken with the largest point is also sent with it.
+    ``codegen/row_exponentials.py``.
 
-    ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they keep what rows have in common, too;
-    ``ahead``: the first phase of their next row takes place so many turns behind what writes one.
+    ``persistent``: so many blocks, or clusters, have all rows; see ``codegen/persistent_rows.py``; ``common``: they keep what rows have in common, too.
     ``resident``: so many blocks are to fit a multiprocessor at once, which bounds registers.
     """
 
@@ -93,8 +94,6 @@ class Rows:
     online: bool = False
     persistent: int = 0
     common: bool = False
-    ahead: int = 0
-    together: bool = False
     resident: int = 0
 
     def vectors(self, c: RowKernel) -> int:
@@ -157,7 +156,7 @@ def pick(c: RowKernel, target: Target) -> Rows:
     if (online := _online(c, whole if ragged else vector, ragged)) is not None:
         return online
     s = _held(c, target, whole if ragged else vector, ragged)
-    if not ragged and (s is None or s.cluster * s.threads >= _PORTABLE * _THREADS) and (brought := _brought(c, target, vector)) is not None:
+    if not ragged and (s is None or s.cluster > 1) and (brought := _brought(c, target, vector)) is not None:
         return brought
     kept = _kept(c, target, whole if ragged else vector, ragged) if s is None or s.cluster > 1 or s.threads > 512 else None
     keeps = s is None or kept is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2 or (ragged and _has_weights(c))
@@ -229,20 +228,24 @@ def _kept(c: RowKernel, target: Target, vector: int, ragged: bool) -> Rows | Non
 
 
 def _brought(c: RowKernel, target: Target, vector: int) -> Rows | None:
-    """A schedule of the largest clusters, which go over all rows; None for few rows, and where they cannot."""
-    at_once = clusters_at_once(_LARGEST, target.multiprocessors) if target.capability >= 90 else 0
-    if not at_once or c.count < 2 * at_once or not c.repeated():
+    """A schedule of large clusters that go over all rows: those of 8 blocks if three fit a multiprocessor at once, or those of 16.  None for few rows, where
+    they cannot, and for those that are read with more weights than points unless fewer blocks hold them just so."""
+    if target.capability < 90 or c.width * sum(a.element.width // 8 for a in c.repeated()) <= _FEW:
         return None
     online = bool(online_sums(c))
-    for resident in _RESIDENT:
+    weights = len(c.common()) > len(c.repeated())
+    for cluster, resident in _CLUSTERS:
+        at_once = clusters_at_once(cluster, target.multiprocessors)
+        if c.count < 2 * at_once or (cluster < _LARGEST and weights):
+            continue
         threads = 256 if resident > 1 else 512 if online else 1024
         unroll = max(2, 16 // vector) if threads < 1024 else 2
-        s = Rows(threads, threads, vector, _LARGEST, held=False, unroll=unroll, kept=1, reciprocals=True, approximate=True, sends=True, online=online)
+        s = Rows(threads, threads, vector, cluster, held=False, unroll=unroll, kept=1, reciprocals=True, approximate=True, sends=True, online=online)
         left = min(_MOST, _MULTIPROCESSOR // resident - _RESERVED) - s.exchanged_bytes(c)
         s = replace(s, kept=min(s.rounds(c), left // s.kept_bytes(c)), persistent=min(c.count, at_once * resident), resident=resident)
-        if s.kept == s.rounds(c):
-            break
-    return s if can_persist(s, c) else None
+        if s.kept == s.rounds(c) or (cluster, resident) == _CLUSTERS[-1]:
+            return s if can_persist(s, c) else None
+    return None
 
 
 def _online(c: RowKernel, vector: int, ragged: bool) -> Rows | None:
@@ -284,10 +287,6 @@ def can_persist(s: Rows, c: RowKernel) -> bool:
     if s.held or not s.kept or s.threads != s.across or s.persistent > c.count or len(turning_phases(s, c)) < 2 or (s.cluster > 1 and not s.sends):
         return False
     lead = leading(c)
-    first = turning_phases(s, c)[0]
-    plain = all(c.wide(a) for step in c.steps for a in step.extras) and not any(c.computed(d.source) == first for d in c.destinations)
-    if s.ahead and (s.ragged or s.ahead >= s.kept or not plain):
-        return False
     if s.common and s.ragged and (len(c.rows) != 1 or s.persistent * lead.strides[c.rows[0]] % s.vector):
         return False  # a thread has other points of its next row
 

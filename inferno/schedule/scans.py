@@ -149,10 +149,12 @@ def _along(c: ScanKernel, target: Target) -> Scans:
         return s
     if c.outer < _WARP and c.bytes <= 4:
         # Of one row of 64M, in float32 three blocks of 256 threads took 172 us, one of 512 took 193, in bf16 100 and 121; groups of 128 tiles 187 and
-        # 135.  Two bytes in 8 items took 115.  Running values of 64 bits take twice the registers: logarithms of sums of 64M took 283 us with 4, 367 with 8.
+        # 135.  Two bytes took 93 in 8 items as they were read, 99 in 6.  Running values of 64 bits take twice the registers: logarithms of sums took 241 us
+        # with 5 items, 283 with 4.
         wide = c.combiner.type.width > 32
-        s = Scans(256, 256, vector, 4 if wide else 8 if c.bytes > 2 else 6, resident=3)
-        return replace(s, group=min(64, _group(s, c)))
+        s = Scans(256, 256, vector, 5 if wide else 8, resident=3)
+        s = replace(s, group=min(64, _group(s, c)), packed=True)
+        return s if s.fits(c) else replace(s, packed=False, items=6 if c.bytes == 2 else s.items)
     # Of 64 rows of 1M 512 threads took 155 us in float32 and 256 took 154, in bf16 110 and 80.
     s = Scans(256, 256, vector, min(8, 2 * items))
     return replace(s, group=_group(s, c))
