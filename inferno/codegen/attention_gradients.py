@@ -29,7 +29,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.attention import LINE, Copied
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, fits, read
-from inferno.schedule.kept_scores import QuerySums, heads_together, kept_line, query_sums
+from inferno.schedule.kept_scores import QuerySums, heads_together, kept_line, lies_in_blocks, query_sums
 from inferno.target import Target
 
 Roles = tuple[Callable[[], None], Callable[[], None], Callable[[], None]]
@@ -125,11 +125,10 @@ class Emitter:
         return found
 
     def kept_map(self, buffer: ir.Value, together: int, queries: int, heads: int) -> ir.Value:
-        """Of the gradients of scores that are kept, of ``queries`` of each of ``heads`` that share keys; those of ``together`` are copied at a time.
-        64 keys of neighbouring queries lie together where there are none besides."""
+        """Of the gradients of scores that are kept, of ``queries`` of each of ``heads`` that share keys; those of ``together`` are copied at a time."""
         keys, line, count = self.kernel.rows.size, 2 * kept_line(self.kernel), self.heads * heads
         sizes = [keys, queries, count]
-        if keys % LINE == 0:
+        if lies_in_blocks(self.kernel, self.schedule.rows):
             sizes, line = [LINE, queries, keys // LINE * count], 2 * LINE
         return tensor_map(
             buffer, sizes=sizes, strides=[2, line, line * queries], box=[LINE, together, 1], element=str(self.kernel.streamed[0].element), l2=0,
@@ -160,8 +159,8 @@ class Emitter:
         def of_queries(device: Device, tensors: dict[int, Elements], begin: Integer, counter: ir.Value | None) -> Roles:
             stores = dict(zip(self.query_stores, device.parameters[2:]))
             queries = Queries(
-                words, g.queries, g, t.queries, self.sums, device.shared, device.parameters[:2], stores, tensors, *_place(words), self.query_blocks, counter,
-                self.heads * self.group, words.mul(begin, self.group),
+                words, g.queries, g, s.rows, t.queries, self.sums, device.shared, device.parameters[:2], stores, tensors, *_place(words),
+                self.query_blocks, counter, self.heads * self.group, words.mul(begin, self.group),
             )
             return queries.initialize, queries.produce, queries.consume
 

@@ -18,7 +18,7 @@ from inferno.schedule.attention import LINE, Attention, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, Shared
 from inferno.schedule.bands import Band
-from inferno.schedule.kept_scores import QuerySums
+from inferno.schedule.kept_scores import QuerySums, lies_in_blocks
 from inferno.schedule.contraction import Destination, Map
 from inferno.schedule.tiling import Axis
 
@@ -176,8 +176,8 @@ def linear(words: Words, t: GradientTiling, grid: Sequence[Integer]) -> Integer:
     return words.dot(list(grid), strides[:len(sizes)]) if sizes else 0
 
 
-def kept_place(words: Words, g: AttentionGradient, key: Integer, query: Integer, head: Integer) -> list[Integer]:
-    """Coordinates of gradients of scores that are kept, from a key on, a multiple of 64."""
-    if g.rows.size % LINE:
+def kept_place(words: Words, g: AttentionGradient, rows: int, key: Integer, query: Integer, head: Integer) -> list[Integer]:
+    """Coordinates of gradients of scores that are kept by tiles of ``rows`` keys, from a key on, a multiple of 64."""
+    if not lies_in_blocks(g, rows):
         return [key, query, head]
     return [0, query, words.add(words.mul(head, g.rows.size // LINE), words.div(key, LINE))]

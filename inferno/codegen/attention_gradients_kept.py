@@ -35,5 +35,5 @@ class Kept:
         with only_if(words.equal(group.thread, 0)):
             head = words.sub(linear(words, f.axes, self.place.grid), words.mul(f.begin, f.positions))
             key = words.add(self.place.first, words.mul(group.number, 64))
-            at = kept_place(words, f.gradient, key, words.mul(self.block, f.form.columns), head)
+            at = kept_place(words, f.gradient, f.form.rows, key, words.mul(self.block, f.form.columns), head)
             tma.store_box(words, self.map, at, self.buffer)

@@ -30,12 +30,14 @@ from inferno.schedule.tiling import BEHIND
 
 @dataclass
 class Queries:
-    """The device's side.  ``maps`` are the tensor maps of the gradients of scores and of keys, ``stores`` those of the result, by its number if the copy
-    engine writes it; ``heads`` positions of the batch from ``begin`` on; ``worker`` is this block's number of ``workers``."""
+    """The device's side.  The kernel of keys had tiles of ``rows``.  ``maps`` are the tensor maps of the gradients of scores and of keys, ``stores`` those
+    of the result, by its number if the copy engine writes it; ``heads`` positions of the batch from ``begin`` on; ``worker`` is this block's number of
+    ``workers``."""
 
     words: Words
     gradient: AttentionGradient
     of_keys: AttentionGradient
+    rows: int
     tiling: GradientTiling
     form: QuerySums
     shared: ir.Value
@@ -99,7 +101,7 @@ class Queries:
         self.slots.full.expect(at.slot, self.layout.slot)
         barrier, target, key = self.slots.full.at(at.slot), self.at(at.slot), words.mul(block, s.columns)
         head = words.sub(linear(words, t, place.grid), self.begin)
-        tma.load_box(words, self.maps[0], kept_place(words, self.of_keys, key, place.first, head), target, barrier)
+        tma.load_box(words, self.maps[0], kept_place(words, self.of_keys, self.rows, key, place.first, head), target, barrier)
         copied, where = t.streamed[0], {BEHIND: 1, **dict(zip(t.grid, place.grid))}
         for line in range(lines(t.depth.size)):
             to = words.add(target, self.layout.keys + line * s.columns * 2 * LINE)

@@ -65,6 +65,12 @@ def kept_line(g: AttentionGradient) -> int:
     return ceil(g.rows.size / 8) * 8
 
 
+def lies_in_blocks(g: AttentionGradient, rows: int) -> bool:
+    """Whether 64 keys of neighbouring queries lie together, and not each query's keys: where there are whole tiles of ``rows`` keys alone, of which
+    none reaches into the next head's."""
+    return g.rows.size % rows == 0
+
+
 def heads_together(g: AttentionGradient) -> int:
     """Positions of the batch whose gradients of scores are kept at a time, of which there is a multiple; 0 if not even those of one can be."""
     each = g.outer.size * g.columns.size * kept_line(g) * 2

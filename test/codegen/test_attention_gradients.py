@@ -43,6 +43,7 @@ FORMS = {
     "grouped, padding": ((2, 2, 1, 50, 40, 64, 64), {"mask": some_keys, "turned": True}, AttentionGradients(1, 32)),
     "together, in parts": ((1, 4, 2, 80, 128, 64, 32), {"causal": True}, AttentionGradients(1, 64, 3, order="dynamic", apart=True, ahead=True)),
     "together, more keys": ((1, 1, 1, 40, 150, 40, 64), {"dtype": torch.float16, "turned": True}, AttentionGradients(2, 48)),
+    "together, half a tile of keys": ((1, 5, 5, 40, 64, 64, 32), {"causal": True}, AttentionGradients(2, 64)),
 }
 
 
