@@ -189,7 +189,7 @@ def test_more_blocks_than_a_cluster_share_a_long_cache():
 
 @pytest.mark.parametrize("schedule, early", [
     (Attention(2, 64, order="dynamic"), False), (Attention(1, 48, turns=False, parts=2), True), (Attention(2, 48, apart=False), True),
-    (Attention(1, 48, turns=False, parts=2, staged=False), True), (Attention(1, 32, turns=False, splits=5), False),
+    (Attention(1, 32, turns=False, splits=5), False),
 ])
 def test_by_the_simulator(schedule, early):
     """Copies as late as they may be, and as early."""
