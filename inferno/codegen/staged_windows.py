@@ -276,7 +276,7 @@ class _Emitter:
         """The epilogue of the outputs of a row, and the stores."""
         c, s, words = self.c, self.s, self.words
         row, conditions = words.add(at[c.down.loop], done), list(inside)
-        if c.outputs(c.down) % s.rows:
+        if c.outputs(c.down) % s.height(c):
             conditions.append(words.less(row, c.outputs(c.down)))
         at = {**at, c.down.loop: row}
         vectors = sums if c.side_by_side else [join([lanes_of(x)[0] for x in sums])]

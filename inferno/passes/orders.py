@@ -12,7 +12,6 @@ from inferno.passes.contraction import ended_convolution, is_convolution, is_sum
 from inferno.passes.convolution import Order, Roles, is_depthwise, is_whole, loops_in, roles
 from inferno.passes.generics import PARALLEL, inputs, is_generic, kinds, maps
 from inferno.passes.movements import is_free, moves, order_after, order_before, sources
-from inferno.passes.programs import takes_unmeasured
 
 Keys = list[int | None]
 """The loop behind each dimension of a tensor; None where there is none, or several."""
@@ -33,7 +32,7 @@ class Orders:
         found = [op for op in self._operations if is_convolution(op)]
         if all(map(is_whole, found)):  # contractions read and write any order, and so the one that is returned
             found = [op for op in found if not _is_returned(op.results[0])]
-        if takes_unmeasured(main.operation) and all(is_whole(op) or is_depthwise(op) for op in found):  # which are read in the order that they are in already
+        if all(is_whole(op) or is_depthwise(op) for op in found):  # which are read in the order that they are in already
             found = [op for op in found if is_whole(op) or not (_is_given(inputs(op)[0]) and _is_returned_in_order(op.results[0]))]
         for op in found:
             self._set(op.results[0], roles(op).result)

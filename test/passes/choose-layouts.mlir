@@ -122,7 +122,7 @@ module attributes {inferno.expand_pieces} {
 
 // A depthwise convolution of what comes and leaves row-major stays so, with what is computed around it.
 // CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d3, d1 + d4, d2 + d5)>
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: @main
   // CHECK: %[[E:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<2x8x9x9xf32>)
   // CHECK: math.exp
@@ -170,7 +170,7 @@ module attributes {inferno.expand_pieces} {
 // CHECK: #[[WINDOWS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d4, d1 + d5, d2 + d6, d3)>
 // CHECK: #[[PIXELS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d4, d5, d6, d0)>
 // CHECK: #[[SUMS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>
-module attributes {inferno.expand_pieces, inferno.unmeasured} {
+module attributes {inferno.expand_pieces} {
   // CHECK-LABEL: func.func @main
   // CHECK: %[[X:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<2x3x8x8xbf16>) outs(%{{.*}} : tensor<2x8x8x3xbf16>)
   // CHECK: %[[G:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<2x4x6x6xbf16>) outs(%{{.*}} : tensor<2x6x6x4xbf16>)
