@@ -39,7 +39,6 @@ from inferno.schedule.kept_operands import COPY, kept
 from inferno.schedule.result_parts import brought_tensors, columns_together, store_maps, written_in_lines
 from inferno.schedule.tiling import BEHIND, Axis, Source, Tiling, tile_contraction
 from inferno.schedule.wgmma import ROW, Shared, Wgmma, lies_inside, precision, raw_bytes
-from inferno.settings import settings
 from inferno.symbolic import Int, Symbol, ceildiv, minimum
 from inferno.target import Target
 
@@ -157,7 +156,7 @@ class Emitter(TileCopies, BroughtTiles, SplitSums):
         # What a block finishes: a tile, or a share of the columns of the cluster's.
         self.finished = replace(s, tile_n=s.share) if s.spread else s
         self.stores = store_maps(c, t, self.finished)
-        self.lines = written_in_lines(c, t, self.finished) if settings().unmeasured else frozenset()
+        self.lines = written_in_lines(c, t, self.finished)
         written = {d.access.argument for d in c.destinations}
         plain = {d.access.argument: d.access.element for i, d in enumerate(c.destinations) if i not in self.stores}
         self.brought = brought_tensors(c, t, s) if s.bring else []

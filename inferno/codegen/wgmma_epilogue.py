@@ -60,7 +60,7 @@ class Epilogue(PairEpilogue, ResultLines):
 
     def emit(self, sums: Sequence[Sequence[ir.Value]]) -> None:
         """``sums`` as ``Multiplier.finish`` gives them.  A part's loads are under way while the one before is computed."""
-        parts = tile_parts(self.schedule.tile_n, self.width, len(sums), whole=bool(self.maps))
+        parts = tile_parts(self.schedule.tile_n, self.width, len(sums), whole=bool(self.maps) and not self.schedule.swapped)
         turn, turns, written = 0, len(parts) * len(self.maps), 0
         for (begin, block), following in zip(parts, [*parts[1:], None]):
             if following is not None:

@@ -39,10 +39,10 @@ _MEMORY_RATE, _L2_RATE = 4.2e6, 8e6  # bytes a microsecond
 # A kernel behind the call: besides, and bytes a microsecond, half of which L2 has, until what it reads and writes is more than L2 keeps (GELU behind
 # 8192x3584x3584 40 us, behind 2048x4096x4096 12.6, as much as a kernel of torch's takes).
 _AFTER, _AFTER_RATE, _KEPT = 2.2, 8.8e6, 2e7
-# It is taken where it is expected to take so much less.  The estimates for ours are up to a quarter too high for short kernels, and right for few
-# rows, whose time is that of reading the weights.  By both together what is chosen loses 1.0% to the better one of the two in the mean, and 14% at most,
-# of 50 products that were measured both ways, of 1 to 8192 rows, plain and with what comes behind; with ours alone it was 4.9% and 60%.
-_CLEARLY, _SHORT, _FEW = 0.96, 20.0, 64
+# It is taken where it is expected to take so much less: the estimates for ours are 5 to 10% too high, and up to a quarter for short kernels.  What is chosen
+# loses 0.7% to the better one of the two in the mean, and 19% at most, of 86 products that were measured both ways, of 96 to 16384 rows, plain and with what
+# comes behind, and 1.2% and 12% of 50 others; they are 1.10 times as fast as eager in the mean of those 86.
+_CLEARLY, _SHORT, _FEW = 0.935, 15.0, 64
 
 
 @dataclass(frozen=True)

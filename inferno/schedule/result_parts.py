@@ -11,7 +11,6 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Destination
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import Axes, Axis, direct
-from inferno.settings import settings
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple, product, reach
 
 ROW = 128  # bytes of a tile's row in shared memory: the span of the swizzle, and the depth of a step along k
@@ -65,22 +64,23 @@ def columns_together(c: Contraction, tiling: Axes, schedule: Any) -> int:
 
 
 def _together(c: Contraction, schedule: Any, widest: int) -> int:
-    """Columns of a part of staged results, of up to ``widest`` bytes: those that divide a tile, or, where they are few, a whole or half line's, of which
-    the last part then has some of the one before again.  (Parts of 16 columns, which threads write: 512x768x2304 8.2 us in 144 columns, 5.7 in 192.)"""
+    """Columns of a part of staged results, of up to ``widest`` bytes: those that divide a tile, or, where they are few, a line's, of which the last
+    part then has some of the one before again.  (Parts of 16 columns, which threads write: 512x768x2304 8.2 us in 144 columns, 5.7 in 192.)"""
     whole, line = gcd(schedule.tile_n, ROW // widest), ROW // widest
     regular = schedule.generator == "wgmma" and not schedule.swapped and not schedule.bring
-    if whole * widest >= 64 or not settings().unmeasured or not regular or schedule.tile_n % 16 or schedule.tile_n < line // 2:
+    if whole * widest >= 64 or not regular or schedule.tile_n % 16 or schedule.tile_n < line:
         return whole
     written = {d.access.argument for d in c.destinations}
     if any(a.argument in written for a in c.extras):
         return whole  # computed again from what is there by then, it would be wrong
-    return line if schedule.tile_n >= line else line // 2
+    return line
 
 
 def written_in_lines(c: Contraction, tiling: Axes, schedule: Any) -> frozenset[int]:
-    """The destinations, by number, of which warps write lines: of 16 bits, where none is staged, and parts have 32 or 64 columns."""
+    """The destinations, by number, of which warps write lines: of 16 bits, where none is staged, and parts have 32 or 64 columns.  (Of two products
+    that are one no GPU has written any.)"""
     width = columns_together(c, tiling, schedule)
-    if schedule.swapped or store_maps(c, tiling, schedule) or not {width, schedule.tile_n % width} <= {0, 32, 64}:
+    if schedule.generator != "wgmma" or schedule.swapped or store_maps(c, tiling, schedule) or not {width, schedule.tile_n % width} <= {0, 32, 64}:
         return frozenset()
     return frozenset(i for i, d in enumerate(c.destinations) if _has_lines(d.access, tiling))
 

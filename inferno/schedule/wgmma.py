@@ -160,7 +160,12 @@ _SPREAD_CANDIDATES = tuple(
     (replace(s, persistent=False, split=split, spread=True), share) for s, share in CANDIDATES if s.consumers == 2 for split in range(2, 9)
 )
 
-_PAIRS = tuple((Wgmma(m, n, 12, 2, pingpong=True), share) for m, n, share in ((64, 256, 1.0), (64, 192, 0.985), (64, 128, 0.97), (128, 128, 0.995)))
+# With GELU or a residual and long sums they take longer than what their ends hide (2048x4096x4096 with GELU 100.5 us in 128x128, 92.7 without turns in
+# 128x256; 8192x4096x4096 388 in 128x128, 370 in 128x160), with short ones not (6304x768x3072 in 128x128).
+_PAIRS = tuple(
+    (Wgmma(m, n, 12, 2, pingpong=True), share)
+    for m, n, share in ((64, 256, 1.0), (64, 192, 0.985), (64, 128, 0.97), (128, 128, 0.92), (128, 160, 0.95))
+)
 """Tiles of one consumer each, where the end of one is behind the other's products."""
 
 
@@ -192,7 +197,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             few += [(replace(s, resident=2), share) for s, share in few if s.tile_n <= 128]
         spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
         pairs = _PAIRS if not c.varies and at(tiling.m.size) > _FEW and are_long(c) and has_whole_lines(c) else ()
-        cut = _cut(tiling, target, at) if settings().unmeasured and not c.varies and tiling.rhs.along_k else ()
+        cut = _cut(tiling, target, at, are_long(c)) if not c.varies and tiling.rhs.along_k else ()
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *pairs, *cut):
             if s.split > 1 and not splits(s, tiling, width, target, at):
                 continue
@@ -233,8 +238,9 @@ def has_whole_lines(c: Contraction) -> bool:
     return all(s in (0, 1) or s * bit_width(a.element) % 128 == 0 for a in accesses for s in a.strides)
 
 
-def _cut(tiling: Tiling, target: Target, at: At) -> Iterator[tuple[Wgmma, float]]:
-    """Tiles as wide as fill one to four rounds, with their shares of the tensor core's rate."""
+def _cut(tiling: Tiling, target: Target, at: At, long: bool) -> Iterator[tuple[Wgmma, float]]:
+    """Tiles as wide as fill one to four rounds, with their shares of the tensor core's rate; of one consumer each only where their ends are not ``long``
+    (1024x3584x3584 with a residual: 112 columns 41.9 us, 224 of both 36.9)."""
     rows, columns, known = at(tiling.m.size), at(tiling.n.size), set()
     if rows <= _FEW or tiling.lhs.raw is not None or tiling.rhs.raw is not None:
         return
@@ -244,21 +250,20 @@ def _cut(tiling: Tiling, target: Target, at: At) -> Iterator[tuple[Wgmma, float]
         if _NARROWEST <= tile_n <= widest and (tile_m, tile_n) not in known:
             known.add((tile_m, tile_n))
             made = Wgmma(tile_m, tile_n, 8, 2)
-            yield made, _share_of(made)
-            if tile_m == 128 and tile_n <= _WIDEST[256]:
-                yield replace(made, pingpong=True), _share_of(made)
+            share = _CUT_SHARE * _share_of(made)
+            yield made, share
+            if tile_m == 128 and tile_n <= _WIDEST[256] and not long:
+                yield replace(made, pingpong=True), share
 
 
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
-    """Schedules with the sides exchanged, and their estimates: where the number of rows is known and no multiple of 64, and both factors come to
-    shared memory as they are."""
+    """Schedules with the sides exchanged, and their estimates: where the number of rows is known, and both factors come to shared memory as they are.
+    Tiles fill rounds; where the rows are no multiple of 64 they also have just those."""
     width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
-    more = settings().unmeasured and at(c.M) > _FEW
-    tried = not c.varies and (more or (at(c.M) in _TURNED and at(c.M) % 64))
-    tiling = tile_contraction(turned, width, only_along_k=width == 4) if tried else None
+    tiling = tile_contraction(turned, width, only_along_k=width == 4) if not c.varies and at(c.M) > _FEW else None
     if tiling is None or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
-    for s, _ in _cut(tiling, target, at) if more else ():
+    for s, _ in _cut(tiling, target, at, are_long(c)):
         if (made := fit(replace(s, swapped=True), turned, tiling, target)) is not None:
             yield estimate(made, _share_of(made), turned, tiling, target, at), made
     rows = at(tiling.n.size)
@@ -323,6 +328,7 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
 _HELD = 180
 SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts copies needs about 200 clocks a slot (an estimate)
 _FEW = 64  # rows that are multiplied together, however few there are
+_CUT_SHARE = 0.98  # of the rate that other tiles reach: where they are as good these are what was measured (2048x3584x3584 in 128x224 73.0 us)
 _WIDEST, _NARROWEST = {128: 256, 256: 160}, 80  # columns of tiles that are cut to fill rounds, by rows: what registers hold, and what is worth it
 _TURNED = range(_FEW + 1, 513)
 """Rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little."""
@@ -438,9 +444,13 @@ def supported(c: Contraction) -> bool:
 
 _START = 2.0  # microseconds of a kernel that does next to nothing (fitted to weights of 4096 x 4096 and 4096 x 11008: 10.6 and 24.4 us)
 _COPY_RATE = 70  # bytes a clock that a multiprocessor gets from L2 (fitted like the tiles' shares)
+# Times longer the rhs takes where its lines are a tile's columns, and every other tile begins inside of 128 bytes (columns innermost, 4096^3 in 128x160
+# 217 us, in 128x128 180; 3072^3 102 and 80, 8192^3 1739 and 1388; 768x11008x1024 in two parts of 128x96 47.7, of 128x128 32.5).
+_STRADDLING = 1.5
 _LATENCY = 1200  # clocks from the start of a copy to its arrival
 _ALONE = 0.91  # of that time where one consumer reads what arrives (fitted like the tiles' shares)
-_SWAPPED = 1.2  # times longer a step takes with the sides exchanged: the rows are the operand that each consumer reads all of (likewise)
+_SWAPPED, _WIDE = 1.2, 160  # times longer a step takes with the sides exchanged, where a tile has fewer columns: the rows are the operand that each
+# consumer reads all of (9 times of 5 matmuls; of 112 columns 0.9 of the estimate with it, as others are, of 160 and 176 0.9 without)
 _OUTSIDE = 7  # clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us)
 # Of few rows.  Memory takes longer by this share of the time in which multiprocessors have nothing to read, where k is innermost or not.
 # (4x8192x28672, 359 of 396 places taken: 118.6 us, 598 of 660: 117.2, 512 of 528: 113.5; columns innermost, 1x4096x11008 172 of 264: 26.7,
@@ -510,10 +520,11 @@ def _ends(s: Wgmma, c: Contraction, tiling: Tiling, rounds: float, products: flo
     """Clocks that the ends of tiles take beside writing them, where products of so many clocks a tile do not hide that."""
     tile_n = s.tile_n // s.split if s.spread else s.tile_n
     brought = [b.access for b in brought_tensors(c, tiling, s)] if s.bring else []
-    reads, work = read_clocks(c, s.tile_m, tile_n, brought), work_clocks(c, s.tile_m, tile_n, 1 if s.pingpong else s.consumers)
+    alone = s.consumers == 1  # its 128 threads read half as fast, and nobody multiplies meanwhile (256x4096x4096 with a residual in 64x128 19.4, 128x64 17.7)
+    reads, work = read_clocks(c, s.tile_m, tile_n, brought) * (2 if alone else 1), work_clocks(c, s.tile_m, tile_n, 1 if s.pingpong else s.consumers)
     if s.pingpong:
         return work + max(0.0, (reads + work + finish - products) / 2) * (rounds - 1)
-    return work * rounds + reads * (rounds - 1)
+    return work * rounds + reads * (rounds if alone else rounds - 1)
 
 
 def estimate(
@@ -533,11 +544,12 @@ def estimate(
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST) * s.row / ROW
     depth = s.chunks * s.row // width
     wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
+    wide *= _STRADDLING if not few and not tiling.rhs.along_k and s.tile_n * width % ROW and at(tiling.n.size) > s.tile_n else 1
     copied = s.chunks * (s.lhs_height / lhs + wide / rhs) * s.row
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few), _LATENCY / (s.stages - 1))
     step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
-    step *= _SWAPPED if s.swapped else 1
+    step *= _SWAPPED if s.swapped and s.tile_n < _WIDE else 1
     # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.
     row_tiles = ceil(at(tiling.m.size) / s.tile_m)
     outside = s.chunks * _OUTSIDE * max(0, (row_tiles - 1) * s.tile_m + s.lhs_height - at(tiling.m.size))

@@ -13,11 +13,6 @@ from inferno.schedule.wgmma import Wgmma
 from inferno.target import TARGETS
 
 
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-
-
 def layer(x, w, bias, added):
     return torch.nn.functional.linear(x, w, bias) + added
 
