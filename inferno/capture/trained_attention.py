@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inferno.attention_limits import is_timed
 from inferno.capture.decompositions.attention import in_order, masked, order_of, repeat_heads
 from inferno.settings import settings
 
@@ -35,11 +36,11 @@ def trained_attention(
     """scaled_dot_product_attention as one operation where it is trained; NotImplemented where that is left to its parts.
 
     Those are float32, whose parts' backward is more exact; masks of numbers, beside which the sum of a row that is all but hidden is lost, and
-    which may need a gradient; few scores of numbers that vary, whose parts are compiled once for all of them; dropout; and heads for which there
-    are no kernels that leave weights out of memory.
+    which may need a gradient; few scores of numbers that vary, whose parts are compiled once for all of them; dropout; heads for which there
+    are no kernels that leave weights out of memory; and, unless asked for, what was not found to be fast.
     """
     tensors = (q, k, v)
-    if dropout_p or not settings().unmeasured or not settings().attention:
+    if dropout_p or not settings().attention:
         return NotImplemented
     if not torch.is_grad_enabled() or not any(t.requires_grad for t in tensors) or torch.is_autocast_enabled(q.device.type):
         return NotImplemented
@@ -55,11 +56,20 @@ def trained_attention(
         return NotImplemented
     if attn_mask is not None and (attn_mask.dtype != torch.bool or attn_mask.dim() > 4):
         return NotImplemented
+    if not (settings().unmeasured or (attn_mask is None and _is_timed(q, k, v, is_causal))):
+        return NotImplemented
     varying = any(not isinstance(n, int) for t in (*tensors, attn_mask) if t is not None for n in t.shape)
     if varying and 4 * math.prod(q.shape[:3]) * k.shape[2] < MANY_SCORES:  # a guard: more of them are another graph
         return NotImplemented
     factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     return torch.ops.inferno.attention(q, k, v, attn_mask, is_causal, factor)[0]
+
+
+def _is_timed(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> bool:
+    """Whether kernels were found to be fast for such tensors."""
+    if q.device.type != "cuda" or torch.cuda.get_device_capability(q.device) != (9, 0) or q.shape[2] != k.shape[2]:
+        return False
+    return is_timed(q.shape[3], v.shape[3], k.shape[2], causal)
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> tuple[Tensor, Tensor]:

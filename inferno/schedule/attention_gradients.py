@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import ClassVar
 
+from inferno.attention_limits import is_timed
 from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention import LINE, Copied, inlined, lines, negative, one_axis
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
+from inferno.schedule.bands import Band
 from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.elementwise import supported_element
 from inferno.schedule.kept_scores import QuerySums, estimate_queries, heads_together, query_sums
@@ -183,13 +185,23 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
 def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
     """The schedule with the lowest estimate if ``kernel`` is a gradient of attention for Hopper's tensor cores, else None; so where two kernels in the
     place of one that keeps gradients of scores would take less time."""
-    found = read(kernel, target) if takes_unmeasured(kernel.operation) else None
+    found = read(kernel, target)
+    if found is not None and not (takes_unmeasured(kernel.operation) or _timed(found[0])):
+        return None
     best = _best(*found, target) if found is not None else None
     if best is None or found[0].queries is None:
         return best and best[1]
     g, tiling = found
     apart = [_best(*each, target) for each in ((replace(g, queries=None), tiling), (g.queries, tiling.queries))]
     return None if None not in apart and sum(time for time, _ in apart) < best[0] else best[1]
+
+
+def _timed(g: AttentionGradient) -> bool:
+    """Whether ``g`` is of a kind that was found to be fast."""
+    if g.score is not None or g.band not in (None, Band(None, 0)):
+        return False
+    keys = g.rows if g.turned else g.columns
+    return is_timed(g.depth.size, g.width.size, keys.size, g.band is not None)
 
 
 def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:

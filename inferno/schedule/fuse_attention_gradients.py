@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import PRECISION, callee, readers, takes_unmeasured, wants_library
+from inferno.passes.programs import PRECISION, callee, readers, wants_library
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.fuse_attention import Calls, Fusion
@@ -26,7 +26,7 @@ def fuse_attention_gradients(module: ir.Module, target: str, always: str = "", t
     ``together`` "1" they are one there where that can be."""
     machine = find_target(target)
     choose = chooser_of(_GENERATOR, machine)
-    if always != "1" and (choose is None or wants_library(module) or not takes_unmeasured(module.operation)):
+    if always != "1" and (choose is None or wants_library(module)):
         return
 
     def takes(kernel: func.FuncOp) -> bool:

@@ -145,16 +145,14 @@ def test_the_choice():
         kernel = kernels(module)[0]
         found = [s for _, s in spaces.space(kernel, TARGET)]
         assert set(candidates(*read(kernel, TARGET), TARGET)) <= set(found) and all(spaces.valid(kernel, s, TARGET) for s in found)
-        assert choose(kernel, TARGET) is None  # no GPU has run it
-        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         assert choose(kernel, TARGET) in found and choose(kernel, TARGET).order == "static"
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(texts((2, 16, 16, 2048, 2048, 128), causal=True)[0])
-        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         assert choose(kernels(module)[0], TARGET).order == "dynamic"  # tiles of different lengths
     for columns, taken in ((64, False), (128, True)):  # of few columns two products are sooner computed than gradients of scores are written
         with idle_context(), ir.Location.unknown():
             module = ir.Module.parse(texts((4, 16, 16, 2048, 2048, columns), passes=TOGETHER)[0])
+            assert columns == 128 or choose(kernels(module)[0], TARGET) is None  # slower than cuDNN
             module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
             assert (choose(kernels(module)[0], TARGET) is not None) == taken
     with pytest.raises(CompileError, match="needs more shared memory or registers"):

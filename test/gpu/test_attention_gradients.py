@@ -81,6 +81,11 @@ def test_causal(queries, keys, generators):
     right(causal, heads(queries, keys, 128), generators)
 
 
+def test_chosen_by_itself(monkeypatch, generators):
+    monkeypatch.delenv("INFERNO_UNMEASURED")
+    right(causal, heads(1024, 1024, 64), generators)
+
+
 def test_heads_share_keys(generators):
     right(causal, heads(600, 600, 128, of=32, shared=8), generators)
 

@@ -1,6 +1,7 @@
 """Attention that is trained as one operation: its gradients through ``torch.compile`` on the CPU, and what it keeps for its backward."""
 
 import functools
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -97,3 +98,14 @@ def test_left_to_its_parts(monkeypatch, change):
     k = q[:, :2] if change == "other heads" else q
     found = trained_attention(q, k, k, attn_mask=mask, dropout_p=0.5 if change == "dropout" else 0.0)
     assert (found is NotImplemented) == (change is not None)
+
+
+@pytest.mark.parametrize("q, k, causal, wanted", [
+    ((2, 4, 1024, 128), (2, 2, 1024, 128), False, True), ((2, 4, 1024, 64), (2, 2, 1024, 64), True, True), ((2, 4, 1024, 64), (2, 2, 1024, 64), False, False),
+    ((2, 4, 1024, 96), (2, 2, 1024, 96), True, False), ((2, 4, 1024, 128), (2, 2, 512, 128), True, False), ((2, 4, 256, 128), (2, 2, 256, 128), True, False),
+])
+def test_what_was_timed(monkeypatch, q, k, causal, wanted):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    given = [SimpleNamespace(shape=s, device=torch.device("cuda")) for s in (q, k, k)]
+    assert trained._is_timed(*given, causal) == wanted
+    assert not trained._is_timed(*(torch.empty(s, device="meta") for s in (q, k, k)), causal)
