@@ -37,7 +37,7 @@ def trained_attention(
 
     Those are float32, whose parts' backward is more exact; masks of numbers, beside which the sum of a row that is all but hidden is lost, and
     which may need a gradient; few scores of numbers that vary, whose parts are compiled once for all of them; dropout; heads for which there
-    are no kernels that leave weights out of memory; and, unless asked for, what was not found to be fast.
+    are no kernels that leave weights out of memory; and, unless asked for, what was not timed.
     """
     tensors = (q, k, v)
     if dropout_p or not settings().attention:
@@ -56,7 +56,7 @@ def trained_attention(
         return NotImplemented
     if attn_mask is not None and (attn_mask.dtype != torch.bool or attn_mask.dim() > 4):
         return NotImplemented
-    if not (settings().unmeasured or (attn_mask is None and _is_timed(q, k, v, is_causal))):
+    if not (settings().unmeasured or (attn_mask is None and _is_timed(q, k, v))):
         return NotImplemented
     varying = any(not isinstance(n, int) for t in (*tensors, attn_mask) if t is not None for n in t.shape)
     if varying and 4 * math.prod(q.shape[:3]) * k.shape[2] < MANY_SCORES:  # a guard: more of them are another graph
@@ -65,11 +65,13 @@ def trained_attention(
     return torch.ops.inferno.attention(q, k, v, attn_mask, is_causal, factor)[0]
 
 
-def _is_timed(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> bool:
-    """Whether kernels were found to be fast for such tensors."""
-    if q.device.type != "cuda" or torch.cuda.get_device_capability(q.device) != (9, 0) or q.shape[2] != k.shape[2]:
+def _is_timed(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether kernels were timed for such tensors, whose sizes are numbers."""
+    if q.device.type != "cuda" or torch.cuda.get_device_capability(q.device) != (9, 0):
         return False
-    return is_timed(q.shape[3], v.shape[3], k.shape[2], causal)
+    if not all(isinstance(n, int) for t in (q, k, v) for n in t.shape) or q.shape[2] != k.shape[2]:
+        return False
+    return is_timed(q.shape[3], v.shape[3], k.shape[2])
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> tuple[Tensor, Tensor]:

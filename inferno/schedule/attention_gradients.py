@@ -197,11 +197,11 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
 
 
 def _timed(g: AttentionGradient) -> bool:
-    """Whether ``g`` is of a kind that was found to be fast."""
+    """Whether ``g`` is of a kind that was timed."""
     if g.score is not None or g.band not in (None, Band(None, 0)):
         return False
     keys = g.rows if g.turned else g.columns
-    return is_timed(g.depth.size, g.width.size, keys.size, g.band is not None)
+    return isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
 
 
 def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:

@@ -100,12 +100,12 @@ def test_left_to_its_parts(monkeypatch, change):
     assert (found is NotImplemented) == (change is not None)
 
 
-@pytest.mark.parametrize("q, k, causal, wanted", [
-    ((2, 4, 1024, 128), (2, 2, 1024, 128), False, True), ((2, 4, 1024, 64), (2, 2, 1024, 64), True, True), ((2, 4, 1024, 64), (2, 2, 1024, 64), False, False),
-    ((2, 4, 1024, 96), (2, 2, 1024, 96), True, False), ((2, 4, 1024, 128), (2, 2, 512, 128), True, False), ((2, 4, 256, 128), (2, 2, 256, 128), True, False),
+@pytest.mark.parametrize("q, k, wanted", [
+    ((2, 4, 1024, 128), (2, 2, 1024, 128), True), ((2, 4, 1024, 64), (2, 2, 1024, 64), True), ((2, 4, 1024, 96), (2, 2, 1024, 96), False),
+    ((2, 4, 1024, 128), (2, 2, 512, 128), False), ((2, 4, 256, 128), (2, 2, 256, 128), False),
 ])
-def test_what_was_timed(monkeypatch, q, k, causal, wanted):
+def test_what_was_timed(monkeypatch, q, k, wanted):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     given = [SimpleNamespace(shape=s, device=torch.device("cuda")) for s in (q, k, k)]
-    assert trained._is_timed(*given, causal) == wanted
-    assert not trained._is_timed(*(torch.empty(s, device="meta") for s in (q, k, k)), causal)
+    assert trained._is_timed(*given) == wanted
+    assert not trained._is_timed(*(torch.empty(s, device="meta") for s in (q, k, k)))
