@@ -28,6 +28,7 @@ class Columns:
 
     generator: ClassVar[str] = "columns"
     ragged: ClassVar[bool] = False
+    persistent: ClassVar[int] = 0
 
     threads: int
     across: int

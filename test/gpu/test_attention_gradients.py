@@ -50,7 +50,8 @@ def right(function, args, generators):
         error = (theirs.double() - double).norm()
         bound = max(1.5 * error if error.isfinite() else 0, torch.finfo(dtype).eps * double.norm())
         assert (mine.double() - double).norm() <= bound and torch.equal(mine, other)
-    assert [sum(f'"{name}"' in s for s in generators) for name in ("attention", "attention_gradients")] == [1, 1]
+    forward, backward = (sum(f'"{name}"' in s for s in generators) for name in ("attention", "attention_gradients"))
+    assert forward == 1 and backward in (1, 2)  # two kernels, or one that keeps gradients of scores, by the estimates
 
 
 def heads(queries, keys, size, width=0, batch=2, of=4, shared=4, dtype=torch.bfloat16):
@@ -109,7 +110,7 @@ def test_heads_lie_side_by_side(generators):
 
 
 def test_memory_of_lengths_that_vary():
-    """Of the second length Dynamo makes a graph for all of them."""
+    """Of the second length Dynamo makes a graph for all of them.  Scores would be kept for the backward, and more than once; their gradients may be, once."""
     fast = torch.compile(lambda q, k, v: causal(q, k, v), backend="inferno", fullgraph=True, options={"fallback": False})
     for length in (2048, 4096):
         given = [t.requires_grad_() for t in heads(length, length, 64, batch=1, of=16, shared=16)]
@@ -117,4 +118,4 @@ def test_memory_of_lengths_that_vary():
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
             fast(*given).sum().backward()
-        assert torch.cuda.max_memory_allocated() - before < 2 * 16 * length**2
+        assert torch.cuda.max_memory_allocated() - before < 1.5 * 2 * 16 * length**2

@@ -37,6 +37,7 @@ def train(model, x) -> tuple[dict[str, torch.Tensor], int]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_attention(monkeypatch, dtype):
+    monkeypatch.setenv("INFERNO_ATTENTION", "0")  # one kernel keeps no scores
     torch.manual_seed(0)
     model, x = nn.Sequential(*[Block() for _ in range(4)]).cuda().to(dtype), torch.randn(4, 512, 256, device="cuda", dtype=dtype)
     found = {}
