@@ -21,12 +21,13 @@ def fuse_scans(module: ir.Module, target: str) -> None:
     if machine.kind != "nvptx":
         return
 
+    def is_scan(kernel: func.FuncOp | None) -> bool:
+        return kernel is not None and len(walk(kernel, "tm_tensor.scan")) == 1 and scans.read(kernel, machine) is not None
+
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         changed = False
-        for call in walk(main, "func.call"):
-            kernel = kernels.get(callee(call))
-            if kernel is not None and len(walk(kernel, "tm_tensor.scan")) == 1 and scans.read(kernel, machine) is not None:
-                changed |= _fuse(module, main, kernels, call, machine)
+        for call in [c for c in walk(main, "func.call") if is_scan(kernels.get(callee(c)))]:  # what joins one is erased, and is none
+            changed |= _fuse(module, main, kernels, call, machine)
         return changed
 
     merge_in(module, merge)

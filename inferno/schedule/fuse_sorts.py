@@ -15,12 +15,13 @@ def fuse_sorts(module: ir.Module, target: str) -> None:
     if find_target(target).kind != "nvptx":
         return
 
+    def is_sort(kernel: func.FuncOp | None) -> bool:
+        return kernel is not None and len(walk(kernel, "tm_tensor.sort")) == 1 and parse_sort_kernel(kernel) is None
+
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         changed = False
-        for call in walk(main, "func.call"):
-            kernel = kernels.get(callee(call))
-            if kernel is not None and len(walk(kernel, "tm_tensor.sort")) == 1 and parse_sort_kernel(kernel) is None:
-                changed |= _fuse(module, main, kernels, call)
+        for call in [c for c in walk(main, "func.call") if is_sort(kernels.get(callee(c)))]:  # what joins one is erased, and is none
+            changed |= _fuse(module, main, kernels, call)
         return changed
 
     merge_in(module, merge)

@@ -113,7 +113,8 @@ class NativeCode:
             module = ir.Module.create()
             seen: set[str] = set()
             for text in texts:
-                for op in ir.Module.parse(text).body.operations:
+                part = ir.Module.parse(text)
+                for op in part.body.operations:
                     name = ir.StringAttr(op.operation.attributes["sym_name"]).value
                     if name not in seen:  # declarations of libm's functions are shared
                         seen.add(name)

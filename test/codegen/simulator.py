@@ -488,6 +488,7 @@ class Simulation:
     def vector_bitcast(self, op, operands, mask):
         source, result = (v.type.element_type for v in (op.operands[0], op.results[0]))
         value = np.asarray(operands[0])
+        value = value if value.ndim else np.full(op.operands[0].type.shape, value)  # a constant of equal elements
         value = np.ascontiguousarray(to_bf16(value) if isinstance(source, ir.BF16Type) else value).view(stored_dtype(str(result)))
         return [from_bf16(value) if isinstance(result, ir.BF16Type) else value]
 

@@ -296,7 +296,8 @@ def as_reproducer(text: str) -> tuple[str, Source, list[tuple[tuple[int, ...], s
 
 def argument_count(text: str) -> int:
     """How many arguments ``@main`` takes; random numbers are not given to it."""
-    main = next(o for o in parse(text).body.operations if isinstance(o, func.FuncOp) and o.name.value == "main")
+    module = parse(text)  # which its operations need
+    main = next(o for o in module.body.operations if isinstance(o, func.FuncOp) and o.name.value == "main")
     attributes = main.attributes["arg_attrs"] if "arg_attrs" in main.attributes else []
     return len(main.type.inputs) - sum(RANDOM in ir.DictAttr(a) for a in attributes)
 
