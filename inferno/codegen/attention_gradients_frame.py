@@ -13,7 +13,7 @@ from inferno.codegen.nvvm_builder import Words, loop
 from inferno.codegen.tensor_core import Tile
 from inferno.codegen.tile_numbers import TileNumbers
 from inferno.mlir import ir, nvvm
-from inferno.schedule.accesses import Access
+from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.attention import LINE, Attention, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, Shared
@@ -168,12 +168,10 @@ class Frame:
         """A position of ``outer`` as its axes' numbers."""
         return self.words.split(position, [a.size for a in self.axes.outer])
 
+
 def linear(words: Words, t: GradientTiling, grid: Sequence[Integer]) -> Integer:
     """A position of the batch, and of what is walked one position at a time, as one number."""
-    sizes, strides = [a.size for a in (*t.grid, *t.outer)], [1]
-    for size in reversed(sizes[1:]):
-        strides.insert(0, strides[0] * size)
-    return words.dot(list(grid), strides[:len(sizes)]) if sizes else 0
+    return words.dot(list(grid), row_major([a.size for a in (*t.grid, *t.outer)]))
 
 
 def kept_place(words: Words, g: AttentionGradient, rows: int, key: Integer, query: Integer, head: Integer) -> list[Integer]:

@@ -147,4 +147,3 @@ class Queries:
         sums = awaited(0, sums)
         self.slots.release(at.slot, self.member)
         return [*self.slots.next(at).values, *sums]
-

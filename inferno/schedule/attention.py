@@ -33,8 +33,22 @@ class Shared:
     total: int
 
 
+class Consumers:
+    """A block of threads whose first warpgroup starts copies; each of ``consumers`` others has 64 rows of a tile."""
+
+    consumers: int
+
+    @property
+    def rows(self) -> int:
+        return 64 * self.consumers
+
+    @property
+    def threads(self) -> int:
+        return 128 * (self.consumers + 1)
+
+
 @dataclass(frozen=True)
-class Attention:
+class Attention(Consumers):
     """One warpgroup starts copies; ``consumers`` warpgroups have 64 queries each, and walk together over blocks of ``keys`` keys (and of
     values), which come to ``stages`` slots of each.
 
@@ -66,16 +80,12 @@ class Attention:
 
     @property
     def queries(self) -> int:
-        return 64 * self.consumers
+        return self.rows
 
     @property
     def shares(self) -> int:
         """The blocks that share a tile's keys."""
         return self.parts * self.splits
-
-    @property
-    def threads(self) -> int:
-        return 128 * (self.consumers + 1)
 
     def shared(self, depth: int, width: int) -> Shared:
         """Queries, slots for keys and for values, results (two buffers of 64 lines a consumer), barriers, and the numbers of tiles."""

@@ -9,7 +9,7 @@ from inferno.attention_limits import is_timed
 from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
-from inferno.schedule.attention import LINE, Copied, inlined, lines, negative, one_axis
+from inferno.schedule.attention import LINE, Consumers, Copied, inlined, lines, negative, one_axis
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.bands import Band
 from inferno.schedule.cost import CLOCK, bit_width
@@ -34,7 +34,7 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class AttentionGradients:
+class AttentionGradients(Consumers):
     """One warpgroup starts copies; ``consumers`` warpgroups have 64 rows each, and walk together over blocks of ``columns`` columns, which come
     to ``stages`` slots.  ``order``: a block of threads takes every so-manieth tile (``static``), or whenever it
     has finished one the next of a counter (``dynamic``).  ``turns``: consumers start the first two products one after the other, so that one's
@@ -49,14 +49,6 @@ class AttentionGradients:
     turns: bool = False
     apart: bool = False
     ahead: bool = False
-
-    @property
-    def rows(self) -> int:
-        return 64 * self.consumers
-
-    @property
-    def threads(self) -> int:
-        return 128 * (self.consumers + 1)
 
     @property
     def kept_bytes(self) -> int:

@@ -6,7 +6,7 @@ The kernel of keys and values leaves them there for some heads, and a second one
 from dataclasses import dataclass, replace
 from math import ceil
 
-from inferno.schedule.attention import LINE, lines
+from inferno.schedule.attention import LINE, Consumers, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.target import Target
 
@@ -29,20 +29,12 @@ class SharedSums:
 
 
 @dataclass(frozen=True)
-class QuerySums:
+class QuerySums(Consumers):
     """As ``AttentionGradients``: ``consumers`` warpgroups have 64 queries each, and multiply gradients of their scores with blocks of ``columns`` keys."""
 
     consumers: int = 2
     columns: int = LINE
     stages: int = 8
-
-    @property
-    def rows(self) -> int:
-        return 64 * self.consumers
-
-    @property
-    def threads(self) -> int:
-        return 128 * (self.consumers + 1)
 
     def shared(self, depth: int) -> SharedSums:
         keys = self.rows * LINE * 2
