@@ -36,6 +36,9 @@ from inferno.schedule.row_steps import RowStep
 from inferno.schedule.rows import Rows, can_be_ragged, can_persist, read, turning_phases
 from inferno.target import Target
 
+# Points of a row that are all added in float64.  Means of 36 numbers whose lanes were added in float32 had 1.5 units' error, eager's have 0.7.
+SHORT = 64
+
 
 def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that goes over rows, and make ``kernel`` its launcher."""
@@ -222,8 +225,8 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
         return [k.identity(k.total) for k in (*(k for _, k in running), *(x.combiner for x in self.online.get(self.now, [])))]
 
     def total(self, combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
-        """Of a thread's lanes, in the type of totals, so that how many threads and turns there are adds no error to sums; lanes are added before, for a
-        conversion to float64 takes as long as eight additions."""
+        """Of a thread's lanes, in the type of totals, so that how many threads and turns there are adds no error to sums; lanes of rows that are not
+        short are added before, for a conversion to float64 takes as long as eight additions."""
         return combiner.to_total(tree(combiner, lanes))
 
     def turns(
@@ -320,9 +323,11 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
                 if combiner is None:
                     continue
                 terms = [combiner.widen(x) for x in lanes_of(as_vector(result, self.s.vector) if self.s.vector > 1 else result)]
+                if self.c.width <= SHORT:
+                    terms = [combiner.to_total(x) for x in terms]
                 if inside is not None:
                     each = inside if isinstance(inside, list) else [inside] * len(terms)
-                    terms = [arith.select(i, t, combiner.identity()) for i, t in zip(each, terms)]
+                    terms = [arith.select(i, t, combiner.identity(t.type)) for i, t in zip(each, terms)]
                 found.append(terms)
         if before is None:
             return found

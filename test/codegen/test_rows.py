@@ -158,6 +158,19 @@ def test_reciprocals_of_any_size(scale):
     torch.testing.assert_close(simulated(x), quotients(x), rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("rows, columns", [(2, 36), (300, 64), (7, 33)])
+def test_sums_of_short_rows_are_rounded_once(rows, columns):
+    torch.manual_seed(0)
+    x = torch.empty(rows, columns).uniform_(-9, 9)
+
+    def model(x):
+        total = x.sum(-1, keepdim=True)
+        return total, x - total
+
+    simulated = SimulatedModel(model, (x,), choose=choose({}), passes=PASSES)
+    assert torch.equal(simulated(x)[0], x.double().sum(-1, keepdim=True).float())
+
+
 def test_not_a_number_and_infinity():
     x = torch.randn(6, 100)
     x[0, 5], x[1, 7], x[2, 3], x[3] = torch.nan, torch.inf, -torch.inf, -torch.inf
