@@ -311,7 +311,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
 
 def completed(s: Attention, a: AttentionKernel) -> Attention:
     """The schedule with what is never worse."""
-    return replace(s, bounded=a.reach is not None, staged=s.shares == 1 or most_rows(a.queries.size) > _FEW_ROWS)
+    return replace(s, bounded=a.reach is not None, staged=s.shares == 1 or most_rows(a.queries.size) > FEW_ROWS)
 
 
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> list[Attention]:
@@ -361,7 +361,7 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     if s.pieces > 1:
         each_key, each_block = each_key + _SPLIT_KEY, each_block + (_ONE_SLOT if s.stages == 1 else 0)
     block, seen, rows = max(each_product * multiply + each_key * s.keys + each_block, copy), _seen(s, a, at), min(64, at(a.queries.size))
-    few, single = rows <= _FEW_ROWS, s.order == "single"
+    few, single = rows <= FEW_ROWS, s.order == "single"
     beside = _FEW if few else _TILE if single else _NEXT_TILE
     tiles = [ceil(n / s.shares) * block + beside + (0 if s.apart else _IN_PLACE) for n in seen]
     rounds = at(tiling.tiles(s)) * s.shares / target.multiprocessors
@@ -413,7 +413,7 @@ _TILE, _NEXT_TILE, _IN_PLACE = 3500, 1000, 1500
 _START, _COUNTER = 2.5, 1.5  # microseconds (1x32x512x128: 8.6 in single tiles, 10.3 by the counter)
 _COPY_RATE = 60  # bytes a clock (an estimate)
 # One query's tile takes nearly nothing beside (1x32x512x128 of 8 heads of keys, a block of threads each: 6.7 us; 2048 keys: 18.9; 8192: 69.7).
-_FEW, _FEW_ROWS = 200, 16
+_FEW, FEW_ROWS = 200, 16
 # Microseconds of a block of threads that follows another one (64x32x512x128: 38.1, and 36.7 where tiles have none of their own).
 _NEXT_BLOCK = 0.4
 # Bytes a microsecond, of memory (64x32x4096x128: 257 us), and of L2 (1x32x8192x128 of 8 heads of keys in 16 splits: 9.9 us; from memory 12.9), where
