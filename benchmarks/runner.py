@@ -5,6 +5,7 @@ with the same versions stays.  The cases of a run are compiled by processes of t
 
     inferno bench matmul --fast --seconds 200            # the core, and a few others, without torch.compile
     inferno bench linears --shard 3/8 --resume           # every 8th case, but for those that have a result
+    inferno bench linears --shard 3/8 --tune --fast      # the same after their kernels were tuned
 """
 
 import importlib.metadata
@@ -41,7 +42,8 @@ RESULTS = Path(__file__).parent / "results"
 class Run:
     """Which cases of a suite are timed (see ``benchmarks.case.select``), and how: ``fast`` leaves torch.compile out; no case begins
     after ``seconds``; ``resume`` leaves out those that have a result of the same versions.  ``autotune``: torch.compile's slow search too;
-    ``kernels``: so many kernels of each case that take longest are listed, ours and torch.compile's."""
+    ``kernels``: so many kernels of each case that take longest are listed, ours and torch.compile's; ``tune``: kernels of which no measured
+    schedule is known are tuned before they are timed."""
 
     suite: str
     out: str | None = None
@@ -54,6 +56,7 @@ class Run:
     resume: bool = False
     autotune: bool = False
     kernels: int = 0
+    tune: bool = False
 
 
 def run(options: Run) -> int:
@@ -164,6 +167,8 @@ def _run(case: Case, device: torch.device, options: Run) -> dict:
         before = torch.cuda.memory_allocated()
     try:
         with _precision(case):
+            if options.tune and case.dynamic_shapes is None:
+                inferno.compile(model, args, kwargs=kwargs, tune=True, **case.options)
             begin = time.perf_counter()
             compiled, others = _compile(case, model, args, kwargs)
             seconds = time.perf_counter() - begin

@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--fast", action="store_true", help="without torch.compile")
     bench.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="begin no case after so many")
     bench.add_argument("--resume", action="store_true", help="leave out the cases that have a result of the same versions")
-
+    bench.add_argument("--tune", action="store_true", help="measure schedules of the cases' kernels before, where none is known")
     bench.add_argument("--autotune", action="store_true", help="with torch.compile's max-autotune, which takes minutes for a model")
     bench.add_argument("--kernels", type=int, default=0, metavar="N", help="list the N kernels of each case that take longest")
 
