@@ -17,17 +17,31 @@ def backward(causal: bool, scale: float) -> Callable:
     return gradients
 
 
+def biased_backward(causal: bool, scale: float) -> Callable:
+    """As ``backward``, beside numbers that are added to scores: also of the rows' largest scores."""
+
+    def gradients(gradient, q, k, v, result, largest, totals, bias):
+        return trained_attention.biased_backward(gradient, q, k, v, bias, result, largest, totals, causal, scale)
+
+    return gradients
+
+
 def exact(q: Tensor, k: Tensor, v: Tensor, gradient: Tensor, mask: Tensor | None, causal: bool, scale: float) -> tuple:
-    """In float64, by torch's own differentiation: the result, totals, and the gradients."""
+    """In float64, by torch's own differentiation: the result, the largest scores and totals below them, and the gradients."""
     leaves = [t.detach().double().requires_grad_() for t in (q, k, v)]
     allowed = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
     allowed = allowed.tril() if causal else allowed
-    allowed = allowed if mask is None else allowed & mask
+    biased = mask is not None and mask.dtype != torch.bool
+    allowed = allowed if mask is None else allowed & (mask != -torch.inf if biased else mask)
     wide = [leaves[0], *(t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in leaves[1:])]
-    scores = (wide[0] @ wide[1].transpose(-1, -2) * scale).masked_fill(~allowed, -torch.inf)
-    totals = torch.logsumexp(scores, -1, keepdim=True).masked_fill(~allowed.any(-1, keepdim=True), torch.inf)
-    result = torch.exp(scores - totals) @ wide[2]
-    return result.detach(), totals.detach().squeeze(-1), torch.autograd.grad(result, leaves, gradient.double())
+    scores = wide[0] @ wide[1].transpose(-1, -2) * scale
+    scores = (scores + mask.double() if biased else scores).masked_fill(~allowed, -torch.inf)
+    largest = scores.detach().amax(-1, keepdim=True)
+    empty = largest == -torch.inf
+    largest = largest.masked_fill(empty, 0.0)
+    totals = torch.logsumexp(scores - largest, -1, keepdim=True).masked_fill(empty, torch.inf)
+    result = torch.exp(scores - largest - totals) @ wide[2]
+    return result.detach(), largest.squeeze(-1), totals.detach().squeeze(-1), torch.autograd.grad(result, leaves, gradient.double())
 
 
 def operands(
@@ -42,8 +56,10 @@ def operands(
 
     q, k, v, gradient = made(heads, queries, depth), made(shared, keys, depth), made(shared, keys, width), made(heads, queries, width)
     seen, scale = mask() if mask else None, depth**-0.5
-    result, totals, wanted = exact(q, k, v, gradient, seen, causal, scale)
-    given = (gradient, q, k, v, result.to(dtype), totals.float(), *(() if seen is None else (seen,)))
+    result, largest, totals, wanted = exact(q, k, v, gradient, seen, causal, scale)
+    if seen is not None and seen.dtype != torch.bool:
+        return biased_backward(causal, scale), (gradient, q, k, v, result.to(dtype), largest.float(), totals.float(), seen), wanted
+    given = (gradient, q, k, v, result.to(dtype), (largest + totals).float(), *(() if seen is None else (seen,)))
     return backward(causal, scale), given, wanted
 
 

@@ -1,18 +1,20 @@
 """Divide a joint graph of a forward and its backward: what the backward computes again instead of keeping.
 
 torch's min-cut decides between keeping and computing again where that needs no pass over memory of its own; what a contraction of the backward
-reads it always keeps, and so it does contractions and softmax.  Three kinds of values are cheap as well, and are much of what a transformer keeps,
+reads it always keeps, and so it does contractions and softmax.  Four kinds of values are cheap as well, and are much of what a transformer keeps,
 so they are marked for it, as torch's checkpoints do:
 
 - What follows from a contraction whose sums are short, as attention's scores do: computing an element again takes as long as writing and reading
   it, and a softmax and masks behind it are bound by memory.  Attention then keeps queries, keys and values, as Dao et al. (2022) do.
 - A copy that repeats its source, as the keys and values of attention with fewer heads for them.
 - What a few additions and products make of values that the backward has in any case: what a normalisation gives, for one.
+- Masks of attention that follow from numbers of queries and keys, and from little: its kernels need not read them, and skip what a band hides.
 
 Nothing is computed again of what is computed again itself, so nothing is computed more than twice, and takes memory only where it is used.
 """
 
 from collections.abc import Container, Iterable
+from math import prod
 from typing import Any
 
 import torch
@@ -25,6 +27,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 from inferno.capture import partition
 from inferno.capture.orders import example, example_bytes
 from inferno.capture.split_gradients import split_convolution_gradients
+from inferno.capture.trained_attention import MASKED
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -41,6 +44,7 @@ _ARITHMETIC = {
     aten._to_copy.default, prims.convert_element_type.default,
 }
 _MOST_STEPS = 8
+_MASK = 3  # the number of attention's operand
 _ROWS = {
     aten._softmax.default, aten._log_softmax.default, aten.amax.default, aten.clone.default, aten._to_copy.default,
     prims.convert_element_type.default,
@@ -74,6 +78,9 @@ def mark(graph: Graph, count: int) -> None:
         if gain >= LEAST_BYTES and gain > sum(map(_bytes, kept)):
             _mark(family)
             again.update(family if node.target in _CONTRACTIONS else ())
+    for node in forward:
+        if node.target in MASKED and isinstance(node.args[_MASK], Node):
+            _mark(_of_little(node.args[_MASK]))
     for node in forward:
         if "recompute" not in node.meta and _bytes(node) >= LEAST_BYTES and _is_kept(node, backward):
             _mark(_arithmetic(node, backward))
@@ -146,6 +153,30 @@ def _arithmetic(node: Node, backward: set[Node]) -> set[Node]:
     return found if len(found) <= _MOST_STEPS else set()
 
 
+def _of_little(mask: Node) -> set[Node]:
+    """``mask`` and what it is made of, element by element, up to what is small next to it or made of nothing; nothing where there is more to it."""
+    found: set[Node] = set()
+    todo = [mask]
+    while todo:
+        node = todo.pop()
+        small = 4 * _elements(node) <= _elements(mask)
+        if node in found or (small and not _of_nothing(node)):
+            continue
+        cheap = _is_elementwise(node) or _is_view(node) or not node.all_input_nodes
+        if node.op != "call_function" or not cheap or "recompute" in node.meta or any(u.op == "output" for u in node.users):
+            return set()
+        found.add(node)
+        todo += node.all_input_nodes
+    return found
+
+
+def _of_nothing(node: Node) -> bool:
+    """Whether the value follows from sizes alone."""
+    if node.op != "call_function" or torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        return False
+    return (not node.all_input_nodes or _is_elementwise(node) or _is_view(node)) and all(map(_of_nothing, node.all_input_nodes))
+
+
 def _is_held(node: Node, backward: set[Node]) -> bool:
     return node.op == "placeholder" or (_is_read(node, backward) and "recompute" not in node.meta)
 
@@ -184,6 +215,11 @@ def _sources(node: Node) -> Iterable[Node]:
 
 def _is_view(node: Node) -> bool:
     return partition.is_view(node) or node.target is aten._unsafe_view.default
+
+
+def _elements(node: Node) -> int:
+    value = node.meta.get("val")
+    return prod(map(example, value.shape)) if isinstance(value, torch.Tensor) else 0
 
 
 def _bytes(node: Node) -> int:

@@ -21,6 +21,11 @@ _LIBRARY.define(
     "attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor result, Tensor totals, bool causal, float scale) "
     "-> (Tensor, Tensor, Tensor)"
 )
+_LIBRARY.define("biased_attention(Tensor q, Tensor k, Tensor v, Tensor bias, bool causal, float scale) -> (Tensor, Tensor, Tensor)")
+_LIBRARY.define(
+    "biased_attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor result, Tensor largest, Tensor totals, bool causal, "
+    "float scale) -> (Tensor, Tensor, Tensor)"
+)
 
 # Columns of keys and values together of which the sums still have room in registers (see ``schedule/attention_gradients.py``).
 _WIDEST = 320
@@ -35,9 +40,9 @@ def trained_attention(
 ) -> Tensor:
     """scaled_dot_product_attention as one operation where it is trained; NotImplemented where that is left to its parts.
 
-    Those are float32, whose parts' backward is more exact; masks of numbers, beside which the sum of a row that is all but hidden is lost, and
-    which may need a gradient; few scores of numbers that vary, whose parts are compiled once for all of them; dropout; heads for which there
-    are no kernels that leave weights out of memory; and, unless asked for, what was not timed.
+    Those are float32, whose parts' backward is more exact; masks of numbers that need a gradient; few scores of numbers that vary, whose parts are
+    compiled once for all of them; dropout; heads for which there are no kernels that leave weights out of memory; and, unless asked for, what
+    was not timed.
     """
     tensors = (q, k, v)
     if dropout_p or not settings().attention:
@@ -54,7 +59,7 @@ def trained_attention(
         return NotImplemented
     if q.shape[-1] % 8 or v.shape[-1] % 8 or q.shape[-1] + v.shape[-1] > _WIDEST:
         return NotImplemented
-    if attn_mask is not None and (attn_mask.dtype != torch.bool or attn_mask.dim() > 4):
+    if attn_mask is not None and (attn_mask.dim() > 4 or attn_mask.requires_grad):
         return NotImplemented
     if not (settings().unmeasured or (attn_mask is None and _is_timed(q, k, v))):
         return NotImplemented
@@ -62,7 +67,9 @@ def trained_attention(
     if varying and 4 * math.prod(q.shape[:3]) * k.shape[2] < MANY_SCORES:  # a guard: more of them are another graph
         return NotImplemented
     factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    return torch.ops.inferno.attention(q, k, v, attn_mask, is_causal, factor)[0]
+    biased = attn_mask is not None and attn_mask.dtype != torch.bool
+    operation = torch.ops.inferno.biased_attention if biased else torch.ops.inferno.attention
+    return operation(q, k, v, attn_mask, is_causal, factor)[0]
 
 
 def _is_timed(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -77,17 +84,27 @@ def _is_timed(q: Tensor, k: Tensor, v: Tensor) -> bool:
 def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
     """The result [batch, heads, queries, width] and, as float32 [batch, heads, queries], the logarithm of each row's sum of exponentials:
     infinity where the mask leaves no key, so that every weight is 0."""
+    out, highest, logarithms, empty = _attend(q, k, v, mask, causal, scale)
+    totals = highest + logarithms
+    return out, (totals if mask is None else _where(empty, math.inf, totals)).squeeze(-1)
+
+
+def biased_forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The result and, for each row, the largest score and the logarithm of the sum of exponentials of what scores are below it: beside a bias that
+    hides all of a row's keys, though not with infinity, the sum of both would be the bias.  0 and infinity where no key is left."""
+    out, highest, logarithms, empty = _attend(q, k, v, bias, causal, scale)
+    return out, _where(empty, 0.0, highest).squeeze(-1), _where(empty, math.inf, logarithms).squeeze(-1)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The result and, of each row, the largest score, the logarithm of the sum of exponentials below it, and whether there is no key."""
     scores = _scores(q, k, mask, causal, scale)
     highest = scores.amax(-1, keepdim=True)
     powers = torch.exp(scores - highest)
-    sums = powers.sum(-1, keepdim=True)
-    weights, totals = powers / sums, highest + torch.log(sums)
-    if mask is not None:
-        empty = highest == -math.inf
-        weights = torch.where(empty, torch.zeros((), dtype=torch.float32, device=q.device), weights)
-        totals = torch.where(empty, torch.full((), math.inf, dtype=torch.float32, device=q.device), totals)
+    sums, empty = powers.sum(-1, keepdim=True), highest == -math.inf
+    weights = powers / sums if mask is None else _where(empty, 0.0, powers / sums)
     out = torch.matmul(weights.to(q.dtype).float(), _repeated(v, q).float()).to(q.dtype)
-    return in_order(out, order_of(q)), totals.squeeze(-1)
+    return in_order(out, order_of(q)), highest, torch.log(sums), empty
 
 
 def backward(
@@ -95,8 +112,19 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v, each in memory as its tensor.  What goes into a product is rounded to the type of the tensors, as torch's
     kernels do."""
+    return _gradients(gradient, q, k, v, result, torch.exp(_scores(q, k, mask, causal, scale) - totals.unsqueeze(-1)), scale)
+
+
+def biased_backward(
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, result: Tensor, largest: Tensor, totals: Tensor, causal: bool, scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As ``backward``, of what ``biased_forward`` gives."""
+    weights = torch.exp(_scores(q, k, bias, causal, scale) - largest.unsqueeze(-1) - totals.unsqueeze(-1))
+    return _gradients(gradient, q, k, v, result, weights, scale)
+
+
+def _gradients(gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, result: Tensor, weights: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
     (batch, shared), dtype = k.shape[:2], q.dtype
-    weights = torch.exp(_scores(q, k, mask, causal, scale) - totals.unsqueeze(-1))
     means = (gradient.float() * result.float()).sum(-1, keepdim=True)
     of_weights = torch.matmul(gradient.float(), _repeated(v, q).float().transpose(-2, -1))
     of_scores = (weights * (of_weights - means)).to(dtype)
@@ -113,28 +141,41 @@ def backward(
 
 
 def _scores(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
-    return masked(torch.matmul(q.float(), _repeated(k, q).float().transpose(-2, -1)) * scale, mask, causal)
+    scores = torch.matmul(q.float(), _repeated(k, q).float().transpose(-2, -1)) * scale
+    if mask is None or mask.dtype == torch.bool:
+        return masked(scores, mask, causal)
+    return masked(scores, None, causal) + mask.float()
+
+
+def _where(condition: Tensor, number: float, other: Tensor) -> Tensor:
+    return torch.where(condition, torch.full((), number, dtype=other.dtype, device=other.device), other)
 
 
 def _repeated(t: Tensor, q: Tensor) -> Tensor:
     return t if t.shape[1] == q.shape[1] else repeat_heads(t, q.shape[1] // t.shape[1])
 
 
-def _setup(ctx: Any, inputs: tuple, output: tuple[Tensor, Tensor]) -> None:
+def _setup(ctx: Any, inputs: tuple, output: tuple[Tensor, ...]) -> None:
     *tensors, ctx.causal, ctx.scale = inputs
     ctx.save_for_backward(*tensors, *output)
-    ctx.mark_non_differentiable(output[1])
+    ctx.mark_non_differentiable(*output[1:])
 
 
-def _differentiate(ctx: Any, gradient: Tensor, _: Tensor) -> tuple:
-    found = torch.ops.inferno.attention_backward(gradient, *ctx.saved_tensors, ctx.causal, ctx.scale)
-    return (*found, None, None, None)
+def _differentiate(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple:
+    given = ctx.saved_tensors
+    operation = torch.ops.inferno.attention_backward if len(given) == 6 else torch.ops.inferno.biased_attention_backward
+    return (*operation(gradient, *given, ctx.causal, ctx.scale), None, None, None)
 
 
-OPERATIONS = {torch.ops.inferno.attention.default: forward, torch.ops.inferno.attention_backward.default: backward}
+MASKED = {torch.ops.inferno.attention.default: forward, torch.ops.inferno.biased_attention.default: biased_forward}
+"""The forwards, whose fourth operand is a mask."""
+OPERATIONS = {
+    **MASKED, torch.ops.inferno.attention_backward.default: backward, torch.ops.inferno.biased_attention_backward.default: biased_backward,
+}
 """What each operation is, by operations of torch's."""
 
 for _operation, _function in OPERATIONS.items():
     _LIBRARY.impl(_operation._opname, _function, "CompositeExplicitAutograd")
     torch.library.register_fake(_operation.name(), _function, lib=_LIBRARY)
-torch.library.register_autograd("inferno::attention", _differentiate, setup_context=_setup, lib=_LIBRARY)
+for _operation in MASKED:
+    torch.library.register_autograd(_operation.name().partition(".")[0], _differentiate, setup_context=_setup, lib=_LIBRARY)

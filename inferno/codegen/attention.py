@@ -81,8 +81,8 @@ class Emitter:
         plain = {x.argument: x.element for x in (*a.score_extras, *a.extras, *([a.sink] if a.sink is not None else []))}
         plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
         self.pieces = Pieces(self.words, [o.access for o in (a.q, a.k, a.v)], [t.q, t.k, t.v], s.pieces)
-        plain.update({} if a.logarithms is None else {a.logarithms.argument: a.logarithms.element})
-        written = {d.access.argument for d in a.destinations} | ({a.logarithms.argument} if a.logarithms is not None else set())
+        plain.update({x.argument: x.element for x in a.statistics})
+        written = {x.argument for x in (*(d.access for d in a.destinations), *a.statistics)}
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
         self.plain = {x: (plain[x], x not in written) for x in sorted(plain)}
 

@@ -22,6 +22,7 @@ from inferno.codegen.nvvm_builder import loop, only_if, opaque
 from inferno.codegen.turns import Turns
 from inferno.codegen.wgmma_epilogue import Warpgroup
 from inferno.mlir import arith, ir, nvvm
+from inferno.schedule.accesses import Access
 from inferno.schedule.attention import held
 
 
@@ -184,7 +185,7 @@ class Consumer:
         self.epilogue.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
         sums, totals = self.complete(running)
         if f.kernel.logarithms is not None:
-            self.write_logarithms(place, running.state.largest, totals)
+            self.write_statistics(place, running.state.largest, totals)
         self.gather(tile, sums, totals, running.state.largest)
         if not f.early:
             with only_if(words.equal(self.member, 0)):
@@ -237,19 +238,27 @@ class Consumer:
         sums += [number(0.0)] * (self.width // 2 - len(sums))  # what the staging's last line has too much
         self.epilogue.emit([sums])
 
-    def write_logarithms(self, place: Place, largest: Sequence[ir.Value], totals: Sequence[ir.Value]) -> None:
-        """Of both rows' sums of exponentials, by one of the four threads that share them."""
-        f, words, access = self.frame, self.words, self.frame.kernel.logarithms
-        axes, first = [*f.tiling.grid, f.tiling.queries], words.add(place.first, self.scores.row)
+    def write_statistics(self, place: Place, largest: Sequence[ir.Value], totals: Sequence[ir.Value]) -> None:
+        """Of both rows the logarithm of the sum of exponentials, or that below the largest score, and that, by one of the four threads that share them."""
+        a, words = self.frame.kernel, self.words
+        first, scale = words.add(place.first, self.scores.row), number(a.scale if self.scores.folded else 1.0)
         for half, (most, total) in enumerate(zip(largest, totals)):
-            value = fma(most, number(f.kernel.scale if self.scores.folded else 1.0), logarithm(total))
-            if f.kernel.safe:
+            logs = logarithm(total)
+            found = [(a.logarithms, logs if a.largest is not None else fma(most, scale, logs), inf)]
+            if a.largest is not None:
+                found.append((a.largest, arith.mulf(most, scale), 0.0))
+            if a.safe:
                 empty = arith.cmpf(arith.CmpFPredicate.OEQ, most, number(-inf))
-                value = arith.select(empty, number(inf), value)
+                found = [(access, arith.select(empty, number(none), value), none) for access, value, none in found]
             row = words.add(first, 8 * half)
-            own = words.equal(words.mask(self.lane, 3), 0)
-            with only_if(arith.andi(own, words.less(row, f.tiling.queries.size))):
-                f.tensors[access.argument].write(value, words.dot([*place.grid, row], [a.stride(access) for a in axes], access.offset))
+            with only_if(arith.andi(words.equal(words.mask(self.lane, 3), 0), words.less(row, self.frame.tiling.queries.size))):
+                for access, value, _ in found:
+                    self.write_row(access, [*place.grid, row], value)
+
+    def write_row(self, access: Access, at: Sequence[Integer], value: ir.Value) -> None:
+        """A number of the row there."""
+        axes = [*self.frame.tiling.grid, self.frame.tiling.queries]
+        self.frame.tensors[access.argument].write(value, self.words.dot(list(at), [a.stride(access) for a in axes], access.offset))
 
     def pack(self, weights: Sequence[ir.Value]) -> list[ir.Value]:
         return pack_weights(weights, self.frame.kernel.weight)

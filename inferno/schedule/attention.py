@@ -198,7 +198,7 @@ def supported(a: AttentionKernel) -> bool:
     if a.sink is not None and (not isinstance(a.sink.element, ir.FloatType) or a.scale <= 0):
         return False
     tiles = [*a.score_extras, *a.extras, *(d.access for d in a.destinations)]
-    places = [x for x in (a.sink, a.logarithms) if x is not None]
+    places = [*a.statistics, *(() if a.sink is None else (a.sink,))]
     if kinds == {"f32"}:
         if a.logarithms is not None or max(a.depth.size, a.width.size) > 128 or any(o.access is None for o in (a.q, a.k, a.v)):
             return False

@@ -175,8 +175,7 @@ class _Parser(Parser):
         if len(of_keys) != 2 or len(of_others) != 2 or (set(of_keys) != set(stationary) if turned else set(of_keys) != set(streamed)):
             raise NotUnderstood
         shared = [loop for loop in (*of_weights, *columns) if loop not in of_keys[0].moves_with() | of_keys[1].moves_with()]
-        scores = self.tracer.rebuild(scores, plain)
-        scores, band, queries = find_band(self.tracer, scores, keys, shared)
+        scores, band, queries = self.find_band(self.tracer.rebuild(scores, plain), keys, shared)
         scores, inner, scale = self.scale(scores, product)
         score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
         gradient = make_map(self.module, [found[0]], self.numbers, power, other)
@@ -196,6 +195,14 @@ class _Parser(Parser):
         if any(not m.columns.flat for m in made):
             raise NotUnderstood
         return AttentionGradient(self.sizes, *groups, a, b, scale * factor[0], score, band, totals, gradient, turned, tuple(made), None, self.module)
+
+    def find_band(self, scores: Expression, keys: Loops, shared: Sequence[Loop]) -> tuple[Expression, Band | None, list[Loop]]:
+        """As for scores from which a query's largest one is not subtracted: that is the same for all keys."""
+        least = scores.operands[1] if scores.name == "arith.subf" else None
+        if least is None or holds(least, CONTRACTION) or least.moves_with() & set(keys):
+            return find_band(self.tracer, scores, keys, shared)
+        inside, band, queries = find_band(self.tracer, scores.operands[0], keys, shared)
+        return self.tracer.make("arith.subf", scores.type, [inside, least]), band, queries
 
     def elements(self, which: Sequence[int]) -> tuple[list[Expression], list[list[Loops]]]:
         """An element of each of these results, and the loops of its dimensions."""

@@ -42,6 +42,7 @@ class AttentionKernel:
     ``sink``: a further score of each row, for which there is no value.
     ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
     ``logarithms``: where the logarithm of each row's sum of exponentials goes, as float32; infinity for a row without a key, where ``safe``.
+    ``largest``: where each row's largest score goes, as float32, 0 for a row without a key; the exponentials are those of what scores are below it then.
     ``tf32``: products of float32 factors may be rounded to TF32.
     """
 
@@ -64,6 +65,7 @@ class AttentionKernel:
     epilogue: Map | None
     destinations: tuple[Destination, ...]
     logarithms: Access | None
+    largest: Access | None
     tf32: bool
     module: ir.Module = field(repr=False)  # a copy of the kernel, and what is made of it: operations are in there
 
@@ -81,6 +83,11 @@ class AttentionKernel:
     def extras(self) -> tuple[Access, ...]:
         """Those that the epilogue reads."""
         return () if self.epilogue is None else tuple(s for s in self.epilogue.sources if s is not None)
+
+    @property
+    def statistics(self) -> tuple[Access, ...]:
+        """Where numbers of rows go."""
+        return tuple(x for x in (self.logarithms, self.largest) if x is not None)
 
     @property
     def varies(self) -> bool:
@@ -136,7 +143,8 @@ class Parser:
         if len(self.numbers) != len(loops):
             raise NotUnderstood
         self.sizes = tuple(loop.size for loop in loops)
-        logarithms = None if self.of_rows is None else self.logarithms(product, safe, sink)
+        logarithms, largest = self.statistics(product, safe, sink)
+        statistics = [x for x in (logarithms, largest) if x is not None]
         shared = [r for r in rows if r not in v.moves_with() | k.moves_with()]
         scores = self.tracer.rebuild(scores, plain)
         scores, band, queries = find_band(self.tracer, scores, self.keys, shared)
@@ -149,7 +157,7 @@ class Parser:
         self.accesses = [
             *(reach or ()), *(() if sink is None else (sink,)),
             *(a for e in operands for a in e.reads), *(a for m in (score, epilogue) if m is not None for a in m.sources if a is not None),
-            *(d.access for d in destinations), *(() if logarithms is None else (logarithms,)),
+            *(d.access for d in destinations), *statistics,
         ]
         queries = queries or self.queries(shared)
         if reach is not None and any(reach[0].strides[self.numbers[loop]] for loop in queries):
@@ -160,17 +168,18 @@ class Parser:
         weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
         tf32 = takes_tf32(self.kernel)
         return AttentionKernel(
-            self.sizes, *groups, *operands, weight, scale, score, band, reach, sink, safe, epilogue, destinations, logarithms, tf32, self.module,
+            self.sizes, *groups, *operands, weight, scale, score, band, reach, sink, safe, epilogue, destinations, logarithms, largest, tf32, self.module,
         )
 
     def results(self) -> tuple[list[Expression], list[Loops]]:
-        """An element of each result, and the loops of the dimensions, which all have in common but for the last one, if that has a number a row."""
+        """An element of each result, and the loops of the dimensions, which all have in common but for the last ones, if those have a number a row."""
         returned, arguments = list(list(self.kernel.entry_block.operations)[-1].operands), len(self.kernel.type.inputs)
         if any(destination_index(self.kernel, v) != arguments - len(returned) + i for i, v in enumerate(returned)):
             raise NotUnderstood
         self.first = arguments - len(returned)
-        self.of_rows = returned.pop() if shape(returned[-1]) != shape(returned[0]) else None
-        self.returned = returned
+        self.returned = [v for v in returned if shape(v) == shape(returned[0])]
+        self.of_rows = returned[len(self.returned):]
+        returned = self.returned
         if len({shape(v) for v in returned}) != 1:
             raise NotUnderstood
         out = [self.tracer.loops(("out", d), size) for d, size in enumerate(shape(returned[0]))]
@@ -219,13 +228,23 @@ class Parser:
             raise NotUnderstood
         return [loop for loop in loops if loop in of_scores], [loop for loop in loops if loop not in of_scores]
 
-    def logarithms(self, product: Expression, safe: bool, sink: Expression | None) -> Access:
-        """Where the result that has a number a row goes; NotUnderstood unless that is the logarithm of the row's sum of exponentials."""
-        type_ = self.of_rows.type
-        if not type_.has_static_shape:
+    def statistics(self, product: Expression, safe: bool, sink: Expression | None) -> tuple[Access | None, Access | None]:
+        """Where the results go that have a number a row; NotUnderstood unless those are the logarithm of the row's sum of exponentials, or that below
+        the largest score, and that score."""
+        if self.of_rows and (sink is not None or len(self.of_rows) > 2):
+            raise NotUnderstood
+        found = dict(self.statistic(i, product, safe) for i in range(len(self.of_rows)))
+        if set(found) not in (set(), {"totals"}, {"largest", "logarithm"}) or len(found) != len(self.of_rows):
+            raise NotUnderstood
+        return found.get("totals", found.get("logarithm")), found.get("largest")
+
+    def statistic(self, number: int, product: Expression, safe: bool) -> tuple[str, Access]:
+        """What the result is, and where it goes."""
+        type_ = self.of_rows[number].type
+        if not type_.has_static_shape or not isinstance(type_.element_type, ir.F32Type):
             raise NotUnderstood
         out = [self.tracer.loops(("rows", d), size) for d, size in enumerate(type_.shape)]
-        found = self.tracer.element(self.of_rows, list(map(place_of, out)))
+        found = self.tracer.element(self.of_rows[number], list(map(place_of, out)))
         own = only([found], CONTRACTION)
         # Its loops are the others' that the product's factors move with in the same way.
         names: dict[Loop, Loop] = {}
@@ -233,23 +252,32 @@ class Parser:
             steps = {step: loop for loop, step in theirs.strides if loop not in self.keys and loop not in product.loops}
             names |= {loop: steps[step] for loop, step in mine.strides if loop.base[0] == "rows" and step in steps}
         found = self.tracer.renamed(found, names)
-        empty = found.name == "arith.select"
-        if empty:
-            condition, large, found = found.operands
-            if large.constant != inf or not compares(condition, arith.CmpFPredicate.OEQ) or unrounded(condition.operands[0]) is not self.most:
-                raise NotUnderstood
-            if condition.operands[1].constant != -inf:
-                raise NotUnderstood
-        logarithm = next((e for e in found.operands if e.name == "math.log"), None)
-        if found.name != "arith.addf" or logarithm is None or self.most not in found.operands or logarithm.operands[0] is not self.total:
-            raise NotUnderstood
-        if empty != safe or sink is not None or not isinstance(type_.element_type, ir.F32Type):
+        kind, wanted = self.kind(found, safe)
+        if kind is None or (safe and found.operands[1].constant != wanted):
             raise NotUnderstood
         strides = [0] * len(self.numbers)
         for loops, step in zip(out, row_major(list(type_.shape))):
             for i, loop in enumerate(loops):
                 strides[self.numbers[names[loop]]] = step * prod(inner.size for inner in loops[i + 1:])
-        return Access(self.first + len(self.returned), type_.element_type, tuple(strides), 0, tuple(type_.shape))
+        return kind, Access(self.first + len(self.returned) + number, type_.element_type, tuple(strides), 0, tuple(type_.shape))
+
+    def kind(self, found: Expression, safe: bool) -> tuple[str | None, float]:
+        """Which of them a number of a row is, and what it has to be for a row without a key, where that is ``safe``."""
+        if (found.name == "arith.select") != safe:
+            return None, inf
+        if safe:
+            condition, _, found = found.operands
+            if not compares(condition, arith.CmpFPredicate.OEQ) or unrounded(condition.operands[0]) is not self.most:
+                return None, inf
+            if condition.operands[1].constant != -inf:
+                return None, inf
+        if found is self.most:
+            return "largest", 0.0
+        if found.name == "arith.addf" and self.most in found.operands:
+            kind, (found,) = "totals", [e for e in found.operands if e is not self.most] or [found]
+        else:
+            kind = "logarithm"
+        return (kind if found.name == "math.log" and found.operands[0] is self.total else None), inf
 
     def scale(self, scores: Expression, product: Expression) -> tuple[Expression, Expression, float]:
         """The scores, the scaled product that they are computed of, and the factor."""

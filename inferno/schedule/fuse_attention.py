@@ -123,7 +123,7 @@ class Fusion:
 
     def cores(self, last: ir.Operation) -> Iterator[Calls]:
         """Contractions that ``last`` may be computed of by way of exponentials, with all that is between; nothing else reads these, but for one
-        call behind ``last``, which is of their rows."""
+        call or two behind ``last``, which are of their rows."""
         seen: list[ir.Operation] = []
         pending, starts = self.makers([last]), []
         while pending and len(seen) < _MOST:
@@ -146,8 +146,8 @@ class Fusion:
                 outside = {u for c in core for r in c.results for u in readers(r) if u not in inside}
                 if not outside:
                     yield (*core, last)
-                elif len(outside) == 1 and self.is_of_rows(*outside, core):
-                    yield (*core, last, *outside)
+                elif len(outside) <= 2 and all(self.is_of_rows(call, core) for call in outside):
+                    yield (*core, last, *sorted(outside, key=self.order.__getitem__))
 
     def is_of_rows(self, call: ir.Operation, core: Calls) -> bool:
         """Whether a call computes, of rows of the softmax, something that only others read."""

@@ -34,12 +34,25 @@ def some_keys():
     return mask
 
 
+def numbers():
+    """As models give them: next to nothing where a key is hidden, in some rows everywhere; and a row of infinities."""
+    mask = torch.zeros(2, 1, 50, 40).masked_fill(~torch.ones(50, 40, dtype=torch.bool).tril(5), torch.finfo(torch.bfloat16).min)
+    mask[0, 0, :4], mask[1, 0, 7] = torch.finfo(torch.bfloat16).min, -torch.inf
+    return mask.bfloat16()
+
+
+def biases():
+    return torch.randn(1, 4, 40, 150)
+
+
 # (batch, heads, heads of keys, queries, keys, depth, width), the rest of what ``operands`` takes, the schedule
 FORMS = {
     "causal": ((1, 1, 1, 140, 90, 64, 32), {"causal": True, "turned": True}, AttentionGradients(2, 64)),
     "more keys": ((1, 1, 1, 40, 150, 40, 72), {"causal": True, "dtype": torch.float16}, AttentionGradients(3, 48, turns=True)),
     "grouped": ((1, 4, 2, 40, 70, 64, 64), {"causal": True}, AttentionGradients(1, 32, order="dynamic", apart=True, ahead=True)),
     "grouped, padding": ((2, 2, 1, 50, 40, 64, 64), {"mask": some_keys, "turned": True}, AttentionGradients(1, 32)),
+    "numbers": ((2, 2, 1, 50, 40, 64, 64), {"mask": numbers, "turned": True}, AttentionGradients(1, 32, apart=True, ahead=True)),
+    "together, biases": ((1, 4, 2, 40, 150, 40, 64), {"mask": biases, "causal": True, "dtype": torch.float16}, AttentionGradients(2, 48)),
     "together, in parts": ((1, 4, 2, 80, 128, 64, 32), {"causal": True}, AttentionGradients(1, 64, 3, order="dynamic", apart=True, ahead=True)),
     "together, more keys": ((1, 1, 1, 40, 150, 40, 64), {"dtype": torch.float16, "turned": True}, AttentionGradients(2, 48)),
     "together, half a tile of keys": ((1, 5, 5, 40, 64, 64, 32), {"causal": True}, AttentionGradients(2, 64)),
@@ -85,6 +98,23 @@ def test_logarithms_simulated():
     assert len(model.program.plan.steps) == 1 and torch.equal(result.isnan(), torch.zeros_like(mask[..., :1]).expand_as(result))
     assert torch.isposinf(found).any() and torch.equal(torch.isposinf(found), torch.isposinf(totals))
     torch.testing.assert_close(found, totals, rtol=1e-6, atol=1e-6)
+
+
+def biased(q, k, v, mask):
+    return trained_attention.biased_forward(q, k, v, mask, True, 0.125)
+
+
+def test_largest_scores_simulated():
+    """The same beside numbers that hide keys, after which no sum of both numbers of a row would be left."""
+    _, (_, q, k, v, _, largest, totals, mask), _ = operands(2, 2, 1, 50, 40, 64, 64, causal=True, mask=numbers, turned=True)
+    model = SimulatedModel(
+        biased, (q, k, v, mask), choose=lambda kernel: Attention(2, 32) if parse_attention(kernel) is not None else None,
+        passes="fuse-attention{target=sm_90a always=1}",
+    )
+    result, *found = model(q, k, v, mask)
+    assert len(model.program.plan.steps) == 1 and not result.isnan().any() and (largest < -1e38).any() and torch.isposinf(totals).any()
+    for mine, exact in zip(found, (largest, totals)):
+        torch.testing.assert_close(mine, exact, rtol=1e-6, atol=1e-6)
 
 
 def test_training_steps():

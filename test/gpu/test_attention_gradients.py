@@ -35,11 +35,11 @@ def generators(monkeypatch) -> list[str]:
 
 
 def step(function, args, dtype):
-    given = [a.detach().to(dtype).requires_grad_() if a.is_floating_point() else a for a in args]
+    given = [a.detach().to(dtype).requires_grad_(n < 3) if a.is_floating_point() else a for n, a in enumerate(args)]
     out = function(*given)
     generator = torch.Generator("cuda").manual_seed(1)
     out.backward(torch.randn(out.shape, device="cuda", generator=generator).to(args[0].dtype).to(dtype))
-    return [out.detach(), *(a.grad for a in given if a.is_floating_point())]
+    return [out.detach(), *(a.grad for a in given if a.requires_grad)]
 
 
 def right(function, args, generators):
@@ -68,6 +68,10 @@ def causal(q, k, v):
 
 def with_mask(q, k, v, mask):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def grouped_with_mask(q, k, v, mask):
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
 
 
 @pytest.mark.parametrize("dtype, size, width", [
@@ -99,6 +103,28 @@ def test_masks_and_rows_without_keys(generators):
     mask = torch.rand(2, 1, 300, 400, device="cuda") > 0.5
     mask[0, 0, 7], mask[1, 0, 100:200] = False, False
     right(with_mask, (*heads(300, 400, 64), mask), generators)
+
+
+@pytest.mark.parametrize("size, of, shared, dtype", [(64, 4, 4, torch.bfloat16), (128, 8, 2, torch.bfloat16), (72, 4, 4, torch.float16)])
+def test_masks_of_numbers(size, of, shared, dtype, generators):
+    """As models give them, with rows that see nothing, and biases of heads."""
+    hidden = torch.ones(300, 400, dtype=torch.bool, device="cuda").tril(100).logical_not() | (torch.arange(400, device="cuda") < 50)
+    mask = torch.zeros(2, 1, 300, 400, device="cuda").masked_fill(hidden, torch.finfo(dtype).min)
+    mask[0, 0, 7] = torch.finfo(dtype).min
+    for given in (mask, torch.randn(1, of, 300, 400, device="cuda"), mask[:, :, 200:201]):
+        generators.clear()
+        torch._dynamo.reset()
+        right(grouped_with_mask, (*heads(300, 400, size, of=of, shared=shared, dtype=dtype), given.to(dtype)), generators)
+
+
+@pytest.mark.parametrize("size", [64, 128])
+def test_windows_and_padding(size, generators):
+    def model(q, k, v, keys):
+        n = torch.arange(q.shape[2], device=q.device)
+        near = (n[:, None] >= n) & (n[:, None] - n < 100)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=near & keys[:, None, None])
+
+    right(model, (*heads(700, 700, size), torch.arange(700, device="cuda").expand(2, 700) >= 64), generators)
 
 
 def test_heads_lie_side_by_side(generators):

@@ -37,16 +37,21 @@ def some_keys():
     return mask
 
 
+def numbers():
+    return torch.randn(1, 4, 12, 18).masked_fill(torch.rand(1, 1, 12, 18) > 0.6, torch.finfo(torch.float32).min).bfloat16()
+
+
 def step(function, args, dtype):
-    given = [a.detach().to(dtype).requires_grad_() if a.is_floating_point() else a for a in args]
+    given = [a.detach().to(dtype).requires_grad_(n < 3) if a.is_floating_point() else a for n, a in enumerate(args)]
     out = function(*given)
     (out * torch.linspace(-1, 1, out.numel(), dtype=dtype).view(out.shape)).sum().backward()
-    return [out.detach(), *(a.grad for a in given if a.is_floating_point())]
+    return [out.detach(), *(a.grad for a in given if a.requires_grad)]
 
 
 @pytest.mark.parametrize("function, shapes, more", [
     (causal, [(2, 12, 4, 16), (2, 18, 2, 16), (2, 18, 2, 8)], ()), (masked, [(2, 4, 12, 16), (2, 4, 18, 16), (2, 4, 18, 16)], (some_keys,)),
-], ids=["causal", "masked"])
+    (masked, [(2, 4, 12, 16), (2, 4, 18, 16), (2, 4, 18, 16)], (numbers,)),
+], ids=["causal", "masked", "numbers"])
 def test_gradients(function, shapes, more):
     args = [*(torch.randn(s).bfloat16() for s in shapes), *(m() for m in more)]
     fast = torch.compile(function, backend="inferno", fullgraph=True, options={"fallback": False})
@@ -73,6 +78,21 @@ def test_what_is_kept():
     assert kept < 8 * x.nbytes
 
 
+def window(q, k, v, keys):
+    n = torch.arange(q.shape[2])
+    near = (n[:, None] >= n) & (n[:, None] - n < 5)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=near & keys[:, None, None])
+
+
+def test_masks_made_of_little_are_made_again(monkeypatch):
+    built, build_region = [], backend.build_region
+    monkeypatch.setattr(backend, "build_region", lambda graph, *args, **more: built.append(graph) or build_region(graph, *args, **more))
+    args = (*(torch.randn(2, 2, 24, 16).bfloat16() for _ in range(3)), torch.ones(2, 24, dtype=torch.bool))
+    step(torch.compile(window, backend="inferno", fullgraph=True, options={"fallback": False}), args, torch.bfloat16)
+    kept = [n.meta["val"] for n in built[1].nodes if n.op == "placeholder"]
+    assert len(built) == 2 and [tuple(t.shape) for t in kept if not t.is_floating_point()] == [(2, 24)]
+
+
 def test_lengths_that_vary(monkeypatch):
     """Few scores are parts for every length; many are kernels for each, which leave them out of memory."""
     built, build_region = [], backend.build_region
@@ -88,13 +108,13 @@ def test_lengths_that_vary(monkeypatch):
         assert [varies(torch.fx.GraphModule({}, g)) for g in built] == [any_length] * regions
 
 
-@pytest.mark.parametrize("change", [None, "off", "float32", "no gradient", "a mask of numbers", "dropout", "other heads", "wide"])
+@pytest.mark.parametrize("change", [None, "off", "float32", "no gradient", "a mask to train", "dropout", "other heads", "wide"])
 def test_left_to_its_parts(monkeypatch, change):
     if change == "off":
         monkeypatch.setenv("INFERNO_UNMEASURED", "0")
     dtype = torch.float32 if change == "float32" else torch.bfloat16
     q = torch.randn(1, 4, 8, 192 if change == "wide" else 16, dtype=dtype, requires_grad=change != "no gradient")
-    mask = torch.zeros(8, 8, dtype=dtype) if change == "a mask of numbers" else None
+    mask = torch.zeros(8, 8, dtype=dtype, requires_grad=True) if change == "a mask to train" else None
     k = q[:, :2] if change == "other heads" else q
     found = trained_attention(q, k, k, attn_mask=mask, dropout_p=0.5 if change == "dropout" else 0.0)
     assert (found is NotImplemented) == (change is not None)
