@@ -33,8 +33,10 @@ from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.symbolic import Symbol, minimum
 from inferno.target import Target
 
-# Registers of the producer's and a consumer's thread, by the number of consumers: a block has 65536.
+# Registers of the producer's and a consumer's thread, by the number of consumers: a block has 65536.  The producer of pages has the numbers of three
+# blocks' in registers.
 REGISTERS = {1: (24, 240), 2: (24, 240), 3: (32, 160)}
+_OF_PAGES = (96, 240)
 
 
 def generate(kernel: func.FuncOp, schedule: Attention, target: Target) -> None:
@@ -78,7 +80,8 @@ class Emitter:
             self.stores = {}
         self.finished = result_schedule(s, t, bool(self.stores))
         self.layout = s.shared(t.depth.size, t.width.size)
-        plain = {x.argument: x.element for x in (*a.score_extras, *a.extras, *([a.sink] if a.sink is not None else []))}
+        read = (*a.score_extras, *a.extras, *([a.sink] if a.sink is not None else []), *(p.table for p in a.pages))
+        plain = {x.argument: x.element for x in read}
         plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
         self.pieces = Pieces(self.words, [o.access for o in (a.q, a.k, a.v)], [t.q, t.k, t.v], s.pieces)
         plain.update({x.argument: x.element for x in a.statistics})
@@ -112,6 +115,7 @@ class Emitter:
     def operand_map(self, buffer: ir.Value, copied: Copied, rows: int) -> ir.Value:
         """The map of queries, keys or values.  What few queries read once comes to L2 by lines of 128 bytes: 64x32x4096x128 of 8 heads of keys took
         246 us, and 259 with neighbours fetched too; 64x32x512x128 35.4 and 36.5."""
+        rows = rows if copied.pages is None else min(rows, copied.pages.rows)
         box = [LINE, turned_lines(copied) if copied.turned else rows] + [1] * (len(copied.axes) - 2)
         return tensor_map(
             buffer, sizes=[x.size for x in copied.axes], strides=[2 * x for x in copied.strides], box=box, element=str(self.kernel.q.element),
@@ -151,7 +155,7 @@ class Emitter:
             for action in ("wait", "launch_dependents"):
                 nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
             role = scf.IfOp(words.equal(frame.warpgroup, 0), has_else=True)
-            few, many = REGISTERS[s.consumers]
+            few, many = _OF_PAGES if self.kernel.pages else REGISTERS[s.consumers]
             with ir.InsertionPoint(role.then_block):
                 nvvm.SetMaxRegisterOp(few, ir.Attribute.parse("#nvvm<action decrease>"))
                 with only_if(arith.andi(words.equal(frame.warp, 0), elect())):

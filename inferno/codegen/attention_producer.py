@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from inferno.codegen import tma
 from inferno.codegen.attention_frame import Frame
+from inferno.codegen.attention_pages import PageNumbers
 from inferno.codegen.attention_tiles import Place
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position, Ring
@@ -18,6 +19,7 @@ class Producer:
         self.frame, self.words = frame, frame.words
         t = frame.tiling
         self.q, self.k, self.v = zip(frame.maps, (t.q, t.k, t.v), (t.depth, t.depth, t.width))
+        self.pages = PageNumbers(frame)
 
     def emit(self) -> None:
         start = self.frame.keys.start()
@@ -27,37 +29,61 @@ class Producer:
         """Keys are a block ahead of values, as their products are; queries come after the first keys, which are free before them."""
         f, words = self.frame, self.words
         place, at = f.order.place(number), Position(*at)
-        self.copy_keys(place, words.sub(place.end, 1), at)
+        last = words.sub(place.end, 1)
+        pages, following_pages = (self.pages.read(place, block) for block in (last, words.sub(last, 1)))
+        self.copy_keys(place, last, at, pages)
         self.copy_queries(place, number, parity)
 
-        def step(i: ir.Value, *at: ir.Value) -> list[ir.Value]:
-            here, block = Position(*at), words.sub(words.sub(place.end, 1), i)
+        def step(i: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+            here, block = Position(*carried[:2]), words.sub(last, i)
+            pages, following_pages = self.pages.halves(carried[2:])
+            after = self.pages.read(place, words.sub(block, 1))  # which comes while slots are waited for
             following = f.keys.next(here)
             if f.schedule.overlap:
-                self.copy_keys(place, block, following)
-            self.copy_values(place, words.add(block, 1), here)
+                self.copy_keys(place, block, following, following_pages)
+            self.copy_values(place, words.add(block, 1), here, pages)
             if not f.schedule.overlap:  # in the order in which they are taken
-                self.copy_keys(place, block, following)
-            return following.values
+                self.copy_keys(place, block, following, following_pages)
+            return [*following.values, *following_pages, *after]
 
         count = words.sub(place.end, place.begin)
-        last = Position(*(loop(words, 1, count, 1, at.values, step) if count != 1 else at.values))
-        self.copy_values(place, place.begin, last)
-        return f.keys.next(last).values
+        carried = [*at.values, *pages, *following_pages]
+        carried = loop(words, 1, count, 1, carried, step) if count != 1 else carried
+        at, (pages, _) = Position(*carried[:2]), self.pages.halves(carried[2:])
+        self.copy_values(place, place.begin, at, pages)
+        return f.keys.next(at).values
 
-    def copy_keys(self, place: Place, block: Integer, at: Position) -> None:
+    def copy_keys(self, place: Place, block: Integer, at: Position, pages: Sequence[ir.Value]) -> None:
         f = self.frame
-        self.fill(f.keys, at, f.k_bytes, f.place(f.layout.keys, f.k_bytes, at.slot), self.k, place, block)
+        target = f.place(f.layout.keys, f.k_bytes, at.slot)
+        self.fill(f.keys, at, f.k_bytes, target, self.k, place, block, self.pages.of_keys(pages))
 
-    def copy_values(self, place: Place, block: Integer, at: Position) -> None:
+    def copy_values(self, place: Place, block: Integer, at: Position, pages: Sequence[ir.Value]) -> None:
         f = self.frame
-        self.fill(f.values, at, f.v_bytes, f.place(f.layout.values, f.v_bytes, at.slot), self.v, place, block)
+        target = f.place(f.layout.values, f.v_bytes, at.slot)
+        self.fill(f.values, at, f.v_bytes, target, self.v, place, block, self.pages.of_values(pages))
 
-    def fill(self, ring: Ring, at: Position, size: int, target: Integer, operand: tuple, place: Place, block: Integer) -> None:
+    def fill(
+        self, ring: Ring, at: Position, size: int, target: Integer, operand: tuple, place: Place, block: Integer, pages: Sequence[ir.Value],
+    ) -> None:
         ring.acquire(at)
         ring.full.expect(at.slot, size)
         rows = self.frame.schedule.keys
-        self.copy_lines(operand, place, self.words.mul(block, rows), rows, target, ring.full.at(at.slot))
+        if pages:
+            self.copy_pages(operand, place, block, target, ring.full.at(at.slot), pages)
+        else:
+            self.copy_lines(operand, place, self.words.mul(block, rows), rows, target, ring.full.at(at.slot))
+
+    def copy_pages(self, operand: tuple, place: Place, block: Integer, target: Integer, barrier: ir.Value, pages: Sequence[ir.Value]) -> None:
+        """A block's rows from the pages that they are in, or from one that has more."""
+        words, (map_, copied, inner), keys = self.words, operand, self.frame.schedule.keys
+        rows = min(keys, copied.pages.rows)
+        row = words.mul(words.rem(block, copied.pages.rows // rows), rows)
+        (outer,) = self.outer(copied, place)
+        for number, page in enumerate(pages):
+            for line in range(lines(inner.size)):
+                at = words.add(target, (line * keys + number * rows) * 128)
+                tma.load_box(words, map_, [LINE * line, row, *outer, page], at, barrier)
 
     def copy_queries(self, place: Place, number: ir.Value, parity: ir.Value) -> None:
         f, words = self.frame, self.words
@@ -87,7 +113,7 @@ class Producer:
         """Where each piece of the heads is, by a map's outer dimensions."""
         words, pieces = self.words, self.frame.schedule.pieces
         where = {BEHIND: 1, **dict(zip(self.frame.tiling.grid, place.grid))}
-        outer = [where[a] for a in copied.axes[2:]]
+        outer = [where[a] for a in (copied.axes[2:] if copied.pages is None else copied.axes[2:-1])]
         if pieces == 1:
             return [outer]
         head: Integer = 0

@@ -18,12 +18,14 @@ _L2 = 24 << 20
 
 @dataclass(frozen=True)
 class Place:
-    """A tile: where it is in the axes of the grid, its first query, and its blocks of keys, from ``end - 1`` down to ``begin``."""
+    """A tile: where it is in the axes of the grid, its first query, and its blocks of keys, from ``end - 1`` down to ``begin``.  ``reach``: its
+    queries reach less than so many keys of the tensor, not looking at bands."""
 
     grid: list[Integer]
     first: Integer
     begin: Integer
     end: Integer
+    reach: Integer = 0
 
 
 @dataclass(frozen=True)
@@ -84,15 +86,16 @@ class TileOrder:
             head = words.add(begin, words.rem(inside, heads))
         first = words.mul(row, self.schedule.queries)
         grid = self.split(head)
-        return Place(grid, first, *self.seen(first, self.reached(grid, first)))
+        reach = self.reached(grid, first)
+        return Place(grid, first, *self.seen(first, self.blocks_of(reach)), reach)
 
     def split(self, head: Integer) -> list[Integer]:
         return self.words.split(self.words.add(head, self.begin), [a.size for a in self.tiling.grid])
 
     def reached(self, grid: Sequence[Integer], first: Integer) -> Integer:
-        """How many blocks there are up to the last key that a query of the tile reaches; at least one."""
+        """How many keys there are up to the last one that a query of the tile reaches, which may be more than the tensor has."""
         if not self.schedule.bounded:
-            return self.blocks
+            return self.tiling.keys.size
         words, t, (access, steps) = self.words, self.tiling, self.kernel.reach
         query = words.min(words.add(first, self.schedule.queries - 1), t.queries.size - 1)
         at, axes = [*grid, query], [*t.grid, t.queries]
@@ -103,8 +106,14 @@ class TileOrder:
         last = arith.minsi(arith.maxsi(last, least), most)
         last = last if last.type == words.type else arith.trunci(words.type, last)
         further = words.dot(at, [a.stride(steps) for a in axes])
-        count = self.positive(words.add(words.add(last, further), steps.offset + self.schedule.keys))
-        return self.at_least(words.min(words.div(count, self.schedule.keys), self.blocks), 1)
+        return self.positive(words.add(words.add(last, further), steps.offset + 1))
+
+    def blocks_of(self, reach: Integer) -> Integer:
+        """Blocks of keys with those that are reached; at least one."""
+        if not self.schedule.bounded:
+            return self.blocks
+        words, keys = self.words, self.schedule.keys
+        return self.at_least(words.min(words.div(words.add(reach, keys - 1), keys), self.blocks), 1)
 
     def seen(self, first: Integer, end: Integer) -> tuple[Integer, Integer]:
         """Of the blocks before ``end`` those that some query of the tile sees, one where none does; or this part of them, or a block behind

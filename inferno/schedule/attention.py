@@ -9,10 +9,11 @@ from typing import ClassVar
 from inferno.mlir import func, ir, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
-from inferno.schedule.contraction import Map
+from inferno.schedule.contraction import Map, Operand
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once
 from inferno.schedule.elementwise import supported_body, supported_element
-from inferno.schedule.tiling import Axis, axes, direct
+from inferno.schedule.pages import Pages
+from inferno.schedule.tiling import MOST_AXES, Axis, axes, direct
 from inferno.symbolic import Int, bounds, ceildiv, hint, product, quotient, reach
 from inferno.target import Target
 
@@ -106,12 +107,13 @@ class Copied:
     """The tensor map of an operand: ``axes`` innermost first, ``strides`` in elements.
 
     Of a float32 operand they are the tensor's; its pieces lie one behind the other without gaps.
-    ``turned``: rows, queries or keys, are innermost.
+    ``turned``: rows, queries or keys, are innermost.  ``pages``: the rows are a page's, and the last axis is that of pages.
     """
 
     axes: tuple[Axis, ...]
     strides: tuple[Int, ...]
     turned: bool = False
+    pages: Pages | None = None
 
     @property
     def heads(self) -> Int:
@@ -165,9 +167,11 @@ def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
             axes_and_strides = _all_axes(o.access, tiled, grid)
         else:
             axes_and_strides = direct(o.access, tiled[::-1] if turned else tiled, grid, 2, offset=True)
+        if axes_and_strides is not None and o.pages is not None:
+            axes_and_strides = _in_pages(*axes_and_strides, o.pages)
         if axes_and_strides is None:
             return None
-        found.append(Copied(*axes_and_strides, turned))
+        found.append(Copied(*axes_and_strides, turned, o.pages))
     return AttentionTiling(grid, queries, keys, depth, width, *found)
 
 
@@ -177,6 +181,15 @@ def turned_operands(a: AttentionKernel) -> tuple[bool, bool, bool]:
         o.element.width == 16 and o.access is not None and bool(inner.dims) and inner.size != 1 and o.access.strides[inner.dims[-1]] != 1
         for o, inner in ((a.q, a.depth), (a.k, a.depth), (a.v, a.width))
     )
+
+
+def _in_pages(found: tuple[Axis, ...], strides: tuple[Int, ...], pages: Pages) -> tuple[tuple[Axis, ...], tuple[Int, ...]] | None:
+    """The axes of one page and that of pages; None where tensor maps have no room for it, or the pages are none of theirs."""
+    depth, rows, *heads = found
+    bytes_between = 2 * pages.of.step
+    if len(found) == MOST_AXES or bytes_between % 16 or not 0 < bytes_between < 2**40 or pages.rows % 16:
+        return None
+    return (depth, replace(rows, size=pages.rows), *heads, Axis((), pages.of.count)), (*strides, pages.of.step)
 
 
 def _all_axes(access: Access, tiled: tuple[Axis, Axis], grid: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[Int, ...]]:
@@ -193,12 +206,14 @@ def supported(a: AttentionKernel) -> bool:
     kinds = {str(x) for x in (a.q.element, a.k.element, a.v.element, a.weight)}
     if len(kinds) != 1 or not kinds & {"bf16", "f16", "f32"} or not _has_keys(a):
         return False
+    if a.pages and (kinds == {"f32"} or a.varies or a.queries.size > 64 or any(turned_operands(a)[1:])):
+        return False
     if not all(isinstance(size, int) for size in (a.depth.size, a.width.size)) or any(size % 8 or size > 256 for size in (a.depth.size, a.width.size)):
         return False
     if a.sink is not None and (not isinstance(a.sink.element, ir.FloatType) or a.scale <= 0):
         return False
     tiles = [*a.score_extras, *a.extras, *(d.access for d in a.destinations)]
-    places = [*a.statistics, *(() if a.sink is None else (a.sink,))]
+    places = [*a.statistics, *(() if a.sink is None else (a.sink,)), *(p.table for p in a.pages)]
     if kinds == {"f32"}:
         if a.logarithms is not None or max(a.depth.size, a.width.size) > 128 or any(o.access is None for o in (a.q, a.k, a.v)):
             return False
@@ -213,7 +228,7 @@ def supported(a: AttentionKernel) -> bool:
     if any(not isinstance(p.strides[d], int) for p in (*a.extras, *(d.access for d in a.destinations)) for d in a.width.dims):
         return False
     written = {d.access.argument: d.access for d in a.destinations}
-    read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras, *(() if a.sink is None else (a.sink,))]
+    read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras, *(() if a.sink is None else (a.sink,)), *(p.table for p in a.pages)]
     if None in read or any(negative(p) for p in (*read, *tiles, *places)):
         return False
     if len(written) != len(a.destinations) or any(p.argument in written for p in read):
@@ -273,6 +288,8 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         tiles = product(a.batch.sizes) * ceildiv(a.queries.size, 64)
         if s.splits > 1 and reach(tiles * s.splits * sums) >= 2**31:
             return False
+    if a.pages and (s.consumers > 1 or any(p.rows % s.keys and s.keys % p.rows for p in a.pages)):
+        return False
     if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
         return False
     depth, width = a.depth.size, a.width.size
@@ -383,8 +400,13 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
 
 def _moved(s: Attention, a: AttentionKernel, seen: Sequence[int], at: At) -> float:
     """Bytes: queries, as many results, and once the keys and values that are seen."""
-    q, *others = (at(product(o.access.shape)) * bit_width(o.element) // 8 for o in (a.q, a.k, a.v))
+    q, *others = (at(_elements(o, a)) * bit_width(o.element) // 8 for o in (a.q, a.k, a.v))
     return 2 * q + sum(others) * min(1.0, sum(seen) * s.keys / at(a.keys.size))
+
+
+def _elements(o: Operand, a: AttentionKernel) -> Int:
+    """Of an operand; of pages those that the tables say."""
+    return product(o.access.shape) if o.pages is None else product(n for d, n in enumerate(a.sizes) if any(x.strides[d] for x in o.reads))
 
 
 def _seen(s: Attention, a: AttentionKernel, at: At) -> list[int]:

@@ -18,6 +18,7 @@ from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import access_of, make_map
 from inferno.schedule.expression_tracer import NotUnderstood, Tracer
 from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
+from inferno.schedule.pages import PAGED, Pages, paged_access
 from inferno.symbolic import Int, hint
 
 
@@ -75,6 +76,11 @@ class AttentionKernel:
         return tuple(d for d in self.batch.dims if all(a.strides[d] == 0 for o in (self.k, self.v) for a in o.reads))
 
     @property
+    def pages(self) -> tuple[Pages, ...]:
+        """How those of keys and values lie that are in pages."""
+        return tuple(o.pages for o in (self.k, self.v) if o.pages is not None)
+
+    @property
     def score_extras(self) -> tuple[Access, ...]:
         """The tensors that the score function reads: masks, biases."""
         return () if self.score is None else tuple(s for s in self.score.sources if s is not None)
@@ -113,11 +119,13 @@ def parse_by(parser: type["Parser"], kernel: func.FuncOp) -> Any | None:
         module.body.append(kernel.operation.clone(ip=False))
         split_contractions(module)
         run_upstream(module, "func.func(linalg-generalize-named-ops)")
-        return Tracer(module.body.operations[0]).run(lambda tracer: parser(tracer, module).parse())
+        return Tracer(module.body.operations[0], parser.pages).run(lambda tracer: parser(tracer, module).parse())
 
 
 class Parser:
-    """One try, which ends in ``NotUnderstood`` where the kernel is anything else."""
+    """One try, which ends in ``NotUnderstood`` where the kernel is anything else.  ``pages``: whether keys and values may lie in pages."""
+
+    pages = True
 
     def __init__(self, tracer: Tracer, module: ir.Module) -> None:
         self.tracer, self.module, self.kernel = tracer, module, tracer.kernel
@@ -132,7 +140,7 @@ class Parser:
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
         if any(holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys):
             raise NotUnderstood
-        if holds(scores, MAXIMUM, SUM, stop=product) or any(holds(r, MAXIMUM, SUM, stop=o) for r in results):
+        if holds(scores, MAXIMUM, SUM, PAGED, stop=product) or any(holds(r, MAXIMUM, SUM, PAGED, stop=o) for r in results) or holds(q, PAGED):
             raise NotUnderstood
         (q, of_q), (k, of_k) = map(unscaled, (q, k))
         rows, width = self.classify(out, scores, v)
@@ -156,13 +164,17 @@ class Parser:
         reach, sink = self.reach(scores), None if sink is None else access_of(sink, self.numbers)
         self.accesses = [
             *(reach or ()), *(() if sink is None else (sink,)),
-            *(a for e in operands for a in e.reads), *(a for m in (score, epilogue) if m is not None for a in m.sources if a is not None),
+            *(a for e in operands for a in ((e.access,) if e.pages else e.reads)),
+            *(a for m in (score, epilogue) if m is not None for a in m.sources if a is not None),
             *(d.access for d in destinations), *statistics,
         ]
+        keys = self.group(self.keys)  # of which tables of pages say nothing
+        self.accesses += [e.pages.table for e in operands if e.pages]
         queries = queries or self.queries(shared)
         if reach is not None and any(reach[0].strides[self.numbers[loop]] for loop in queries):
             reach = None  # each query of a tile has its own
-        groups = [self.group(g) for g in ([r for r in rows if r not in queries], queries, self.keys, product.loops, width)]
+        batch, queries, depth, width = (self.group(g) for g in ([r for r in rows if r not in queries], queries, product.loops, width))
+        groups = [batch, queries, keys, depth, width]
         if not all(g.flat for g in groups[1:]):
             raise NotUnderstood
         weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
@@ -303,7 +315,12 @@ class Parser:
         element = factor.operands[0] if extend else factor
         if element.name == READ:
             return Operand(element.type, access_of(element, self.numbers), None, extend)
-        if not element.moves_with():
+        if element.name == PAGED:
+            found = paged_access(element, self.keys, lambda e: access_of(e, self.numbers))
+            if found is None:
+                raise NotUnderstood
+            return Operand(element.type, found[0], None, extend, pages=found[1])
+        if holds(element, PAGED) or not element.moves_with():
             raise NotUnderstood
         return Operand(element.type, None, make_map(self.module, [element], self.numbers), extend)
 

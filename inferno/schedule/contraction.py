@@ -14,6 +14,7 @@ from inferno.schedule.accesses import (
     Access, Linear, access, argument_index, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
     knows_arguments, outputs, sink_constants,
 )
+from inferno.schedule.pages import Pages
 from inferno.schedule.unfolded import Unfolded, unfold
 from inferno.symbolic import Int, bounds, hint, product
 
@@ -43,17 +44,21 @@ class Map:
 class Operand:
     """A factor: read from ``access``, or computed by ``prologue`` from its own sources.  ``element`` is the type of what the
     multiplication gets; ``extend`` the operation (such as arith.extf) that widens it to the accumulator's type, or None.
-    ``unfolded``: it is the matrix of all windows of an image, and ``access`` walks over that."""
+    ``unfolded``: it is the matrix of all windows of an image, and ``access`` walks over that.
+    ``pages``: it lies in pages, which ``access`` walks over as if they were in order."""
 
     element: ir.Type
     access: Access | None
     prologue: Map | None
     extend: str | None
     unfolded: Unfolded | None = None
+    pages: Pages | None = None
 
     @property
     def reads(self) -> tuple[Access, ...]:
         """Every tensor that is read for this factor."""
+        if self.pages is not None:
+            return (self.access, self.pages.table)
         return (self.access,) if self.prologue is None else tuple(s for s in self.prologue.sources if s is not None)
 
 

@@ -15,6 +15,7 @@ from inferno.schedule.expression_folding import Linear, fold, linear
 from inferno.schedule.expressions import (
     CONSTANT, CONTRACTION, INDEX, MAXIMUM, ORIGIN, READ, SUM, Expression, Expressions, Loop, Loops, Place, place_of, total,
 )
+from inferno.schedule.pages import PAGED, PageStep, page_number
 from inferno.symbolic import Int, Size, Undecided, bounds, in_steps, quotient
 
 _REDUCTIONS = {"arith.maximumf": (MAXIMUM, float("-inf")), "arith.maxnumf": (MAXIMUM, float("-inf")), "arith.addf": (SUM, 0.0)}
@@ -31,11 +32,11 @@ class _Cut(Exception):
 
 
 class Tracer(Expressions):
-    """Reads a kernel function; ``NotUnderstood`` where that cannot be."""
+    """Reads a kernel function; ``NotUnderstood`` where that cannot be.  With ``pages`` an element may be in a page that another tensor says."""
 
-    def __init__(self, kernel: func.FuncOp) -> None:
+    def __init__(self, kernel: func.FuncOp, pages: bool = False) -> None:
         super().__init__()
-        self.kernel = kernel
+        self.kernel, self.pages = kernel, pages
         self.numbers = {o.operation: n for n, o in enumerate(kernel.entry_block.operations)}
         self.cuts: dict[Hashable, set[Int]] = {}
         self.rows_of: Loops | None = None  # the loops that reductions go over
@@ -238,7 +239,7 @@ class Tracer(Expressions):
             taken = op.regions[0 if decided else 1].blocks[0].operations
             return self._scalar(generic, taken[len(taken) - 1].operands[0], loops)
         if op.name == "tensor.extract":
-            return self._extracted(op.operands[0], [linear(self._scalar(generic, v, loops)) for v in list(op.operands)[1:]])
+            return self._extracted(op.operands[0], [self._scalar(generic, v, loops) for v in list(op.operands)[1:]], value.type)
         if len(op.regions) or len(op.results) != 1 or not op.name.startswith(("arith.", "math.")):
             raise NotUnderstood
         operands = [self._scalar(generic, v, loops) for v in op.operands]
@@ -265,13 +266,23 @@ class Tracer(Expressions):
         strides, offset = total([((tuple((loop, c // by if "div" in name else c) for loop, c in steps.items()), more), 1)])
         return self.make(INDEX, number.type, strides=strides, offset=offset)
 
-    def _extracted(self, table: ir.Value, places: Sequence[Linear | None]) -> Expression:
-        """The element of a tensor at numbers that are sums of loops."""
+    def _extracted(self, table: ir.Value, numbers: Sequence[Expression], type_: ir.Type) -> Expression:
+        """The element of a tensor at numbers that are sums of loops; one of them may be a page's."""
         if (constant := filled(table)) is not None:
             return self.constant(constant)
-        if None in places:
+        known = list(map(linear, numbers))
+        paged = known.index(None) if None in known else None
+        if paged is None:
+            return self.element(table, [_place(n) for n in known])
+        count = shape(table)[paged]
+        page = page_number(numbers[paged], count) if self.pages and known.count(None) == 1 and isinstance(count, int) else None
+        if page is None:
             raise NotUnderstood
-        return self.element(table, [(tuple(coefficients.items()), constant) for coefficients, constant in places])
+        first, second = (self.element(table, [_place(n) if d != paged else ((), at) for d, n in enumerate(known)]) for at in (0, 1))
+        if first.name != READ:
+            raise NotUnderstood
+        step = PageStep(second.offset - first.offset, count, page[1])
+        return self.make(PAGED, type_, [page[0]], argument=first.argument, strides=first.strides, offset=first.offset, shape=first.shape, page=step)
 
     def _operand(self, generic: ir.Operation, number: int, loops: tuple[Place, ...]) -> Expression:
         value, map_ = generic.operands[number], maps(generic)[number]
@@ -307,3 +318,8 @@ class Tracer(Expressions):
         with ir.InsertionPoint.at_block_begin(self.kernel.entry_block):
             op = arith.ConstantOp(value.type, value).operation
         return self.make(CONSTANT, value.type, op=op)
+
+
+def _place(number: Linear) -> Place:
+    """A sum of loops as a place."""
+    return tuple(number[0].items()), number[1]

@@ -53,7 +53,7 @@ class Expression:
     """An operation on scalars, or a leaf; ``op`` is one like it, whose attributes it has.
 
     ``strides`` and ``offset`` are those of a READ of kernel argument ``argument``, and of an INDEX, whose value is such a sum.
-    ``loops``: what a CONTRACTION (of two factors), a MAXIMUM or a SUM goes over.
+    ``loops``: what a CONTRACTION (of two factors), a MAXIMUM or a SUM goes over.  ``page``: see ``pages``.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Expression:
     offset: Int = 0
     loops: Loops = ()
     shape: tuple[Int, ...] = ()
+    page: Hashable = None
 
     @property
     def constant(self) -> float | int | None:

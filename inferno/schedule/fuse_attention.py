@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.contraction import parse_fused
 from inferno.passes.generics import body, inputs, is_elementwise
-from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
+from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, takes_unmeasured, wants_library
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_kernel import parse_attention
@@ -46,18 +46,20 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
     def takes(kernel: func.FuncOp) -> bool:
         return parse_attention(kernel) is not None if always == "1" else choose(kernel, machine) is not None
 
-    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, takes).run())
+    pages = always == "1" or takes_unmeasured(module.operation)
+    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, takes, pages=pages).run())
 
 
 @dataclass
 class Fusion:
-    """``takes``: whether a generator takes a kernel."""
+    """``takes``: whether a generator takes a kernel; ``pages``: whether one may look up itself where keys and values are."""
 
     module: ir.Module
     main: func.FuncOp
     kernels: dict[str, func.FuncOp]
     takes: Callable[[func.FuncOp], bool]
     made: dict[Hashable, func.FuncOp | None] = field(default_factory=dict)  # by pattern: equal layers are asked about once
+    pages: bool = False
 
     def run(self) -> bool:
         """Whether anything was fused."""
@@ -72,6 +74,7 @@ class Fusion:
         self.largest = {name for name, k in self.kernels.items() if walk(k, "arith.maximumf", "arith.maxnumf")}
         self.moves = {name for name, k in self.kernels.items() if _is_map(k, moves=True)}
         self.maps = {name for name, k in self.kernels.items() if _is_map(k, moves=False)}
+        self.gathers = {name for name, k in self.kernels.items() if self.pages and _is_gather(k)}
         self.number()
 
     def number(self) -> None:
@@ -86,7 +89,10 @@ class Fusion:
         for core in self.cores(last):
             moves, masks, behind = self.before(core, self.is_move), self.before(core, self.is_mask), self.behind(last)
             rows = core[:core.index(last):-1]  # what is made of the softmax's rows, if anything is
-            for more in dict.fromkeys(((*moves, *masks, *behind), (*moves, *behind), (*masks, *behind), behind, ())):
+            pages = self.before(core, self.is_page)
+            for more in dict.fromkeys((
+                (*pages, *masks, *behind), (*pages, *behind), (*moves, *masks, *behind), (*moves, *behind), (*masks, *behind), behind, (),
+            )):
                 ends = ((*(c for c in behind if c in more), last)[0], *rows)
                 if self.merge(tuple(sorted({*core, *more}, key=self.order.__getitem__)), set(core) | set(behind), ends):
                     self.number()  # an operation is found by what it is, and those that read the replaced ones are others now
@@ -172,6 +178,9 @@ class Fusion:
     def is_move(self, call: ir.Operation) -> bool:
         return callee(call) in self.moves
 
+    def is_page(self, call: ir.Operation) -> bool:
+        return callee(call) in self.moves | self.gathers
+
     def is_mask(self, call: ir.Operation) -> bool:
         """Whether a call makes much of little, element by element."""
         return callee(call) in self.maps and sum(map(_elements, inputs_of(call))) * _LESS <= sum(map(_elements, call.results))
@@ -190,6 +199,16 @@ def _is_map(kernel: func.FuncOp, moves: bool) -> bool:
     if moves:
         return all(o.name in ("linalg.copy", "linalg.transpose", "linalg.broadcast") or _only_scales(o) for o in structured)
     return all(is_elementwise(o) for o in structured)
+
+
+def _is_gather(kernel: func.FuncOp) -> bool:
+    """Whether a kernel with one result reads a tensor at places that another one says, and does nothing with its elements."""
+    structured = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES]
+    if len(kernel.type.results) != 1 or len(structured) != 1 or not is_elementwise(structured[0]):
+        return False
+    operations = [o.operation for o in body(structured[0]).operations]
+    made = owner(operations[-1].operands[0])
+    return made is not None and made.name == "tensor.extract" and sum(o.name == "tensor.extract" for o in operations) == 1
 
 
 def _only_scales(op: ir.Operation) -> bool:

@@ -16,7 +16,7 @@ from inferno.schedule.contraction import Contraction, Group, Operand
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.symbolic import Int, bounds, ceildiv, hint, is_multiple, product, reach
 
-_RANK = 5  # of a tensor map
+MOST_AXES = 5  # of a tensor map
 _ALIGNMENT = 16  # bytes, of every stride but the innermost
 # A temporary may not be so much larger than what it is made of: an unfolded convolution is left to other generators.
 _GROWTH = 4
@@ -197,7 +197,7 @@ def direct(access: Access, tiled: tuple[Axis, Axis], others: tuple[Axis, ...], w
     strides = (1, *(a.stride(access) if a.stride(access) != 0 else _round_up(inner.size, width) for a in found[1:]))
     if access.offset:
         found, strides = (*found, BEHIND), (*strides, access.offset)
-    if len(found) > _RANK or any(not is_multiple(s * width, _ALIGNMENT) or reach(s) * width >= 2**40 for s in strides[1:]):
+    if len(found) > MOST_AXES or any(not is_multiple(s * width, _ALIGNMENT) or reach(s) * width >= 2**40 for s in strides[1:]):
         return None
     return found, strides
 
@@ -221,7 +221,7 @@ def _copied(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], wid
     used = [a for a in others if any(a.stride(x) for x in operand.reads)]
     shape = (*(a.size for a in used), outer.size, _round_up(inner.size, width))
     count = product(shape)
-    if len(shape) > _RANK or reach(count) >= 2**31 or hint(count) > _GROWTH * hint(product(main.shape)) + 2**20:
+    if len(shape) > MOST_AXES or reach(count) >= 2**31 or hint(count) > _GROWTH * hint(product(main.shape)) + 2**20:
         return None
     strides = tuple(product(shape[i + 1:]) for i in range(len(shape)))
     return Source((inner, outer, *reversed(used)), tuple(reversed(strides)), along_k, True, shape)

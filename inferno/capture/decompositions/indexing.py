@@ -46,6 +46,13 @@ def index_reduce(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str
     return aten.scatter_reduce.two(x, dim, index, source, reduce, include_self=include_self)
 
 
+def index(x: Tensor, indices: list[Tensor | None]) -> Tensor:
+    """The import compares indices with numbers of 64 bits."""
+    if not any(i is not None and i.dtype == torch.int32 for i in indices):
+        return NotImplemented
+    return aten.index.Tensor(x, [i.long() if i is not None and i.dtype == torch.int32 else i for i in indices])
+
+
 def take(x: Tensor, index: Tensor) -> Tensor:
     """Indices count through the elements."""
     return aten.index.Tensor(x.reshape(-1), [index.reshape(-1)]).reshape(index.shape)
@@ -83,6 +90,7 @@ TABLE = {
     aten.index_reduce.default: index_reduce,
     aten.put.default: put,
     aten.take.default: take,
+    aten.index.Tensor: index,
     aten.scatter.reduce: scatter_op,
     aten.scatter.value_reduce: scatter_value_op,
     aten.view_copy.default: _copied(aten.view.default),

@@ -1,0 +1,63 @@
+"""Attention over caches in pages as one kernel, which looks up the pages itself, against float64."""
+
+import pytest
+import torch
+from checks import assert_right
+from paged_cases import CASES, cache_of, operands, poisoned
+
+import inferno
+
+pytestmark = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    torch.manual_seed(0)
+
+
+def one_kernel(compiled):
+    text = compiled.ir("scheduled")
+    return text.count('generator = "attention"') == 1 and text.count("call @") == 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_forms(name):
+    args = cache_of(name, operands(16, 20, [1, 300, 77, 320], heads=(8, 2), columns=128, device="cuda"))
+    assert one_kernel(assert_right(CASES[name], args))
+
+
+@pytest.mark.parametrize("rows", [16, 32, 48, 64, 128, 256])
+def test_sizes_of_pages(rows):
+    args = operands(rows, 1 + 1000 // rows, [1000, 5, 513], queries=3, heads=(8, 2), columns=64, device="cuda", table=torch.int64, dtype=torch.float16)
+    assert one_kernel(assert_right(CASES["index"], args))
+
+
+def test_what_is_behind_the_lengths_is_not_read():
+    args = operands(16, 128, [1, 16, 17, 2000], heads=(32, 8), columns=128, device="cuda")
+    compiled = inferno.compile(CASES["index"], args)
+    wanted = compiled(*args)
+    for _ in range(3):
+        assert torch.equal(compiled(*poisoned(args)), wanted)
+
+
+def test_a_token_is_written_first():
+    def step(q, k, v, table, lengths, new):
+        last = lengths - 1
+        place = torch.gather(table, 1, (last // k.shape[1])[:, None])[:, 0], last % k.shape[1]
+        k.index_put_(place, new)
+        v.index_put_(place, new * 2)
+        return CASES["index"](q, k, v, table, lengths)
+
+    args = operands(16, 20, [1, 300, 77, 320], heads=(8, 2), columns=128, device="cuda", table=torch.int64)
+    new = torch.randn(4, 2, 128, device="cuda").bfloat16()
+    q, k, v, table, lengths = args
+    wanted, found = ([x.clone() for x in (k, v)] for _ in range(2))
+    compiled = inferno.compile(step, (q, *found, table, lengths, new))
+    for _ in range(2):
+        ours, theirs = compiled(q, *found, table, lengths, new), step(q, *wanted, table, lengths, new)
+        assert all(map(torch.equal, found, wanted))
+        torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+        lengths -= lengths.gt(1).long()
+        new = new + 1
