@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from inferno.codegen.attention import REGISTERS
+from inferno.codegen.attention_gradients_block import Block
 from inferno.codegen.attention_gradients_consumer import Consumer, result_of, stored
 from inferno.codegen.attention_gradients_frame import Frame
 from inferno.codegen.attention_gradients_producer import Producer
@@ -17,10 +18,9 @@ from inferno.codegen.attention_gradients_queries import Queries
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
-from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, launcher, pointer, scalar, size, temporary, tensor_map
 from inferno.codegen.minmax import recognise_maximum
-from inferno.codegen.nvvm_builder import TENSOR_MAP, Device, Words, device_kernel, device_module, elect, only_if, special_register, uniform
+from inferno.codegen.nvvm_builder import TENSOR_MAP, Words, device_kernel, device_module, elect, only_if
 from inferno.codegen.tile_numbers import emit_counter, launch_counter
 from inferno.schedule.result_parts import StoreMap, columns_together, store_maps
 from inferno.errors import CompileError
@@ -57,6 +57,22 @@ def generate(kernel: func.FuncOp, schedule: AttentionGradients, target: Target) 
         emitter.launch(arguments)
 
 
+@dataclass(frozen=True)
+class _Kernel:
+    """One of the device's: of ``blocks`` blocks, each of one warpgroup that copies and ``consumers`` that multiply.  ``copied``: how many tensor maps it has
+    beside those of results.  ``counts``: tiles are given out by a counter.  ``group``: positions of its grid for each one of the kernel of keys."""
+
+    name: str
+    copied: int
+    stores: dict[int, StoreMap]
+    plain: Plain
+    blocks: int
+    counts: bool
+    consumers: int
+    shared: int
+    group: int = 1
+
+
 @dataclass
 class Emitter:
     name: str
@@ -68,18 +84,18 @@ class Emitter:
     def __post_init__(self) -> None:
         g, t, s = self.kernel, self.tiling, self.schedule
         self.words = Words({})
-        # Positions of the grid that a launch computes, and for each those of the grid of queries.
-        self.heads, self.group = t.heads if g.queries is None else heads_together(g), 1
-        self.blocks = min(self.target.multiprocessors, self.heads * ceil(t.rows.size / s.rows))
-        self.counts, self.counts_queries = s.order == "dynamic", False
-        self.stores, self.plain = _tensors(g, t, s, g.extras)
+        self.heads = t.heads if g.queries is None else heads_together(g)  # positions of the grid that a launch computes
         self.layout = s.shared(g)
+        blocks = min(self.target.multiprocessors, self.heads * ceil(t.rows.size / s.rows))
+        self.keys = _Kernel(
+            self.name, 4 + (g.queries is not None), *_tensors(g, t, s, g.extras), blocks, s.order == "dynamic", s.consumers, self.layout.total)
         if g.queries is not None:
-            self.sums, self.group = query_sums(g.queries, self.target), t.queries.heads // t.heads
-            tiles = self.heads * self.group * ceil(t.queries.rows.size / self.sums.rows)
-            self.query_blocks = min(self.target.multiprocessors, tiles)
-            self.counts_queries = g.band is not None and tiles > self.query_blocks
-            self.query_stores, self.query_plain = _tensors(g.queries, t.queries, self.sums, stored(g.queries, 0).extras)
+            sums, group = query_sums(g.queries, self.target), t.queries.heads // t.heads
+            tiles = self.heads * group * ceil(t.queries.rows.size / sums.rows)
+            blocks = min(self.target.multiprocessors, tiles)
+            plain, counts = _tensors(g.queries, t.queries, sums, stored(g.queries, 0).extras), g.band is not None and tiles > blocks
+            self.sums = sums
+            self.queries = _Kernel(f"{self.name}_queries", 2, *plain, blocks, counts, sums.consumers, sums.shared(g.queries.depth.size).total, group)
 
     # The host's side.
 
@@ -89,27 +105,27 @@ class Emitter:
             self.operand_map(arguments[o.access.argument], copied, rows)
             for pair, axes, rows in ((g.stationary, t.stationary, 64), (g.streamed, t.streamed, s.columns)) for o, copied in zip(pair, axes)
         ]
-        maps += self.store_maps(self.stores, g, t, s, arguments)
-        own = f"{self.name}_gpu"
+        results = self.store_maps(self.keys.stores, g, t, s, arguments)
         if g.queries is None:
-            counter = [launch_counter(self.name, self.blocks)] if self.counts else []
-            parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *counter]
-            launch(own, self.name, parameters, (self.blocks, 1, 1), (s.threads, 1, 1), (1, 1, 1), self.layout.total)
+            self.launch_one(self.keys, [*maps, *results], arguments, [])
             return
         q, of_q, sums = g.queries, t.queries, self.sums
         kept = temporary((self.heads * g.outer.size * g.columns.size * kept_line(g),), q.streamed[0].element)
         keys = self.operand_map(arguments[q.streamed[0].access.argument], of_q.streamed[0], sums.columns)
-        of_queries = [self.kept_map(kept, sums.rows, of_q.rows.size, self.group), keys, *self.store_maps(self.query_stores, q, of_q, sums, arguments)]
-        maps.append(self.kept_map(kept, s.columns, g.columns.size, g.outer.size))
+        of_queries = [
+            self.kept_map(kept, sums.rows, of_q.rows.size, self.queries.group), keys, *self.store_maps(self.queries.stores, q, of_q, sums, arguments),
+        ]
+        of_keys = [*maps, self.kept_map(kept, s.columns, g.columns.size, g.outer.size), *results]
         for begin in range(0, t.heads, self.heads):
             first = [scalar(size(begin))] if self.heads < t.heads else []
-            counter = [launch_counter(self.name, self.blocks)] if self.counts else []
-            parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *first, *counter]
-            launch(own, self.name, parameters, (self.blocks, 1, 1), (s.threads, 1, 1), (1, 1, 1), self.layout.total)
-            counter = [launch_counter(self.name, self.query_blocks)] if self.counts_queries else []
-            parameters = [*of_queries, *(pointer(arguments[x]) for x in self.query_plain), *first, *counter]
-            shared = sums.shared(q.depth.size).total
-            launch(own, f"{self.name}_queries", parameters, (self.query_blocks, 1, 1), (sums.threads, 1, 1), (1, 1, 1), shared)
+            self.launch_one(self.keys, of_keys, arguments, first)
+            self.launch_one(self.queries, of_queries, arguments, first)
+
+    def launch_one(self, kernel: _Kernel, maps: Sequence[ir.Value], arguments: Sequence[ir.Value], first: Sequence[ir.Value]) -> None:
+        counter = [launch_counter(self.name, kernel.blocks)] if kernel.counts else []
+        parameters = [*maps, *(pointer(arguments[x]) for x in kernel.plain), *first, *counter]
+        threads = 128 * (kernel.consumers + 1)
+        launch(f"{self.name}_gpu", kernel.name, parameters, (kernel.blocks, 1, 1), (threads, 1, 1), (1, 1, 1), kernel.shared)
 
     def store_maps(
         self, stores: dict[int, StoreMap], g: AttentionGradient, t: GradientTiling, s: AttentionGradients | QuerySums, arguments: Sequence[ir.Value],
@@ -143,69 +159,54 @@ class Emitter:
     # The kernels.
 
     def emit(self, module: ir.Block) -> None:
-        g, t, s, words = self.kernel, self.tiling, self.schedule, self.words
-        if self.counts or self.counts_queries:
-            emit_counter(words, module, self.name)
-        maps = 4 + len(self.stores) + (g.queries is not None)
+        g, t, s = self.kernel, self.tiling, self.schedule
+        both = [self.keys] if g.queries is None else [self.keys, self.queries]
+        if any(kernel.counts for kernel in both):
+            emit_counter(self.words, module, self.name)
 
-        def of_keys(device: Device, tensors: dict[int, Elements], begin: Integer, counter: ir.Value | None) -> Roles:
-            frame = Frame(
-                words, g, t, s, self.layout, device.shared, device.parameters[:4], tensors, *_place(words), self.blocks, counter, self.heads, begin,
+        def of_keys(block: Block) -> Roles:
+            frame = Frame(block, g, t, s, self.layout)
+            return lambda: block.initialize(frame.columns, frame.rows), Producer(frame).emit, lambda: Consumer(frame).emit()
+
+        def of_queries(block: Block) -> Roles:
+            queries = Queries(block, g.queries, g, s.rows, t.queries, self.sums)
+            return lambda: block.initialize(queries.slots, queries.turns), queries.produce, queries.consume
+
+        for kernel, make in zip(both, (of_keys, of_queries)):
+            self.emit_roles(module, kernel, make)
+
+    def emit_roles(self, module: ir.Block, kernel: _Kernel, make: Callable[[Block], Roles]) -> None:
+        """A kernel in which each role does what ``make`` says."""
+        words, several, maps = self.words, self.heads < self.tiling.heads, kernel.copied + len(kernel.stores)
+        readonly = [readonly for _, readonly in kernel.plain.values()]
+        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if only else "!llvm.ptr<1> {llvm.noalias}" for only in readonly]
+        types = [*[TENSOR_MAP] * maps, *pointers, *["i64"] * several, *["!llvm.ptr<1>"] * kernel.counts]
+        with device_kernel(module, kernel.name, types, 128 * (kernel.consumers + 1), 1, True) as device:
+            given = device.parameters
+            tensors = {x: Elements(words, p, element, only) for (x, (element, only)), p in zip(kernel.plain.items(), given[maps:])}
+            begin = arith.trunci(words.type, given[maps + len(kernel.plain)]) if several else 0
+            block = Block(
+                words, device.shared, given[:kernel.copied], dict(zip(kernel.stores, given[kernel.copied:])), tensors, kernel.blocks,
+                given[-1] if kernel.counts else None, self.heads * kernel.group, words.mul(begin, kernel.group),
             )
-            stores = dict(zip(self.stores, device.parameters[4:]))
-            kept = device.parameters[maps - 1] if g.queries is not None else None
-            return lambda: frame.initialize(device.parameters[:maps]), Producer(frame).emit, lambda: Consumer(frame, stores, kept).emit()
-
-        def of_queries(device: Device, tensors: dict[int, Elements], begin: Integer, counter: ir.Value | None) -> Roles:
-            stores = dict(zip(self.query_stores, device.parameters[2:]))
-            queries = Queries(
-                words, g.queries, g, s.rows, t.queries, self.sums, device.shared, device.parameters[:2], stores, tensors, *_place(words),
-                self.query_blocks, counter, self.heads * self.group, words.mul(begin, self.group),
-            )
-            return queries.initialize, queries.produce, queries.consume
-
-        self.emit_roles(module, self.name, maps, self.plain, self.counts, s.consumers, of_keys)
-        if g.queries is not None:
-            self.emit_roles(
-                module, f"{self.name}_queries", 2 + len(self.query_stores), self.query_plain, self.counts_queries, self.sums.consumers, of_queries,
-            )
-
-    def emit_roles(
-        self, module: ir.Block, name: str, maps: int, plain: Plain, counts: bool, consumers: int,
-        make: Callable[[Device, dict[int, Elements], Integer, ir.Value | None], Roles],
-    ) -> None:
-        """A kernel of one warpgroup that copies and ``consumers`` that multiply, and what ``make`` says that these do."""
-        words, several = self.words, self.heads < self.tiling.heads
-        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}" for _, readonly in plain.values()]
-        types = [*[TENSOR_MAP] * maps, *pointers, *["i64"] * several, *["!llvm.ptr<1>"] * counts]
-        with device_kernel(module, name, types, 128 * (consumers + 1), 1, True) as device:
-            tensors = {x: Elements(words, p, element, readonly) for (x, (element, readonly)), p in zip(plain.items(), device.parameters[maps:])}
-            begin = arith.trunci(words.type, device.parameters[maps + len(plain)]) if several else 0
-            initialize, produce, consume = make(device, tensors, begin, device.parameters[-1] if counts else None)
-            thread, warp, _ = _place(words)
-            with only_if(words.equal(thread, 0)):
+            initialize, produce, consume = make(block)
+            with only_if(words.equal(block.thread, 0)):
                 initialize()
             nvvm.BarrierOp()
             # From here on global memory is read and written (see ``await-kernels``).
             for action in ("wait", "launch_dependents"):
                 nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
-            role = scf.IfOp(words.equal(words.shr(warp, 2), 0), has_else=True)
-            few, many = REGISTERS[consumers]
+            role = scf.IfOp(words.equal(words.shr(block.warp, 2), 0), has_else=True)
+            few, many = REGISTERS[kernel.consumers]
             with ir.InsertionPoint(role.then_block):
                 nvvm.SetMaxRegisterOp(few, ir.Attribute.parse("#nvvm<action decrease>"))
-                with only_if(arith.andi(words.equal(warp, 0), elect())):
+                with only_if(arith.andi(words.equal(block.warp, 0), elect())):
                     produce()
                 scf.yield_([])
             with ir.InsertionPoint(role.else_block):
                 nvvm.SetMaxRegisterOp(many, ir.Attribute.parse("#nvvm<action increase>"))
                 consume()
                 scf.yield_([])
-
-
-def _place(words: Words) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """This thread, its warp, which is uniform, and the block."""
-    thread = special_register("tid.x")
-    return thread, uniform(words, words.shr(thread, 5)), special_register("ctaid.x")
 
 
 def _tensors(g: AttentionGradient, t: GradientTiling, s: AttentionGradients | QuerySums, extras: Sequence[Access]) -> tuple[dict[int, StoreMap], Plain]:

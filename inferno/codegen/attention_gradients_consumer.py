@@ -1,7 +1,7 @@
 """A consumer of attention's gradients: 64 rows of a tile, whose products, weights and sums stay in its registers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import e, gcd, log2
 from typing import NamedTuple
 
@@ -20,7 +20,6 @@ from inferno.codegen.nvvm_builder import loop, only_if, opaque
 from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.codegen.tensor_core import matrix_address, multiply_registers
 from inferno.codegen.turns import Turns
-from inferno.codegen.wgmma_epilogue import Warpgroup
 from inferno.mlir import arith, ir, nvvm, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention import lines
@@ -80,16 +79,15 @@ class _Position(Place):
 
 
 class Consumer:
-    def __init__(self, frame: Frame, maps: dict[int, ir.Value], kept: ir.Value | None) -> None:
+    def __init__(self, frame: Frame) -> None:
         f, words = frame, frame.words
+        block = f.block
         g, t, s = f.gradient, f.axes, f.form
         self.frame, self.words = frame, words
-        self.number = words.sub(f.warpgroup, 1)
-        self.member = words.mask(f.thread, 127)
-        warp, lane = words.mask(f.warp, 3), words.mask(f.thread, 31)
-        self.lane = lane
+        group = block.group(0)
+        self.number, self.member = group.number, group.thread
         self.turns = Turns(words, self.number, s.consumers, s.turns)
-        self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
+        self.scores = Scores(f, words.mul(self.number, 64), group.warp, group.lane)
         points = _Points(g.sizes, g.gradient, _sources(g.gradient), (Destination(0, g.results[0].destination.access),))
         self.points = PairEpilogue(words, points, Axes(f.tiling.grid, t.rows, t.columns, t.depth, ()), Wgmma(s.rows, s.columns), f.tensors)
         self.rows = [matrix_address(words, f.rows_at(i, self.number)) for i in (0, 1)]
@@ -97,11 +95,10 @@ class Consumer:
         self.kind = str(g.streamed[0].element)
         self.results = []
         for i in range(len(g.results)):
-            own = {0: maps[i]} if i in maps else {}
+            own = {0: block.stores[i]} if i in block.stores else {}
             axes, finished = result_of(g, t, s, i, bool(own))
-            group = Warpgroup(self.number, self.member, warp, lane, f.results_at(i, self.number))
-            self.results.append(Results(words, stored(g, i), axes, finished, f.tensors, group, own))
-        self.kept = Kept(f, kept, group) if kept is not None else None
+            self.results.append(Results(words, stored(g, i), axes, finished, f.tensors, replace(group, staging=f.results_at(i, self.number)), own))
+        self.kept = Kept(f, block.maps[4], group) if g.queries is not None else None
         self.packed: list[ir.Value] = []  # of the last sums of the first result, the weights
 
     def emit(self) -> None:

@@ -4,15 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from inferno.codegen import tma
+from inferno.codegen.attention_gradients_block import Block
 from inferno.codegen.attention_tiles import Place, TileOrder
-from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Ring
 from inferno.codegen.nvvm_builder import Words, loop
 from inferno.codegen.tensor_core import Tile
-from inferno.codegen.tile_numbers import TileNumbers
-from inferno.mlir import ir, nvvm
+from inferno.mlir import ir
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.attention import LINE, Attention, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
@@ -80,37 +78,27 @@ class Order(TileOrder):
 
 @dataclass
 class Frame:
-    """``maps`` are the tensor maps of both operands of rows, and of columns; ``tensors`` what is read or written without them, by argument;
-    ``worker`` is this block's number of ``workers``; ``counter`` counts the tiles that were given out;
-    they are of ``heads`` positions of the grid from ``begin`` on.
+    """Maps of ``block`` are of both operands of rows, both of columns, and of what is kept, if anything is.
 
     ``kernel``, ``tiling``, ``schedule`` are as ``Scores`` and ``TileOrder`` of attention take them; ``gradient``, ``axes``, ``form`` our own.
     A position of ``outer`` counts as one of the grid.
     """
 
-    words: Words
+    block: Block
     gradient: AttentionGradient
     axes: GradientTiling
     form: AttentionGradients
     layout: Shared
-    shared: ir.Value
-    maps: Sequence[ir.Value]
-    tensors: dict[int, Elements]
-    thread: ir.Value
-    warp: ir.Value
-    worker: ir.Value
-    workers: int
-    counter: ir.Value | None
-    heads: int
-    begin: Integer
 
     def __post_init__(self) -> None:
-        g, t, s, words = self.gradient, self.axes, self.form, self.words
+        block, g, t, s = self.block, self.gradient, self.axes, self.form
+        self.words, self.tensors, self.shared = block.words, block.tensors, block.shared
+        words = self.words
         self.kernel = Points(g.sizes, g.score, g.scale, g.seen, (g.results[0].destination,))
-        self.tiling = PointAxes((*t.grid, *t.outer), t.rows, t.columns, t.depth, t.width, self.heads)
+        self.tiling = PointAxes((*t.grid, *t.outer), t.rows, t.columns, t.depth, t.width, block.heads)
         self.schedule = Attention(s.consumers, s.columns)
         unit = 1 if g.queries is None else QuerySums().rows
-        self.order = Order(words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule, begin=self.begin, unit=unit)
+        self.order = Order(words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule, begin=block.begin, unit=unit)
         # By operand: of rows; of columns as a rhs that is summed over its lines, and as one that is summed over its columns.
         sizes = [lines(t.depth.size), lines(t.width.size)]
         self.row_tile, self.column_tile = Tile(64, 2, True), Tile(s.columns, 2, True)
@@ -121,24 +109,12 @@ class Frame:
         self.columns = Ring(words, barriers, s.stages, s.consumers)
         self.rows = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 128)
         numbers = words.add(barriers, 16 * (s.stages + s.consumers))
-        self.numbers = TileNumbers(words, self.rows, numbers, self.counter, self.worker, self.workers, self.order.count, late=True)
-
-    @property
-    def warpgroup(self) -> Integer:
-        return self.words.shr(self.warp, 2)
+        self.numbers = block.numbers(self.rows, numbers, self.order.count)
 
     @property
     def positions(self) -> int:
         """Of ``outer``."""
         return prod(a.size for a in self.axes.outer)
-
-    def initialize(self, maps: Sequence[ir.Value]) -> None:
-        """By one thread."""
-        for m in maps:
-            tma.prefetch(m)
-        for ring in (self.columns, self.rows):
-            ring.initialize()
-        nvvm.FenceMbarrierInitOp()
 
     def rows_at(self, operand: int, consumer: Integer) -> Integer:
         """The shared address of a consumer's rows."""

@@ -33,7 +33,7 @@ class Kept:
             tma.await_stores(0, read=True)
         nvvm.BarrierOp(barrierId=words.value(words.add(group.number, 1)), numberOfThreads=words.value(128))
         with only_if(words.equal(group.thread, 0)):
-            head = words.sub(linear(words, f.axes, self.place.grid), words.mul(f.begin, f.positions))
+            head = words.sub(linear(words, f.axes, self.place.grid), words.mul(f.block.begin, f.positions))
             key = words.add(self.place.first, words.mul(group.number, 64))
             at = kept_place(words, f.gradient, f.form.rows, key, words.mul(self.block, f.form.columns), head)
             tma.store_box(words, self.map, at, self.buffer)

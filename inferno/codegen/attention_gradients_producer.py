@@ -16,8 +16,8 @@ class Producer:
     def __init__(self, frame: Frame) -> None:
         self.frame, self.words = frame, frame.words
         t = frame.axes
-        self.rows = list(zip(frame.maps[:2], t.stationary, (t.depth, t.width)))
-        self.columns = list(zip(frame.maps[2:], t.streamed, (t.depth, t.width)))
+        self.rows = list(zip(frame.block.maps[:2], t.stationary, (t.depth, t.width)))
+        self.columns = list(zip(frame.block.maps[2:4], t.streamed, (t.depth, t.width)))
 
     def emit(self) -> None:
         self.frame.numbers.give_each(self.words.value(0), self.frame.columns.start().values, self.tile)

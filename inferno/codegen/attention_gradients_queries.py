@@ -7,19 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.codegen import tma
+from inferno.codegen.attention_gradients_block import Block
 from inferno.codegen.attention_gradients_consumer import result_of, stored
 from inferno.codegen.attention_gradients_frame import Order, PointAxes, Points, kept_place, linear
 from inferno.codegen.attention_products import awaited, fence
 from inferno.codegen.attention_results import Results
 from inferno.codegen.attention_softmax import number
 from inferno.codegen.attention_tiles import Place
-from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position, Ring
-from inferno.codegen.nvvm_builder import Words, loop, only_if
+from inferno.codegen.nvvm_builder import loop, only_if
 from inferno.codegen.tensor_core import Tile, matrix_address, multiply_registers
-from inferno.codegen.tile_numbers import TileNumbers
-from inferno.codegen.wgmma_epilogue import Warpgroup
 from inferno.mlir import ir, nvvm
 from inferno.schedule.attention import LINE, Attention, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
@@ -30,51 +28,31 @@ from inferno.schedule.tiling import BEHIND
 
 @dataclass
 class Queries:
-    """The device's side.  The kernel of keys had tiles of ``rows``.  ``maps`` are the tensor maps of the gradients of scores and of keys, ``stores`` those
-    of the result, by its number if the copy engine writes it; ``heads`` positions of the batch from ``begin`` on; ``worker`` is this block's number of
-    ``workers``."""
+    """The device's side.  The kernel of keys had tiles of ``rows``.  Maps of ``block`` are of the gradients of scores and of keys."""
 
-    words: Words
+    block: Block
     gradient: AttentionGradient
     of_keys: AttentionGradient
     rows: int
     tiling: GradientTiling
     form: QuerySums
-    shared: ir.Value
-    maps: Sequence[ir.Value]
-    stores: dict[int, ir.Value]
-    tensors: dict[int, Elements]
-    thread: ir.Value
-    warp: ir.Value
-    worker: ir.Value
-    workers: int
-    counter: ir.Value | None
-    heads: int
-    begin: Integer
 
     def __post_init__(self) -> None:
-        g, t, s, words = self.gradient, self.tiling, self.form, self.words
+        block, g, t, s = self.block, self.gradient, self.tiling, self.form
+        words = self.words = block.words
         self.layout = s.shared(g.depth.size)
         points = Points(g.sizes, None, g.scale, g.seen, ())
-        axes = PointAxes(t.grid, t.rows, t.columns, t.depth, t.width, self.heads)
+        axes = PointAxes(t.grid, t.rows, t.columns, t.depth, t.width, block.heads)
         # What was kept last is still in L2.
-        self.order = Order(words, points, axes, Attention(s.consumers, s.columns), begin=self.begin, last_first=True)
-        barriers = words.add(self.shared, self.layout.barriers)
+        self.order = Order(words, points, axes, Attention(s.consumers, s.columns), begin=block.begin, last_first=True)
+        barriers = words.add(block.shared, self.layout.barriers)
         self.slots = Ring(words, barriers, s.stages, s.consumers)
         self.turns = Ring(words, words.add(barriers, 16 * s.stages), s.consumers, 128)
         numbers = words.add(barriers, 16 * (s.stages + s.consumers))
-        self.numbers = TileNumbers(words, self.turns, numbers, self.counter, self.worker, self.workers, self.order.count, late=True)
-
-    def initialize(self) -> None:
-        """By one thread."""
-        for m in (*self.maps, *self.stores.values()):
-            tma.prefetch(m)
-        for ring in (self.slots, self.turns):
-            ring.initialize()
-        nvvm.FenceMbarrierInitOp()
+        self.numbers = block.numbers(self.turns, numbers, self.order.count)
 
     def at(self, slot: Integer) -> Integer:
-        return self.words.add(self.shared, self.words.mul(slot, self.layout.slot))
+        return self.words.add(self.block.shared, self.words.mul(slot, self.layout.slot))
 
     # Copies, by one thread.
 
@@ -100,25 +78,25 @@ class Queries:
         self.slots.acquire(at)
         self.slots.full.expect(at.slot, self.layout.slot)
         barrier, target, key = self.slots.full.at(at.slot), self.at(at.slot), words.mul(block, s.columns)
-        head = words.sub(linear(words, t, place.grid), self.begin)
-        tma.load_box(words, self.maps[0], kept_place(words, self.of_keys, self.rows, key, place.first, head), target, barrier)
+        head = words.sub(linear(words, t, place.grid), self.block.begin)
+        tma.load_box(words, self.block.maps[0], kept_place(words, self.of_keys, self.rows, key, place.first, head), target, barrier)
         copied, where = t.streamed[0], {BEHIND: 1, **dict(zip(t.grid, place.grid))}
         for line in range(lines(t.depth.size)):
             to = words.add(target, self.layout.keys + line * s.columns * 2 * LINE)
-            tma.load_box(words, self.maps[1], [LINE * line, key, *(where[a] for a in copied.axes[2:])], to, barrier)
+            tma.load_box(words, self.block.maps[1], [LINE * line, key, *(where[a] for a in copied.axes[2:])], to, barrier)
         return self.slots.next(at)
 
     # Products, by a warpgroup.
 
     def consume(self) -> None:
-        g, words, s = self.gradient, self.words, self.form
-        consumer, self.member = words.sub(words.shr(self.warp, 2), 1), words.mask(self.thread, 127)
-        self.consumer = consumer
-        axes, finished = result_of(g, self.tiling, s, 0, bool(self.stores))
-        staging = words.add(words.add(self.shared, self.layout.results), words.mul(consumer, 64 * lines(g.depth.size) * 2 * LINE))
-        group = Warpgroup(consumer, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
-        self.result = Results(words, stored(g, 0), axes, finished, self.tensors, group, self.stores)
-        self.numbers.take_each(consumer, words.value(0), self.slots.start().values, self.sum_tile)
+        block, g, words, s = self.block, self.gradient, self.words, self.form
+        axes, finished = result_of(g, self.tiling, s, 0, bool(block.stores))
+        self.consumer = block.consumer
+        staging = words.add(words.add(block.shared, self.layout.results), words.mul(self.consumer, 64 * lines(g.depth.size) * 2 * LINE))
+        group = block.group(staging)
+        self.member = group.thread
+        self.result = Results(words, stored(g, 0), axes, finished, block.tensors, group, block.stores)
+        self.numbers.take_each(self.consumer, words.value(0), self.slots.start().values, self.sum_tile)
         with only_if(words.equal(self.member, 0)):
             tma.await_stores(0, read=True)  # a block's shared memory goes when it ends
 
