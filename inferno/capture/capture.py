@@ -23,6 +23,7 @@ from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
 from inferno.capture.decompose import Decomposed, decompose_kinds
 from inferno.capture.decompositions import table
 from inferno.capture.draws import is_philox
+from inferno.capture.expand_attention import without_flex
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
 from inferno.capture.nodes import is_library, unsupported
@@ -107,7 +108,7 @@ class Exported:
     def capture(self, exact: bool = False) -> Captured:
         """Decompose it; ``exact`` as in Captured, which takes longer.  CaptureError where torch cannot."""
         try:
-            program = _decompose(self.program, exact)
+            program = _decompose(without_flex(self.program), exact)
         except CaptureError as error:
             if self.leaves_only or self.module is None or not met_a_cache(error):
                 raise

@@ -1,51 +1,175 @@
-"""Put plain operations in the place of attention that is trained, once forward and backward are apart."""
+"""Put plain operations in the place of attention that is one operation: what is trained, once forward and backward are apart, and what has
+functions of the user's in it."""
 
+import logging
+from collections.abc import Callable
 from operator import getitem
+from typing import Any
 
 import torch
 from torch import SymInt
 from torch._guards import detect_fake_mode
-from torch.fx import Graph, Node
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, OutputSpec, TensorArgument
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves
 
+from inferno.capture import flex_attention
 from inferno.capture.decompositions import table
+from inferno.capture.refusal import CHECKS
 from inferno.capture.trained_attention import OPERATIONS
 from inferno.errors import CompileError
+
+log = logging.getLogger(__name__)
+
+_VMAP = "torch._functorch.predispatch"
 
 
 def expand_attention(graph: Graph) -> None:
     """Rewrite ``graph``, of ATen operations, in place; CompileError, before anything is changed, where such attention has sizes that vary: its
-    kernels are for one size each."""
+    kernels are for one size each.  What is not understood of the user's functions stays."""
     nodes = [n for n in graph.nodes if n.op == "call_function" and n.target in OPERATIONS]
     for node in nodes:
-        shapes = [a.meta["val"].shape for a in node.args if isinstance(a, Node)]
-        if any(isinstance(n, SymInt) for shape in shapes for n in shape):
+        if _varies(node):
             raise CompileError("attention that is trained is compiled for one size")
     for node in nodes:
-        _expand(graph, node)
+        _expand(graph, node, OPERATIONS[node.target], table())
+    _expand_flex(graph, table())
 
 
-def _expand(graph: Graph, node: Node) -> None:
-    given = [a for a in node.args if isinstance(a, Node)]
+def without_flex(program: ExportedProgram) -> ExportedProgram:
+    """The program with plain operations for ``flex_attention``, as far as it is understood; itself where it has none."""
+    if not any(n.target in flex_attention.OPERATIONS for n in program.graph.nodes):
+        return program
+    graph = Graph()
+    graph.output(graph.graph_copy(program.graph, known := {})).meta = dict(program.graph.output_node().meta)
+    for old, new in known.items():
+        new.name = old.name  # the signature's, also where it is a word of Python's, such as input
+    graph.set_codegen(program.graph._codegen)
+    module = GraphModule(program.graph_module, graph)
+    if not _expand_flex(graph, {}):
+        return program
+    outputs = zip(program.graph_signature.output_specs, graph.output_node().args[0])
+    specs = [OutputSpec(s.kind, TensorArgument(v.name), s.target) if isinstance(v, Node) else s for s, v in outputs]
+    return program._update(module, ExportGraphSignature(list(program.graph_signature.input_specs), specs))
 
-    def call(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+
+def _expand_flex(graph: Graph, known: dict[Any, Callable]) -> bool:
+    """Whether anything was expanded."""
+    nodes = [n for n in graph.nodes if n.op == "call_function" and n.target in flex_attention.OPERATIONS]
+    masks = [n for node in nodes for n in _blocks(node)]
+    found = [_tried(graph, node, known) for node in nodes]
+    if all(found):
+        _drop(graph, masks)
+    return any(found)
+
+
+def _blocks(node: Node) -> list[Node]:
+    """The tensors that say where the mask is false."""
+    (mask,) = (a for a in node.args if isinstance(a, tuple) and a and isinstance(a[-1], Node) and a[-1].op == "get_attr")
+    return [n for n in mask if isinstance(n, Node)]
+
+
+def _drop(graph: Graph, unused: list[Node]) -> None:
+    """Erase what only ``unused`` nodes are made of: torch.export keeps writes to tensors that nobody reads, and the calls of vmap around them."""
+    made, todo = set(), list(unused)
+    while todo:
+        node = todo.pop()
+        if node.op == "call_function" and node not in made:
+            made.add(node)
+            todo += node.all_input_nodes
+    nested = {n for n in graph.nodes if getattr(n.target, "__module__", "") == _VMAP or (n.target in CHECKS and made.issuperset(n.all_input_nodes))}
+    needed, todo = set(), [n for n in graph.nodes if n.op == "output" or (n.is_impure() and n not in made and n not in nested)]
+    while todo:
+        node = todo.pop()
+        if node not in needed:
+            needed.add(node)
+            todo += node.all_input_nodes
+    writes = [n for n in made - needed if isinstance(n.target, torch._ops.OpOverload) and n.target._schema.is_mutable]
+    if not nested & needed and not any(needed.intersection(n.all_input_nodes) for n in writes):
+        graph.eliminate_dead_code(is_impure_node=lambda n: n.is_impure() and n not in made and n not in nested)
+
+
+def _tried(graph: Graph, node: Node, known: dict[Any, Callable]) -> bool:
+    try:
+        if _varies(node):
+            raise CompileError("it has sizes that vary")
+        _expand(graph, node, flex_attention.OPERATIONS[node.target], known)
+    except Exception as error:  # of the user's functions, which may do anything; what stays runs in eager
+        log.info("%s stays: %s", node.target, error)
+        return False
+    return True
+
+
+def _varies(node: Node) -> bool:
+    values = [n.meta.get("val") for n in node.all_input_nodes]
+    shapes = [v.shape if isinstance(v, torch.Tensor) else (v,) for v in values]
+    return any(isinstance(n, SymInt) for shape in shapes for n in shape)
+
+
+def _expand(graph: Graph, node: Node, function: Callable, decompositions: dict[Any, Callable]) -> None:
+    """``function`` traced and decomposed, in the place of ``node``; raises, before anything is changed, where its results are not what the node's are."""
+    given = [n for n in node.all_input_nodes if n.op != "get_attr" or isinstance(n.meta.get("val"), torch.Tensor)]
+
+    def call(*tensors: torch.Tensor) -> Any:
         values = dict(zip(given, tensors))
-        return OPERATIONS[node.target](*(values[a] if isinstance(a, Node) else a for a in node.args))
+        return function(*map_arg(node.args, lambda n: values[n] if n in values else getattr(graph.owning_module, n.target)))
 
     fakes = [n.meta["val"] for n in given]
     with detect_fake_mode(fakes), torch.no_grad():
-        traced = make_fx(call, decomposition_table=table())(*fakes).graph
+        traced = make_fx(call, decomposition_table=decompositions)(*fakes).graph
+    results = traced.output_node().args[0]
+    users = [(user, _at(results, user)) for user in node.users]
+    _check(traced, users)
     known = dict(zip((n for n in traced.nodes if n.op == "placeholder"), given))
     kept = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
-    (output,) = (n for n in traced.nodes if n.op == "output")
     with graph.inserting_before(node):
         for each in traced.nodes:
             if each.op == "call_function":
                 known[each] = graph.node_copy(each, known.__getitem__)
                 known[each].meta = {**kept, "val": each.meta["val"]}
-    for user in list(node.users):
-        assert user.target is getitem
-        user.replace_all_uses_with(known[output.args[0][user.args[1]]])
-        graph.erase_node(user)
+    for user, result in users:
+        _replace(graph, user, result, known)
+    functions = [n for n in node.all_input_nodes if n.op == "get_attr"]
     graph.erase_node(node)
-    graph.eliminate_dead_code()
+    for each in (*reversed(known.values()), *functions):
+        if not each.users and each.op in ("call_function", "get_attr"):
+            graph.erase_node(each)
+
+
+def _at(results: Any, user: Node) -> Any:
+    if user.target is not getitem:
+        raise CompileError("its results are read together")
+    return results[user.args[1]]
+
+
+def _check(traced: Graph, users: list[tuple[Node, Any]]) -> None:
+    """CompileError unless a graph is of functions of tensors, and has what its users expect."""
+    for node in traced.nodes:
+        if node.op == "get_attr" or (node.op == "call_function" and not isinstance(node.target, torch._ops.OpOverload)):
+            raise CompileError(f"{node.target} is in it")
+        if node.op == "call_function" and node.target._schema.is_mutable:
+            raise CompileError(f"{node.target} writes to its argument")
+    for user, result in users:
+        for made, expected in zip(tree_leaves(result), tree_leaves(user.meta["val"]), strict=True):
+            value = made.meta["val"] if isinstance(made, Node) else None
+            if value is None or (value.shape, value.dtype, value.device, _strides(value)) != (
+                expected.shape, expected.dtype, expected.device, _strides(expected),
+            ):
+                raise CompileError(f"{user} is made as another tensor")
+
+
+def _strides(value: torch.Tensor) -> list[int]:
+    return [step for size, step in zip(value.shape, value.stride()) if size != 1]
+
+
+def _replace(graph: Graph, user: Node, result: Any, known: dict[Node, Node]) -> None:
+    """``result`` for ``user``: a tensor, or tensors that are taken out of it one by one."""
+    if isinstance(result, Node):
+        user.replace_all_uses_with(known[result])
+    else:
+        for inner in list(user.users):
+            _replace(graph, inner, result[inner.args[1]], known)
+    graph.erase_node(user)

@@ -51,7 +51,7 @@ def emit(kernel: func.FuncOp, a: AttentionKernel, tiling: AttentionTiling, sched
     """The same for what is known to be ``a``."""
     if not fits(schedule, a, target):
         raise CompileError(f"@{kernel.name.value}: {schedule} needs more shared memory or registers than there are")
-    for map_ in (a.score, a.epilogue):
+    for map_ in (a.score, a.epilogue, a.of_logarithm):
         if map_ is not None:
             recognise_maximum(map_.generic)
             expand_math(map_.generic)

@@ -16,6 +16,7 @@ from inferno.codegen.attention_shares import Shares, meet_parts
 from inferno.codegen.attention_splits import Splits
 from inferno.codegen.attention_softmax import HALVES, Softmax, State, fma, logarithm, number, pack_weights, scale_rows
 from inferno.codegen.attention_tiles import Place
+from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
 from inferno.codegen.nvvm_builder import loop, only_if, opaque
@@ -250,6 +251,9 @@ class Consumer:
             if a.safe:
                 empty = arith.cmpf(arith.CmpFPredicate.OEQ, most, number(-inf))
                 found = [(access, arith.select(empty, number(none), value), none) for access, value, none in found]
+            if a.of_logarithm is not None:
+                (access, value, none), = found
+                found = [(access, inline_body(block := a.of_logarithm.block, [value] * len(block.arguments))[0], none)]
             row = words.add(first, 8 * half)
             with only_if(arith.andi(words.equal(words.mask(self.lane, 3), 0), words.less(row, self.frame.tiling.queries.size))):
                 for access, value, _ in found:

@@ -7,6 +7,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
 from inferno.schedule.contraction import Map, Operand
@@ -229,13 +230,13 @@ def supported(a: AttentionKernel) -> bool:
         return False
     written = {d.access.argument: d.access for d in a.destinations}
     read = [*(o.access for o in (a.q, a.k, a.v)), *a.score_extras, *(() if a.sink is None else (a.sink,)), *(p.table for p in a.pages)]
-    if None in read or any(negative(p) for p in (*read, *tiles, *places)):
+    if None in read or any(negative(p) and not _falls(p, a) for p in (*read, *tiles, *places)):
         return False
     if len(written) != len(a.destinations) or any(p.argument in written for p in read):
         return False
     if any(e.argument in written and e != written[e.argument] for e in a.extras):
         return False  # in place, an element may only be read by the thread that writes it
-    return all(inlined(m) for m in (a.score, a.epilogue))
+    return all(inlined(m) for m in (a.score, a.epilogue, a.of_logarithm))
 
 
 def _has_keys(a: AttentionKernel) -> bool:
@@ -252,6 +253,18 @@ def _spanned(access: Access, a: AttentionKernel) -> int:
 
 def negative(access: Access) -> bool:
     return any(bounds(s)[0] < 0 for s in (*access.strides, access.offset))
+
+
+def _is_new(a: AttentionKernel) -> bool:
+    """Whether no GPU has run such a kernel yet."""
+    return a.of_logarithm is not None or any(map(negative, a.score_extras))
+
+
+def _falls(access: Access, a: AttentionKernel) -> bool:
+    """Whether what is read for scores may lie the farther in front the later a key or query is, as a bias by their distance does: each offset as a
+    whole is that of an element."""
+    small = reach(product(access.shape)) < 2**31
+    return access in a.score_extras and not a.varies and small and access.offset >= 0
 
 
 def inlined(map_: Map | None) -> bool:
@@ -314,6 +327,8 @@ def held(s: Attention, a: AttentionKernel) -> int:
 def choose(kernel: func.FuncOp, target: Target) -> Attention | None:
     """The schedule with the lowest estimate if ``kernel`` is attention for Hopper's tensor cores, else None."""
     found = read(kernel, target)
+    if found is not None and _is_new(found[0]) and not takes_unmeasured(kernel.operation):
+        return None
     if found is not None and found[0].varies:
         from inferno.schedule.attention_by_size import for_sizes  # which is made of this module's
 

@@ -44,6 +44,7 @@ class AttentionKernel:
     ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
     ``logarithms``: where the logarithm of each row's sum of exponentials goes, as float32; infinity for a row without a key, where ``safe``.
     ``largest``: where each row's largest score goes, as float32, 0 for a row without a key; the exponentials are those of what scores are below it then.
+    ``of_logarithm``: what is stored in the logarithm's place, whose ``accumulators`` are that logarithm; None where that is stored itself.
     ``tf32``: products of float32 factors may be rounded to TF32.
     """
 
@@ -67,6 +68,7 @@ class AttentionKernel:
     destinations: tuple[Destination, ...]
     logarithms: Access | None
     largest: Access | None
+    of_logarithm: Map | None
     tf32: bool
     module: ir.Module = field(repr=False)  # a copy of the kernel, and what is made of it: operations are in there
 
@@ -129,6 +131,7 @@ class Parser:
 
     def __init__(self, tracer: Tracer, module: ir.Module) -> None:
         self.tracer, self.module, self.kernel = tracer, module, tracer.kernel
+        self.of_logarithm: Map | None = None
 
     def parse(self) -> AttentionKernel:
         results, out = self.results()
@@ -180,7 +183,8 @@ class Parser:
         weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
         tf32 = takes_tf32(self.kernel)
         return AttentionKernel(
-            self.sizes, *groups, *operands, weight, scale, score, band, reach, sink, safe, epilogue, destinations, logarithms, largest, tf32, self.module,
+            self.sizes, *groups, *operands, weight, scale, score, band, reach, sink, safe, epilogue, destinations, logarithms, largest,
+            self.of_logarithm, tf32, self.module,
         )
 
     def results(self) -> tuple[list[Expression], list[Loops]]:
@@ -241,8 +245,8 @@ class Parser:
         return [loop for loop in loops if loop in of_scores], [loop for loop in loops if loop not in of_scores]
 
     def statistics(self, product: Expression, safe: bool, sink: Expression | None) -> tuple[Access | None, Access | None]:
-        """Where the results go that have a number a row; NotUnderstood unless those are the logarithm of the row's sum of exponentials, or that below
-        the largest score, and that score."""
+        """Where the results go that have a number a row; NotUnderstood unless those are the logarithm of the row's sum of exponentials, or what is made of
+        it, or that below the largest score, and that score."""
         if self.of_rows and (sink is not None or len(self.of_rows) > 2):
             raise NotUnderstood
         found = dict(self.statistic(i, product, safe) for i in range(len(self.of_rows)))
@@ -264,8 +268,13 @@ class Parser:
             steps = {step: loop for loop, step in theirs.strides if loop not in self.keys and loop not in product.loops}
             names |= {loop: steps[step] for loop, step in mine.strides if loop.base[0] == "rows" and step in steps}
         found = self.tracer.renamed(found, names)
-        kind, wanted = self.kind(found, safe)
-        if kind is None or (safe and found.operands[1].constant != wanted):
+        kind = self.kind(found, safe)
+        if kind is None and number == 0:
+            total = next((e for e in found.walk() if self.kind(e, safe) == "totals"), None)
+            if total is None or holds(found, MAXIMUM, SUM, READ, stop=total):
+                raise NotUnderstood
+            kind, self.of_logarithm = "totals", make_map(self.module, [found], self.numbers, total)
+        if kind is None:
             raise NotUnderstood
         strides = [0] * len(self.numbers)
         for loops, step in zip(out, row_major(list(type_.shape))):
@@ -273,23 +282,25 @@ class Parser:
                 strides[self.numbers[names[loop]]] = step * prod(inner.size for inner in loops[i + 1:])
         return kind, Access(self.first + len(self.returned) + number, type_.element_type, tuple(strides), 0, tuple(type_.shape))
 
-    def kind(self, found: Expression, safe: bool) -> tuple[str | None, float]:
-        """Which of them a number of a row is, and what it has to be for a row without a key, where that is ``safe``."""
+    def kind(self, found: Expression, safe: bool) -> str | None:
+        """Which of them a number of a row is, if it has for a row without a key, where that is ``safe``, what it has to have."""
         if (found.name == "arith.select") != safe:
-            return None, inf
+            return None
+        wanted = None
         if safe:
-            condition, _, found = found.operands
-            if not compares(condition, arith.CmpFPredicate.OEQ) or unrounded(condition.operands[0]) is not self.most:
-                return None, inf
+            condition, constant, found = found.operands
+            wanted = constant.constant
+            if wanted is None or not compares(condition, arith.CmpFPredicate.OEQ) or unrounded(condition.operands[0]) is not self.most:
+                return None
             if condition.operands[1].constant != -inf:
-                return None, inf
+                return None
         if found is self.most:
-            return "largest", 0.0
+            return "largest" if wanted in (None, 0.0) else None
         if found.name == "arith.addf" and self.most in found.operands:
             kind, (found,) = "totals", [e for e in found.operands if e is not self.most] or [found]
         else:
             kind = "logarithm"
-        return (kind if found.name == "math.log" and found.operands[0] is self.total else None), inf
+        return kind if wanted in (None, inf) and found.name == "math.log" and found.operands[0] is self.total else None
 
     def scale(self, scores: Expression, product: Expression) -> tuple[Expression, Expression, float]:
         """The scores, the scaled product that they are computed of, and the factor."""

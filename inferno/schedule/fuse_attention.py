@@ -24,6 +24,9 @@ _MOST = 24  # kernels that are looked at in front of a contraction: between it a
 _LESS = 4  # times fewer elements read than made: a mask that is rather computed again
 _BESIDES = {"arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS}
 _SCALING = {"arith.extf", "arith.truncf", "arith.mulf", "arith.divf", "arith.constant", "linalg.yield"}
+_PLACING = {
+    "linalg.index", "arith.index_cast", "arith.addi", "arith.subi", "arith.cmpi", "arith.select", "arith.constant", "tensor.extract", "linalg.yield",
+}
 
 Calls = tuple[ir.Operation, ...]
 
@@ -75,6 +78,7 @@ class Fusion:
         self.moves = {name for name, k in self.kernels.items() if _is_map(k, moves=True)}
         self.maps = {name for name, k in self.kernels.items() if _is_map(k, moves=False)}
         self.gathers = {name for name, k in self.kernels.items() if self.pages and _is_gather(k)}
+        self.placed = {name for name in self.maps if _only_reads(self.kernels[name])}
         self.number()
 
     def number(self) -> None:
@@ -182,8 +186,11 @@ class Fusion:
         return callee(call) in self.moves | self.gathers
 
     def is_mask(self, call: ir.Operation) -> bool:
-        """Whether a call makes much of little, element by element."""
-        return callee(call) in self.maps and sum(map(_elements, inputs_of(call))) * _LESS <= sum(map(_elements, call.results))
+        """Whether a call makes much of little, element by element, or only reads elements at other places."""
+        if callee(call) not in self.maps:
+            return False
+        less = 1 if callee(call) in self.placed else _LESS
+        return sum(map(_elements, inputs_of(call))) * less <= sum(map(_elements, call.results))
 
     def behind(self, last: ir.Operation) -> Calls:
         """What only moves the result, if nothing else reads it."""
@@ -209,6 +216,15 @@ def _is_gather(kernel: func.FuncOp) -> bool:
     operations = [o.operation for o in body(structured[0]).operations]
     made = owner(operations[-1].operands[0])
     return made is not None and made.name == "tensor.extract" and sum(o.name == "tensor.extract" for o in operations) == 1
+
+
+def _only_reads(kernel: func.FuncOp) -> bool:
+    """Whether a kernel's only operation yields an element whose place is computed of numbers of loops by sums."""
+    structured = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES]
+    if len(structured) != 1 or structured[0].name != "linalg.generic" or inputs(structured[0]):
+        return False
+    names = [o.operation.name for o in body(structured[0]).operations]
+    return names[-2] == "tensor.extract" and names.count("tensor.extract") == 1 and _PLACING.issuperset(names)
 
 
 def _only_scales(op: ir.Operation) -> bool:

@@ -1,0 +1,58 @@
+"""flex_attention is compiled: on the CPU, through both ways of capture, and as one kernel for Hopper."""
+
+import re
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from flex_cases import operands
+from torch.nn.attention.flex_attention import flex_attention
+
+from inferno.capture import capture
+from inferno.capture import flex_attention as flex
+from inferno.errors import CompileError
+from inferno.runtime.workers import jobs
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("name", ["alibi", "documents"])
+def test_one_kernel(name):
+    text = scheduled(*operands(name, 128, 64))
+    main, rest = text.split("func.func private", 1)
+    assert re.findall(r"call @(\w+)", main) == ["attention"] and 'generator = "attention"' in rest
+
+
+def scheduled(function, args) -> str:
+    linalg, _ = jobs.lower_to_linalg(capture(function, args).text)
+    return jobs.fuse(linalg, "sm_90a", features=["attention", "unmeasured"]).stages["scheduled"]
+
+
+def test_a_bias_that_is_read_by_numbers_is_made_first():
+    """What is not known to be a sum of numbers of query and key is an element of a tensor that another kernel makes."""
+    def bucketed(q, k, v, table, buckets):
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + table[buckets[i, j], h])
+
+    _, args = operands("plain", 64, 64)
+    made = re.findall(r"call @(\w+)", scheduled(bucketed, (*args, torch.randn(8, 4), torch.randint(0, 8, (64, 64)))).split("func.func private")[0])
+    assert len(made) == 2 and "attention" in made
+
+
+def test_torch_compile():
+    function, args = operands("documents", 24, 16, torch.float32)
+    compiled = torch.compile(function, backend="inferno", fullgraph=True, options={"fallback": False})
+    assert_close_to_float64(compiled(*args), function, args)
+
+
+def test_what_is_not_understood_runs_in_eager(monkeypatch):
+    def refuse(*_):
+        raise CompileError("it is not understood")
+
+    monkeypatch.setitem(flex.OPERATIONS, torch.ops.higher_order.flex_attention, refuse)
+    function, args = operands("relative", 24, 16)
+    compiled = torch.compile(function, backend="inferno")
+    assert_close_to_float64(compiled(*args), function, args)
