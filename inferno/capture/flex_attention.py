@@ -1,11 +1,13 @@
 """What torch's ``flex_attention`` computes, by plain operations: attention whose scores and masks are the user's functions of their numbers."""
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx import GraphModule, Interpreter
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.nn.attention.flex_attention import _vmap_for_bhqkv as over_scores
 
@@ -13,7 +15,7 @@ from inferno.capture.decompositions.attention import in_order, repeat_heads
 
 
 def forward(
-    q: Tensor, k: Tensor, v: Tensor, score_mod: Callable, block_mask: tuple, scale: float, _: dict[str, Any],
+    q: Tensor, k: Tensor, v: Tensor, score_mod: GraphModule, block_mask: tuple, scale: float, _: dict[str, Any],
     of_score: tuple = (), of_mask: tuple = (),
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The result [batch, heads, queries, width] and, for each row, the logarithm to the base of 2 of its sum of exponentials and its highest score
@@ -33,15 +35,35 @@ def forward(
     return in_order(out, _order(q)), totals.squeeze(-1) / math.log(2), highest.squeeze(-1) / math.log(2)
 
 
+class _Function(Interpreter):
+    """One of the user's functions as a graph, of operations that vmap knows."""
+
+    def call_function(self, target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        if target is torch.ops.prims.convert_element_type.default:
+            return args[0].to(args[1])
+        return super().call_function(target, args, kwargs)
+
+
+@contextlib.contextmanager
+def _whole() -> Iterator[None]:
+    """vmap raises RuntimeError for operations that it would call for one score after the other."""
+    before = torch._C._functorch._is_vmap_fallback_enabled()
+    torch._C._functorch._set_vmap_fallback_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._functorch._set_vmap_fallback_enabled(before)
+
+
 def _scores(
-    q: Tensor, k: Tensor, score_mod: Callable, mask_mod: Callable, scale: float, of_score: tuple, of_mask: tuple,
+    q: Tensor, k: Tensor, score_mod: GraphModule, mask_mod: GraphModule, scale: float, of_score: tuple, of_mask: tuple,
 ) -> Tensor:
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     scores = torch.matmul(q.to(wide), _repeated(k, q).to(wide).transpose(-2, -1)) * scale
     numbers = [torch.arange(n, device=q.device) for n in scores.shape]
-    with TransformGetItemToIndex():
-        changed = over_scores(score_mod, prefix=(0,), suffix=(None,) * len(of_score))(scores, *numbers, *of_score)
-        seen = over_scores(mask_mod, prefix=(), suffix=(None,) * len(of_mask))(*numbers, *of_mask)
+    with TransformGetItemToIndex(), _whole():
+        changed = over_scores(_Function(score_mod).run, prefix=(0,), suffix=(None,) * len(of_score))(scores, *numbers, *of_score)
+        seen = over_scores(_Function(mask_mod).run, prefix=(), suffix=(None,) * len(of_mask))(*numbers, *of_mask)
     return torch.where(seen, changed.to(wide), torch.full((), -math.inf, dtype=wide, device=q.device))
 
 
