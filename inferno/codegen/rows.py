@@ -14,7 +14,7 @@ from inferno.codegen.cluster import await_cluster
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_vector, opaque_vector, splat, store, store_vector
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.float8 import round_by_instruction
-from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
+from inferno.codegen.gpu_function import gpu_function, integers_for, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
@@ -34,6 +34,7 @@ from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_maxima import OnlineSum, online_sums
 from inferno.schedule.row_steps import RowStep
 from inferno.schedule.rows import Rows, can_be_ragged, can_persist, read, turning_phases
+from inferno.symbolic import is_multiple, reach
 from inferno.target import Target
 
 # Points of a row of float32 that are all added in float64.  Means of 36 numbers whose lanes were added in float32 had 1.5 units' error, eager's
@@ -49,6 +50,8 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     whole = c.width % s.vector == 0 or (s.ragged and can_be_ragged(c, s.vector))
     if s.threads % s.across or s.threads % 32 or s.across & (s.across - 1) or not whole or (s.cluster > 1 and s.across != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
+    if c.varies and (s.persistent or s.ragged):
+        raise CompileError(f"@{name}: {s} is for a known number of rows")
     if (s.persistent or s.common) and not (s.persistent and can_persist(s, c)):
         raise CompileError(f"@{name}: {s} does not keep what is read of {c.count} rows of {c.width}")
     online = online_sums(c) if s.online and not s.held else {}
@@ -63,7 +66,8 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
         expand_math(step.generic)
         round_by_instruction(step.generic, target)
     buffers = parameters_of(kernel, {d.access.argument for d in c.destinations})
-    width = 32 if max(s.blocks(c) * s.threads, 2 * c.count * c.width, *(b.count for b in buffers)) < 2**31 else 64
+    points = reach(c.count * c.width) if c.varies else 2 * c.count * c.width
+    width = 32 if max(reach(s.blocks(c) * s.threads), points, *(b.count for b in buffers if b is not None)) < 2**31 else 64
     reduced = [(v, combiner) for step in c.steps for v, combiner in zip(step.results, step.combiners) if combiner is not None]
     places = {v: i for i, (v, _) in enumerate(reduced)}
     count = s.threads // 32 if s.across > 32 else 0
@@ -75,7 +79,7 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
     kept = s.kept_bytes(c) if not s.held else 0
     with gpu_function(kernel, buffers, s.threads, shared, s.resident, s.cluster, dynamic=kept > 0) as function:
         vectors = KeptVectors(s.keeps(c), s, function.dynamic, known=set(s.keeps(c)) if s.persistent else set()) if kept else None
-        Emitter(c, s, Integers(width), function.buffers, function.shared, places, vectors, online, copies).emit()
+        Emitter(c, s, integers_for(kernel, width, function.buffers), function.buffers, function.shared, places, vectors, online, copies).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (s.blocks(c), 1, 1), (s.threads, 1, 1), (s.cluster, 1, 1), kept)
 
@@ -110,7 +114,7 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
         group = ints.div(block, s.cluster)
         row = ints.add(ints.mul(group, per_block), ints.div(thread, s.across) if per_block > 1 else 0)
         self.mine = None
-        if c.count % per_block:  # threads of no row help with the last one, for all must reach the barriers, and write nothing
+        if not is_multiple(c.count, per_block):  # threads of no row help with the last one, for all must reach the barriers, and write nothing
             self.mine = ints.less(row, c.count)
             row = ints.min(row, c.count - 1)
         self.first = ints.add(ints.mul(self.rank, s.threads), self.lane)  # of the row's vectors
@@ -190,7 +194,7 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
             self.place(chunk, self.ints.add(self.first, chunk * self.stride), chunk)
         for chunk in chunks:  # all that is of this row alone is read first; what rows have in common, and caches have, would take registers
             for source in self.reads:
-                if any(source.strides[d] for d in self.c.rows) or not self.s.packed:
+                if any(source.strides[d] != 0 for d in self.c.rows) or not self.s.packed:
                     self.read(source, chunk)
         for chunk in chunks:
             values = self.terms(reducing, running, chunk, values)
@@ -421,7 +425,7 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
         aligned, strides = 1, [at.strides[d] for d in self.row]
         if not self.flat(at):
             strides += [at.strides[run[-1]] for run in self.c.runs[:-1]]
-        while aligned < self.s.vector and all(x % (2 * aligned) == 0 for x in (at.offset, *strides)):
+        while aligned < self.s.vector and all(is_multiple(x, 2 * aligned) for x in (at.offset, *strides)):
             aligned *= 2
         return aligned
 

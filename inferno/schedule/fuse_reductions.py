@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, yielded
 from inferno.passes.programs import callee, readers, root_of, wants_library
+from inferno.passes.shapes import UnknownSize, symbol_arguments
 from inferno.schedule import columns, reductions, rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
@@ -19,7 +20,9 @@ from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes, extracted_bytes, tensor_bytes
 from inferno.schedule.explain_boundaries import note
 from inferno.schedule.mark_overwrites import updated
-from inferno.schedule.merge_calls import Edges, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, replace_calls, waits
+from inferno.schedule.merge_calls import (
+    Edges, by_symbols, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, pattern, replace_calls, waits,
+)
 from inferno.target import Target, find_target
 
 _MOST = 16  # kernels that become one
@@ -67,6 +70,14 @@ class _Program:
             kernel.operation.erase()
         return self.estimates[key]
 
+    def edges(self, calls: list[ir.Operation]) -> Edges | None:
+        """What calls have to do with the rest; None where sizes are not known by the program's symbols."""
+        found = edges_of(calls, views=True)
+        try:
+            return by_symbols(found) if any(isinstance(v.type, ir.IndexType) for v in found.captured) else found
+        except UnknownSize:
+            return None
+
     def merge(self, edges: Edges) -> func.FuncOp:
         return merged_kernel(self.kernels, edges, joint_name(self.module, edges.calls, "rows_"))
 
@@ -94,10 +105,11 @@ def fuse_reductions(module: ir.Module, target: str, always: str = "") -> None:
 
 def _kind(kernel: func.FuncOp) -> str | None:
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic" and filled(o.operation.results[0]) is None]
-    if len(generics) != 1 or ATTRIBUTE in kernel.attributes or any(not a.type.has_static_shape for a in _tensors(kernel)):
+    if len(generics) != 1 or ATTRIBUTE in kernel.attributes or (symbol_arguments(kernel.operation) and walk(generics[0], "tensor.extract")):
         return None
     sizes, kinds = loop_sizes(generics[0]), iterators(generics[0])
-    if sizes is None or any(not isinstance(s, int) for s in sizes) or len(_tensors(kernel)) != len(kernel.type.inputs):
+    others = [a for a in kernel.entry_block.arguments if not isinstance(a.type, (ir.RankedTensorType, ir.IndexType))]
+    if sizes is None or others or any(not isinstance(s, int) for k, s in zip(kinds, sizes) if k == "reduction"):
         return None
     return "reduction" if any(k == "reduction" and s != 1 for k, s in zip(kinds, sizes)) else "map"
 
@@ -119,10 +131,6 @@ def _changes_places(call: ir.Operation, kernel: func.FuncOp) -> bool:
             if any(x in old for m in made for x in list(m.operands)[1:]):
                 return True
     return False
-
-
-def _tensors(kernel: func.FuncOp) -> list[ir.Value]:
-    return [a for a in kernel.entry_block.arguments if isinstance(a.type, ir.RankedTensorType)]
 
 
 def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
@@ -186,8 +194,8 @@ def _grow(program: _Program, head: ir.Operation) -> Edges | None:
         if not any(program.kind(c) == "reduction" for c in trial):
             calls = trial
             continue
-        edges = edges_of(trial, views=True)
-        if program.estimate(edges) is None:
+        edges = program.edges(trial)
+        if edges is None or program.estimate(edges) is None:
             refused.add(candidate)
         else:
             calls, found = trial, edges

@@ -4,25 +4,28 @@
 begin with a contraction.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
-from inferno.mlir import func, ir
+from inferno.mlir import func, ir, walk
 from inferno.passes.programs import VIEWS
+from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access, destination_index, filled, iterators, loop_sizes, maps, merge, row_major
 from inferno.schedule.contraction import Destination
 from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, order_of, walk_order
+from inferno.schedule.varying_rows import read_varying
+from inferno.symbolic import Int, hint, product
 
 
 @dataclass(frozen=True)
 class RowKernel:
     """A nest of loops of ``sizes``, in the order of memory, of which ``rows`` are those of rows.  A destination's ``source`` is the number of a
-    value.
+    value.  The sizes of rows may vary, and how far apart rows are.
 
-    Every loop has more than one iteration.  ``runs`` are the loops of columns, merged where every tensor walks them with one stride.
+    Every loop has more than one iteration, as far as that is known.  ``runs`` are the loops of columns, merged where every tensor walks them with one stride.
     """
 
-    sizes: tuple[int, ...]
+    sizes: tuple[Int, ...]
     rows: tuple[int, ...]
     runs: tuple[tuple[int, ...], ...]
     values: tuple[RowValue, ...]
@@ -31,9 +34,26 @@ class RowKernel:
     kernel: ir.Module = field(repr=False)  # a copy of all of it, which the steps' operations are in
 
     @property
-    def count(self) -> int:
+    def count(self) -> Int:
         """Rows."""
-        return prod(self.sizes[d] for d in self.rows)
+        return product(self.sizes[d] for d in self.rows)
+
+    @property
+    def varies(self) -> bool:
+        """Whether the number of rows does."""
+        return not isinstance(self.count, int)
+
+    def in_example(self) -> "RowKernel":
+        """The same of the example's sizes: for costs, never for what has to be right."""
+        if not self.varies:
+            return self
+
+        def known(a: Access) -> Access:
+            return replace(a, strides=tuple(map(hint, a.strides)), offset=hint(a.offset), shape=tuple(map(hint, a.shape)))
+
+        steps = tuple(replace(s, sources=tuple(known(x) if isinstance(x, Access) else x for x in s.sources)) for s in self.steps)
+        destinations = tuple(replace(d, access=known(d.access)) for d in self.destinations)
+        return replace(self, sizes=tuple(max(1, hint(s)) for s in self.sizes), steps=steps, destinations=destinations)
 
     @property
     def width(self) -> int:
@@ -93,7 +113,7 @@ class RowKernel:
     def common(self) -> list[Access]:
         """What is read of each point but once, and is the same for all rows, as weights are."""
         accesses, repeated = dict.fromkeys(a for step in self.steps for a in step.extras if self.wide(a)), self.repeated()
-        own = [a for a in accesses if a not in repeated and not any(a.strides[d] for d in self.rows)]
+        own = [a for a in accesses if a not in repeated and not any(a.strides[d] != 0 for d in self.rows)]
         return [a for a in own if a.element.width >= 8 and a.strides[self.runs[-1][-1]] != 0]
 
     def held_bits(self) -> int:
@@ -114,10 +134,22 @@ class RowKernel:
 
 
 def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
-    """What ``kernel`` computes, or None if it is anything else or has sizes that vary."""
+    """What ``kernel`` computes, or None if it is anything else.  Of sizes that vary up to two symbols may be in the number of rows."""
     if not any(o.operation.name == "linalg.generic" and "reduction" in iterators(o.operation) for o in kernel.entry_block.operations):
         return None
-    return _Parser.read(kernel)
+    if not symbol_arguments(kernel.operation):
+        return _Parser.read(kernel)
+    if walk(kernel.operation, "tensor.extract"):
+        return None  # its table's strides would be those of numbers in the symbols' places
+    c = read_varying(kernel, _Parser.read, most=2)
+    return c if c is not None and _has_known_points(c) else None
+
+
+def _has_known_points(c: RowKernel) -> bool:
+    """Whether only rows vary: how many there are, and where they begin."""
+    every = [*(a for s in c.steps for a in s.extras), *(d.access for d in c.destinations)]
+    known = [c.width, *(a.strides[d] for a in every for d in c.columns)]
+    return c.varies and all(isinstance(x, int) for x in known)
 
 
 class _Parser(StepParser):

@@ -10,6 +10,7 @@ from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.row_kernel import RowKernel, parse_row_kernel
 from inferno.schedule.row_maxima import online_sums
+from inferno.symbolic import Int, ceildiv, hint
 from inferno.target import Target
 
 _THREADS = 1024
@@ -121,14 +122,14 @@ class Rows:
         values = sum(k is not None for step in c.steps for k in step.combiners)
         return (values * (self.threads // 32 + 2 * self.cluster) + 2 * c.phases + 2 * values + 2) * 8
 
-    def blocks(self, c: RowKernel) -> int:
-        return (self.persistent or ceil(c.count / (self.threads // self.across))) * self.cluster
+    def blocks(self, c: RowKernel) -> Int:
+        return (self.persistent or ceildiv(c.count, self.threads // self.across)) * self.cluster
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
     """A schedule if ``kernel`` is several operations on rows of which one reduces them, or one that reduces many rows."""
     c = read(kernel, target)
-    return pick(c, target) if c is not None and (len(c.steps) > 1 or (c.count >= _MANY and c.width >= _MANY)) else None
+    return pick(c, target) if c is not None and (len(c.steps) > 1 or (hint(c.count) >= _MANY and c.width >= _MANY)) else None
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -150,13 +151,14 @@ def read_rows(kernel: func.FuncOp, target: Target) -> RowKernel | None:
 
 
 def pick(c: RowKernel, target: Target) -> Rows:
-    """The schedule that the rows' length and their number ask for."""
+    """The schedule that the rows' length and their number ask for; where that varies the example's."""
+    varies, c = c.varies, c.in_example()
     vector, whole = lanes(c), most_lanes(c)
-    ragged = vector * 2 <= whole and vector * _narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
+    ragged = not varies and vector * 2 <= whole and vector * _narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
     if (online := _online(c, whole if ragged else vector, ragged)) is not None:
         return online
     s = _held(c, target, whole if ragged else vector, ragged)
-    if not ragged and (s is None or s.cluster > 1) and (brought := _brought(c, target, vector)) is not None:
+    if not varies and not ragged and (s is None or s.cluster > 1) and (brought := _brought(c, target, vector)) is not None:
         return brought
     kept = _kept(c, target, whole if ragged else vector, ragged) if s is None or s.cluster > 1 or s.threads > 512 else None
     keeps = s is None or kept is None or _is_narrow(c) or c.width * 4 <= _BLOCK * 2 or (ragged and _has_weights(c))
@@ -352,6 +354,7 @@ def _power(x: int) -> int:
 
 def estimate(s: Rows, c: RowKernel, target: Target) -> float:
     """Microseconds."""
+    c = c.in_example()
     if s.persistent:
         return estimated(c, s.blocks(c), s.cluster, 0, _SHARED_OUT if s.resident > 1 else _ALONE, target)
     if s.held or s.kept:
@@ -370,7 +373,7 @@ def estimate(s: Rows, c: RowKernel, target: Target) -> float:
 
 def row_bytes(c: RowKernel, access: Access) -> int:
     """Bytes that all rows read of an access."""
-    return c.count * (c.width if c.wide(access) else 1) * bit_width(access.element) // 8
+    return hint(c.count) * (c.width if c.wide(access) else 1) * bit_width(access.element) // 8
 
 
 def spread(c: RowKernel, access: Access) -> float:

@@ -1,11 +1,11 @@
-"""Reads a kernel whose number of rows varies as if that were a number, and puts the symbol back into what was found.
+"""Reads a kernel whose number of rows varies as if that were a number, and puts the symbols back into what was found.
 
-What goes over rows is found by factors of sizes, which symbols do not tell.  So a kernel is read twice, with two large primes in the symbol's
-place: a number in what was found that is the same in both has nothing to do with the rows, and one that is the same multiple of either
-prime is that many times the symbol.  Anything else is not understood.
+What goes over rows is found by factors of sizes, which symbols do not tell.  So a kernel is read twice, with large primes in the symbols'
+places, others each time: a number in what was found that is the same in both has nothing to do with the rows, and one that is the same multiple of
+a product of either primes is that many times the symbols.  Anything else is not understood.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -14,7 +14,8 @@ from inferno.mlir import func, ir, tensor
 from inferno.passes.shapes import UnknownSize, shape, symbol_arguments
 from inferno.symbolic import Int, Symbol, evaluate, size_of
 
-_PRIMES = 1_000_003, 1_500_007
+# For as many symbols, and no more: the elements of a tensor are to fit 64 bits.
+_PRIMES = (1_000_003, 1_000_033), (1_500_007, 1_500_019)
 # What a kernel on rows consists of beside what computes sizes.
 _KEPT = ("linalg.generic", "linalg.fill", "tensor.collapse_shape", "tensor.pad", "arith.constant", "func.return")
 
@@ -23,26 +24,26 @@ class _Unlike(Exception):
     """What was found is not the same with either number."""
 
 
-def read_varying(kernel: func.FuncOp, read: Callable[[func.FuncOp], Any]) -> Any | None:
-    """What ``read`` finds of ``kernel``, with the only symbol in its sizes; None where there is not one, or it is not understood.  ``read`` gets
-    kernels of known sizes, whose ``index`` argument nothing reads, and must keep its own copy."""
+def read_varying(kernel: func.FuncOp, read: Callable[[func.FuncOp], Any], most: int = 1) -> Any | None:
+    """What ``read`` finds of ``kernel``, with the symbols in its sizes, at most so many (up to 2); None where there are more or none, or it is not
+    understood.  ``read`` gets kernels of known sizes, whose ``index`` arguments nothing reads, and must keep its own copy."""
     symbols = list(symbol_arguments(kernel.operation))
-    if len(symbols) != 1:
+    if not 1 <= len(symbols) <= most:
         return None
     found = []
-    for number in _PRIMES:
-        copy = with_number(kernel, symbols[0], number)
+    for primes in _PRIMES:
+        copy = with_numbers(kernel, dict(zip(symbols, primes)))
         one = read(copy.body.operations[0]) if copy is not None else None
         if one is None:
             return None
         found.append(one)
     try:
-        return _joined(*found, symbols[0])
+        return _joined(*found, symbols)
     except _Unlike:
         return None
 
 
-def with_number(kernel: func.FuncOp, symbol: Symbol, number: int) -> ir.Module | None:
+def with_numbers(kernel: func.FuncOp, numbers: Mapping[Symbol, int]) -> ir.Module | None:
     """A copy with known sizes, whose arguments are the same; None where an operation is none that can be changed like this."""
     with kernel.context, ir.Location.unknown():
         module = ir.Module.create()
@@ -50,7 +51,7 @@ def with_number(kernel: func.FuncOp, symbol: Symbol, number: int) -> ir.Module |
         function = module.body.operations[0]
         operations = [o.operation for o in function.entry_block.operations]
         try:
-            known = {v: tuple(_at(s, symbol, number) for s in shape(v)) for v in _tensors(function, operations)}
+            known = {v: tuple(evaluate(s, numbers.__getitem__) for s in shape(v)) for v in _tensors(function, operations)}
         except UnknownSize:
             return None
         for value, size in known.items():
@@ -78,10 +79,6 @@ def _tensors(function: func.FuncOp, operations: list[ir.Operation]) -> list[ir.V
     return [v for v in values if isinstance(v.type, ir.RankedTensorType) and not v.type.has_static_shape]
 
 
-def _at(size: Int, symbol: Symbol, number: int) -> int:
-    return evaluate(size, {symbol: number}.__getitem__)
-
-
 def _retype(function: func.FuncOp) -> None:
     """Let the function's type be what its arguments and results are, and nothing be said of their sizes."""
     arguments, end = list(function.entry_block.arguments), list(function.entry_block.operations)[-1]
@@ -90,21 +87,35 @@ def _retype(function: func.FuncOp) -> None:
     function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(e) for e in entries])
 
 
-def _joined(a: Any, b: Any, symbol: Symbol) -> Any:
-    """``a``, which was found with the first number, with the symbol in its place; ``b`` with the second."""
+def _joined(a: Any, b: Any, symbols: Sequence[Symbol]) -> Any:
+    """``a``, which was found with the first numbers, with the symbols in their places; ``b`` with the second."""
     if type(a) is not type(b):
         raise _Unlike
     if isinstance(a, int) and not isinstance(a, bool):
-        times, rest = divmod(a, _PRIMES[0])
         if a == b:
             return a
-        if rest or divmod(b, _PRIMES[1]) != (times, 0):
+        (times, found), other = (_divided(x, primes) for x, primes in zip((a, b), _PRIMES))
+        if (times, found) != other:
             raise _Unlike
-        return size_of(symbol) * times
+        size: Int = times
+        for symbol, power in zip(symbols, found):
+            for _ in range(power):
+                size = size * size_of(symbol)
+        return size
     if is_dataclass(a) and not isinstance(a, type):
-        return replace(a, **{f.name: _joined(getattr(a, f.name), getattr(b, f.name), symbol) for f in fields(a) if f.init})
+        return replace(a, **{f.name: _joined(getattr(a, f.name), getattr(b, f.name), symbols) for f in fields(a) if f.init})
     if isinstance(a, tuple | list):
         if len(a) != len(b):
             raise _Unlike
-        return type(a)(_joined(x, y, symbol) for x, y in zip(a, b))
+        return type(a)(_joined(x, y, symbols) for x, y in zip(a, b))
     return a
+
+
+def _divided(number: int, primes: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    """What is left of a number without these primes, and how often each is in it."""
+    powers = []
+    for prime in primes:
+        powers.append(0)
+        while number and number % prime == 0:
+            number, powers[-1] = number // prime, powers[-1] + 1
+    return number, tuple(powers)

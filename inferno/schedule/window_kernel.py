@@ -13,7 +13,7 @@ from inferno.passes.shapes import shape, symbol_arguments
 from inferno.passes.split_contractions import split_contractions
 from inferno.schedule.accesses import Access, argument_index, iterators, knows_arguments, linear, loop_sizes, maps
 from inferno.schedule.contraction import Contraction, parse_split
-from inferno.schedule.varying_rows import with_number
+from inferno.schedule.varying_rows import with_numbers
 from inferno.symbolic import Size, evaluate, product
 
 
@@ -137,7 +137,7 @@ def _any_number(kernel: func.FuncOp) -> WindowKernel | None:
     (images,) = varying
     number = max(2, symbols[0].hint)
     count = evaluate(images, {symbols[0]: number}.__getitem__)
-    module = with_number(kernel, symbols[0], number) if count > 1 else None
+    module = with_numbers(kernel, {symbols[0]: number}) if count > 1 else None
     if module is None:
         return None
     with kernel.context, kernel.location:

@@ -46,6 +46,24 @@ def batches(*shape: int, count: int = 1):
     return lambda b, s: tuple(torch.randn(b, s, *shape) for _ in range(count))
 
 
+def _residual(x, r):
+    x = x + r
+    return x, F.layer_norm(x, (48,))
+
+
+# A kernel of the generator of rows each.
+ROWS_OF_KNOWN_LENGTH = {
+    "softmax of rows": lambda: (lambda x: torch.softmax(x, -1), batches(72), _dims(1, "b", "s"), BATCH),
+    "residual and layer norm": lambda: (_residual, batches(48, count=2), _dims(2, "b", "s"), BATCH),
+    "rms norm of heads": lambda: (lambda x: F.rms_norm(x.view(*x.shape[:2], 4, 16), (16,)), batches(64), _dims(1, "b", "s"), BATCH),
+    "masked scores": lambda: (
+        lambda x, m: torch.softmax(x + m[:, None, None], -1), lambda b, s: (torch.randn(b, 3, s, 40), torch.randn(b, 40)),
+        tuple({0: b, **more} for b, s in [(Dim("b", min=1, max=64), Dim("s", min=1, max=4096))] for more in ({2: s}, {})), BATCH,
+    ),
+    "variance": lambda: (lambda x: (x.var(-1), x.mean(-1)), rows(130), _dims(1, "n"), ROWS),
+    "no rows of known length": lambda: (lambda x: torch.log_softmax(x, -1), rows(24), ({0: Dim("n", min=0, max=64)},), [(5,), (0,), (1,)]),
+}
+
 CASES = {
     "elementwise": lambda: (lambda x, y: (x * y - 1).abs() + x, rows(7, count=2), _dims(2, "n"), ROWS),
     "broadcast": lambda: (lambda x, y: x[:, None, :] - y[None, :, :], lambda n: (torch.randn(n, 6), torch.randn(n, 6)), _dims(2, "n"), ROWS[:4]),
@@ -73,6 +91,7 @@ CASES = {
     "argmax": lambda: (lambda x: x.argmax(-1), batches(), _dims(1, "b", "s"), BATCH),
     "no rows": lambda: (lambda x, y: (x * 2, x.sum(0), x @ y), lambda n: (torch.randn(n, 6), torch.randn(6, 3)),
                         ({0: Dim("n", min=0, max=64)}, None), [(5,), (0,), (1,)]),
+    **ROWS_OF_KNOWN_LENGTH,
     "multiples": lambda: (lambda x: x.view(x.shape[0] // 2, 2, 3).sum(1), rows(3), ({0: 2 * Dim("half", min=1, max=512)},), [(4,), (6,), (66,)]),
 }
 

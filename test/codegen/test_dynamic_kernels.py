@@ -3,12 +3,14 @@
 import pytest
 import torch
 from checks import check
-from dynamic_cases import CALLED_WITH, CASES, COMPILED_FOR
+from dynamic_cases import CALLED_WITH, CASES, COMPILED_FOR, ROWS_OF_KNOWN_LENGTH
 from dynamic_cases import SUMS as LONG
 from universal_program import SimulatedModel, assert_assembles
 
+from dataclasses import replace
+
 from inferno.runtime.plan.plan import at_sizes
-from inferno.schedule import elementwise, simt
+from inferno.schedule import elementwise, rows, simt
 from inferno.schedule.by_size import BySize
 from inferno.target import find_target
 
@@ -31,6 +33,25 @@ def of_choice(kernel):
 
 
 ELEMENTWISE = ["elementwise", "broadcast", "transposed", "layer norm", "linear", "positions", "gather", "slices", "no rows", "attention", "multiples"]
+
+
+SCHEDULES = {
+    "chosen": {}, "8 rows a block": dict(threads=256, across=32), "a loop": dict(threads=64, across=64, held=False, unroll=2),
+    "a cluster": dict(threads=32, across=32, cluster=2, sends=True),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("name", ROWS_OF_KNOWN_LENGTH)
+def test_rows_of_which_there_are_any_number(name, schedule):
+    torch.manual_seed(0)
+    model, inputs, dynamic_shapes, sizes = ROWS_OF_KNOWN_LENGTH[name]()
+    choose = lambda kernel: replace(rows.choose(kernel, TARGET), **SCHEDULES[schedule])  # noqa: E731
+    simulated = SimulatedModel(model, inputs(*sizes[0]), dynamic_shapes, choose, passes="fuse-reductions{target=sm_90a}")
+    assert len(simulated.program.plan.steps) == 1
+    for each in sizes[:4]:
+        found = check(simulated, model, inputs(*each))
+        assert found.right, f"{each}: {found}"
 
 
 SUMS = ["sums of any length", "scaled sums"]

@@ -220,3 +220,51 @@ func.func private @products(%x: tensor<4x64xf32>, %w: tensor<4x256x64xf32>, %o: 
   } -> tensor<4x256xf32>
   return %r : tensor<4x256xf32>
 }
+
+// -----
+
+#all_points = affine_map<(b, l, c) -> (b, l, c)>
+#all_rows = affine_map<(b, l, c) -> (b, l)>
+
+// Rows of known length, of which there are any number.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]] = call @[[K:rows[a-z_0-9]*]](%[[B:.*]], %[[S:.*]], %arg0, %{{.*}}) {inferno.source = ["sum", "sub"]}
+// CHECK-NEXT: return %[[R]]
+// CHECK: func.func private @[[K]](
+// CHECK-COUNT-2: linalg.generic
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call
+func.func @main(%arg0: tensor<?x?x64xf32> {inferno.kind = "input", inferno.name = "x", inferno.sizes = affine_map<()[s0, s1] -> (s0, s1, 64)>},
+    %arg1: index {inferno.hint = 3 : i64, inferno.range = [1, 64], inferno.symbol = "s0"},
+    %arg2: index {inferno.hint = 5 : i64, inferno.range = [1, 4096], inferno.symbol = "s1"}) -> tensor<?x?x64xf32> {
+  %0 = tensor.empty(%arg1, %arg2) : tensor<?x?xf32>
+  %1 = call @reduce_addf(%arg1, %arg2, %arg0, %0) {inferno.source = ["sum"]} : (index, index, tensor<?x?x64xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+  %2 = tensor.empty(%arg1, %arg2) : tensor<?x?x64xf32>
+  %3 = call @subf(%arg1, %arg2, %arg0, %1, %2) {inferno.source = ["sub"]} : (index, index, tensor<?x?x64xf32>, tensor<?x?xf32>, tensor<?x?x64xf32>) -> tensor<?x?x64xf32>
+  return %3 : tensor<?x?x64xf32>
+}
+func.func private @reduce_addf(%arg0: index {inferno.hint = 3 : i64, inferno.range = [1, 64], inferno.symbol = "n0"},
+    %arg1: index {inferno.hint = 5 : i64, inferno.range = [1, 4096], inferno.symbol = "n1"},
+    %arg2: tensor<?x?x64xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0, s1, 64)>},
+    %arg3: tensor<?x?xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0, s1)>}) -> tensor<?x?xf32> {
+  %cst = arith.constant 0.000000e+00 : f32
+  %0 = linalg.fill ins(%cst : f32) outs(%arg3 : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %1 = linalg.generic {indexing_maps = [#all_points, #all_rows], iterator_types = ["parallel", "parallel", "reduction"]} ins(%arg2 : tensor<?x?x64xf32>) outs(%0 : tensor<?x?xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %2 = arith.addf %in, %out : f32
+    linalg.yield %2 : f32
+  } -> tensor<?x?xf32>
+  return %1 : tensor<?x?xf32>
+}
+func.func private @subf(%arg0: index {inferno.hint = 3 : i64, inferno.range = [1, 64], inferno.symbol = "n0"},
+    %arg1: index {inferno.hint = 5 : i64, inferno.range = [1, 4096], inferno.symbol = "n1"},
+    %arg2: tensor<?x?x64xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0, s1, 64)>},
+    %arg3: tensor<?x?xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0, s1)>},
+    %arg4: tensor<?x?x64xf32> {inferno.sizes = affine_map<()[s0, s1] -> (s0, s1, 64)>}) -> tensor<?x?x64xf32> {
+  %0 = linalg.generic {indexing_maps = [#all_points, #all_rows, #all_points], iterator_types = ["parallel", "parallel", "parallel"]} ins(%arg2, %arg3 : tensor<?x?x64xf32>, tensor<?x?xf32>) outs(%arg4 : tensor<?x?x64xf32>) {
+  ^bb0(%in: f32, %in_0: f32, %out: f32):
+    %1 = arith.subf %in, %in_0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x?x64xf32>
+  return %0 : tensor<?x?x64xf32>
+}
