@@ -207,7 +207,7 @@ def supported(a: AttentionKernel) -> bool:
     kinds = {str(x) for x in (a.q.element, a.k.element, a.v.element, a.weight)}
     if len(kinds) != 1 or not kinds & {"bf16", "f16", "f32"} or not _has_keys(a):
         return False
-    if a.pages and (kinds == {"f32"} or a.varies or a.queries.size > 64 or any(turned_operands(a)[1:])):
+    if a.pages and (kinds == {"f32"} or bounds(a.queries.size)[1] > 64 or any(turned_operands(a)[1:])):
         return False
     if not all(isinstance(size, int) for size in (a.depth.size, a.width.size)) or any(size % 8 or size > 256 for size in (a.depth.size, a.width.size)):
         return False

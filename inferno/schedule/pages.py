@@ -7,7 +7,7 @@ from inferno.mlir import ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.expression_folding import predicate_of
 from inferno.schedule.expressions import READ, Expression, Loop
-from inferno.symbolic import Int
+from inferno.symbolic import Int, product
 
 PAGED = "paged"
 """The name of the expression of an element whose place along one dimension, its page, another tensor says: that READ is its only operand, strides
@@ -63,7 +63,7 @@ def paged_access(element: Expression, keys: Sequence[Loop], access_of: Callable[
     inner = [loop for loop in keys if loop not in outer]
     if not outer or not inner or [*outer, *inner] != list(keys) or any(loop in steps for loop in outer) or not all(loop in steps for loop in inner):
         return None
-    if any(not isinstance(loop.size, int) for loop in keys):
+    if any(not isinstance(loop.size, int) for loop in inner):
         return None
     rows, row, entry = _count(inner), steps[inner[-1]], entries[outer[-1]]
     if any(steps[loop] != row * _count(inner[n + 1:]) for n, loop in enumerate(inner)):
@@ -75,8 +75,5 @@ def paged_access(element: Expression, keys: Sequence[Loop], access_of: Callable[
     return access_of(in_order), Pages(access_of(table), entry, rows, element.page)
 
 
-def _count(loops: Sequence[Loop]) -> int:
-    count = 1
-    for loop in loops:
-        count *= loop.size
-    return count
+def _count(loops: Sequence[Loop]) -> Int:
+    return product(loop.size for loop in loops)

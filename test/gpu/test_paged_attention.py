@@ -4,8 +4,10 @@ import pytest
 import torch
 from checks import assert_right
 from paged_cases import CASES, cache_of, operands, poisoned
+from torch.export import Dim
 
 import inferno
+from inferno.tools.check import compare, reference
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
@@ -61,3 +63,14 @@ def test_a_token_is_written_first():
         torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
         lengths -= lengths.gt(1).long()
         new = new + 1
+
+
+def test_sizes_that_vary():
+    dims = {0: Dim("b", min=1, max=64), 1: Dim("n", min=1, max=512)}
+    shapes = {"q": {0: dims[0]}, "k": None, "v": None, "table": dims, "lengths": {0: dims[0]}}
+    form = dict(heads=(8, 2), columns=64, device="cuda", many=800)
+    compiled = inferno.compile(CASES["index"], operands(16, 40, [640, 17], **form), dynamic_shapes=shapes)
+    for pages, lengths in ((40, [640, 17]), (300, [4000]), (3, [1, 32, 20, 48, 9])):
+        args = operands(16, pages, lengths, **form)
+        found = compiled(*poisoned(args))
+        assert compare(found, CASES["index"](*args), reference(CASES["index"], args)).right
