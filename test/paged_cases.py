@@ -47,6 +47,14 @@ def by_heads(q, k, v, table, lengths):
     return _attend(q, k, v, lengths)
 
 
+def slots(q, k, v, table, lengths):
+    """Places of tokens, of which a page's are one behind the other."""
+    rows = k.shape[1]
+    at = (table[:, :, None] * rows + torch.arange(rows, device=q.device)).flatten(1)
+    k, v = (x.flatten(0, 1)[at].transpose(1, 2) for x in (k, v))
+    return _attend(q, k, v, lengths)
+
+
 def by_hand(q, k, v, table, lengths):
     """One query; lengths are those of a mask that is added."""
     k, v = (x[table].flatten(1, 2) for x in (k, v))
@@ -81,7 +89,7 @@ def poisoned(args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 CASES: dict[str, Callable] = {
-    "index": index, "select": select, "gather": gather, "heads": by_heads, "joint": joint, "by hand": by_hand,
+    "index": index, "select": select, "gather": gather, "heads": by_heads, "joint": joint, "by hand": by_hand, "slots": slots,
 }
 """Those that are one kernel."""
 

@@ -149,7 +149,7 @@ class Parser:
         rows, width = self.classify(out, scores, v)
         if sink is not None and (sink.name != READ or sink.moves_with() - set(rows)):
             raise NotUnderstood
-        loops = [*rows, *self.keys, *product.loops, *width]
+        self.rows, loops = rows, [*rows, *self.keys, *product.loops, *width]
         self.numbers = {loop: n for n, loop in enumerate(loops)}
         if len(self.numbers) != len(loops):
             raise NotUnderstood
@@ -327,7 +327,7 @@ class Parser:
         if element.name == READ:
             return Operand(element.type, access_of(element, self.numbers), None, extend)
         if element.name == PAGED:
-            found = paged_access(element, self.keys, lambda e: access_of(e, self.numbers))
+            found = paged_access(element, self.keys, self.rows, lambda e: access_of(e, self.numbers))
             if found is None:
                 raise NotUnderstood
             return Operand(element.type, found[0], None, extend, pages=found[1])

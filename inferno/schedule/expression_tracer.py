@@ -274,15 +274,16 @@ class Tracer(Expressions):
         paged = known.index(None) if None in known else None
         if paged is None:
             return self.element(table, [_place(n) for n in known])
-        count = shape(table)[paged]
-        page = page_number(numbers[paged], count) if self.pages and known.count(None) == 1 and isinstance(count, int) else None
+        size = shape(table)[paged]
+        page = page_number(numbers[paged], size) if self.pages and known.count(None) == 1 and isinstance(size, int) else None
         if page is None:
             raise NotUnderstood
-        first, second = (self.element(table, [_place(n) if d != paged else ((), at) for d, n in enumerate(known)]) for at in (0, 1))
+        steps, begin = page.inside
+        first, second = (self.element(table, [(steps, begin + more) if d == paged else _place(n) for d, n in enumerate(known)]) for more in (0, 1))
         if first.name != READ:
             raise NotUnderstood
-        step = PageStep(second.offset - first.offset, count, page[1])
-        return self.make(PAGED, type_, [page[0]], argument=first.argument, strides=first.strides, offset=first.offset, shape=first.shape, page=step)
+        step = PageStep((second.offset - first.offset) * page.scale, size // page.scale, page.wraps)
+        return self.make(PAGED, type_, [page.read], argument=first.argument, strides=first.strides, offset=first.offset, shape=first.shape, page=step)
 
     def _operand(self, generic: ir.Operation, number: int, loops: tuple[Place, ...]) -> Expression:
         value, map_ = generic.operands[number], maps(generic)[number]

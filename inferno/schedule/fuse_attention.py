@@ -183,7 +183,10 @@ class Fusion:
         return callee(call) in self.moves
 
     def is_page(self, call: ir.Operation) -> bool:
-        return callee(call) in self.moves | self.gathers
+        """Whether a call moves or gathers something, or makes places of fewer ones."""
+        if callee(call) in self.moves | self.gathers:
+            return True
+        return self.pages and all(str(r.type.element_type) in ("i32", "i64") for r in call.results) and self.is_mask(call)
 
     def is_mask(self, call: ir.Operation) -> bool:
         """Whether a call makes much of little, element by element, or only reads elements at other places."""

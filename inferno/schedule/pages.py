@@ -3,11 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import ir
 from inferno.schedule.accesses import Access
-from inferno.schedule.expression_folding import predicate_of
-from inferno.schedule.expressions import READ, Expression, Loop
-from inferno.symbolic import Int, product
+from inferno.schedule.expression_folding import linear, predicate_of
+from inferno.schedule.expressions import READ, Expression, Loop, Place
+from inferno.symbolic import Int, bounds, product
 
 PAGED = "paged"
 """The name of the expression of an element whose place along one dimension, its page, another tensor says: that READ is its only operand, strides
@@ -33,18 +32,52 @@ class Pages:
     of: PageStep
 
 
-def page_number(number: Expression, count: int) -> tuple[Expression, bool] | None:
-    """The READ of an integer that ``number`` is, and whether ``count`` is added to it where it is negative; None for anything else."""
+@dataclass(frozen=True)
+class PageNumber:
+    """A place along a dimension: ``scale`` times what a READ of an integer gives, and a sum of loops that is less than ``scale``; ``wraps``:
+    the dimension's size is added to what is negative."""
+
+    read: Expression
+    scale: int
+    inside: Place
+    wraps: bool
+
+
+def page_number(number: Expression, size: int) -> PageNumber | None:
+    """What ``number`` is, a place along a dimension of this size, if it is a page's, or a place in a page."""
     number, wraps = _same(number), False
     if number.name == "arith.select":
         condition, more, plain = number.operands
         if condition.name != "arith.cmpi" or predicate_of(condition) != "slt" or condition.operands[1].constant != 0 or more.name != "arith.addi":
             return None
-        if condition.operands[0] is not plain or plain not in more.operands or count not in [e.constant for e in more.operands]:
+        if condition.operands[0] is not plain or plain not in more.operands or size not in [e.constant for e in more.operands]:
             return None
-        number, wraps = _same(plain), True
-    integer = isinstance(number.type, ir.IntegerType) and number.type.width in (32, 64)
-    return (number, wraps) if number.name == READ and integer else None
+        number, wraps = plain, True
+    found = _scaled(number)
+    reads = [e for e in (found or ({}, 0))[0] if isinstance(e, Expression)]
+    if len(reads) != 1 or (scale := found[0].pop(reads[0])) <= 0 or size % scale or not reads[0].name == READ:
+        return None
+    steps, begin = found
+    ends = [begin, *(c * (bounds(loop.size)[1] - 1) for loop, c in steps.items())]
+    if any(not isinstance(e, int) or e < 0 for e in ends) or sum(ends) >= scale:
+        return None
+    return PageNumber(reads[0], scale, (tuple(steps.items()), begin), wraps)
+
+
+def _scaled(number: Expression) -> tuple[dict, int] | None:
+    """An integer as a sum of loops and of READs, each times a number, and a constant.  What is computed of READs is taken to fit its type: a place
+    that does not is none of the tensor's."""
+    number = _same(number)
+    if number.name == "arith.muli":
+        factors = sorted(number.operands, key=lambda e: e.constant is None)
+        value, by = _scaled(factors[1]), factors[0].constant
+        return None if value is None or by is None else ({e: c * by for e, c in value[0].items()}, value[1] * by)
+    if number.name == "arith.addi":
+        parts = list(map(_scaled, number.operands))
+        if None in parts or set(parts[0][0]) & set(parts[1][0]):
+            return None
+        return {**parts[0][0], **parts[1][0]}, parts[0][1] + parts[1][1]
+    return linear(number, leaves=True)
 
 
 def _same(number: Expression) -> Expression:
@@ -54,11 +87,15 @@ def _same(number: Expression) -> Expression:
     return number
 
 
-def paged_access(element: Expression, keys: Sequence[Loop], access_of: Callable[[Expression], Access]) -> tuple[Access, Pages] | None:
+def paged_access(
+    element: Expression, keys: Sequence[Loop], batch: Sequence[Loop], access_of: Callable[[Expression], Access],
+) -> tuple[Access, Pages] | None:
     """Where an operand with these ``keys`` as rows is: as if its pages lay in order, and how they lie.  None where they are not whole pages, each
-    of rows that follow each other."""
+    of rows that follow each other, which are others for the loops of the ``batch`` alone."""
     (table,) = element.operands
     steps, entries = dict(element.strides), dict(table.strides)
+    if any(loop not in keys and loop not in batch for loop in entries):
+        return None
     outer = [loop for loop in keys if entries.get(loop, 0)]
     inner = [loop for loop in keys if loop not in outer]
     if not outer or not inner or [*outer, *inner] != list(keys) or any(loop in steps for loop in outer) or not all(loop in steps for loop in inner):

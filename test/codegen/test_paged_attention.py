@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from attention_cases import fused, read
 from attention_program import simulate, simulated
 from checks import assert_close_to_float64
 from paged_cases import CASES, cache_of, operands, poisoned
 from torch.export import Dim
 
+from inferno.mlir import idle_context, ir
 from inferno.schedule.attention import Attention
 
 
@@ -14,7 +16,7 @@ from inferno.schedule.attention import Attention
     ("index", 16, Attention(1, 32, turns=False, bounded=True, staged=False), False),
     ("heads", 64, Attention(1, 32, turns=False, parts=2), True),
     ("joint", 16, Attention(1, 48, turns=False, splits=2, bounded=True, staged=False), True),
-    ("select", 32, Attention(1, 32, turns=False, overlap=False), False),
+    ("slots", 32, Attention(1, 32, turns=False, overlap=False), False),
 ])
 def test_by_the_simulator(name, rows, schedule, early):
     """Pages behind the lengths are not there where the kernel is told that nobody needs them; copies as late as they may be, and as early."""
@@ -36,3 +38,27 @@ def test_sizes_that_vary():
         args = operands(16, pages, lengths, many=20)
         found = compiled(*poisoned(args))
         assert_close_to_float64(found, CASES["index"], args)
+
+
+def _of_columns(q, k, v, table, lengths):
+    """Another page for each column."""
+    at = table.long().flatten(0, 1)[:, None, None].expand(-1, *k.shape[1:])
+    k, v = (torch.gather(x, 0, at).view(*table.shape[:2], *x.shape[1:]).flatten(1, 2).transpose(1, 2) for x in (k, v))
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+def _of_rows(q, k, v, table, lengths):
+    """The first row of each page."""
+    k, v = (x.flatten(0, 1)[table].transpose(1, 2) for x in (k, v))
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+@pytest.mark.parametrize("function, pages", [(CASES["gather"], 2), (CASES["by hand"], 2), (_of_columns, 0), (_of_rows, 0)])
+def test_what_is_in_pages(function, pages):
+    args = operands(16, 4, [3, 50])
+    if function is _of_columns:
+        args = *args[:3], args[3][:, :, None].expand(-1, -1, 16).contiguous(), args[4]
+    with idle_context(), ir.Location.unknown():
+        a, _ = read(fused(function, args), args)
+        assert len(a.pages) == pages
+        assert all((p.rows, p.entry, p.of.count, p.of.step) == (16, 1, len(args[1]), 16 * 2 * 16) for p in a.pages)
