@@ -114,7 +114,7 @@ class Consumer:
         sums = [[number(0.0)] * (r.columns.size // 2) for r in f.gradient.results]
 
         def at_position(n: Integer) -> _Position:
-            return _Position([*place.grid, *f.outer(n)], place.first, place.begin, place.end, n)
+            return _Position([*place.grid, *f.outer(n)], place.first, place.begin, place.end, position=n)
 
         def position(n: Integer, *values: ir.Value) -> list[ir.Value]:
             return self.walk_blocks(at_position(n), self.unflatten(values)).flat
