@@ -152,8 +152,9 @@ def held(s: AttentionGradients, g: AttentionGradient) -> int:
     """Numbers of 32 bits that a thread has at a time."""
     score = () if g.score is None else (x for x in g.score.sources if x is not None)
     read = sum(max(2, bit_width(x.element) // 8) for x in score if any(x.strides[d] for d in g.columns.dims))
-    rounded, wide = len(g.results) > 1, 8 if read >= 4 else 0  # 96 columns beside float32 are spilt at 208 by ptxas
-    return s.columns * (4 + rounded + read // 2) // 4 + sum(r.columns.size for r in g.results) // 2 + wide
+    # At 208 ptxas spills 96 columns beside float32, and 64 beside a mask of keys that heads share.
+    more = 8 if read >= 4 or (g.score is not None and g.outer.size > 1) else 0
+    return s.columns * (4 + (len(g.results) > 1) + read // 2) // 4 + sum(r.columns.size for r in g.results) // 2 + more
 
 
 def reads_early(s: AttentionGradients, g: AttentionGradient) -> bool:

@@ -62,10 +62,12 @@ class _Gradients(Fusion):
         return fused
 
     def starts(self, call: ir.Operation) -> bool:
-        """Whether ``call`` multiplies scores: exponentials are at its end, or, where only one result is wanted, at that of a contraction of them."""
+        """Whether ``call`` multiplies scores: exponentials are at its end, or, where only one result is wanted, at that of a contraction of them; or apart,
+        where a mask is not read along the loops of the products."""
         if not self.called(call, self.multiplies):
             return False
-        return callee(call) in self.powers or any(self.called(u, self.multiplies & self.powers) for r in call.results for u in readers(r))
+        powers = self.powers & (self.multiplies | self.maps)
+        return callee(call) in self.powers or any(self.called(u, powers) for v in call.results for u in readers(v))
 
     def fuse_from(self, start: ir.Operation) -> bool:
         """Make kernels of what is made of the weights that ``start`` computes; whether that was done."""

@@ -51,7 +51,7 @@ FORMS = {
     "more keys": ((1, 1, 1, 40, 150, 40, 72), {"causal": True, "dtype": torch.float16}, AttentionGradients(3, 48, turns=True)),
     "grouped": ((1, 4, 2, 40, 70, 64, 64), {"causal": True}, AttentionGradients(1, 32, order="dynamic", apart=True, ahead=True)),
     "grouped, padding": ((2, 2, 1, 50, 40, 64, 64), {"mask": some_keys, "turned": True}, AttentionGradients(1, 32)),
-    "numbers": ((2, 2, 1, 50, 40, 64, 64), {"mask": numbers, "turned": True}, AttentionGradients(1, 32, apart=True, ahead=True)),
+    "grouped, numbers": ((2, 4, 2, 50, 40, 64, 64), {"mask": numbers, "turned": True}, AttentionGradients(1, 32, apart=True, ahead=True)),
     "together, biases": ((1, 4, 2, 40, 150, 40, 64), {"mask": biases, "causal": True, "dtype": torch.float16}, AttentionGradients(2, 48)),
     "together, in parts": ((1, 4, 2, 80, 128, 64, 32), {"causal": True}, AttentionGradients(1, 64, 3, order="dynamic", apart=True, ahead=True)),
     "together, more keys": ((1, 1, 1, 40, 150, 40, 64), {"dtype": torch.float16, "turned": True}, AttentionGradients(2, 48)),
