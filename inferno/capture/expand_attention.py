@@ -66,10 +66,23 @@ def _expand_flex(graph: Graph, known: dict[Any, Callable]) -> bool:
     return any(found)
 
 
+def drop_blocks(graph: Graph) -> None:
+    """Take the blocks of its mask from each ``flex_attention``, which a backward would keep: only torch's own kernels look at them."""
+    for node in graph.nodes:
+        if node.target in flex_attention.OPERATIONS:
+            i = _mask(node)
+            *blocks, function = node.args[i]
+            node.update_arg(i, (*(None if isinstance(b, Node) else b for b in blocks), function))
+
+
 def _blocks(node: Node) -> list[Node]:
     """The tensors that say where the mask is false."""
-    (mask,) = (a for a in node.args if isinstance(a, tuple) and a and isinstance(a[-1], Node) and a[-1].op == "get_attr")
-    return [n for n in mask if isinstance(n, Node)]
+    return [n for n in node.args[_mask(node)][:-1] if isinstance(n, Node)]
+
+
+def _mask(node: Node) -> int:
+    """Which argument is the mask: the first one of several values."""
+    return next(i for i, a in enumerate(node.args) if isinstance(a, (tuple, list)))
 
 
 def _drop(graph: Graph, unused: list[Node]) -> None:

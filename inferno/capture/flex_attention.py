@@ -12,6 +12,8 @@ from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.nn.attention.flex_attention import _vmap_for_bhqkv as over_scores
 
 from inferno.capture.decompositions.attention import in_order, repeat_heads
+from inferno.capture.trained_attention import gradients
+from inferno.errors import CompileError
 
 
 def forward(
@@ -23,14 +25,14 @@ def forward(
 
     Of the mask only its function counts, as in eager: its blocks say where that is false, or true, for kernels that skip them.
     """
-    scores = _scores(q, k, score_mod, block_mask[-1], scale, of_score, of_mask)
+    _, _, scores = _parts(q, k, score_mod, block_mask[-1], scale, of_score, of_mask)
     highest = scores.amax(-1, keepdim=True)
     powers = torch.exp(scores - highest)
     sums = powers.sum(-1, keepdim=True)
     empty = highest == -math.inf
-    weights = torch.where(empty, torch.zeros((), dtype=scores.dtype, device=q.device), powers / sums)
-    totals = torch.where(empty, torch.full((), math.inf, dtype=scores.dtype, device=q.device), highest + torch.log(sums))
-    totals = torch.where(totals == math.inf, torch.full((), -math.inf, dtype=scores.dtype, device=q.device), totals)
+    weights = torch.where(empty, _number(0.0, scores), powers / sums)
+    totals = torch.where(empty, _number(math.inf, scores), highest + torch.log(sums))
+    totals = torch.where(totals == math.inf, _number(-math.inf, scores), totals)
     out = torch.matmul(weights.to(q.dtype), _repeated(v, q).to(q.dtype))
     return in_order(out, _order(q)), totals.squeeze(-1) / math.log(2), highest.squeeze(-1) / math.log(2)
 
@@ -55,16 +57,46 @@ def _whole() -> Iterator[None]:
         torch._C._functorch._set_vmap_fallback_enabled(before)
 
 
-def _scores(
+def backward(
+    q: Tensor, k: Tensor, v: Tensor, result: Tensor, logarithms: Tensor, gradient: Tensor | None, of_logarithms: Tensor | None,
+    score_mod: GraphModule, joint: GraphModule, block_mask: tuple, scale: float, _: dict[str, Any], of_score: tuple = (), of_mask: tuple = (),
+) -> tuple[Tensor, Tensor, Tensor, tuple[None, ...]]:
+    """The gradients of q, k and v, by what ``forward`` gave; ``joint`` gives that of a score by that of what ``score_mod`` makes of it.  None for those
+    of captured tensors: where they are asked for, that is another operation.  CompileError for operands that torch broadcasts, and float64."""
+    if k.shape[0] != q.shape[0] or {t.dtype for t in (k, v)} != {q.dtype} or q.dtype == torch.float64:
+        raise CompileError("its operands are of other types or batches")
+    products, seen, scores = _parts(q, k, score_mod, block_mask[-1], scale, of_score, of_mask)
+    totals = torch.where(logarithms == -math.inf, _number(math.inf, logarithms), logarithms * math.log(2))
+    weights = torch.exp(scores - totals.unsqueeze(-1))
+    gradient = torch.zeros_like(result) if gradient is None else gradient
+
+    def through(of_scores: Tensor) -> Tensor:
+        if of_logarithms is not None:
+            of_scores = of_scores + weights * (of_logarithms / math.log(2)).unsqueeze(-1)
+        numbers = [torch.arange(n, device=q.device) for n in products.shape]
+        with TransformGetItemToIndex(), _whole():
+            back = over_scores(lambda *given: _Function(joint).run(*given)[0], prefix=(0,), suffix=(0, *(None,) * len(of_score)))
+            of_products = back(products, *numbers, of_scores, *of_score)
+        return torch.where(seen, of_products, _number(0.0, of_products))
+
+    return *gradients(gradient, q, k, v, result, weights, scale, through, _order), (None,) * len(of_score)
+
+
+def _parts(
     q: Tensor, k: Tensor, score_mod: GraphModule, mask_mod: GraphModule, scale: float, of_score: tuple, of_mask: tuple,
-) -> Tensor:
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The scaled products [batch, heads, queries, keys], which of them are seen, and the scores that are made of them."""
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-    scores = torch.matmul(q.to(wide), _repeated(k, q).to(wide).transpose(-2, -1)) * scale
-    numbers = [torch.arange(n, device=q.device) for n in scores.shape]
+    products = torch.matmul(q.to(wide), _repeated(k, q).to(wide).transpose(-2, -1)) * scale
+    numbers = [torch.arange(n, device=q.device) for n in products.shape]
     with TransformGetItemToIndex(), _whole():
-        changed = over_scores(_Function(score_mod).run, prefix=(0,), suffix=(None,) * len(of_score))(scores, *numbers, *of_score)
+        changed = over_scores(_Function(score_mod).run, prefix=(0,), suffix=(None,) * len(of_score))(products, *numbers, *of_score)
         seen = over_scores(_Function(mask_mod).run, prefix=(), suffix=(None,) * len(of_mask))(*numbers, *of_mask)
-    return torch.where(seen, changed.to(wide), torch.full((), -math.inf, dtype=wide, device=q.device))
+    return products, seen, torch.where(seen, changed.to(wide), _number(-math.inf, products))
+
+
+def _number(value: float, like: Tensor) -> Tensor:
+    return torch.full((), value, dtype=like.dtype, device=like.device)
 
 
 def _repeated(t: Tensor, q: Tensor) -> Tensor:
@@ -77,5 +109,5 @@ def _order(q: Tensor) -> list[int]:
     return [*sorted(range(3), key=lambda i: -q.stride(i)), 3]
 
 
-OPERATIONS = {torch.ops.higher_order.flex_attention: forward}
+OPERATIONS = {torch.ops.higher_order.flex_attention: forward, torch.ops.higher_order.flex_attention_backward: backward}
 """What each operation is, by operations of torch's."""

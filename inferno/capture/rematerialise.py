@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 
 from inferno.capture import partition
+from inferno.capture.expand_attention import drop_blocks
 from inferno.capture.orders import example, example_bytes
 from inferno.capture.split_gradients import split_convolution_gradients
 from inferno.capture.trained_attention import MASKED
@@ -53,6 +54,7 @@ _ROWS = {
 
 def partition_training(joint: GraphModule, inputs: Any, *, num_fwd_outputs: int, **rest: Any) -> tuple[GraphModule, GraphModule]:
     """The forward and the backward of ``joint``; a ``partition_fn`` of AOTAutograd's."""
+    drop_blocks(joint.graph)
     joint.graph.eliminate_dead_code()
     joint.graph = fx_graph_cse(joint.graph)  # what autograd has written down twice is read by both
     mark(joint.graph, num_fwd_outputs)

@@ -6,6 +6,7 @@ exponentials.  AOTAutograd differentiates the operation as a whole and knows not
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -112,7 +113,7 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v, each in memory as its tensor.  What goes into a product is rounded to the type of the tensors, as torch's
     kernels do."""
-    return _gradients(gradient, q, k, v, result, torch.exp(_scores(q, k, mask, causal, scale) - totals.unsqueeze(-1)), scale)
+    return gradients(gradient, q, k, v, result, torch.exp(_scores(q, k, mask, causal, scale) - totals.unsqueeze(-1)), scale)
 
 
 def biased_backward(
@@ -120,14 +121,19 @@ def biased_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """As ``backward``, of what ``biased_forward`` gives."""
     weights = torch.exp(_scores(q, k, bias, causal, scale) - largest.unsqueeze(-1) - totals.unsqueeze(-1))
-    return _gradients(gradient, q, k, v, result, weights, scale)
+    return gradients(gradient, q, k, v, result, weights, scale)
 
 
-def _gradients(gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, result: Tensor, weights: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+def gradients(
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, result: Tensor, weights: Tensor, scale: float,
+    through: Callable[[Tensor], Tensor] = lambda of_scores: of_scores, order: Callable[[Tensor], list[int]] = order_of,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v, given the weights as float32.  ``through``: the gradients of scaled products by those of the scores that are made of
+    them.  ``order`` gives the order of a gradient's dimensions in memory by its tensor."""
     (batch, shared), dtype = k.shape[:2], q.dtype
     means = (gradient.float() * result.float()).sum(-1, keepdim=True)
     of_weights = torch.matmul(gradient.float(), _repeated(v, q).float().transpose(-2, -1))
-    of_scores = (weights * (of_weights - means)).to(dtype)
+    of_scores = through(weights * (of_weights - means)).to(dtype)
 
     def summed(weights: Tensor, values: Tensor) -> Tensor:
         """Over all queries of the heads that share a key."""
@@ -137,7 +143,7 @@ def _gradients(gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, result: Tensor
     of_q = torch.matmul(of_scores.float(), _repeated(k, q).float()) * scale
     of_k = summed(of_scores, q) * scale
     of_v = summed(weights.to(dtype), gradient)
-    return in_order(of_q.to(dtype), order_of(q)), in_order(of_k.to(dtype), order_of(k)), in_order(of_v.to(dtype), order_of(v))
+    return in_order(of_q.to(dtype), order(q)), in_order(of_k.to(dtype), order(k)), in_order(of_v.to(dtype), order(v))
 
 
 def _scores(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
