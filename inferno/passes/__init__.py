@@ -10,9 +10,11 @@ from importlib import import_module
 _PASSES = {
     # torch -> linalg
     "import-bitcasts": "inferno.passes.import_bitcasts:import_bitcasts",
+    "import-constants": "inferno.passes.import_constants:import_constants",
     "import-scans": "inferno.passes.import_scans:import_scans",
     "name-symbols": "inferno.passes.name_symbols:name_symbols",
     "trim-windows": "inferno.passes.trim_windows:trim_windows",
+    "restore-constants": "inferno.passes.restore_constants:restore_constants",
     "check-import": "inferno.passes.check_import:check_import",
     # linalg -> fused
     "store-float8": "inferno.passes.store_float8:store_float8",

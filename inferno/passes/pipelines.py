@@ -2,10 +2,10 @@
 
 PIPELINES = {
     "inferno-import": (
-        "func.func(torch-match-quantized-custom-ops),import-bitcasts,import-scans,"
+        "func.func(torch-match-quantized-custom-ops),import-bitcasts,import-constants,import-scans,"
         "torchdynamo-export-to-torch-backend-pipeline{extra-library=},"
         "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=true},"
-        "name-symbols,trim-windows,check-import"
+        "restore-constants,name-symbols,trim-windows,check-import"
     ),
     "inferno-fuse": (
         "store-float8,remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"

@@ -17,12 +17,15 @@ def load_casts(context: ir.Context) -> None:
 
 def to_builtin(value: ir.Value) -> ir.Value:
     """``tensor<4x?xf32>`` for ``!torch.vtensor<[4,?],f32>``."""
-    text = str(value.type)
+    return ir.Operation.create("torch_c.to_builtin_tensor", results=[builtin_type(value.type)], operands=[value]).results[0]
+
+
+def builtin_type(type_: ir.Type) -> ir.RankedTensorType:
+    text = str(type_)
     if not text.startswith("!torch.vtensor<["):
         raise PassError(f"{text} does not say its sizes")
     sizes, _, element = text.removeprefix("!torch.vtensor<[").removesuffix(">").partition("],")
-    type_ = ir.Type.parse("tensor<" + "".join(f"{s}x" for s in sizes.split(",") if s) + _INTEGERS.get(element, element) + ">")
-    return ir.Operation.create("torch_c.to_builtin_tensor", results=[type_], operands=[value]).results[0]
+    return ir.RankedTensorType(ir.Type.parse("tensor<" + "".join(f"{s}x" for s in sizes.split(",") if s) + _INTEGERS.get(element, element) + ">"))
 
 
 def from_builtin(value: ir.Value, type_: ir.Type) -> ir.Value:

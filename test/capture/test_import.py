@@ -136,3 +136,15 @@ def test_what_is_lowered_to_something_invalid_is_an_error():
     }"""
     with idle_context(), ir.Location.unknown(), pytest.raises(PassError):
         run_pipeline(ir.Module.parse(text), "inferno-import")
+
+
+def test_numbers_of_another_kind_than_a_constant():
+    """Computed while compiling, by folding that takes the bits of an integer for a float's, or ends the process."""
+    def compute(x):
+        ones, whole = torch.full((3,), 2.5), torch.full((2,), 7)
+        folded = ones + -1, ones < 0, ones == 2, torch.sign(ones), ones.trunc(), whole < 7.5, torch.full((), True) > 0.5, torch.zeros(2) >= 0
+        return *folded, 10000 ** (2 * torch.div(torch.arange(4.0), 2, rounding_mode="floor") / 4) + x
+
+    x = torch.randn(1)
+    compiled = inferno.compile(compute, (x,), target="cpu", fallback=False)
+    torch.testing.assert_close(compiled(x), compute(x))
