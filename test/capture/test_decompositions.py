@@ -503,3 +503,11 @@ def test_slices_at_places_of_one_dimension():
         assert _one_row_of_places(x, [None] * dim + [at]) == dim
     for indices in ([at, at], [torch.tensor(1)], [torch.tensor([True, False, True])], [at.reshape(1, 2)]):
         assert _one_row_of_places(x, indices) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int64], ids=str)
+def test_quotients_of_scalars_by_numbers(dtype):
+    """Both tensors have no dimensions then, so that the type is not the first one's by itself."""
+    x = torch.tensor(7, dtype=dtype)
+    same(aten.div.Scalar_mode, x, -2.5, rounding_mode="floor")
+    same(aten.fmod.Scalar, x, -2.5)

@@ -16,7 +16,7 @@ def fmod(x: Tensor, y: Tensor) -> Tensor:
 
 
 def fmod_scalar(x: Tensor, y: float) -> Tensor:
-    return NotImplemented if x.is_complex() else torch.fmod(x, _full(x, y))
+    return NotImplemented if x.is_complex() else torch.fmod(x, _full(x, y)).to(torch.result_type(x, y))
 
 
 def floor_divide(x: Tensor, y: Tensor) -> Tensor:
@@ -58,7 +58,8 @@ def divide_scalar(x: Tensor, y: float, *, rounding_mode: str | None = None) -> T
         return NotImplemented
     if not x.is_floating_point() and not isinstance(y, float):
         return floor_divide_integers(x, _full(x, y)) if _is_signed(torch.result_type(x, y)) else NotImplemented
-    return floor_divide(x if x.is_floating_point() else x.to(torch.get_default_dtype()), _full(x, y))
+    found = floor_divide(x if x.is_floating_point() else x.to(torch.get_default_dtype()), _full(x, y))
+    return found.to(torch.result_type(x, y))  # which is not the tensors' where both have no dimensions
 
 
 def _full(x: Tensor, y: float) -> Tensor:
