@@ -80,10 +80,10 @@ class Emitter:
             self.stores = {}
         self.finished = result_schedule(s, t, bool(self.stores))
         self.layout = s.shared(t.depth.size, t.width.size)
-        read = (*a.score_extras, *a.extras, *([a.sink] if a.sink is not None else []), *(p.table for p in a.pages))
+        read = (*a.score_extras, *a.extras, *([a.sink] if a.sink is not None else []), *(p.table for p in a.pages if s.pieces == 1))
         plain = {x.argument: x.element for x in read}
         plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
-        self.pieces = Pieces(self.words, [o.access for o in (a.q, a.k, a.v)], [t.q, t.k, t.v], s.pieces)
+        self.pieces = Pieces(self.words, [a.q, a.k, a.v], [t.q, t.k, t.v], s.pieces)
         plain.update({x.argument: x.element for x in a.statistics})
         written = {x.argument for x in (*(d.access for d in a.destinations), *a.statistics)}
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
@@ -94,7 +94,7 @@ class Emitter:
     def launch(self, arguments: Sequence[ir.Value]) -> None:
         a, t, s = self.kernel, self.tiling, self.schedule
         operands = [(arguments[o.access.argument], copied, rows) for o, copied, rows in ((a.q, t.q, 64), (a.k, t.k, s.keys), (a.v, t.v, s.keys))]
-        maps = [self.operand_map(*o) for o in operands] if s.pieces == 1 else self.pieces.launch(self.name, operands, self.sizes(arguments))
+        maps = [self.operand_map(*o) for o in operands] if s.pieces == 1 else self.pieces.launch(self.name, operands, arguments, self.sizes(arguments))
         together = columns_together(a, result_axes(t), self.finished)
         for i, m in self.stores.items():
             access = a.destinations[i].access
@@ -155,7 +155,7 @@ class Emitter:
             for action in ("wait", "launch_dependents"):
                 nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
             role = scf.IfOp(words.equal(frame.warpgroup, 0), has_else=True)
-            few, many = _OF_PAGES if self.kernel.pages else REGISTERS[s.consumers]
+            few, many = _OF_PAGES if self.kernel.pages and s.pieces == 1 else REGISTERS[s.consumers]
             with ir.InsertionPoint(role.then_block):
                 nvvm.SetMaxRegisterOp(few, ir.Attribute.parse("#nvvm<action decrease>"))
                 with only_if(arith.andi(words.equal(frame.warp, 0), elect())):

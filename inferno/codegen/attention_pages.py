@@ -53,12 +53,18 @@ class PageNumbers:
         at = words.dot([*place.grid, words.min(entry, entries - 1)], [*(a.stride(access) for a in t.grid), pages.entry], access.offset)
         found = self.frame.tensors[access.argument].read(at)
         count = arith.constant(found.type, pages.of.count)
-        if pages.of.wraps:
-            negative = arith.cmpi(arith.CmpIPredicate.slt, found, arith.constant(found.type, 0))
-            found = arith.select(negative, arith.addi(found, count), found)
+        found = numbered(found, pages)
         there = arith.andi(there, arith.cmpi(arith.CmpIPredicate.ult, found, count))
         found = arith.select(there, found, count)
         return found if found.type == words.type else arith.trunci(words.type, found)
+
+
+def numbered(found: ir.Value, pages: Pages) -> ir.Value:
+    """The number of the page that a table says; what is none as unsigned is none of the tensor's."""
+    if not pages.of.wraps:
+        return found
+    negative = arith.cmpi(arith.CmpIPredicate.slt, found, arith.constant(found.type, 0))
+    return arith.select(negative, arith.addi(found, arith.constant(found.type, pages.of.count)), found)
 
 
 def _numbers(copied: Copied) -> tuple:

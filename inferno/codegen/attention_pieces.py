@@ -11,11 +11,14 @@ from math import gcd
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
+from inferno.codegen.attention_pages import numbered
 from inferno.codegen.launcher import launch, pointer, temporary, tensor_map
 from inferno.codegen.nvvm_builder import Words, device_kernel, integer_type, only_if, operation, special_register, store, widen_pointer
 from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention import LINE, Copied
+from inferno.schedule.contraction import Operand
+from inferno.schedule.pages import Pages
 from inferno.symbolic import Int, Symbol, ceildiv, divisor
 
 _THREADS = 256
@@ -58,9 +61,14 @@ class Pieces:
     """The launch that makes the pieces of tensors.  A tensor's are one behind the other, each [its heads, rows, columns]."""
 
     words: Words
-    accesses: Sequence[Access]
+    operands: Sequence[Operand]
     tensors: Sequence[Copied]
     count: int
+
+    @property
+    def tables(self) -> list[Access]:
+        """Those of operands in pages."""
+        return [o.pages.table for o in self.operands if o.pages is not None]
 
     def elements(self, t: Copied) -> Int:
         return t.axes[0].size * t.axes[1].size * t.heads
@@ -68,10 +76,14 @@ class Pieces:
     def blocks(self, t: Copied) -> Int:
         return ceildiv(self.elements(t), _LANES * _THREADS)
 
-    def launch(self, name: str, operands: Sequence[tuple[ir.Value, Copied, int]], sizes: Sequence[ir.Value]) -> list[ir.Value]:
-        """On the host: split (buffer, tensor, rows of a box) and return the tensor maps of the pieces; ``sizes`` are those that vary."""
+    def launch(
+        self, name: str, operands: Sequence[tuple[ir.Value, Copied, int]], arguments: Sequence[ir.Value], sizes: Sequence[ir.Value],
+    ) -> list[ir.Value]:
+        """On the host: split (buffer, tensor, rows of a box) and return the tensor maps of the pieces; ``arguments`` are the kernel's, ``sizes`` those
+        that vary."""
         made = [temporary((self.count * self.elements(t),), ir.BF16Type.get()) for _, t, _ in operands]
-        parameters = [*(pointer(buffer) for buffer, _, _ in operands), *map(pointer, made), *sizes]
+        tables = [pointer(arguments[t.argument]) for t in self.tables]
+        parameters = [*(pointer(buffer) for buffer, _, _ in operands), *map(pointer, made), *tables, *sizes]
         launch(f"{name}_gpu", f"{name}_pieces", parameters, (sum(map(self.blocks, self.tensors)), 1, 1), (_THREADS, 1, 1))
         maps = []
         for buffer, (_, t, rows) in zip(made, operands):
@@ -83,18 +95,21 @@ class Pieces:
     def emit(self, module: ir.Block, name: str, symbols: Sequence[Symbol]) -> None:
         words, count = self.words, len(self.tensors)
         pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"] * count + ["!llvm.ptr<1> {llvm.noalias}"] * count
+        pointers += ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"] * len(self.tables)
         with device_kernel(module, f"{name}_pieces", [*pointers, *["i64"] * len(symbols)], _THREADS) as device:
-            words.take(symbols, device.parameters[2 * count:])
+            words.take(symbols, device.parameters[len(pointers):])
+            tables = iter([Elements(words, p, t.element) for p, t in zip(device.parameters[2 * count:], self.tables)])
             block, thread, first = special_register("ctaid.x"), special_register("tid.x"), 0
-            for t, access, source, target in zip(self.tensors, self.accesses, device.parameters, device.parameters[count:]):
+            for t, o, source, target in zip(self.tensors, self.operands, device.parameters, device.parameters[count:]):
+                table = None if o.pages is None else next(tables)
                 number = words.add(words.mul(words.sub(block, first), _THREADS), thread)
                 with only_if(arith.andi(words.at_least(block, first), words.less(number, self.elements(t) // _LANES))):
-                    self.split(t, Elements(words, source, access.element), access, number, target)
+                    self.split(t, Elements(words, source, o.access.element), o, table, number, target)
                 first += self.blocks(t)
 
-    def split(self, t: Copied, source: Elements, access: Access, number: Integer, target: ir.Value) -> None:
+    def split(self, t: Copied, source: Elements, o: Operand, table: Elements | None, number: Integer, target: ir.Value) -> None:
         """Some neighbours of a row."""
-        words, columns, rows = self.words, t.axes[0].size, t.axes[1].size
+        words, columns, rows, access = self.words, t.axes[0].size, t.axes[1].size, o.access
         inner, outer, *others = t.strides
         if inner == 1 or columns == 1:
             row, column = words.div(number, columns // _LANES), words.rem(number, columns // _LANES)
@@ -105,7 +120,10 @@ class Pieces:
         column = words.mul(column, _LANES)
         where = words.split(head, [a.size for a in t.axes[2:]])
         at, strides, size = [column, row, *where], [inner, outer, *others], self.elements(t)
-        if isinstance(size, int):
+        if o.pages is not None:
+            at[1], page = words.rem(row, o.pages.rows), self.page(t, o.pages, table, row, where)
+            at, strides, others = [*at, page], [*strides, o.pages.of.step], [*others, o.pages.of.step]
+        if isinstance(size, int) and o.pages is None:
             at = words.dot(at, strides, access.offset)
         else:
             source, at = source.moved(at, strides, access.offset), 0
@@ -125,6 +143,15 @@ class Pieces:
                 made = Elements(words, target, ir.BF16Type.get()).moved([head, row, column], [rows * columns, columns, 1], piece * size)
                 place = made.base
             store(join([p[piece] for p in pairs]), place, 16)
+
+
+    def page(self, t: Copied, pages: Pages, table: Elements, row: Integer, where: Sequence[Integer]) -> ir.Value:
+        """The page that a row is in; the last one for what is none."""
+        words, access = self.words, pages.table
+        at = words.dot([*where, words.div(row, pages.rows)], [*(a.stride(access) for a in t.axes[2:]), pages.entry], access.offset)
+        found = numbered(table.read(at), pages)
+        found = arith.minui(found, arith.constant(found.type, pages.of.count - 1))
+        return found if found.type == words.type else arith.trunci(words.type, found)
 
 
 def _integer(value: int) -> ir.Value:

@@ -165,14 +165,15 @@ def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
     found = []
     for o, tiled, turned in zip((a.q, a.k, a.v), ((depth, queries), (depth, keys), (width, keys)), turned_operands(a)):
         if o.element.width != 16:
-            axes_and_strides = _all_axes(o.access, tiled, grid)
+            axes_and_strides = _all_axes(o, tiled, grid)
         else:
             axes_and_strides = direct(o.access, tiled[::-1] if turned else tiled, grid, 2, offset=True)
-        if axes_and_strides is not None and o.pages is not None:
-            axes_and_strides = _in_pages(*axes_and_strides, o.pages)
+        pages = o.pages if o.element.width == 16 else None
+        if axes_and_strides is not None and pages is not None:
+            axes_and_strides = _in_pages(*axes_and_strides, pages)
         if axes_and_strides is None:
             return None
-        found.append(Copied(*axes_and_strides, turned, o.pages))
+        found.append(Copied(*axes_and_strides, turned, pages))
     return AttentionTiling(grid, queries, keys, depth, width, *found)
 
 
@@ -193,9 +194,9 @@ def _in_pages(found: tuple[Axis, ...], strides: tuple[Int, ...], pages: Pages) -
     return (depth, replace(rows, size=pages.rows), *heads, Axis((), pages.of.count)), (*strides, pages.of.step)
 
 
-def _all_axes(access: Access, tiled: tuple[Axis, Axis], grid: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[Int, ...]]:
-    found = (*tiled, *(a for a in grid if a.stride(access) != 0))
-    return found, tuple(a.stride(access) for a in found)
+def _all_axes(o: Operand, tiled: tuple[Axis, Axis], grid: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[Int, ...]]:
+    found = (*tiled, *(a for a in grid if any(a.stride(x) != 0 for x in o.reads)))
+    return found, tuple(a.stride(o.access) for a in found)
 
 
 def one_axis(group) -> Axis:
@@ -207,7 +208,7 @@ def supported(a: AttentionKernel) -> bool:
     kinds = {str(x) for x in (a.q.element, a.k.element, a.v.element, a.weight)}
     if len(kinds) != 1 or not kinds & {"bf16", "f16", "f32"} or not _has_keys(a):
         return False
-    if a.pages and (kinds == {"f32"} or bounds(a.queries.size)[1] > 64 or any(turned_operands(a)[1:])):
+    if a.pages and kinds != {"f32"} and (bounds(a.queries.size)[1] > 64 or any(turned_operands(a)[1:])):
         return False
     if not all(isinstance(size, int) for size in (a.depth.size, a.width.size)) or any(size % 8 or size > 256 for size in (a.depth.size, a.width.size)):
         return False
@@ -219,7 +220,7 @@ def supported(a: AttentionKernel) -> bool:
         if a.logarithms is not None or max(a.depth.size, a.width.size) > 128 or any(o.access is None for o in (a.q, a.k, a.v)):
             return False
         tiles += [o.access for o in (a.q, a.k, a.v)]
-        counts = [reach(product(o.access.shape)) for o in (a.q, a.k, a.v)]
+        counts = [reach(_elements(o, a)) for o in (a.q, a.k, a.v)]
         if any(n >= 2**32 if a.varies else PIECES * n >= 2**31 for n in counts):
             return False
     if any(not supported_element(p.element) for p in (*tiles, *places)):
@@ -257,7 +258,12 @@ def negative(access: Access) -> bool:
 
 def _is_new(a: AttentionKernel) -> bool:
     """Whether no GPU has run such a kernel yet."""
-    return a.of_logarithm is not None or any(map(negative, a.score_extras))
+    return a.of_logarithm is not None or any(map(negative, a.score_extras)) or (bool(a.pages) and not _timed(a))
+
+
+def _timed(a: AttentionKernel) -> bool:
+    """Whether keys and values in pages were timed beside the gather and what reads its copy."""
+    return False
 
 
 def _falls(access: Access, a: AttentionKernel) -> bool:
@@ -301,7 +307,7 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         tiles = product(a.batch.sizes) * ceildiv(a.queries.size, 64)
         if s.splits > 1 and reach(tiles * s.splits * sums) >= 2**31:
             return False
-    if a.pages and (s.consumers > 1 or any(p.rows % s.keys and s.keys % p.rows for p in a.pages)):
+    if a.pages and s.pieces == 1 and (s.consumers > 1 or any(p.rows % s.keys and s.keys % p.rows for p in a.pages)):
         return False
     if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
         return False
@@ -409,7 +415,7 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     if s.splits > 1:
         time += _SPLITS + (_SPLITS_EACH + _SPLITS_ROW * rows) * s.splits
     if s.pieces > 1:
-        time += _PIECES + sum(10 * at(product(o.access.shape)) for o in (a.q, a.k, a.v)) / _MEMORY_RATE
+        time += _PIECES + sum(10 * at(_elements(o, a)) for o in (a.q, a.k, a.v)) / _MEMORY_RATE
     return _START + (_COUNTER if s.order == "dynamic" else 0) + time
 
 

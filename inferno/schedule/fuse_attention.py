@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from inferno.mlir import func, ir, owner, walk
 from inferno.passes.contraction import parse_fused
 from inferno.passes.generics import body, inputs, is_elementwise
-from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, takes_unmeasured, wants_library
+from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, shape
 from inferno.schedule.assign import chooser_of
 from inferno.schedule.attention_kernel import parse_attention
@@ -49,8 +49,7 @@ def fuse_attention(module: ir.Module, target: str, always: str = "") -> None:
     def takes(kernel: func.FuncOp) -> bool:
         return parse_attention(kernel) is not None if always == "1" else choose(kernel, machine) is not None
 
-    pages = always == "1" or takes_unmeasured(module.operation)
-    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, takes, pages=pages).run())
+    merge_in(module, lambda main, kernels: Fusion(module, main, kernels, takes, pages=True).run())
 
 
 @dataclass

@@ -27,6 +27,14 @@ def test_by_the_simulator(name, rows, schedule, early):
     assert_close_to_float64(simulate(CASES[name], given, schedule, early), CASES[name], wanted)
 
 
+def test_float32():
+    """The launch that makes pieces of numbers reads the pages."""
+    torch.manual_seed(0)
+    args = operands(16, 4, [60, 17], dtype=torch.float32)
+    schedule = Attention(1, 32, turns=False, overlap=False, pieces=3)
+    assert_close_to_float64(simulate(CASES["by hand"], args, schedule), CASES["by hand"], args)
+
+
 def test_sizes_that_vary():
     """The batch and the number of pages that a sequence may have are known at the call."""
     torch.manual_seed(0)

@@ -36,6 +36,12 @@ def test_sizes_of_pages(rows):
     assert one_kernel(assert_right(CASES["index"], args))
 
 
+@pytest.mark.parametrize("rows", [16, 64])
+def test_float32(rows):
+    args = operands(rows, 1 + 600 // rows, [600, 5, 513], queries=3, heads=(8, 2), columns=64, device="cuda", dtype=torch.float32)
+    assert one_kernel(assert_right(CASES["index"], args))
+
+
 def test_what_is_behind_the_lengths_is_not_read():
     args = operands(16, 128, [1, 16, 17, 2000], heads=(32, 8), columns=128, device="cuda")
     compiled = inferno.compile(CASES["index"], args)
