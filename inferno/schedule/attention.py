@@ -18,6 +18,7 @@ from inferno.schedule.tiling import MOST_AXES, Axis, axes, direct
 from inferno.symbolic import Int, bounds, ceildiv, hint, product, quotient, reach
 from inferno.target import Target
 
+_MOST_ROWS = 256  # of a page that was timed
 LINE = 64  # elements of 16 bits in a line of shared memory, 128 bytes: the span of the swizzle
 ORDERS = ("single", "static", "dynamic")
 PIECES = 3  # of bf16 that hold a float32
@@ -262,8 +263,10 @@ def _is_new(a: AttentionKernel) -> bool:
 
 
 def _timed(a: AttentionKernel) -> bool:
-    """Whether keys and values in pages were timed beside the gather and what reads its copy."""
-    return False
+    """Whether keys and values in pages were timed beside the gather and what reads its copy (docs/attention.md): the gather took 1.7 to 3.2 times as
+    long."""
+    of_type = all(isinstance(o.element, ir.BF16Type) and o.pages is not None for o in (a.k, a.v)) and a.depth.size == a.width.size == 128
+    return of_type and not a.varies and a.queries.size <= FEW_ROWS and all(p.rows <= _MOST_ROWS for p in a.pages)
 
 
 def _falls(access: Access, a: AttentionKernel) -> bool:
