@@ -16,7 +16,7 @@ from inferno.symbolic import Int, Symbol, evaluate, size_of
 
 # For as many symbols, and no more: the elements of a tensor are to fit 64 bits.
 _PRIMES = (1_000_003, 1_000_033), (1_500_007, 1_500_019)
-# What a kernel on rows consists of beside what computes sizes.
+# What a kernel on rows consists of beside what computes sizes, and parts of tensors of known sizes.
 _KEPT = ("linalg.generic", "linalg.fill", "tensor.collapse_shape", "tensor.pad", "arith.constant", "func.return")
 
 
@@ -65,7 +65,8 @@ def with_numbers(kernel: func.FuncOp, numbers: Mapping[Symbol, int]) -> ir.Modul
                 op.results[0].replace_all_uses_with(made.result)
                 op.erase()
         for op in reversed([o.operation for o in function.entry_block.operations]):
-            if op.name not in (*_KEPT, "tensor.empty", "tensor.expand_shape"):
+            of_known = op.name == "tensor.extract_slice" and not any(v in known for v in (*op.operands, *op.results))
+            if op.name not in (*_KEPT, "tensor.empty", "tensor.expand_shape") and not of_known:
                 if any(any(True for _ in r.uses) for r in op.results) or op.name.startswith(("linalg.", "tensor.", "func.")):
                     return None
                 op.erase()

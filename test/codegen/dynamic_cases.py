@@ -46,15 +46,17 @@ def batches(*shape: int, count: int = 1):
     return lambda b, s: tuple(torch.randn(b, s, *shape) for _ in range(count))
 
 
-def _residual(x, r):
+def _residual(x, r, w):
     x = x + r
-    return x, F.layer_norm(x, (48,))
+    return x, F.layer_norm(x, (48,)) * w[:48]
 
 
 # A kernel of the generator of rows each.
 ROWS_OF_KNOWN_LENGTH = {
     "softmax of rows": lambda: (lambda x: torch.softmax(x, -1), batches(72), _dims(1, "b", "s"), BATCH),
-    "residual and layer norm": lambda: (_residual, batches(48, count=2), _dims(2, "b", "s"), BATCH),
+    "residual and layer norm": lambda: (
+        _residual, lambda b, s: (torch.randn(b, s, 48), torch.randn(b, s, 48), torch.randn(64)), (*_dims(2, "b", "s"), None), BATCH,
+    ),
     "rms norm of heads": lambda: (lambda x: F.rms_norm(x.view(*x.shape[:2], 4, 16), (16,)), batches(64), _dims(1, "b", "s"), BATCH),
     "masked scores": lambda: (
         lambda x, m: torch.softmax(x + m[:, None, None], -1), lambda b, s: (torch.randn(b, 3, s, 40), torch.randn(b, 40)),
