@@ -62,7 +62,7 @@ def trained_attention(
         return NotImplemented
     if attn_mask is not None and (attn_mask.dim() > 4 or attn_mask.requires_grad):
         return NotImplemented
-    if not (settings().unmeasured or (attn_mask is None and _is_timed(q, k, v))):
+    if not (settings().unmeasured or _is_timed(q, k, v, attn_mask)):
         return NotImplemented
     varying = any(not isinstance(n, int) for t in (*tensors, attn_mask) if t is not None for n in t.shape)
     if varying and 4 * math.prod(q.shape[:3]) * k.shape[2] < MANY_SCORES:  # a guard: more of them are another graph
@@ -73,13 +73,15 @@ def trained_attention(
     return operation(q, k, v, attn_mask, is_causal, factor)[0]
 
 
-def _is_timed(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether kernels were timed for such tensors, whose sizes are numbers."""
+def _is_timed(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
+    """Whether kernels were timed for such tensors, whose sizes are numbers; with masks where no heads share keys."""
     if q.device.type != "cuda" or torch.cuda.get_device_capability(q.device) != (9, 0):
         return False
-    if not all(isinstance(n, int) for t in (q, k, v) for n in t.shape) or q.shape[2] != k.shape[2]:
+    if not all(isinstance(n, int) for t in (q, k, v, mask) if t is not None for n in t.shape) or q.shape[2] != k.shape[2]:
         return False
-    return is_timed(q.shape[3], v.shape[3], k.shape[2])
+    if mask is not None and q.shape[1] != k.shape[1]:
+        return False
+    return is_timed(q.shape[3], v.shape[3], k.shape[2], mask is not None)
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> tuple[Tensor, Tensor]:

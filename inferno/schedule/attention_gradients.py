@@ -191,10 +191,9 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
 
 def _timed(g: AttentionGradient) -> bool:
     """Whether ``g`` is of a kind that was timed."""
-    if g.score is not None or g.band not in (None, Band(None, 0)):
-        return False
+    masked = g.score is not None or g.band not in (None, Band(None, 0))
     keys = g.rows if g.turned else g.columns
-    return isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
+    return isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size, masked)
 
 
 def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:

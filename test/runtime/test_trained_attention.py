@@ -120,12 +120,16 @@ def test_left_to_its_parts(monkeypatch, change):
     assert (found is NotImplemented) == (change is not None)
 
 
-@pytest.mark.parametrize("q, k, wanted", [
-    ((2, 4, 1024, 128), (2, 2, 1024, 128), True), ((2, 4, 1024, 64), (2, 2, 1024, 64), True), ((2, 4, 1024, 96), (2, 2, 1024, 96), False),
-    ((2, 4, 1024, 128), (2, 2, 512, 128), False), ((2, 4, 256, 128), (2, 2, 256, 128), False),
+@pytest.mark.parametrize("q, k, mask, wanted", [
+    ((2, 4, 1024, 128), (2, 2, 1024, 128), None, True), ((2, 4, 1024, 64), (2, 2, 1024, 64), None, True),
+    ((2, 4, 1024, 96), (2, 2, 1024, 96), None, False), ((2, 4, 1024, 128), (2, 2, 512, 128), None, False),
+    ((2, 4, 256, 128), (2, 2, 256, 128), None, False), ((2, 4, 8192, 128), (2, 4, 8192, 128), None, True),
+    ((2, 4, 1024, 128), (2, 4, 1024, 128), (1024, 1024), True), ((2, 4, 8192, 128), (2, 4, 8192, 128), (8192, 8192), False),
+    ((2, 4, 1024, 128), (2, 2, 1024, 128), (1024, 1024), False),
 ])
-def test_what_was_timed(monkeypatch, q, k, wanted):
+def test_what_was_timed(monkeypatch, q, k, mask, wanted):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     given = [SimpleNamespace(shape=s, device=torch.device("cuda")) for s in (q, k, k)]
-    assert trained._is_timed(*given) == wanted
-    assert not trained._is_timed(*(torch.empty(s, device="meta") for s in (q, k, k)))
+    mask = None if mask is None else SimpleNamespace(shape=mask)
+    assert trained._is_timed(*given, mask) == wanted
+    assert not trained._is_timed(*(torch.empty(s, device="meta") for s in (q, k, k)), mask)
