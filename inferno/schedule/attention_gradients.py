@@ -151,9 +151,12 @@ _HELD = {1: 212, 2: 212, 3: 132}
 def held(s: AttentionGradients, g: AttentionGradient) -> int:
     """Numbers of 32 bits that a thread has at a time."""
     score = () if g.score is None else (x for x in g.score.sources if x is not None)
-    read = sum(max(2, bit_width(x.element) // 8) for x in score if any(x.strides[d] for d in g.columns.dims))
-    # At 208 ptxas spills 96 columns beside float32, and 64 beside a mask of keys that heads share.
-    more = 8 if read >= 4 or (g.score is not None and g.outer.size > 1) else 0
+    along = [x for x in score if any(x.strides[d] for d in g.columns.dims)]
+    # Of a thread's two rows: those of keys have a query's numbers in common.
+    both = [1 if g.turned and not any(x.strides[d] for d in g.rows.dims) else 2 for x in along]
+    read = sum(max(2, bit_width(x.element) // 8) * n for x, n in zip(along, both)) // 2
+    # At 208 ptxas spills 96 columns of keys beside float32, and 64 of queries beside a mask of keys that heads share.
+    more = 8 if (read >= 4 and not g.turned) or (g.score is not None and g.outer.size > 1) else 0
     return s.columns * (4 + (len(g.results) > 1) + read // 2) // 4 + sum(r.columns.size for r in g.results) // 2 + more
 
 
