@@ -30,6 +30,13 @@ def test_forms(name):
     assert one_kernel(assert_right(CASES[name], args))
 
 
+def test_what_was_timed_is_chosen(monkeypatch):
+    monkeypatch.delenv("INFERNO_UNMEASURED")
+    args = operands(64, 5, [1, 300], heads=(8, 2), columns=128, device="cuda")
+    assert one_kernel(assert_right(CASES["index"], args))
+    assert not one_kernel(assert_right(CASES["index"], tuple(x.half() if x.is_floating_point() else x for x in args)))
+
+
 @pytest.mark.parametrize("rows", [16, 32, 48, 64, 128, 256])
 def test_sizes_of_pages(rows):
     args = operands(rows, 1 + 1000 // rows, [1000, 5, 513], queries=3, heads=(8, 2), columns=64, device="cuda", table=torch.int64, dtype=torch.float16)
