@@ -60,7 +60,7 @@ def trained_attention(
         return NotImplemented
     if q.shape[-1] % 8 or v.shape[-1] % 8 or q.shape[-1] + v.shape[-1] > _WIDEST:
         return NotImplemented
-    if attn_mask is not None and (attn_mask.dim() > 4 or attn_mask.requires_grad):
+    if attn_mask is not None and (attn_mask.requires_grad or not _is_mask(attn_mask, q, k)):
         return NotImplemented
     if not (settings().unmeasured or _is_timed(q, k, v, attn_mask)):
         return NotImplemented
@@ -71,6 +71,14 @@ def trained_attention(
     biased = attn_mask is not None and attn_mask.dtype != torch.bool
     operation = torch.ops.inferno.biased_attention if biased else torch.ops.inferno.attention
     return operation(q, k, v, attn_mask, is_causal, factor)[0]
+
+
+def _is_mask(mask: Tensor, q: Tensor, k: Tensor) -> bool:
+    """Whether torch takes it for scores of these, as far as sizes are numbers."""
+    sizes = zip(reversed(mask.shape), (k.shape[2], q.shape[2], q.shape[1], q.shape[0]))
+    if mask.dim() > 4 or mask.dtype not in (torch.bool, torch.float32, q.dtype):
+        return False
+    return all(own in (1, whole) for own, whole in sizes if isinstance(own, int) and isinstance(whole, int))
 
 
 def _is_timed(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:

@@ -108,13 +108,18 @@ def test_lengths_that_vary(monkeypatch):
         assert [varies(torch.fx.GraphModule({}, g)) for g in built] == [any_length] * regions
 
 
-@pytest.mark.parametrize("change", [None, "off", "float32", "no gradient", "a mask to train", "dropout", "other heads", "wide"])
+@pytest.mark.parametrize("change", [
+    None, "off", "float32", "no gradient", "a mask to train", "a mask of integers",
+    "a mask of others", "dropout", "other heads", "wide",
+])
 def test_left_to_its_parts(monkeypatch, change):
     if change == "off":
         monkeypatch.setenv("INFERNO_UNMEASURED", "0")
     dtype = torch.float32 if change == "float32" else torch.bfloat16
     q = torch.randn(1, 4, 8, 192 if change == "wide" else 16, dtype=dtype, requires_grad=change != "no gradient")
     mask = torch.zeros(8, 8, dtype=dtype, requires_grad=True) if change == "a mask to train" else None
+    mask = torch.zeros(8, 8, dtype=torch.int32) if change == "a mask of integers" else mask
+    mask = torch.ones(2, 1, 8, 8, dtype=torch.bool) if change == "a mask of others" else mask
     k = q[:, :2] if change == "other heads" else q
     found = trained_attention(q, k, k, attn_mask=mask, dropout_p=0.5 if change == "dropout" else 0.0)
     assert (found is NotImplemented) == (change is not None)
