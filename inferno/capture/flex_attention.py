@@ -73,6 +73,8 @@ def backward(
     def through(of_scores: Tensor) -> Tensor:
         if of_logarithms is not None:
             of_scores = of_scores + weights * (of_logarithms / math.log(2)).unsqueeze(-1)
+        if _passes(joint):  # 0 where a score is not seen, as its weight is
+            return of_scores
         numbers = [torch.arange(n, device=q.device) for n in products.shape]
         with TransformGetItemToIndex(), _whole():
             back = over_scores(lambda *given: _Function(joint).run(*given)[0], prefix=(0,), suffix=(0, *(None,) * len(of_score)))
@@ -80,6 +82,12 @@ def backward(
         return torch.where(seen, of_products, _number(0.0, of_products))
 
     return *gradients(gradient, q, k, v, result, weights, scale, through, _order), (None,) * len(of_score)
+
+
+def _passes(joint: GraphModule) -> bool:
+    """Whether the gradient of a score is that of what is made of it: where something is added to scores, or nothing done."""
+    gradient = [n for n in joint.graph.nodes if n.op == "placeholder"][5]
+    return joint.graph.output_node().args[0][0] is gradient
 
 
 def _parts(

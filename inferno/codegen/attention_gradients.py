@@ -46,7 +46,7 @@ def generate(kernel: func.FuncOp, schedule: AttentionGradients, target: Target) 
     g, tiling = found
     if not fits(schedule, g, target):
         raise CompileError(f"@{kernel.name.value}: {schedule} needs more shared memory or registers than there are")
-    for map_ in (g.score, g.gradient, *(r.epilogue for r in g.results)):
+    for map_ in (g.score, g.of_totals, g.gradient, *(r.epilogue for r in g.results)):
         if map_ is not None:
             recognise_maximum(map_.generic)
             expand_math(map_.generic)

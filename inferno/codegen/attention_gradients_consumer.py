@@ -14,6 +14,7 @@ from inferno.codegen.attention_scores import Scores
 from inferno.codegen.attention_softmax import HALVES, fma, number, pack_weights, power_of_two
 from inferno.codegen.attention_tiles import Place
 from inferno.codegen.elements import join, lanes_of
+from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
 from inferno.codegen.nvvm_builder import loop, only_if, opaque
@@ -315,10 +316,15 @@ class Consumer:
                 read = self.points.read(f.gradient.totals, 8 * half, at // 4)
                 if read not in known:
                     each = lanes_of(read) if isinstance(read.type, ir.VectorType) else [read] * 2
-                    made = {x: arith.mulf(x, number(-log2(e))) for x in dict.fromkeys(each)}
+                    made = {x: arith.mulf(self.total(x), number(-log2(e))) for x in dict.fromkeys(each)}
                     known[read] = [made[x] for x in each]
                 found[at:at + 2] = known[read]
         return found
+
+    def total(self, read: ir.Value) -> ir.Value:
+        """The logarithm of a sum of exponentials, of what is read of it."""
+        map_ = self.frame.gradient.of_totals
+        return read if map_ is None else inline_body(map_.block, [read] * len(map_.block.arguments))[0]
 
     def weights(self, scores: Sequence[ir.Value], bases: Sequence[ir.Value]) -> list[ir.Value]:
         factor = number(self.scores.factor)

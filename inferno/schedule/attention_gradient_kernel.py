@@ -14,7 +14,7 @@ from inferno.schedule.bands import Band, find_band
 from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import make_map
 from inferno.schedule.expression_tracer import NotUnderstood
-from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
+from inferno.schedule.expressions import CONTRACTION, INDEX, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
 from inferno.symbolic import Int
 
 
@@ -42,7 +42,8 @@ class AttentionGradient:
     queries and the result's gradients as columns (``turned``).  ``outer``: of all columns, those loops that are walked one position at a
     time; queries of heads that share their keys.
     All accesses have one stride for each loop of ``sizes``.  Products are summed, and everything between them computed, in float32.
-    ``totals`` is the logarithm of the sum of a query's exponentials.  ``gradient``: its ``accumulators`` are p, its ``others`` y.
+    ``totals`` is the logarithm of the sum of a query's exponentials, or what ``of_totals``, whose ``accumulators`` it is, makes that of.
+    ``gradient``: its ``accumulators`` are p, its ``others`` y.
     ``band`` is in terms of queries and keys.
     ``queries``, of gradients of keys and values: those of queries, the last result, which the same gradients of scores are weights of.  Its batch and
     rows go over queries in the same order as ``batch``, ``outer`` and ``columns``, its columns are ``rows``.
@@ -61,6 +62,7 @@ class AttentionGradient:
     score: Map | None
     band: Band | None
     totals: Access
+    of_totals: Map | None
     gradient: Map
     turned: bool
     results: tuple[Sum, ...]
@@ -135,10 +137,11 @@ class _Parser(Parser):
         difference = power.operands[0]
         if difference.name != "arith.subf" or not isinstance(power.type, ir.F32Type):
             raise NotUnderstood
-        scores, totals = difference.operands
+        scores, base = difference.operands
+        totals = only([base], READ)
         product = only([scores], CONTRACTION)
         others = {e for e in found[0].walk(lambda e: e is power or e.name == CONTRACTION) if e.name == CONTRACTION}
-        if len(others) != 1 or totals.name != READ or not isinstance(totals.type, ir.F32Type):
+        if len(others) != 1 or holds(base, CONTRACTION, MAXIMUM, SUM, INDEX) or not isinstance(totals.type, ir.F32Type):
             raise NotUnderstood
         other = others.pop()
         stationary, streamed, factor = [], [], []
@@ -183,6 +186,7 @@ class _Parser(Parser):
         gradient = make_map(self.module, [found[0]], self.numbers, power, other)
         made = [self.stored(*each) for each in zip(which, results, sums, outs, ends)]
         a, b = (tuple(map(self.operand, pair)) for pair in (stationary, streamed))
+        of_totals = None if base is totals else make_map(self.module, [base], self.numbers, totals)
         totals = Access(totals.argument, totals.type, self.strides(totals), totals.offset, totals.shape)
         maps = [m for m in (score, gradient, *(m.epilogue for m in made)) if m is not None]
         self.accesses = [
@@ -196,7 +200,10 @@ class _Parser(Parser):
         made = [replace(m, columns=self.group(end)) for m, end in zip(made, ends)]
         if any(not m.columns.flat for m in made):
             raise NotUnderstood
-        return AttentionGradient(self.sizes, *groups, a, b, scale * factor[0], score, band, totals, gradient, turned, tuple(made), None, self.module)
+        return AttentionGradient(
+            self.sizes, *groups, a, b, scale * factor[0], score, band, totals, of_totals, gradient, turned, tuple(made), None,
+            self.module,
+        )
 
     def find_band(self, scores: Expression, keys: Loops, shared: Sequence[Loop]) -> tuple[Expression, Band | None, list[Loop]]:
         """As for scores from which a query's largest one is not subtracted: that is the same for all keys."""

@@ -129,7 +129,7 @@ def supported(g: AttentionGradient) -> bool:
     # What is read beside lies in the grid, along rows, and along columns.
     if any(x.strides[d] for x in g.extras for d in (*g.depth.dims, *g.width.dims)) or not all(_is_flat(g, x) for x in g.extras):
         return False
-    return all(inlined(m) for m in (g.score, g.gradient, *(r.epilogue for r in g.results)))
+    return all(inlined(m) for m in (g.score, g.of_totals, g.gradient, *(r.epilogue for r in g.results)))
 
 
 def _is_flat(g: AttentionGradient, access: Access) -> bool:
@@ -196,7 +196,7 @@ def _timed(g: AttentionGradient) -> bool:
     """Whether ``g`` is of a kind that was timed."""
     masked = g.score is not None or g.band not in (None, Band(None, 0))
     keys = g.rows if g.turned else g.columns
-    return isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size, masked)
+    return g.of_totals is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size, masked)
 
 
 def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:
