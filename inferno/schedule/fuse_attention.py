@@ -92,7 +92,7 @@ class Fusion:
         for core in self.cores(last):
             moves, masks, behind = self.before(core, self.is_move), self.before(core, self.is_mask), self.behind(last)
             rows = core[:core.index(last):-1]  # what is made of the softmax's rows, if anything is
-            pages = self.before(core, self.is_page)
+            pages = self.before(core, lambda call: self.is_page(call) and not self.is_written(call, last))
             for more in dict.fromkeys((
                 (*pages, *masks, *behind), (*pages, *behind), (*moves, *masks, *behind), (*moves, *behind), (*masks, *behind), behind, (),
             )):
@@ -186,6 +186,12 @@ class Fusion:
         if callee(call) in self.moves | self.gathers:
             return True
         return self.pages and all(str(r.type.element_type) in ("i32", "i64") for r in call.results) and self.is_mask(call)
+
+    def is_written(self, call: ir.Operation, last: ir.Operation) -> bool:
+        """Whether what a call gathers of the program's is written to before ``last``, which would keep the old value until then: a copy."""
+        own = [root_of(v) for v in inputs_of(call)] if callee(call) in self.gathers else []
+        users = {u for v in own if isinstance(v, ir.BlockArgument) for u in readers(v) if self.order[call] < self.order[u] < self.order[last]}
+        return any(r.name == "func.return" for u in users for made in u.results for r in readers(made))
 
     def is_mask(self, call: ir.Operation) -> bool:
         """Whether a call makes much of little, element by element, or only reads elements at other places."""
