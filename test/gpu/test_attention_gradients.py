@@ -91,6 +91,11 @@ def test_chosen_by_itself(monkeypatch, generators):
     right(causal, heads(1024, 1024, 64), generators)
 
 
+def test_chosen_by_itself_beside_masks(monkeypatch, generators):
+    monkeypatch.delenv("INFERNO_UNMEASURED")
+    right(with_mask, (*heads(512, 512, 64), torch.rand(2, 1, 512, 512, device="cuda") > 0.5), generators)
+
+
 def test_heads_share_keys(generators):
     right(causal, heads(600, 600, 128, of=32, shared=8), generators)
 
