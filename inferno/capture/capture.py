@@ -36,6 +36,7 @@ from inferno.capture.tracing import one_at_a_time, to_trace
 from inferno.capture.views import outputs_as_eager
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 
+_VMAP = "torch._functorch.predispatch"  # what torch.export leaves of a torch.func.vmap: operations of one sample, and what begins and ends them
 
 @dataclass(frozen=True)
 class Captured:
@@ -186,6 +187,8 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)
             with to_trace(module) as traced:
                 program = _trace(traced, args, kwargs, varying)
+            if any(getattr(n.target, "__module__", "") == _VMAP for n in program.graph.nodes):
+                program = program.run_decompositions({})  # operations of all samples, in place of those of one
             remove_idle_dropout(program)
             unite_state(program)
             name_outputs(program)

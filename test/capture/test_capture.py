@@ -9,6 +9,7 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
+import inferno
 from inferno.capture import capture
 from inferno.capture.symbols import SymbolTable
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
@@ -211,3 +212,12 @@ def test_what_a_program_asserts_of_its_sizes_is_asked_of_a_call():
     asserted = table.take_assertions(graph)
     assert [n.op for n in graph.nodes] == ["placeholder", "output"]
     assert table.guards(asserted) == ("s0 < 100",)
+
+
+def test_vmap():
+    """Operations of one sample become those of all, also with a product in it and of two sizes."""
+    weight = torch.randn(3, 5)
+    inner = torch.func.vmap(lambda row, scale: (row @ weight).softmax(0) * scale.sum())
+    outer = torch.func.vmap(inner, in_dims=(1, None))
+    x, scale = torch.randn(4, 2, 3), torch.randn(4, 6)
+    torch.testing.assert_close(inferno.compile(outer, (x, scale), target="cpu", fallback=False)(x, scale), outer(x, scale))
