@@ -121,7 +121,7 @@ class Face(torch.nn.Module):
     def _hooked(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call with the model's forward hooks, which get a copy of the model that shares everything with it."""
         shell = copy.copy(self._model)
-        shell.forward = functools.partial(_call_run, self)
+        shell.forward = functools.partial(_call_run, self, shell)
         return torch.nn.Module.__call__(shell, *args, **kwargs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Face":
@@ -152,8 +152,20 @@ def rebind(signature: Signature, old: Any, new: Any, memo: dict[int, Any]) -> Si
     return dataclasses.replace(signature, arguments=tuple(map(move, signature.arguments)))
 
 
-def _call_run(face: Face, *args: Any, **kwargs: Any) -> Any:
+def _call_run(face: Face, shell: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Any:
+    attributes = face._model.__dict__
+    for name, value in shell.__dict__.items():  # what hooks set, as those of spectral_norm do the weight, is where the program reads it
+        before = attributes.get(name)
+        if not isinstance(value, Tensor) or before is value:
+            continue
+        if isinstance(before, Tensor) and any(_share(before, p) for p in face._model._parameters.values() if p is not None):
+            raise ModelChanged(f"a forward hook of the model sets {name}, which was a parameter when it was compiled; call the model once and compile it then")
+        attributes[name] = value
     return face._run(args, kwargs)
+
+
+def _share(a: Tensor, b: Tensor) -> bool:
+    return a.untyped_storage()._cdata == b.untyped_storage()._cdata
 
 
 def compile_again(model: Any, recipe: Recipe) -> Any:

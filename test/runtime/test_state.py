@@ -371,6 +371,28 @@ def test_hooks(net, x):
     inner.remove()
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+def test_hooks_that_set_a_weight():
+    """Those of torch's older weight_norm and spectral_norm, on the compiled model itself."""
+    x = torch.randn(3, 8)
+    model = nn.utils.weight_norm(nn.Linear(8, 8))
+    compiled = inferno.compile(model, (x,))
+    with torch.no_grad():
+        model.weight_g.mul_(2)
+        assert_same(compiled(x), model(x))
+        model.weight_v.add_(1)
+        assert_same(compiled(x), model(x))
+    model = nn.utils.spectral_norm(nn.Linear(8, 8)).eval()
+    early = inferno.compile(model, (x,))  # the weight is weight_orig's memory until the first call
+    with torch.no_grad():
+        with pytest.raises(inferno.InputError, match="a forward hook of the model sets weight"):
+            early(x)
+        model(x)
+        compiled = inferno.compile(model, (x,))
+        model.weight_orig.add_(torch.eye(8))
+        assert_same(compiled(x), model(x))
+
+
 def test_parts_that_run_in_eager_share_and_write_too():
     class Parts(nn.Module):
         def __init__(self):
