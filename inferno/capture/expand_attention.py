@@ -31,9 +31,10 @@ def expand_attention(graph: Graph) -> None:
     """Rewrite ``graph``, of ATen operations, in place; CompileError, before anything is changed, where such attention has sizes that vary: its
     kernels are for one size each.  What is not understood of the user's functions stays."""
     nodes = [n for n in graph.nodes if n.op == "call_function" and n.target in OPERATIONS]
-    for node in nodes:
-        if _varies(node):
-            raise CompileError("attention that is trained is compiled for one size")
+    for node in graph.nodes:
+        if node.target in OPERATIONS or node.target in flex_attention.OPERATIONS:
+            if _varies(node):
+                raise CompileError("attention that is trained, or has functions of the user's, is compiled for one size")
     for node in nodes:
         _expand(graph, node, OPERATIONS[node.target], table())
     _expand_flex(graph, table())
