@@ -180,8 +180,8 @@ class Consumer:
         nvvm.WgmmaFenceAlignedOp()
         products, others = self.product(0, at), self.product(1, at)
         self.turns.pass_on()
-        self.scores.begin(place.grid, place.first, block)
-        self.points.place_thread(place.grid, self.scores.query, self.scores.key)
+        self.scores.begin(place.grid, place.first, block, whole=not edge)
+        self.points.place_thread(place.grid, self.scores.query, self.scores.key, whole=not edge)
         self.place_kept(place, block, at)
         bases, early = self.bases(), reads_early(f.form, f.gradient)
         if early:  # in front of a wait for what is there: ptxas leaves the loads in their block
@@ -221,8 +221,8 @@ class Consumer:
         block = words.sub(words.sub(place.end, 1), i)
         nvvm.WgmmaFenceAlignedOp()
         others = self.product(1, at)
-        self.scores.begin(place.grid, place.first, block)
-        self.points.place_thread(place.grid, self.scores.query, self.scores.key)
+        self.scores.begin(place.grid, place.first, block, whole=not edge)
+        self.points.place_thread(place.grid, self.scores.query, self.scores.key, whole=not edge)
         self.place_kept(place, block, at)
         bases = [old.bases[n] for n in self.which]
         weights = self.weights(self.scores.finish(old.product, above, below, edge), bases)
@@ -238,7 +238,7 @@ class Consumer:
             if f.positions > 1:
                 grid = [*grid[:len(f.axes.grid)], *f.outer(words.add(place.position, words.select(here, 0, 1)))]
                 key = words.select(here, key, words.add(self.scores.key, words.mul(last, f.form.columns)))
-            self.points.place_thread(grid, self.scores.query, key)
+            self.points.place_thread(grid, self.scores.query, key, whole=f.positions == 1)  # only a position's first block is at the edge
             bases = self.distinct()
             f.columns.await_full(following)
             nvvm.WgmmaFenceAlignedOp()

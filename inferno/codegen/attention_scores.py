@@ -50,14 +50,14 @@ class Scores:
     def factor(self) -> float:
         return log2(e) * (self.frame.kernel.scale if self.folded else 1.0)
 
-    def begin(self, grid: Sequence[Integer], first: Integer, block: Integer, edge: bool = True) -> None:
-        """Of the tile that begins at query ``first`` and of a block of keys, which may be at the ``edge`` of the tensor: what is read for them.  Its
-        latency passes under the product."""
+    def begin(self, grid: Sequence[Integer], first: Integer, block: Integer, whole: bool = False) -> None:
+        """Of the tile that begins at query ``first`` and of a block of keys, of which none is behind the tensor's last one if it is ``whole``: what is read
+        for them.  Its latency passes under the product."""
         words, s = self.words, self.frame.schedule
         self.query = words.add(first, self.row)
         self.key = words.add(words.mul(block, s.keys), self.column)
         if self.pairs is not None:
-            self.pairs.place_thread(grid, self.query, self.key, not edge and not isinstance(self.frame.tiling.keys.size, int))
+            self.pairs.place_thread(grid, self.query, self.key, whole)
             self.pairs.load([8 * half for half in HALVES], range(s.keys // 8))
 
     def finish(self, products: Sequence[ir.Value], above: bool, below: bool, edge: bool) -> list[ir.Value]:
