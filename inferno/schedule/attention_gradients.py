@@ -11,7 +11,6 @@ from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention import LINE, Consumers, Copied, inlined, lines, negative, one_axis
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
-from inferno.schedule.bands import Band
 from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.elementwise import supported_element
 from inferno.schedule.kept_scores import QuerySums, estimate_queries, heads_together, query_sums
@@ -194,9 +193,8 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
 
 def _timed(g: AttentionGradient) -> bool:
     """Whether ``g`` is of a kind that was timed."""
-    masked = g.score is not None or g.band not in (None, Band(None, 0))
     keys = g.rows if g.turned else g.columns
-    return g.of_totals is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size, masked)
+    return isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
 
 
 def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:
