@@ -3,6 +3,8 @@
 import torch
 from checks import assert_right
 
+import inferno
+
 
 def test_integer_powers():
     x = torch.randint(-9, 9, (5, 7))
@@ -18,3 +20,13 @@ def test_both_branches_are_one_tensor():
 def test_booleans_compared_with_numbers():
     x = torch.tensor([True, False, True])
     assert_right(lambda x: (x > -2, x >= 1, x < 2, x <= 0, x == 2, x != -1, x > True, x < 0.5, x > -2.5), (x,), target="cpu")
+
+
+def test_floats_compared_with_numbers_that_they_round():
+    def compare(x):
+        return x == 0.1, x > 0.1, x <= 0.1, x != -0.1, x < 2.5, x >= 16777217, x == float("inf"), x != float("nan"), x < -0.1
+
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.tensor([0.1, -0.1, 2.5, 16777216.0], dtype=dtype)
+        for mine, theirs in zip(inferno.compile(compare, (x,), target="cpu", fallback=False)(x), compare(x), strict=True):
+            assert torch.equal(mine, theirs)

@@ -1,7 +1,8 @@
-"""Integer powers by products, a selection between a tensor and itself, and booleans compared with numbers.
+"""Integer powers by products, a selection between a tensor and itself, and comparisons with numbers.
 
 torch-mlir has powers of floating-point numbers alone; ``where(c, x, x)`` it folds to ``x``, which has another shape if ``c`` is larger;
-and a number that a boolean is compared with it takes as one bit.
+a number that a boolean is compared with it takes as one bit, and one that a float is compared with as a number of 64 bits, which 0.1 of
+float32 is not equal to.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 aten = torch.ops.aten
 _MOST = 64  # the highest power of an integer but 0, 1 and -1 that int64 holds is the 62nd
@@ -34,8 +36,20 @@ def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     return x.expand(torch.broadcast_shapes(condition.shape, x.shape)).clone()
 
 
+def _round(x: Tensor, number: Any) -> Any:
+    """The number as torch compares it: in the tensor's type, of 16 bits on a GPU in float32."""
+    if not isinstance(number, (int, float)):
+        return number
+    dtype = torch.float32 if x.device.type == "cuda" and x.dtype.itemsize <= 2 else x.dtype
+    with _disable_current_modes():  # a number of its own, and nothing of the graph
+        return torch.tensor(number, dtype=torch.float64).to(dtype).item()
+
+
 def _compare(operator: Any) -> Callable:
     def compare(x: Tensor, other: Any) -> Tensor:
+        if x.is_floating_point():
+            rounded = _round(x, other)
+            return NotImplemented if rounded == other or rounded != rounded else operator(x, rounded)
         if x.dtype is not torch.bool or isinstance(other, (bool, float)):
             return NotImplemented
         return operator(x.to(torch.int64), other)
