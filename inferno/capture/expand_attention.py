@@ -3,7 +3,7 @@ functions of the user's in it."""
 
 import logging
 from collections.abc import Callable
-from operator import getitem
+from operator import attrgetter, getitem
 from typing import Any
 
 import torch
@@ -27,17 +27,18 @@ log = logging.getLogger(__name__)
 _VMAP = "torch._functorch.predispatch"
 
 
-def expand_attention(graph: Graph) -> None:
-    """Rewrite ``graph``, of ATen operations, in place; CompileError, before anything is changed, where such attention has sizes that vary: its
+def expand_attention(module: GraphModule) -> None:
+    """Rewrite the graph of ``module``, of ATen operations, in place; CompileError, before anything is changed, where such attention has sizes that vary: its
     kernels are for one size each.  What is not understood of the user's functions stays."""
+    graph = module.graph
     nodes = [n for n in graph.nodes if n.op == "call_function" and n.target in OPERATIONS]
     for node in graph.nodes:
         if node.target in OPERATIONS or node.target in flex_attention.OPERATIONS:
             if _varies(node):
                 raise CompileError("attention that is trained, or has functions of the user's, is compiled for one size")
     for node in nodes:
-        _expand(graph, node, OPERATIONS[node.target], table())
-    _expand_flex(graph, table())
+        _expand(module, node, OPERATIONS[node.target], table())
+    _expand_flex(module, table())
 
 
 def without_flex(program: ExportedProgram) -> ExportedProgram:
@@ -50,18 +51,19 @@ def without_flex(program: ExportedProgram) -> ExportedProgram:
         new.name = old.name  # the signature's, also where it is a word of Python's, such as input
     graph.set_codegen(program.graph._codegen)
     module = GraphModule(program.graph_module, graph)
-    if not _expand_flex(graph, {}):
+    if not _expand_flex(module, {}):
         return program
     outputs = zip(program.graph_signature.output_specs, graph.output_node().args[0])
     specs = [OutputSpec(s.kind, TensorArgument(v.name), s.target) if isinstance(v, Node) else s for s, v in outputs]
     return program._update(module, ExportGraphSignature(list(program.graph_signature.input_specs), specs))
 
 
-def _expand_flex(graph: Graph, known: dict[Any, Callable]) -> bool:
+def _expand_flex(module: GraphModule, known: dict[Any, Callable]) -> bool:
     """Whether anything was expanded."""
+    graph = module.graph
     nodes = [n for n in graph.nodes if n.op == "call_function" and n.target in flex_attention.OPERATIONS]
     masks = [n for node in nodes for n in _blocks(node)]
-    found = [_tried(graph, node, known) for node in nodes]
+    found = [_tried(module, node, known) for node in nodes]
     if all(found):
         _drop(graph, masks)
     return any(found)
@@ -106,11 +108,11 @@ def _drop(graph: Graph, unused: list[Node]) -> None:
         graph.eliminate_dead_code(is_impure_node=lambda n: n.is_impure() and n not in made and n not in nested)
 
 
-def _tried(graph: Graph, node: Node, known: dict[Any, Callable]) -> bool:
+def _tried(module: GraphModule, node: Node, known: dict[Any, Callable]) -> bool:
     try:
         if _varies(node):
             raise CompileError("it has sizes that vary")
-        _expand(graph, node, flex_attention.OPERATIONS[node.target], known)
+        _expand(module, node, flex_attention.OPERATIONS[node.target], known)
     except Exception as error:  # of the user's functions, which may do anything; what stays runs in eager
         log.info("%s stays: %s", node.target, error)
         return False
@@ -123,13 +125,14 @@ def _varies(node: Node) -> bool:
     return any(isinstance(n, SymInt) for shape in shapes for n in shape)
 
 
-def _expand(graph: Graph, node: Node, function: Callable, decompositions: dict[Any, Callable]) -> None:
+def _expand(module: GraphModule, node: Node, function: Callable, decompositions: dict[Any, Callable]) -> None:
     """``function`` traced and decomposed, in the place of ``node``; raises, before anything is changed, where its results are not what the node's are."""
+    graph = module.graph
     given = [n for n in node.all_input_nodes if n.op != "get_attr" or isinstance(n.meta.get("val"), torch.Tensor)]
 
     def call(*tensors: torch.Tensor) -> Any:
         values = dict(zip(given, tensors))
-        return function(*map_arg(node.args, lambda n: values[n] if n in values else getattr(graph.owning_module, n.target)))
+        return function(*map_arg(node.args, lambda n: values[n] if n in values else attrgetter(n.target)(module)))
 
     fakes = [n.meta["val"] for n in given]
     with detect_fake_mode(fakes), torch.no_grad():

@@ -89,7 +89,7 @@ def _compile(options: Options, regions: list, kind: str, graph: GraphModule, inp
 def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str) -> Region:
     """The region of a graph; it is added to ``regions``."""
     begin = time.perf_counter()
-    expand_attention(graph.graph)
+    expand_attention(graph)
     device = _device(graph)
     target = choose_target(options.target, device)
     tune = options.tune and (target.kind == "nvptx" or not torch.cuda.is_available())  # what a model does on the CPU beside is not tuned
