@@ -138,7 +138,7 @@ def _foreign(node: Node) -> str | None:
 
 def _operands(node: Node, device: torch.device) -> str | None:
     for value in _tensors(node.meta.get("val")):
-        if value.device != device:
+        if value.device != device and not _is_number_beside(node, device):
             return f"its result is on {value.device}"
     for operand in node.all_input_nodes:
         example = operand.meta.get("val")
@@ -150,6 +150,12 @@ def _operands(node: Node, device: torch.device) -> str | None:
             if value.device != device and not (value.device.type == "cpu" and value.dim() == 0):
                 return f"its operand is on {value.device}"
     return None
+
+
+def _is_number_beside(node: Node, device: torch.device) -> bool:
+    """Whether it is a number, as a tensor of the host, that only tensors of ``device`` are computed of: it may as well lie there."""
+    readers = ([v for v in _tensors(u.meta.get("val")) if u.op == "call_function"] for u in node.users)
+    return node.target is aten.scalar_tensor.default and all(made and all(v.device == device for v in made) for made in readers)
 
 
 def _reads_bytes(node: Node) -> bool:

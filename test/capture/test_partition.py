@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from inferno.capture.orders import dense_order
@@ -124,3 +125,19 @@ def test_an_order_that_must_be_kept_is_kept():
     graph = make_fx(f, tracing_mode="fake")(torch.randn(20, 8), torch.randn(20, 8)).graph
     targets = [str(n.target) for piece in pieces_of(graph) for n in piece.nodes]
     assert targets.index("aten.exp.default") < targets.index("aten.mul_.Tensor")
+
+
+def test_numbers_of_the_host_beside_tensors_of_a_gpu():
+    """torch 2.11 has the number of a ``where`` as a tensor of the host: it compiles where nothing on the host is computed of it."""
+    def beside(x, y):
+        return torch.where(x > 0, x, torch.ops.aten.scalar_tensor(-1.0))
+
+    def apart(x, y):
+        number = torch.ops.aten.scalar_tensor(-1.0)
+        return torch.where(x > 0, x, number), number + y
+
+    with FakeTensorMode():
+        args = torch.empty(3, device="cuda"), torch.empty(())
+        found = [refusals(make_fx(f)(*args).graph, torch.device("cuda", 0)) for f in (beside, apart)]
+    assert not found[0]
+    assert {str(n): reason for n, reason in found[1].items()} == {"scalar_tensor": "its result is on cpu", "add": "its result is on cpu"}
