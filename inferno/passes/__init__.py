@@ -15,6 +15,7 @@ _PASSES = {
     "name-symbols": "inferno.passes.name_symbols:name_symbols",
     "trim-windows": "inferno.passes.trim_windows:trim_windows",
     "restore-constants": "inferno.passes.restore_constants:restore_constants",
+    "bound-shifts": "inferno.passes.bound_shifts:bound_shifts",
     "check-import": "inferno.passes.check_import:check_import",
     # linalg -> fused
     "store-float8": "inferno.passes.store_float8:store_float8",

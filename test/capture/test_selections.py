@@ -30,3 +30,13 @@ def test_floats_compared_with_numbers_that_they_round():
         x = torch.tensor([0.1, -0.1, 2.5, 16777216.0], dtype=dtype)
         for mine, theirs in zip(inferno.compile(compare, (x,), target="cpu", fallback=False)(x), compare(x), strict=True):
             assert torch.equal(mine, theirs)
+
+
+def test_shifts_by_too_many_bits():
+    def shift(x, by):
+        return x << by, x >> by, torch.bitwise_left_shift(x, by), x << 3, x >> 70, x >> 1
+
+    for dtype in (torch.int64, torch.int32):
+        x, by = torch.tensor([5, -3, 2, -7, 1], dtype=dtype), torch.tensor([-1, 100, 3, 64, 31], dtype=dtype)
+        for mine, theirs in zip(inferno.compile(shift, (x, by), target="cpu", fallback=False)(x, by), shift(x, by), strict=True):
+            assert torch.equal(mine, theirs)

@@ -1,6 +1,8 @@
-"""Common divisors and powers of integers, in as many steps as the largest number of the type can need."""
+"""Common divisors and powers of integers, in as many steps as the largest number of the type can need, and shifts that are written ``<<``."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,4 +56,22 @@ def power_of_boolean(x: Tensor, exponent: float) -> Tensor:
     return x.to(torch.int64) if exponent else torch.ones_like(x, dtype=torch.int64)
 
 
-TABLE = {aten.gcd.default: gcd, aten.lcm.default: lcm, aten.pow.Tensor_Tensor: power, aten.pow.Tensor_Scalar: power_of_boolean}
+def _shift(operator: Any) -> Callable:
+    """``operator``, of integers; ``<<`` of floats multiplies."""
+
+    def shift(x: Tensor, by: Tensor | int) -> Tensor:
+        by = by if isinstance(by, Tensor) else torch.full((), by, dtype=x.dtype, device=x.device) if isinstance(by, int) else None
+        if by is None or any(t.dtype not in _WHOLE for t in (x, by)):
+            return NotImplemented
+        dtype = torch.result_type(x, by)
+        return operator(x.to(dtype), by.to(dtype))
+
+    return shift
+
+
+_WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64)
+TABLE = {
+    aten.gcd.default: gcd, aten.lcm.default: lcm, aten.pow.Tensor_Tensor: power, aten.pow.Tensor_Scalar: power_of_boolean,
+    **{op: _shift(aten.bitwise_left_shift.Tensor) for op in (aten.__lshift__.Tensor, aten.__lshift__.Scalar)},
+    **{op: _shift(aten.bitwise_right_shift.Tensor) for op in (aten.__rshift__.Tensor, aten.__rshift__.Scalar)},
+}
