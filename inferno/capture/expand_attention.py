@@ -137,6 +137,7 @@ def _expand(module: GraphModule, node: Node, function: Callable, decompositions:
     fakes = [n.meta["val"] for n in given]
     with detect_fake_mode(fakes), torch.no_grad():
         traced = make_fx(call, decomposition_table=decompositions)(*fakes).graph
+        _place_numbers(traced, fakes[0].device)
     results = traced.output_node().args[0]
     users = [(user, _at(results, user)) for user in node.users]
     _check(traced, users)
@@ -154,6 +155,15 @@ def _expand(module: GraphModule, node: Node, function: Callable, decompositions:
     for each in (*reversed(known.values()), *functions):
         if not each.users and each.op in ("call_function", "get_attr"):
             graph.erase_node(each)
+
+
+def _place_numbers(traced: Graph, device: torch.device) -> None:
+    """Numbers as tensors, which vmap makes on the CPU, on the device that all else is on."""
+    for node in traced.nodes:
+        if node.target is torch.ops.aten.scalar_tensor.default:
+            value = node.meta["val"].to(device)
+            node.target, node.args, node.kwargs = torch.ops.aten.full.default, ([], node.args[0]), {"dtype": value.dtype, "device": device}
+            node.meta["val"] = value
 
 
 def _at(results: Any, user: Node) -> Any:

@@ -259,7 +259,7 @@ def negative(access: Access) -> bool:
 
 def _is_new(a: AttentionKernel) -> bool:
     """Whether no GPU has run such a kernel yet."""
-    return a.of_logarithm is not None or (bool(a.pages) and not _timed(a))
+    return bool(a.pages) and not _timed(a)
 
 
 def _timed(a: AttentionKernel) -> bool:
