@@ -40,3 +40,12 @@ def test_shifts_by_too_many_bits():
         x, by = torch.tensor([5, -3, 2, -7, 1], dtype=dtype), torch.tensor([-1, 100, 3, 64, 31], dtype=dtype)
         for mine, theirs in zip(inferno.compile(shift, (x, by), target="cpu", fallback=False)(x, by), shift(x, by), strict=True):
             assert torch.equal(mine, theirs)
+
+
+def test_a_boolean_added_to_booleans():
+    def compute(x):
+        return x + True, x + False, True + x
+
+    x = torch.tensor([True, False])
+    for mine, theirs in zip(inferno.compile(compute, (x,), target="cpu", fallback=False)(x), compute(x), strict=True):
+        assert mine.dtype == theirs.dtype and torch.equal(mine, theirs)

@@ -57,5 +57,14 @@ def _compare(operator: Any) -> Callable:
     return compare
 
 
+def add(x: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """Of booleans and one that is no tensor, which torch-mlir adds as bits."""
+    if not isinstance(x, Tensor) or x.dtype is not torch.bool or not isinstance(other, bool):
+        return NotImplemented
+    return torch.logical_or(x, torch.full((), other and bool(alpha), dtype=torch.bool, device=x.device))
+
+
 _COMPARISONS = (aten.gt.Scalar, aten.ge.Scalar, aten.lt.Scalar, aten.le.Scalar, aten.eq.Scalar, aten.ne.Scalar)
-TABLE = {aten.pow.Tensor_Scalar: power, aten.where.self: where, **{op: _compare(op) for op in _COMPARISONS}}
+TABLE = {
+    aten.add.Tensor: add, aten.add.Scalar: add, aten.pow.Tensor_Scalar: power, aten.where.self: where, **{op: _compare(op) for op in _COMPARISONS},
+}
