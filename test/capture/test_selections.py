@@ -49,3 +49,10 @@ def test_a_boolean_added_to_booleans():
     x = torch.tensor([True, False])
     for mine, theirs in zip(inferno.compile(compute, (x,), target="cpu", fallback=False)(x), compute(x), strict=True):
         assert mine.dtype == theirs.dtype and torch.equal(mine, theirs)
+
+
+def test_what_imports_as_an_invalid_module_runs_in_eager():
+    """Here a boolean that is a bound of integers, at which the program's text is in MLIR's generic form."""
+    x = torch.tensor([5, -3, 2])
+    compiled = inferno.compile(lambda x: x.clamp_min(True) + 1, (x,), target="cpu")
+    assert torch.equal(compiled(x), x.clamp_min(True) + 1)

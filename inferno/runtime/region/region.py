@@ -273,6 +273,8 @@ def text_without_names(text: str) -> str:
     arguments = re.split(r"(%arg\d+): ", head)[1:]
     types = {n: re.sub(r'inferno\.(name|kind) = "[^"]*"|loc\(.*', "", t, flags=re.S).strip(" ,") for n, t in zip(arguments[::2], arguments[1::2])}
     numbers = {name: f"%arg{i}" for i, name in enumerate(dict.fromkeys(re.findall(r"%arg\d+", body)))}
+    if not types.keys() >= numbers.keys():  # an invalid module is printed in MLIR's generic form
+        return text
     return ", ".join(types[name] for name in numbers) + arrow + re.sub(r"%arg\d+", lambda found: numbers[found[0]], body)
 
 
