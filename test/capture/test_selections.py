@@ -56,3 +56,18 @@ def test_what_imports_as_an_invalid_module_runs_in_eager():
     x = torch.tensor([5, -3, 2])
     compiled = inferno.compile(lambda x: x.clamp_min(True) + 1, (x,), target="cpu")
     assert torch.equal(compiled(x), x.clamp_min(True) + 1)
+
+
+def test_masks_that_select_nothing():
+    """How much they select varies from call to call."""
+    def put(o, m, x):
+        o = o.clone()
+        o[:, m] = x[:, m] * 2
+        return o, o.masked_scatter(m, x[:, m])
+
+    o, x = torch.randn(3, 6), torch.randn(3, 6)
+    compiled = inferno.compile(put, (o, torch.arange(6) > 2, x), target="cpu")
+    for least in (2, 9, -1, 4, 9, 3):
+        mask = torch.arange(6) > least
+        for mine, theirs in zip(compiled(o, mask, x), put(o, mask, x), strict=True):
+            assert torch.equal(mine, theirs)

@@ -23,9 +23,13 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
     values = values.reshape(*(1,) * (flat.dim() - values.dim()), *values.shape)  # aligned at the back, like every broadcast
     if values.dim() != flat.dim():
         return NotImplemented
+    if isinstance(values.shape[first], int) and not values.shape[first]:
+        return x.clone()
     if values.shape[first] != 1:
-        place = _running_count(mask).clamp(max=values.shape[first] - 1)
-        values = values.index_select(first, place)
+        last = values.shape[first] - 1
+        if not isinstance(last, int):  # there may be no value: one more, which goes nowhere
+            values, last = torch.cat([values, values.new_zeros(*values.shape[:first], 1, *values.shape[first + 1:])], first), last + 1
+        values = values.index_select(first, _running_count(mask).clamp(max=last))
     found = torch.where(chosen, flat + values if accumulate else values.expand_as(flat), flat)
     return found.reshape(x.shape)
 
