@@ -71,3 +71,12 @@ def test_masks_that_select_nothing():
         mask = torch.arange(6) > least
         for mine, theirs in zip(compiled(o, mask, x), put(o, mask, x), strict=True):
             assert torch.equal(mine, theirs)
+
+
+def test_booleans_between_numbers():
+    x = torch.tensor([True, False, True])
+    for mine, theirs in zip(
+        inferno.compile(lambda x: (x.clamp_min(2), x.clamp_max(0), x.clamp(0, 3), x.clamp(0.5, 3)), (x,), target="cpu", fallback=False)(x),
+        (x.clamp_min(2), x.clamp_max(0), x.clamp(0, 3), x.clamp(0.5, 3)), strict=True,
+    ):
+        assert mine.dtype == theirs.dtype and torch.equal(mine, theirs)

@@ -26,6 +26,10 @@ def minimum(x: Tensor, y: Tensor) -> Tensor:
 
 def clamp(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
     """NaN stays, since it is neither below nor above."""
+    if x.dtype == torch.bool:
+        bounds = [v for v in (min, max) if v is not None]
+        wide = x.to(torch.result_type(x, next((v for v in bounds if isinstance(v, float)), bounds[0])))
+        return clamp(wide, min, max) if wide.is_floating_point() else torch.clamp(wide, min, max)
     if _is_unsigned(x) and not any(isinstance(v, float) for v in (min, max)):
         return torch.clamp(x.to(torch.int32), min, max).to(x.dtype)
     if not _is_float(x):
