@@ -158,12 +158,16 @@ def _expand(module: GraphModule, node: Node, function: Callable, decompositions:
 
 
 def _place_numbers(traced: Graph, device: torch.device) -> None:
-    """Numbers as tensors, which vmap makes on the CPU, on the device that all else is on."""
+    """Numbers as tensors, which vmap makes on the CPU, and what is computed of them alone, on the device that all else is on."""
     for node in traced.nodes:
+        value = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(value, torch.Tensor) or value.device == device:
+            continue
         if node.target is torch.ops.aten.scalar_tensor.default:
-            value = node.meta["val"].to(device)
             node.target, node.args, node.kwargs = torch.ops.aten.full.default, ([], node.args[0]), {"dtype": value.dtype, "device": device}
-            node.meta["val"] = value
+        elif not node.all_input_nodes or any(n.meta["val"].device != device for n in node.all_input_nodes):
+            continue
+        node.meta["val"] = value.to(device)
 
 
 def _at(results: Any, user: Node) -> Any:

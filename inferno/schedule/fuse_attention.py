@@ -232,7 +232,7 @@ def _only_reads(kernel: func.FuncOp) -> bool:
     if len(structured) != 1 or structured[0].name != "linalg.generic" or inputs(structured[0]):
         return False
     names = [o.operation.name for o in body(structured[0]).operations]
-    return names[-2] == "tensor.extract" and names.count("tensor.extract") == 1 and _PLACING.issuperset(names)
+    return names[-2:-1] == ["tensor.extract"] and names.count("tensor.extract") == 1 and _PLACING.issuperset(names)
 
 
 def _only_scales(op: ir.Operation) -> bool:

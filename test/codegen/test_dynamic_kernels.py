@@ -1,5 +1,7 @@
 """Kernels for sizes that vary, on the simulated GPU: generated once, right for every size."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from checks import check
@@ -7,8 +9,7 @@ from dynamic_cases import CALLED_WITH, CASES, COMPILED_FOR, ROWS_OF_KNOWN_LENGTH
 from dynamic_cases import SUMS as LONG
 from universal_program import SimulatedModel, assert_assembles
 
-from dataclasses import replace
-
+import inferno
 from inferno.runtime.plan.plan import at_sizes
 from inferno.schedule import elementwise, rows, simt
 from inferno.schedule.by_size import BySize
@@ -25,6 +26,13 @@ def test_right_for_every_size(name):
     for each in sizes:
         found = check(simulated, model, inputs(*each))
         assert found.right, f"{each}: {found}"
+
+
+@pytest.mark.parametrize("name", ["sums of constants", "argmax", "cumulative sums", "no rows"])
+def test_compiles_for_a_gpu(name):
+    """By all passes and generators of choice."""
+    model, inputs, dynamic_shapes, sizes = CASES[name]()
+    assert inferno.compile(model, inputs(*sizes[0]), dynamic_shapes=dynamic_shapes, target="sm_90a", fallback=False).explain().launches
 
 
 def of_choice(kernel):

@@ -6,10 +6,14 @@ import pytest
 import torch
 from checks import assert_close_to_float64
 from flex_cases import CASES, operands
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention.flex_attention import flex_attention
 
 from inferno.capture import capture
 from inferno.capture import flex_attention as flex
+from inferno.capture.expand_attention import _place_numbers
+from inferno.capture.refusal import refusals
 from inferno.errors import CompileError
 from inferno.runtime.region import backend
 from inferno.runtime.workers import jobs
@@ -79,3 +83,15 @@ def test_what_is_not_understood_runs_in_eager(monkeypatch):
     function, args = operands("relative", 24, 16)
     compiled = torch.compile(function, backend="inferno")
     assert_close_to_float64(compiled(*args), function, args)
+
+
+def test_numbers_that_vmap_makes_on_the_host():
+    """As torch 2.11 does: they, and what is computed of them alone, are where all else is."""
+    def function(x):
+        return torch.where(x > 0, x, torch.ops.prims.convert_element_type(torch.ops.aten.scalar_tensor(-1, dtype=torch.float64), torch.float32))
+
+    with FakeTensorMode():
+        graph = make_fx(function)(torch.empty(3, device="cuda")).graph
+        _place_numbers(graph, torch.device("cuda", 0))
+    assert {n.meta["val"].device for n in graph.nodes if n.op == "call_function"} == {torch.device("cuda", 0)}
+    assert not refusals(graph, torch.device("cuda", 0))
