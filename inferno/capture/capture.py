@@ -26,6 +26,7 @@ from inferno.capture.draws import is_philox
 from inferno.capture.expand_attention import without_flex
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
+from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.restrides import replace_restrides
@@ -222,7 +223,7 @@ def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic
 
 
 def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decomposed:
-    with torch.no_grad(), warnings.catch_warnings():
+    with torch.no_grad(), warnings.catch_warnings(), right_lstm_states():
         warnings.simplefilter("ignore")
         try:
             known = table()

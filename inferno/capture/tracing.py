@@ -18,6 +18,7 @@ from torch.fx import traceback
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
 
+from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
 from inferno.fork_lock import ForkLock
 
@@ -50,7 +51,7 @@ def to_trace(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
     bare.register_forward_hook(lambda *_: mode.__exit__(None, None, None), always_call=True)
     depth = _depth()
     try:
-        with traceback.preserve_node_meta(), _use_lazy_graph_module(True):
+        with traceback.preserve_node_meta(), _use_lazy_graph_module(True), right_lstm_states():
             yield bare
     finally:
         while _depth() > depth:  # a forward that raises under torch.export calls no hook behind it
