@@ -26,8 +26,7 @@ from inferno.capture.draws import is_philox
 from inferno.capture.expand_attention import without_flex
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
-from inferno.capture.lstm_states import right_lstm_states
-from inferno.capture.nodes import is_library, unsupported
+from inferno.capture.nodes import is_library, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import run_decompositions
@@ -37,7 +36,6 @@ from inferno.capture.tracing import one_at_a_time, to_trace
 from inferno.capture.views import outputs_as_eager
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 
-_VMAP = "torch._functorch.predispatch"  # what torch.export leaves of a torch.func.vmap: operations of one sample, and what begins and ends them
 
 @dataclass(frozen=True)
 class Captured:
@@ -188,7 +186,7 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)
             with to_trace(module) as traced:
                 program = _trace(traced, args, kwargs, varying)
-            if any(getattr(n.target, "__module__", "") == _VMAP for n in program.graph.nodes):
+            if any(map(is_of_vmap, program.graph.nodes)):
                 program = program.run_decompositions({})  # operations of all samples, in place of those of one
             remove_idle_dropout(program)
             unite_state(program)
@@ -223,7 +221,7 @@ def _trace(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic
 
 
 def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decomposed:
-    with torch.no_grad(), warnings.catch_warnings(), right_lstm_states():
+    with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             known = table()

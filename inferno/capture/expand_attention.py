@@ -18,13 +18,12 @@ from torch.utils._pytree import tree_leaves
 
 from inferno.capture import flex_attention
 from inferno.capture.decompositions import table
+from inferno.capture.nodes import is_of_vmap
 from inferno.capture.refusal import CHECKS
 from inferno.capture.trained_attention import OPERATIONS
 from inferno.errors import CompileError
 
 log = logging.getLogger(__name__)
-
-_VMAP = "torch._functorch.predispatch"
 
 
 def expand_attention(module: GraphModule) -> None:
@@ -96,7 +95,7 @@ def _drop(graph: Graph, unused: list[Node]) -> None:
         if node.op == "call_function" and node not in made:
             made.add(node)
             todo += node.all_input_nodes
-    nested = {n for n in graph.nodes if getattr(n.target, "__module__", "") == _VMAP or (n.target in CHECKS and made.issuperset(n.all_input_nodes))}
+    nested = {n for n in graph.nodes if is_of_vmap(n) or (n.target in CHECKS and made.issuperset(n.all_input_nodes))}
     needed, todo = set(), [n for n in graph.nodes if n.op == "output" or (n.is_impure() and n not in made and n not in nested)]
     while todo:
         node = todo.pop()

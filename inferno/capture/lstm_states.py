@@ -4,7 +4,6 @@ those of several batches have one too many."""
 import contextlib
 from collections.abc import Iterator
 from typing import Any
-from unittest.mock import patch
 
 from torch import Tensor
 from torch._decomp import decompositions
@@ -15,8 +14,11 @@ _torchs_own = decompositions.one_layer_lstm
 @contextlib.contextmanager
 def right_lstm_states() -> Iterator[None]:
     """An LSTM comes apart right inside."""
-    with patch.object(decompositions, "one_layer_lstm", _one_layer):
+    before, decompositions.one_layer_lstm = decompositions.one_layer_lstm, _one_layer
+    try:
         yield
+    finally:
+        decompositions.one_layer_lstm = before
 
 
 def _one_layer(inputs: Tensor, hidden: tuple[Tensor, Tensor], *args: Any, **kwargs: Any) -> tuple[Tensor, tuple[Tensor, ...]]:

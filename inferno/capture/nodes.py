@@ -37,6 +37,11 @@ def user_line(node: torch.fx.Node) -> tuple[str, int] | None:
     return None
 
 
+def is_of_vmap(node: torch.fx.Node) -> bool:
+    """Whether this is what torch.export leaves around a torch.func.vmap, whose operations are those of one sample: where it begins and ends."""
+    return getattr(node.target, "__module__", "") == "torch._functorch.predispatch"
+
+
 def unsupported(node: torch.fx.Node, reason: str, target: object = None) -> UnsupportedOperation:
     """An error that names the operation, the user's line and the shapes."""
     where = user_line(node)

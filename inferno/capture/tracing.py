@@ -34,7 +34,7 @@ def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _tracing:
+        with _tracing, right_lstm_states():
             return function(*args, **kwargs)
 
     return call
@@ -51,7 +51,7 @@ def to_trace(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
     bare.register_forward_hook(lambda *_: mode.__exit__(None, None, None), always_call=True)
     depth = _depth()
     try:
-        with traceback.preserve_node_meta(), _use_lazy_graph_module(True), right_lstm_states():
+        with traceback.preserve_node_meta(), _use_lazy_graph_module(True):
             yield bare
     finally:
         while _depth() > depth:  # a forward that raises under torch.export calls no hook behind it

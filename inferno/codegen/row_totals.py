@@ -3,6 +3,7 @@
 from inferno.codegen.cluster import arrive_in_cluster, read_remote, wait_for_cluster
 from inferno.codegen.elements import from_memory, to_memory
 from inferno.codegen.integers import Integer
+from inferno.codegen.joining import tree
 from inferno.codegen.shuffles import exchange
 from inferno.mlir import arith, gpu, ir, memref
 from inferno.schedule.combiners import Combiner
@@ -77,11 +78,3 @@ class RowTotals:
         self.where([ints.equal(self.thread, 0)], put)
         wait_for_cluster()
         return [{n: from_memory(read_remote(arrays[n], rank), parts[n].type) for n, _ in running} for rank in range(self.s.cluster)], 0
-
-
-def tree(combiner: Combiner, lanes: list[ir.Value]) -> ir.Value:
-    """All together."""
-    while len(lanes) > 1:
-        half = len(lanes) // 2
-        lanes = [combiner.combine(a, b) for a, b in zip(lanes[:half], lanes[half:])] + lanes[2 * half:]
-    return lanes[0]

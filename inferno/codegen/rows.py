@@ -19,13 +19,14 @@ from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
+from inferno.codegen.joining import tree
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.online_sums import bound, scaled
 from inferno.codegen.persistent_rows import PersistentRows
 from inferno.codegen.ragged_rows import RaggedRows
 from inferno.codegen.row_divisions import multiply_by_reciprocals
 from inferno.codegen.row_exponentials import approximate_exponentials
-from inferno.codegen.row_totals import RowTotals, tree
+from inferno.codegen.row_totals import RowTotals
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, scf
 from inferno.schedule.accesses import Access, row_major
