@@ -43,7 +43,7 @@ class Run:
     """Which cases of a suite are timed (see ``benchmarks.case.select``), and how: ``fast`` leaves torch.compile out; no case begins
     after ``seconds``; ``resume`` leaves out those that have a result of the same versions.  ``autotune``: torch.compile's slow search too;
     ``kernels``: so many kernels of each case that take longest are listed, ours and torch.compile's; ``tune``: kernels of which no measured
-    schedule is known are tuned before they are timed."""
+    schedule is known are tuned before they are timed.  ``budget``: seconds for which the calls of each version are timed."""
 
     suite: str
     out: str | None = None
@@ -57,6 +57,7 @@ class Run:
     autotune: bool = False
     kernels: int = 0
     tune: bool = False
+    budget: float = 0.4
 
 
 def run(options: Run) -> int:
@@ -103,7 +104,9 @@ def _kept(path: Path) -> dict[str, dict]:
 
 
 def _compile_all(options: Run, cases: Sequence[Case], seed: int) -> None:
-    """Fill the caches, ours and Inductor's, with the cases' programs; what fails will fail again, and say so, where it is timed."""
+    """Fill the caches, ours and Inductor's, with the cases' programs; what fails will fail again, and say so, where it is timed.
+
+    The configurations that Inductor chose by timing its kernels here, beside other work on the GPU, are forgotten: it times them again."""
     count = min(len(cases), max(1, (os.cpu_count() or 1) - 1), 12)
     if count < 2:
         return
@@ -117,19 +120,25 @@ def _compile_all(options: Run, cases: Sequence[Case], seed: int) -> None:
     ]
     for process in processes:
         process.wait()
+    if not options.fast:
+        from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+        for choice in Path(cache_dir()).rglob("*.best_config"):
+            choice.unlink(missing_ok=True)
 
 
 def compile_cases(suite: str, seed: int, fast: bool, names: Sequence[str]) -> None:
-    """Compile these cases of a suite, for what that leaves in the caches; by torch.compile those for which that pays, whole models, in the modes
-    that do not time kernels."""
+    """Compile these cases of a suite, for what that leaves in the caches; by torch.compile in the modes that do not time matmuls."""
     cases = {c.name: c for c in cases_of(suite, seed)}
     for name in names:
         try:
             with _precision(cases[name]), torch.no_grad():
                 made = cases[name].make(torch.device("cuda"))
                 _compile(cases[name], *made)
-                for mode in cases[name].modes if cases[name].variants and not fast else ():
-                    torch_compiled(made[0], mode, *made[1:])
+                torch._dynamo.reset()
+                for mode in () if fast else cases[name].modes:
+                    if not mode.startswith("max-autotune") or cases[name].rate in ("copy", "read"):
+                        torch_compiled(made[0], mode, *made[1:])
         except Exception as error:  # it is told where the case is timed
             print(f"{name}: {error}", file=sys.stderr)
 
@@ -176,7 +185,7 @@ def _run(case: Case, device: torch.device, options: Run) -> dict:
                 compiled(*args, **kwargs)
             peak = torch.cuda.max_memory_allocated() - before if device.type == "cuda" else 0
             modes = () if options.fast else (*case.modes, "max-autotune, graphs") if options.autotune else case.modes
-            times = versus(model, compiled, args, kwargs, modes, case.check, budget=0.15 if options.fast else 0.4, others=others)
+            times = versus(model, compiled, args, kwargs, modes, case.check, options.budget, others=others)
             limit = _limit(case, model, args, kwargs, device)
             if options.kernels and device.type == "cuda":
                 _print_kernels(compiled, model, args, kwargs, options)

@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--seed", type=int, metavar="N", help="draw the sample by this number")
     bench.add_argument("--fast", action="store_true", help="without torch.compile")
     bench.add_argument("--seconds", type=float, default=math.inf, metavar="S", help="begin no case after so many")
+    bench.add_argument("--budget", type=float, default=0.4, metavar="S", help="time the calls of each version for so many seconds (default: 0.4)")
     bench.add_argument("--resume", action="store_true", help="leave out the cases that have a result of the same versions")
     bench.add_argument("--tune", action="store_true", help="measure schedules of the cases' kernels before, where none is known")
     bench.add_argument("--autotune", action="store_true", help="with torch.compile's max-autotune, which takes minutes for a model")
