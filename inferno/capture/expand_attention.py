@@ -22,6 +22,7 @@ from inferno.capture.nodes import is_of_vmap
 from inferno.capture.refusal import CHECKS
 from inferno.capture.trained_attention import OPERATIONS
 from inferno.errors import CompileError
+from inferno.settings import settings
 
 log = logging.getLogger(__name__)
 
@@ -68,13 +69,33 @@ def _expand_flex(module: GraphModule, known: dict[Any, Callable]) -> bool:
     return any(found)
 
 
+def _keep_lists(node: Node) -> None:
+    """Take the blocks of its mask from ``flex_attention``, but for lists that are looked at: those that are given, not made of the mask's function."""
+    i = _mask(node)
+    mask = node.args[i]
+    held = flex_attention.lists(mask)
+    if node.target is torch.ops.higher_order.flex_attention and settings().unmeasured and not _varies(node) and all(
+        n is None or n.op == "placeholder" for n in held
+    ):
+        shapes = tuple(n.meta["val"] if isinstance(n, Node) else n for n in mask[:-1])
+        q, k = (n.meta["val"].shape[2] for n in node.args[:2])
+        if flex_attention.takes_lists((*shapes, None), q, k):
+            node.update_arg(i, tuple(n if n in held or not isinstance(n, Node) else None for n in mask[:-1]) + mask[-1:])
+            return
+    _drop_blocks(node)
+
+
+def _drop_blocks(node: Node) -> None:
+    i = _mask(node)
+    *blocks, function = node.args[i]
+    node.update_arg(i, (*(None if isinstance(b, Node) else b for b in blocks), function))
+
+
 def drop_blocks(graph: Graph) -> None:
     """Take the blocks of its mask from each ``flex_attention``, which a backward would keep: only torch's own kernels look at them."""
     for node in graph.nodes:
         if node.target in flex_attention.OPERATIONS:
-            i = _mask(node)
-            *blocks, function = node.args[i]
-            node.update_arg(i, (*(None if isinstance(b, Node) else b for b in blocks), function))
+            _drop_blocks(node)
 
 
 def _blocks(node: Node) -> list[Node]:
@@ -108,12 +129,15 @@ def _drop(graph: Graph, unused: list[Node]) -> None:
 
 
 def _tried(module: GraphModule, node: Node, known: dict[Any, Callable]) -> bool:
+    given = node.args
     try:
+        _keep_lists(node)
         if _varies(node):
             raise CompileError("it has sizes that vary")
         _expand(module, node, flex_attention.OPERATIONS[node.target], known)
     except Exception as error:  # of the user's functions, which may do anything; what stays runs in eager
         log.info("%s stays: %s", node.target, error)
+        node.args = given
         return False
     return True
 

@@ -23,9 +23,10 @@ def forward(
     """The result [batch, heads, queries, width] and, for each row, the logarithm to the base of 2 of its sum of exponentials and its highest score
     by the same measure, as float32; a row that is masked altogether is 0, -inf and -inf.
 
-    Of the mask only its function counts, as in eager: its blocks say where that is false, or true, for kernels that skip them.
+    Where there are a mask's lists of blocks, a block counts as torch's kernels have it: what is not listed is not seen, of what is listed as full all is.
+    Otherwise only its function counts, as in eager.
     """
-    _, _, scores = _parts(q, k, score_mod, block_mask[-1], scale, of_score, of_mask)
+    _, _, scores = _parts(q, k, score_mod, block_mask[-1], scale, of_score, of_mask, _kinds(block_mask, q.shape[2], k.shape[2]))
     highest = scores.amax(-1, keepdim=True)
     powers = torch.exp(scores - highest)
     sums = powers.sum(-1, keepdim=True)
@@ -90,8 +91,45 @@ def _passes(joint: GraphModule) -> bool:
     return joint.graph.output_node().args[0][0] is gradient
 
 
+def lists(block_mask: tuple) -> tuple:
+    """Of a mask's values those that say which blocks of keys each block of queries sees: how many, and their numbers; and the same of those of which
+    all is seen."""
+    return block_mask[2:6] if len(block_mask) > 6 else ()
+
+
+def takes_lists(block_mask: tuple, queries: int, keys: int) -> bool:
+    """Whether lists of these shapes are looked at: those of several blocks, that tiles of the kernel fit into."""
+    of_queries, of_keys = block_mask[-3:-1] if lists(block_mask) else (0, 0)
+    given = [t for t in lists(block_mask) if t is not None]
+    if len(given) not in (2, 4) or given != list(lists(block_mask)[:len(given)]) or of_queries % 64 or of_keys % 16 or not of_queries or not of_keys:
+        return False
+    blocks = -(-queries // of_queries), -(-keys // of_keys)
+    fits = all(c.ndim == 3 and i.ndim == 4 and c.shape == i.shape[:3] and i.shape[2:] == blocks for c, i in zip(given[::2], given[1::2]))
+    return fits and len({t.shape for t in given}) == 2 and blocks[1] > 1 and queries >= of_queries
+
+
+def _kinds(block_mask: tuple, queries: int, keys: int) -> Tensor | None:
+    """For each query and key [batch or 1, heads or 1, queries, keys] 0 in a block that is not listed, 2 in one that is listed as full, 1 in others; None
+    where there are no lists."""
+    found = lists(block_mask)
+    if not any(t is not None for t in found):
+        return None
+    of_queries, of_keys = block_mask[-3:-1]
+    blocks = found[1].shape[-1]
+    numbers = torch.arange(blocks, device=found[0].device, dtype=torch.int32)
+    listed = None
+    for kind, (counts, indices) in enumerate((found[:2], found[2:]), 1):
+        if counts is not None:
+            there = (numbers < counts.unsqueeze(-1)).unsqueeze(-1) & (indices.unsqueeze(-1) == numbers)
+            own = torch.where(there, torch.full_like(numbers, kind), torch.zeros_like(numbers))
+            listed = own if listed is None else torch.maximum(listed, own)
+    rows, columns = (
+        torch.div(torch.arange(n, device=numbers.device), each, rounding_mode="trunc") for n, each in ((queries, of_queries), (keys, of_keys)))
+    return listed.amax(-2)[:, :, rows.unsqueeze(-1), columns]
+
+
 def _parts(
-    q: Tensor, k: Tensor, score_mod: GraphModule, mask_mod: GraphModule, scale: float, of_score: tuple, of_mask: tuple,
+    q: Tensor, k: Tensor, score_mod: GraphModule, mask_mod: GraphModule, scale: float, of_score: tuple, of_mask: tuple, kinds: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The scaled products [batch, heads, queries, keys], which of them are seen, and the scores that are made of them."""
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
@@ -100,7 +138,10 @@ def _parts(
     with TransformGetItemToIndex(), _whole():
         changed = over_scores(_Function(score_mod).run, prefix=(0,), suffix=(None,) * len(of_score))(products, *numbers, *of_score)
         seen = over_scores(_Function(mask_mod).run, prefix=(), suffix=(None,) * len(of_mask))(*numbers, *of_mask)
-    return products, seen, torch.where(seen, changed.to(wide), _number(-math.inf, products))
+    hidden = _number(-math.inf, products)
+    if kinds is None:
+        return products, seen, torch.where(seen, changed.to(wide), hidden)
+    return products, seen, torch.where(kinds != 0, torch.where((kinds == 2) | seen, changed.to(wide), hidden), hidden)
 
 
 def _number(value: float, like: Tensor) -> Tensor:

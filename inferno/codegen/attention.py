@@ -8,6 +8,7 @@ has 64 queries and walks over the blocks of keys (``attention_consumer``).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferno.codegen.attention_blocks import BlockLists
 from inferno.codegen.attention_consumer import Consumer
 from inferno.codegen.attention_exact import ExactConsumer
 from inferno.codegen.attention_frame import Frame
@@ -51,7 +52,7 @@ def emit(kernel: func.FuncOp, a: AttentionKernel, tiling: AttentionTiling, sched
     """The same for what is known to be ``a``."""
     if not fits(schedule, a, target):
         raise CompileError(f"@{kernel.name.value}: {schedule} needs more shared memory or registers than there are")
-    for map_ in (a.score, a.epilogue, a.of_logarithm):
+    for map_ in (a.score, a.epilogue, a.of_logarithm, a.blocks.whole if a.blocks is not None and a.blocks.differs else None):
         if map_ is not None:
             recognise_maximum(map_.generic)
             expand_math(map_.generic)
@@ -85,6 +86,7 @@ class Emitter:
         plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
         self.pieces = Pieces(self.words, [a.q, a.k, a.v], [t.q, t.k, t.v], s.pieces)
         plain.update({x.argument: x.element for x in a.statistics})
+        self.lists = None if a.blocks is None else BlockLists(self.words, a.blocks, t, s)
         written = {x.argument for x in (*(d.access for d in a.destinations), *a.statistics)}
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
         self.plain = {x: (plain[x], x not in written) for x in sorted(plain)}
@@ -103,13 +105,14 @@ class Emitter:
                 arguments[access.argument], sizes=[x.size for x in m.axes], strides=[x * size for x in m.strides],
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
             ))
+        lists = [] if self.lists is None else [self.lists.launch(self.name, arguments[a.blocks.table.argument])]
         scratch = []
         if s.order == "dynamic":
             scratch = [launch_counter(self.name, self.workers)]
         if s.splits > 1:
             sums = self.tiles * s.splits * InMemory.size(t.rows, t.width.size)
             scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((self.tiles,), integer_type(64)))]
-        parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *self.sizes(arguments), *scratch]
+        parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *self.sizes(arguments), *lists, *scratch]
         launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.shares, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
 
     def operand_map(self, buffer: ir.Value, copied: Copied, rows: int) -> ir.Value:
@@ -142,12 +145,17 @@ class Emitter:
         if s.pieces > 1:
             self.pieces.emit(module, self.name, self.symbols)
         scratch = ["!llvm.ptr<1>"] * (2 if s.splits > 1 else 1 if s.order == "dynamic" else 0)
+        lists = []
+        if self.lists is not None:
+            self.lists.emit(module, self.name)
+            lists = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"]
         if s.order == "dynamic":
             emit_counter(words, module, self.name)
         sizes = ["i64"] * len(self.symbols)
-        with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *sizes, *scratch], s.threads, s.parts, True) as device:
+        with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *sizes, *lists, *scratch], s.threads, s.parts, True) as device:
             words.take(self.symbols, device.parameters[count + len(pointers):])
-            frame = self.frame(device, count)
+            behind = count + len(pointers) + len(sizes)
+            frame = self.frame(device, count, Elements(words, device.parameters[behind], integer_type(32)) if lists else None)
             with only_if(words.equal(frame.thread, 0)):
                 frame.initialize(device.parameters[:count])
             nvvm.BarrierOp()
@@ -170,7 +178,7 @@ class Emitter:
             if s.parts > 1:  # shared memory must stay until the first one is done with it
                 meet_parts()
 
-    def frame(self, device: Device, count: int) -> Frame:
+    def frame(self, device: Device, count: int, lists: Elements | None) -> Frame:
         words, thread = self.words, special_register("tid.x")
         tensors = {
             x: Elements(words, p, element, readonly)
@@ -185,5 +193,5 @@ class Emitter:
             words, self.kernel, self.tiling, self.schedule, self.layout, device.shared, device.parameters[:3], tensors, thread,
             uniform(words, words.shr(thread, 5)), worker, self.workers,
             device.parameters[-1] if s.order == "dynamic" else None, bool(self.stores), split,
-            special_register("cluster.ctarank") if several else 0, device.parameters[-2:] if s.splits > 1 else (),
+            special_register("cluster.ctarank") if several else 0, device.parameters[-2:] if s.splits > 1 else (), lists,
         )

@@ -58,7 +58,7 @@ class Consumer:
         self.products = Products(f, self.number)
         self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
         halves = HALVES if f.schedule.shares == 1 else [half for half in HALVES if 8 * half < f.tiling.rows]
-        self.softmax = Softmax(words, self.scores.factor, f.kernel.score is not None, halves)
+        self.softmax = Softmax(words, self.scores.factor, f.kernel.score is not None or self.scores.whole is not None, halves)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
         own = (f.layout.results, finished.buffers * 64 * 128) if f.schedule.apart else (0, f.q_bytes)  # else where its queries were
         staging = f.place(*own, self.number)
@@ -107,14 +107,14 @@ class Consumer:
     # A tile's blocks of keys.
 
     def begin(self, place: Place, at: Position) -> Running:
-        f, words = self.frame, self.words
+        f = self.frame
         f.keys.await_full(at)
         nvvm.WgmmaFenceAlignedOp()
         products = self.products.scores(at)
-        self.scores.begin(place.grid, place.first, words.sub(place.end, 1))
+        self.scores.begin(place.grid, place.first, f.order.block(place, 0), first=True)
         products = awaited(0, products)
         f.keys.release(at.slot, self.member)
-        scores = self.scores.finish(products, above=True, below=True, edge=True)
+        scores = self.scores.finish(products, above=True, below=True, edge=True, kind=None if place.listed is None else place.listed.first)
         weights, state, _ = self.softmax.step(scores, self.sink(place))
         sums = [number(0.0)] * (f.tiling.width.size // 2)
         return Running(at, state, sums, self.pack(weights))
@@ -138,17 +138,18 @@ class Consumer:
 
     def step(self, place: Place, i: ir.Value, old: Running, above: bool, below: bool) -> Running:
         """The scores of the ``i``-th block from the end, and the values of the one before."""
-        f, words = self.frame, self.words
-        block, following = words.sub(words.sub(place.end, 1), i), f.keys.next(old.at)
+        f = self.frame
+        block, following = f.order.block(place, i), f.keys.next(old.at)
+        whole = f.kernel.blocks is not None and not above  # in a list masked ones are those that are cut
         f.keys.await_full(following)
         if not f.schedule.overlap:
             sums = self.add_values(old)
             nvvm.WgmmaFenceAlignedOp()
             products = self.products.scores(following)
-            self.scores.begin(place.grid, place.first, block, whole=not isinstance(f.tiling.keys.size, int))
+            self.scores.begin(place.grid, place.first, block, inside=not isinstance(f.tiling.keys.size, int), whole=whole)
             products = awaited(0, products)
             f.keys.release(following.slot, self.member)
-            scores = self.scores.finish(products, above, below, edge=False)
+            scores = self.scores.finish(products, above, below, edge=False, whole=whole)
             weights, state, decay = self.softmax.step(scores, old.state)
             return Running(following, state, scale_rows(sums, decay), self.pack(weights))
         self.turns.take()
@@ -157,10 +158,10 @@ class Consumer:
         f.values.await_full(old.at)
         sums = self.products.add_values(sums, packed, old.at.slot)
         self.turns.pass_on()
-        self.scores.begin(place.grid, place.first, block, whole=not isinstance(f.tiling.keys.size, int))
+        self.scores.begin(place.grid, place.first, block, inside=not isinstance(f.tiling.keys.size, int), whole=whole)
         products = awaited(1, products)
         f.keys.release(following.slot, self.member)
-        scores = self.scores.finish(products, above, below, edge=False)
+        scores = self.scores.finish(products, above, below, edge=False, whole=whole)
         weights, state, decay = self.softmax.step(scores, old.state)
         # All of softmax is in front of the wait.
         sums, done = cut(awaited(0, [*sums, *weights, *state.values, *decay]), len(sums))

@@ -22,7 +22,7 @@ from inferno.symbolic import Int
 class Frame:
     """``maps`` are the tensor maps of q, k and v; ``tensors`` what is read or written without them, by argument; ``worker`` is this block's
     number of ``workers``; ``counter`` counts the tiles that were given out; ``split`` is the number of this cluster of those that share a tile, ``rank``
-    this block's in it, and ``scratch`` where clusters leave their sums, and counters.
+    this block's in it, and ``scratch`` where clusters leave their sums, and counters; ``lists`` are those of the blocks that tiles see.
     """
 
     words: Words
@@ -42,11 +42,12 @@ class Frame:
     split: Integer = 0
     rank: Integer = 0
     scratch: Sequence[ir.Value] = ()
+    lists: Elements | None = None
 
     def __post_init__(self) -> None:
         s, words = self.schedule, self.words
         self.part = words.add(words.mul(self.split, s.parts), self.rank)  # of a tile's keys
-        self.order = TileOrder(words, self.kernel, self.tiling, s, self.part, self.tensors)
+        self.order = TileOrder(words, self.kernel, self.tiling, s, self.part, self.tensors, lists=self.lists)
         t = self.tiling
         # Values lie in panels of 64 columns, with a line for each key; rows that are innermost in memory in panels of 64, with a line for each column.
         self.q_tile, self.k_tile = (

@@ -180,7 +180,7 @@ class Consumer:
         nvvm.WgmmaFenceAlignedOp()
         products, others = self.product(0, at), self.product(1, at)
         self.turns.pass_on()
-        self.scores.begin(place.grid, place.first, block, whole=not edge)
+        self.scores.begin(place.grid, place.first, block, inside=not edge)
         self.points.place_thread(place.grid, self.scores.query, self.scores.key, whole=not edge)
         self.place_kept(place, block, at)
         bases, early = self.bases(), reads_early(f.form, f.gradient)
@@ -221,7 +221,7 @@ class Consumer:
         block = words.sub(words.sub(place.end, 1), i)
         nvvm.WgmmaFenceAlignedOp()
         others = self.product(1, at)
-        self.scores.begin(place.grid, place.first, block, whole=not edge)
+        self.scores.begin(place.grid, place.first, block, inside=not edge)
         self.points.place_thread(place.grid, self.scores.query, self.scores.key, whole=not edge)
         self.place_kept(place, block, at)
         bases = [old.bases[n] for n in self.which]

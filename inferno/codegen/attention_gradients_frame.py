@@ -14,6 +14,7 @@ from inferno.mlir import ir
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.attention import LINE, Attention, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
+from inferno.schedule.attention_kernel import sources
 from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, Shared
 from inferno.schedule.bands import Band
 from inferno.schedule.kept_scores import QuerySums, lies_in_blocks
@@ -31,10 +32,11 @@ class Points:
     band: Band
     destinations: tuple[Destination, ...]
     shared: tuple[int, ...] = ()
+    blocks: None = None
 
     @property
     def score_extras(self) -> tuple[Access, ...]:
-        return () if self.score is None else tuple(s for s in self.score.sources if s is not None)
+        return sources(self.score)
 
 
 @dataclass(frozen=True)

@@ -29,19 +29,20 @@ class Producer:
         """Keys are a block ahead of values, as their products are; queries come after the first keys, which are free before them."""
         f, words = self.frame, self.words
         place, at = f.order.place(number), Position(*at)
-        last = words.sub(place.end, 1)
+        last = f.order.block(place, 0)
         pages, following_pages = (self.pages.read(place, block) for block in (last, words.sub(last, 1)))
         self.copy_keys(place, last, at, pages)
         self.copy_queries(place, number, parity)
 
         def step(i: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            here, block = Position(*carried[:2]), words.sub(last, i)
+            here, block = Position(*carried[:2]), f.order.block(place, i)
+            before = words.add(block, 1) if place.listed is None else f.order.block(place, words.sub(i, 1))
             pages, following_pages = self.pages.halves(carried[2:])
             after = self.pages.read(place, words.sub(block, 1))  # which comes while slots are waited for
             following = f.keys.next(here)
             if f.schedule.overlap:
                 self.copy_keys(place, block, following, following_pages)
-            self.copy_values(place, words.add(block, 1), here, pages)
+            self.copy_values(place, before, here, pages)
             if not f.schedule.overlap:  # in the order in which they are taken
                 self.copy_keys(place, block, following, following_pages)
             return [*following.values, *following_pages, *after]
@@ -50,7 +51,8 @@ class Producer:
         carried = [*at.values, *pages, *following_pages]
         carried = loop(words, 1, count, 1, carried, step) if count != 1 else carried
         at, (pages, _) = Position(*carried[:2]), self.pages.halves(carried[2:])
-        self.copy_values(place, place.begin, at, pages)
+        first = place.begin if place.listed is None else f.order.block(place, words.sub(count, 1))
+        self.copy_values(place, first, at, pages)
         return f.keys.next(at).values
 
     def copy_keys(self, place: Place, block: Integer, at: Position, pages: Sequence[ir.Value]) -> None:

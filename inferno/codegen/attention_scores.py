@@ -11,7 +11,9 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
+from inferno.schedule.attention_kernel import sources
 from inferno.schedule.contraction import Destination, Map
+from inferno.schedule.listed_blocks import HIDDEN, WHOLE
 from inferno.schedule.tiling import Axes
 from inferno.schedule.wgmma import Wgmma
 from inferno.symbolic import Int
@@ -31,46 +33,72 @@ class Scores:
     """Of one consumer, whose first row in a tile is ``row``."""
 
     def __init__(self, frame: Frame, row: Integer, warp: Integer, lane: Integer) -> None:
-        a, t, s, words = frame.kernel, frame.tiling, frame.schedule, frame.words
+        a, words = frame.kernel, frame.words
         self.frame, self.words = frame, words
         self.row = words.add(row, words.add(words.shl(warp, 4), words.shr(lane, 2)))
         self.column = words.shl(words.mask(lane, 3), 1)
-        self.pairs = None
-        if a.score is not None:
-            points = _Points(a.sizes, a.score, a.score_extras, (Destination(0, a.destinations[0].access),))
-            tile = Wgmma(s.queries, s.keys)
-            self.pairs = PairEpilogue(words, points, Axes(t.grid, t.queries, t.keys, t.depth, ()), tile, frame.tensors)
+        self.pairs = self.inlined(a.score)
+        self.whole = None if a.blocks is None else self.inlined(a.blocks.whole) if a.blocks.differs else self.pairs
+
+    def inlined(self, score: Map | None) -> PairEpilogue | None:
+        """A score function."""
+        if score is None:
+            return None
+        a, t, s = self.frame.kernel, self.frame.tiling, self.frame.schedule
+        points = _Points(a.sizes, score, sources(score), (Destination(0, a.destinations[0].access),))
+        return PairEpilogue(self.words, points, Axes(t.grid, t.queries, t.keys, t.depth, ()), Wgmma(s.queries, s.keys), self.frame.tensors)
 
     @property
     def folded(self) -> bool:
         """Whether the scale is left to softmax, which multiplies in any case."""
-        return self.pairs is None and self.frame.kernel.scale > 0
+        return self.pairs is None and self.whole is None and self.frame.kernel.scale > 0
 
     @property
     def factor(self) -> float:
         return log2(e) * (self.frame.kernel.scale if self.folded else 1.0)
 
-    def begin(self, grid: Sequence[Integer], first: Integer, block: Integer, whole: bool = False) -> None:
-        """Of the tile that begins at query ``first`` and of a block of keys, of which none is behind the tensor's last one if it is ``whole``: what is read
-        for them.  Its latency passes under the product."""
+    def begin(
+        self, grid: Sequence[Integer], query: Integer, block: Integer, first: bool = False, inside: bool = False, whole: bool = False,
+    ) -> None:
+        """Of the tile that begins at a query and of a block of keys, of which none is behind the tensor's last one if it is ``inside``: what is read
+        for them.  Its latency passes under the product.  Of ``whole`` blocks another function counts; the ``first`` one may be of any kind."""
         words, s = self.words, self.frame.schedule
-        self.query = words.add(first, self.row)
+        self.query = words.add(query, self.row)
         self.key = words.add(words.mul(block, s.keys), self.column)
-        if self.pairs is not None:
-            self.pairs.place_thread(grid, self.query, self.key, whole)
-            self.pairs.load([8 * half for half in HALVES], range(s.keys // 8))
+        several = [self.pairs, self.whole][:1 if self.whole is self.pairs else 2]
+        for pairs in several if first else [self.whole if whole else self.pairs]:
+            if pairs is not None:
+                pairs.place_thread(grid, self.query, self.key, inside)
+                if pairs is self.whole or self.frame.kernel.blocks is None:  # masked blocks are few
+                    pairs.load([8 * half for half in HALVES], range(s.keys // 8))
 
-    def finish(self, products: Sequence[ir.Value], above: bool, below: bool, edge: bool) -> list[ir.Value]:
-        """The scores there, which the band may cut ``above`` or ``below``, or the ``edge`` of the tensor."""
-        scores, scale = list(products), self.frame.kernel.scale
+    def finish(
+        self, products: Sequence[ir.Value], above: bool, below: bool, edge: bool, whole: bool = False, kind: ir.Value | None = None,
+    ) -> list[ir.Value]:
+        """The scores there, which the band may cut ``above`` or ``below``, or the ``edge`` of the tensor; of a block that is ``whole``, or of the
+        ``kind`` that a list says."""
+        scores, scale, words = list(products), self.frame.kernel.scale, self.words
         if not self.folded and scale != 1:
             scores = [arith.mulf(x, number(scale)) for x in scores]
-        if self.pairs is not None:
+        made = self.applied(self.whole if whole else self.pairs, scores)
+        if kind is not None:
+            if self.frame.kernel.blocks.differs:
+                is_whole = words.equal(kind, WHOLE)
+                made = [arith.select(is_whole, x, y) for x, y in zip(self.applied(self.whole, scores), made)]
+            is_hidden = words.equal(kind, HIDDEN)
+            made = [arith.select(is_hidden, number(-inf), x) for x in made]
+        return self.hidden(made, above, below, edge)
+
+    @staticmethod
+    def applied(pairs: PairEpilogue | None, scores: Sequence[ir.Value]) -> list[ir.Value]:
+        """What a function makes of scores."""
+        made = list(scores)
+        if pairs is not None:
             for half in HALVES:
-                for at in range(2 * half, len(scores), 4):
-                    found, = self.pairs.apply(8 * half, at // 4, join(scores[at:at + 2]))
-                    scores[at:at + 2] = lanes_of(found)
-        return self.hidden(scores, above, below, edge)
+                for at in range(2 * half, len(made), 4):
+                    found, = pairs.apply(8 * half, at // 4, join(made[at:at + 2]))
+                    made[at:at + 2] = lanes_of(found)
+        return made
 
     def hidden(self, scores: list[ir.Value], above: bool, below: bool, edge: bool) -> list[ir.Value]:
         """-inf where a query does not see a key; compared with constants, what is left of this thread's first key."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from inferno.codegen.attention_blocks import BlockLists, Listed
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words
@@ -19,20 +20,22 @@ _L2 = 24 << 20
 @dataclass(frozen=True)
 class Place:
     """A tile: where it is in the axes of the grid, its first query, and its blocks of keys, from ``end - 1`` down to ``begin``.  ``reach``: its
-    queries reach less than so many keys of the tensor, not looking at bands."""
+    queries reach less than so many keys of the tensor, not looking at bands.  ``listed``: its blocks are those of a list, of which these are numbers."""
 
     grid: list[Integer]
     first: Integer
     begin: Integer
     end: Integer
     reach: Integer = 0
+    listed: Listed | None = None
 
 
 @dataclass(frozen=True)
 class TileOrder:
     """All tiles of a kernel in the order in which they are begun: those of a head together, so that they find its keys in L2; where
     a band makes some longer than others the longest ones of a few heads first, so that the last ones to end are short.  ``part``: which of
-    a tile's this block has; ``tensors``: those that are read by element; ``begin``: the first head."""
+    a tile's this block has; ``tensors``: those that are read by element; ``begin``: the first head; ``lists``: of the blocks
+    that tiles see."""
 
     words: Words
     kernel: AttentionKernel
@@ -41,6 +44,7 @@ class TileOrder:
     part: Integer = 0
     tensors: Mapping[int, Elements] = field(default_factory=dict)
     begin: Integer = 0
+    lists: Elements | None = None
 
     @property
     def rows(self) -> Int:
@@ -75,7 +79,7 @@ class TileOrder:
 
     def place(self, number: Integer) -> Place:
         words, rows, heads = self.words, self.rows, self.together
-        if self.band.high is None:
+        if self.band.high is None and self.lists is None:
             row, head = words.rem(number, rows), words.div(number, rows)
         else:
             group, inside = words.div(number, rows * heads), words.rem(number, rows * heads)
@@ -86,8 +90,17 @@ class TileOrder:
             head = words.add(begin, words.rem(inside, heads))
         first = words.mul(row, self.schedule.queries)
         grid = self.split(head)
+        if self.lists is not None:
+            listed = BlockLists(words, self.kernel.blocks, self.tiling, self.schedule).find(self.lists, grid, first)
+            return Place(grid, first, 0, listed.count, self.tiling.keys.size, listed)
         reach = self.reached(grid, first)
         return Place(grid, first, *self.seen(first, self.blocks_of(reach)), reach)
+
+    def block(self, place: Place, i: Integer) -> Integer:
+        """The number of a tile's ``i``-th block from its end."""
+        if place.listed is None:
+            return self.words.sub(self.words.sub(place.end, 1), i)
+        return self.lists.read(self.words.add(place.listed.at, i))
 
     def split(self, head: Integer) -> list[Integer]:
         return self.words.split(self.words.add(head, self.begin), [a.size for a in self.tiling.grid])
@@ -139,7 +152,10 @@ class TileOrder:
 
     def turning_points(self, place: Place) -> tuple[Integer, Integer, Integer]:
         """Of the blocks counted from the last one, where those end that the band cuts at its upper end, where those begin that it cuts
-        at its lower end, and how many there are.  The first one counts as cut."""
+        at its lower end, and how many there are.  The first one counts as cut; of a list so do those in front."""
+        if place.listed is not None:
+            count = place.listed.count
+            return (self.at_least(place.listed.front, 1) if self.kernel.blocks.differs else count), count, count
         words, s, band = self.words, self.schedule, self.band
         count, free, low = words.sub(place.end, place.begin), 1, None
         if band.high is not None and self.cut_above != 1:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
-from inferno.schedule.attention_kernel import AttentionKernel, parse_attention
+from inferno.schedule.attention_kernel import AttentionKernel, parse_attention, sources
 from inferno.schedule.contraction import Map, Operand
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -238,7 +238,7 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if any(e.argument in written and e != written[e.argument] for e in a.extras):
         return False  # in place, an element may only be read by the thread that writes it
-    return all(inlined(m) for m in (a.score, a.epilogue, a.of_logarithm))
+    return _has_blocks(a) and all(inlined(m) for m in (a.score, a.epilogue, a.of_logarithm, a.blocks and a.blocks.whole))
 
 
 def _has_keys(a: AttentionKernel) -> bool:
@@ -253,13 +253,22 @@ def _spanned(access: Access, a: AttentionKernel) -> int:
     return reach(sum((a.sizes[d] - 1) * s for d, s in enumerate(access.strides) if d not in a.batch.dims) + 1)
 
 
+def _has_blocks(a: AttentionKernel) -> bool:
+    """Whether the table of blocks, if there is one, is read as 32 bits, and sizes are known."""
+    if a.blocks is None:
+        return True
+    table = a.blocks.table
+    return not a.varies and not a.pages and not negative(table) and product(table.shape) < 2**31 and not any(
+        d.access.argument == table.argument for d in a.destinations)
+
+
 def negative(access: Access) -> bool:
     return any(bounds(s)[0] < 0 for s in (*access.strides, access.offset))
 
 
 def _is_new(a: AttentionKernel) -> bool:
     """Whether no GPU has run such a kernel yet."""
-    return bool(a.pages) and not _timed(a)
+    return a.blocks is not None or (bool(a.pages) and not _timed(a))
 
 
 def _timed(a: AttentionKernel) -> bool:
@@ -301,6 +310,8 @@ def pieces_of(a: AttentionKernel) -> int:
 def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
     of_q, *of_keys = turned_operands(a)
+    if a.blocks is not None and (s.shares > 1 or a.blocks.queries % s.queries or a.blocks.keys % s.keys):
+        return False
     if (s.bounded and a.reach is None) or (any(of_keys) and s.keys % LINE) or (of_q and not s.apart):
         return False
     if s.shares > 1:
@@ -327,7 +338,8 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
 
 def held(s: Attention, a: AttentionKernel) -> int:
     """Numbers of 32 bits that a thread has at a time."""
-    read = sum(max(2, bit_width(x.element) // 8) for x in a.score_extras if any(x.strides[d] for d in a.keys.dims))
+    of_blocks = a.score_extras if a.blocks is None or not a.blocks.differs else sources(a.blocks.whole)  # of masked ones it is read where it is needed
+    read = sum(max(2, bit_width(x.element) // 8) for x in of_blocks if any(x.strides[d] for d in a.keys.dims))
     if s.pieces > 1:  # scores and what is read for them, or pieces of weights and a line of products
         return (a.width.size // 2 + max(s.keys * (2 + read // 2) // 4, s.keys * s.pieces // 4 + min(a.width.size, LINE) // 2))
     return s.keys * (3 + read // 2) // 4 + a.width.size * 5 // 8
@@ -381,8 +393,8 @@ def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: 
 def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At) -> Iterator[Attention]:
     """``s`` with more tiles than blocks, or with several blocks for a tile."""
     tiles = at(tiling.tiles(s))
-    if tiles > target.multiprocessors and s.apart and (a.band is None or a.depth.size + a.width.size <= _WIDE):
-        yield replace(s, order="static" if a.band is None else "dynamic")
+    if tiles > target.multiprocessors and s.apart and (not a.uneven or a.depth.size + a.width.size <= _WIDE):
+        yield replace(s, order="dynamic" if a.uneven else "static")
     blocks = ceil(at(a.keys.size) / s.keys)
     for parts in range(1, 9):
         most = clusters_at_once(parts, target.multiprocessors) // tiles

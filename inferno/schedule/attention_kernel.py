@@ -5,7 +5,7 @@ the scores, a softmax along the keys, and a contraction with v.  Nothing depends
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, prod
 from typing import Any
 
@@ -18,6 +18,7 @@ from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import access_of, make_map
 from inferno.schedule.expression_tracer import NotUnderstood, Tracer
 from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
+from inferno.schedule.listed_blocks import Blocks, make_blocks, peel_blocks, queries_of
 from inferno.schedule.pages import PAGED, Pages, paged_access
 from inferno.symbolic import Int, hint
 
@@ -40,6 +41,7 @@ class AttentionKernel:
     ``epilogue``: its ``accumulators`` are o as float32; None where o is stored as it is, or only rounded to the destination's type.
     ``reach``: the last key that is seen is at most this element (an integer) plus the number that the second has as its offset; its strides are 0 or
     more.  ``score`` says so too: keys beyond need not be looked at.
+    ``blocks``: what is seen of blocks of queries and keys; there is no band then.
     ``sink``: a further score of each row, for which there is no value.
     ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
     ``logarithms``: where the logarithm of each row's sum of exponentials goes, as float32; infinity for a row without a key, where ``safe``.
@@ -62,6 +64,7 @@ class AttentionKernel:
     score: Map | None
     band: Band | None
     reach: tuple[Access, Access] | None
+    blocks: Blocks | None
     sink: Access | None
     safe: bool
     epilogue: Map | None
@@ -85,12 +88,12 @@ class AttentionKernel:
     @property
     def score_extras(self) -> tuple[Access, ...]:
         """The tensors that the score function reads: masks, biases."""
-        return () if self.score is None else tuple(s for s in self.score.sources if s is not None)
+        return tuple(dict.fromkeys(sources(self.score) + (() if self.blocks is None else sources(self.blocks.whole))))
 
     @property
     def extras(self) -> tuple[Access, ...]:
         """Those that the epilogue reads."""
-        return () if self.epilogue is None else tuple(s for s in self.epilogue.sources if s is not None)
+        return sources(self.epilogue)
 
     @property
     def statistics(self) -> tuple[Access, ...]:
@@ -98,9 +101,19 @@ class AttentionKernel:
         return tuple(x for x in (self.logarithms, self.largest) if x is not None)
 
     @property
+    def uneven(self) -> bool:
+        """Whether some queries see more blocks of keys than others."""
+        return self.band is not None or self.blocks is not None
+
+    @property
     def varies(self) -> bool:
         """Whether any size is known only at the call."""
         return any(not isinstance(s, int) for s in self.sizes)
+
+
+def sources(map_: Map | None) -> tuple[Access, ...]:
+    """What a map reads."""
+    return () if map_ is None else tuple(s for s in map_.sources if s is not None)
 
 
 def parse_attention(kernel: func.FuncOp) -> AttentionKernel | None:
@@ -121,13 +134,14 @@ def parse_by(parser: type["Parser"], kernel: func.FuncOp) -> Any | None:
         module.body.append(kernel.operation.clone(ip=False))
         split_contractions(module)
         run_upstream(module, "func.func(linalg-generalize-named-ops)")
-        return Tracer(module.body.operations[0], parser.pages).run(lambda tracer: parser(tracer, module).parse())
+        return Tracer(module.body.operations[0], parser.pages, parser.blocks).run(lambda tracer: parser(tracer, module).parse())
 
 
 class Parser:
-    """One try, which ends in ``NotUnderstood`` where the kernel is anything else.  ``pages``: whether keys and values may lie in pages."""
+    """One try, which ends in ``NotUnderstood`` where the kernel is anything else.  ``pages``: whether keys and values may lie in pages;
+    ``blocks``: whether a table may say what is seen."""
 
-    pages = True
+    pages = blocks = True
 
     def __init__(self, tracer: Tracer, module: ir.Module) -> None:
         self.tracer, self.module, self.kernel = tracer, module, tracer.kernel
@@ -139,6 +153,7 @@ class Parser:
         weights, v = sorted(o.operands, key=lambda e: not holds(e, MAXIMUM))
         self.keys = o.loops
         scores, safe, sink = self.softmax(unrounded(weights))
+        scores, peeled = peel_blocks(self.tracer, scores) if self.blocks else (scores, None)
         product = only([scores], CONTRACTION)
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
         if any(holds(e, CONTRACTION, MAXIMUM, SUM) for e in (q, k, v)) or q.moves_with() & set(self.keys):
@@ -157,23 +172,41 @@ class Parser:
         logarithms, largest = self.statistics(product, safe, sink)
         statistics = [x for x in (logarithms, largest) if x is not None]
         shared = [r for r in rows if r not in v.moves_with() | k.moves_with()]
-        scores = self.tracer.rebuild(scores, plain)
-        scores, band, queries = find_band(self.tracer, scores, self.keys, shared)
+        scores, whole, band = self.tracer.rebuild(scores, plain), None, None
+        if peeled is None:
+            scores, band, queries = find_band(self.tracer, scores, self.keys, shared)
+        else:
+            whole, queries = self.tracer.rebuild(peeled.whole, plain), queries_of(peeled, rows, shared)
+            if whole.moves_with() - set(loops):
+                raise NotUnderstood
+        differs = whole is not None and whole is not scores
         scores, inner, scale = self.scale(scores, product)
+        if differs:
+            whole, *same = self.scale(whole, product)
+            if same != [inner, scale]:
+                raise NotUnderstood
         destinations, epilogue = self.destinations(results, out, o)
         operands = [self.operand(e) for e in (q, k, v)]
         scale *= of_q * of_k
         score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
-        reach, sink = self.reach(scores), None if sink is None else access_of(sink, self.numbers)
+        whole = score if not differs else None if whole is inner else make_map(self.module, [whole], self.numbers, inner)
+        reach, sink = self.reach(scores) if peeled is None else None, None if sink is None else access_of(sink, self.numbers)
         self.accesses = [
             *(reach or ()), *(() if sink is None else (sink,)),
             *(a for e in operands for a in ((e.access,) if e.pages else e.reads)),
-            *(a for m in (score, epilogue) if m is not None for a in m.sources if a is not None),
+            *(a for m in (score, whole, epilogue) if m is not None for a in m.sources if a is not None),
             *(d.access for d in destinations), *statistics,
         ]
         keys = self.group(self.keys)  # of which tables of pages say nothing
         self.accesses += [e.pages.table for e in operands if e.pages]
         queries = queries or self.queries(shared)
+        blocks = None
+        if peeled is not None:
+            outer = [r for r in rows if r not in queries]
+            blocks = make_blocks(peeled, queries, self.keys, outer, lambda e: access_of(e, self.numbers), whole, differs)
+            if blocks is None:
+                raise NotUnderstood
+            self.accesses.append(blocks.table)
         if reach is not None and any(reach[0].strides[self.numbers[loop]] for loop in queries):
             reach = None  # each query of a tile has its own
         batch, queries, depth, width = (self.group(g) for g in ([r for r in rows if r not in queries], queries, product.loops, width))
@@ -183,7 +216,7 @@ class Parser:
         weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
         tf32 = takes_tf32(self.kernel)
         return AttentionKernel(
-            self.sizes, *groups, *operands, weight, scale, score, band, reach, sink, safe, epilogue, destinations, logarithms, largest,
+            self.sizes, *groups, *operands, weight, scale, score, band, reach, blocks, sink, safe, epilogue, destinations, logarithms, largest,
             self.of_logarithm, tf32, self.module,
         )
 
@@ -267,6 +300,10 @@ class Parser:
         for mine, theirs in zip((e for e in own.walk() if e.name == READ), (e for e in product.walk() if e.name == READ)):
             steps = {step: loop for loop, step in theirs.strides if loop not in self.keys and loop not in product.loops}
             names |= {loop: steps[step] for loop, step in mine.strides if loop.base[0] == "rows" and step in steps}
+        whole = {mine.base: theirs.base for mine, theirs in names.items() if mine.inside == theirs.inside == 1 and mine.size == theirs.size}
+        for loop in {loop for e in found.walk() for loop, _ in e.strides}:
+            if loop not in names and loop.base in whole:  # over blocks, of which the last one may be less
+                names[loop] = replace(loop, base=whole[loop.base])
         found = self.tracer.renamed(found, names)
         kind = self.kind(found, safe)
         if kind is None and number == 0:

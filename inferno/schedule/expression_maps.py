@@ -27,7 +27,7 @@ def make_map(
     of the ``other`` one of two."""
     made = {inner, other} - {None}
     leaves = list(dict.fromkeys(e for r in results for e in r.walk(made.__contains__) if e in made or e.name == READ))
-    used = {loop for r in results for e in r.walk(made.__contains__) for loop, _ in e.strides}.union(*(e.moves_with() for e in made))
+    used = {loop for r in results for e in r.walk(made.__contains__) for loop, _ in e.strides}.union(*(e.moves_with() & numbers.keys() for e in made))
     nest = sorted(used, key=numbers.__getitem__)
     sizes = [loop.size for loop in nest]
     shape = static(sizes)

@@ -4,18 +4,18 @@ A ``Tracer`` follows structured operations backwards and puts the bodies of elem
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from math import prod
+from math import ceil, prod
 
 from inferno.mlir import arith, func, ir, owner
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import UnknownSize, number, reassociation, shape, slice_parts
 from inferno.schedule.accesses import argument_index, filled, iterators, loop_sizes, maps, outputs, placed
 from inferno.schedule.contraction import multiply_add
-from inferno.schedule.expression_folding import Linear, fold, linear
+from inferno.schedule.expression_folding import Linear, fold, linear, predicate_of
 from inferno.schedule.expressions import (
     CONSTANT, CONTRACTION, INDEX, MAXIMUM, ORIGIN, READ, SUM, Expression, Expressions, Loop, Loops, Place, place_of, total,
 )
-from inferno.schedule.pages import PAGED, PageStep, page_number
+from inferno.schedule.pages import PAGED, PageStep, page_number, without_casts
 from inferno.symbolic import Int, Size, Undecided, bounds, in_steps, quotient
 
 _REDUCTIONS = {"arith.maximumf": (MAXIMUM, float("-inf")), "arith.maxnumf": (MAXIMUM, float("-inf")), "arith.addf": (SUM, 0.0)}
@@ -32,11 +32,12 @@ class _Cut(Exception):
 
 
 class Tracer(Expressions):
-    """Reads a kernel function; ``NotUnderstood`` where that cannot be.  With ``pages`` an element may be in a page that another tensor says."""
+    """Reads a kernel function; ``NotUnderstood`` where that cannot be.  With ``pages`` an element may be in a page that another tensor says; with
+    ``blocks`` it may be that of a block of numbers, of which the last one may be less: a loop over these that is none of the kernel's then."""
 
-    def __init__(self, kernel: func.FuncOp, pages: bool = False) -> None:
+    def __init__(self, kernel: func.FuncOp, pages: bool = False, blocks: bool = False) -> None:
         super().__init__()
-        self.kernel, self.pages = kernel, pages
+        self.kernel, self.pages, self.blocks = kernel, pages, blocks
         self.numbers = {o.operation: n for n, o in enumerate(kernel.entry_block.operations)}
         self.cuts: dict[Hashable, set[Int]] = {}
         self.rows_of: Loops | None = None  # the loops that reductions go over
@@ -270,7 +271,7 @@ class Tracer(Expressions):
         """The element of a tensor at numbers that are sums of loops; one of them may be a page's."""
         if (constant := filled(table)) is not None:
             return self.constant(constant)
-        known = list(map(linear, numbers))
+        known = [linear(n) or self._block_number(n) for n in numbers]
         paged = known.index(None) if None in known else None
         if paged is None:
             return self.element(table, [_place(n) for n in known])
@@ -284,6 +285,26 @@ class Tracer(Expressions):
             raise NotUnderstood
         step = PageStep((second.offset - first.offset) * page.scale, size // page.scale, page.wraps)
         return self.make(PAGED, type_, [page.read], argument=first.argument, strides=first.strides, offset=first.offset, shape=first.shape, page=step)
+
+    def _block_number(self, number: Expression) -> Linear | None:
+        """The quotient of a loop's number and a constant."""
+        number = without_casts(number)
+        if number.name == "arith.select" and number.operands[0].name == "arith.cmpi":  # negative numbers would count from the end
+            condition, _, number = number.operands
+            if predicate_of(condition) != "slt" or condition.operands[0] is not number or condition.operands[1].constant != 0:
+                return None
+        if not self.blocks or number.name not in ("arith.divsi", "arith.divui"):
+            return None
+        part = self._part(number.name, *number.operands)
+        if part is not None:
+            return linear(part)
+        (steps, more), by = linear(number.operands[0]) or ({}, 0), number.operands[1].constant
+        if len(steps) != 1 or more != 0 or by is None or by <= 0:
+            return None
+        (loop, step), = steps.items()
+        if step != 1 or loop.inside != 1 or not isinstance(loop.size, int) or self.cuts.get(loop.base):
+            return None
+        return {Loop(loop.base, by, ceil(loop.size / by)): 1}, 0
 
     def _operand(self, generic: ir.Operation, number: int, loops: tuple[Place, ...]) -> Expression:
         value, map_ = generic.operands[number], maps(generic)[number]

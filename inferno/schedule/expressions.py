@@ -89,7 +89,8 @@ class Expression:
     def moves_with(self) -> set[Loop]:
         """The loops that it depends on, without those that it goes over itself."""
         found = {loop for e in self.walk() for loop, _ in e.strides}
-        return found - {loop for e in self.walk() for loop in e.loops}
+        own = {loop.base for e in self.walk() for loop in e.loops}
+        return {loop for loop in found if loop.base not in own}
 
 
 class Expressions:

@@ -26,6 +26,7 @@ _BESIDES = {"arith.constant", "tensor.empty", "tensor.extract_slice", "func.retu
 _SCALING = {"arith.extf", "arith.truncf", "arith.mulf", "arith.divf", "arith.constant", "linalg.yield"}
 _PLACING = {
     "linalg.index", "arith.index_cast", "arith.addi", "arith.subi", "arith.cmpi", "arith.select", "arith.constant", "tensor.extract", "linalg.yield",
+    "arith.divsi",
 }
 
 Calls = tuple[ir.Operation, ...]
@@ -198,7 +199,12 @@ class Fusion:
         if callee(call) not in self.maps:
             return False
         less = 1 if callee(call) in self.placed else _LESS
-        return sum(map(_elements, inputs_of(call))) * less <= sum(map(_elements, call.results))
+        return sum(map(self.little, inputs_of(call))) * less <= sum(map(_elements, call.results))
+
+    def little(self, value: ir.Value) -> int:
+        """Elements of a tensor, or of what it is read from."""
+        made = owner(root_of(value))
+        return min([_elements(value), *([sum(map(_elements, inputs_of(made)))] if self.called(made, self.placed) else [])])
 
     def behind(self, last: ir.Operation) -> Calls:
         """What only moves the result, if nothing else reads it."""
@@ -227,7 +233,7 @@ def _is_gather(kernel: func.FuncOp) -> bool:
 
 
 def _only_reads(kernel: func.FuncOp) -> bool:
-    """Whether a kernel's only operation yields an element whose place is computed of numbers of loops by sums."""
+    """Whether a kernel's only operation yields an element whose place is computed of numbers of loops by sums and quotients."""
     structured = [o.operation for o in kernel.entry_block.operations if o.operation.name not in _BESIDES]
     if len(structured) != 1 or structured[0].name != "linalg.generic" or inputs(structured[0]):
         return False

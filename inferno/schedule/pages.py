@@ -45,7 +45,7 @@ class PageNumber:
 
 def page_number(number: Expression, size: int) -> PageNumber | None:
     """What ``number`` is, a place along a dimension of this size, if it is a page's, or a place in a page."""
-    number, wraps = _same(number), False
+    number, wraps = without_casts(number), False
     if number.name == "arith.select":
         condition, more, plain = number.operands
         if condition.name != "arith.cmpi" or predicate_of(condition) != "slt" or condition.operands[1].constant != 0 or more.name != "arith.addi":
@@ -67,7 +67,7 @@ def page_number(number: Expression, size: int) -> PageNumber | None:
 def _scaled(number: Expression) -> tuple[dict, int] | None:
     """An integer as a sum of loops and of READs, each times a number, and a constant.  What is computed of READs is taken to fit its type: a place
     that does not is none of the tensor's."""
-    number = _same(number)
+    number = without_casts(number)
     if number.name == "arith.muli":
         factors = sorted(number.operands, key=lambda e: e.constant is None)
         value, by = _scaled(factors[1]), factors[0].constant
@@ -80,7 +80,7 @@ def _scaled(number: Expression) -> tuple[dict, int] | None:
     return linear(number, leaves=True)
 
 
-def _same(number: Expression) -> Expression:
+def without_casts(number: Expression) -> Expression:
     """A number before its type was widened."""
     while number.name in ("arith.index_cast", "arith.extsi"):
         number = number.operands[0]
