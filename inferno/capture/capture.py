@@ -370,7 +370,10 @@ def _state(spec: Any, program: ExportedProgram, module: torch.nn.Module | None) 
     kind = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer"}.get(spec.kind, "constant")
     if kind != "constant" and module is not None:
         path, _, key = spec.target.rpartition(".")
-        owner = module.get_submodule(path)
+        try:
+            owner = module.get_submodule(path)
+        except AttributeError as error:  # torch.export takes tensors of other classes apart, into parametrizations of its own
+            raise CaptureError(f"{spec.target} is a part of a {kind}, which is a tensor of another class") from error
         held = owner._parameters if key in owner._parameters else owner._buffers
         if key in held:
             return spec.target, kind, held, key

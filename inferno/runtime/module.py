@@ -12,6 +12,7 @@ from inferno.runtime.device import target_of
 from inferno.runtime.elements import DTYPES
 from inferno.runtime.face import Face, rebind
 from inferno.runtime.call.finish import Finish
+from inferno.runtime.call.transforms import in_memory, run_model, why_eager
 from inferno.runtime.plan.in_place import write_in_place
 from inferno.runtime.plan.kernel import Kernel
 from inferno.runtime.plan.plan import Launch, Plan
@@ -47,8 +48,8 @@ class CompiledModule(Face):
         self._executable = executable
         self._constants = constants
         self._prepared = prepared
-        self._expected = [(expected_shape(a), a.dtype, a.kind == "input") for a in signature.arguments]
-        self._check_sizes = SizeCheck(signature) if any(shape is None for shape, _, _ in self._expected) else None
+        self._expected = [(expected_shape(a), a.dtype, a.kind == "input", a.kind == "input" or a.dtype.is_complex) for a in signature.arguments]
+        self._check_sizes = SizeCheck(signature) if any(shape is None for shape, *_ in self._expected) else None
         self._finish = Finish(signature, executable) if executable else None
         self._arity, self._names = signature.simple_arity, signature.simple_names
         self._fast = None
@@ -87,16 +88,21 @@ class CompiledModule(Face):
                 f"ir() and explain() work, calls need that machine"
             )
         signature, device = self.program.signature, self.device
+        if (reason := why_eager()) is not None:
+            return run_model(self, reason, args, kwargs)
         tensors = signature.arguments_of(args, kwargs)
+        if (reason := why_eager(tensors)) is not None:
+            return run_model(self, reason, args, kwargs)
         if self._check_sizes is not None:
             self._check_sizes(tensors)
         ready = tensors
         # Weights that are read to prepare alone need not be ready to be read.
         unread = self._prepared.only if self._prepared is not None and self._prepared.holds(tensors) else ()
-        for i, (tensor, (shape, dtype, is_input)) in enumerate(zip(tensors, self._expected)):
+        for i, (tensor, (shape, dtype, is_input, may_be_lazy)) in enumerate(zip(tensors, self._expected)):
             if (
                 not isinstance(tensor, torch.Tensor) or (shape is not None and tensor.shape != shape) or tensor.dtype is not dtype or tensor.device != device
-                or not tensor.is_contiguous() or tensor.data_ptr() & 15 or (is_input and tensor.requires_grad)
+                or not tensor.is_contiguous() or (address := tensor.data_ptr()) & 15 or (is_input and tensor.requires_grad)
+                or (not address and tensor.numel()) or (may_be_lazy and (tensor.is_conj() or tensor.is_neg()))
             ) and i not in unread:
                 ready = list(tensors) if ready is tensors else ready
                 ready[i] = self._adapt(i, tensor)
@@ -125,7 +131,7 @@ class CompiledModule(Face):
     def _adapt(self, index: int, tensor: Any) -> torch.Tensor:
         """The tensor as the kernels need it, contiguous and 16-byte aligned; InputError if it does not fit at all."""
         argument = self.program.signature.arguments[index]
-        shape, dtype, is_input = self._expected[index]
+        shape, dtype, is_input, _ = self._expected[index]
         if not isinstance(tensor, torch.Tensor):
             raise InputError(f"argument {argument.name}: expected a tensor of {tuple(argument.shape)} {dtype}, got {type(tensor).__name__} {tensor!r:.100}")
         elsewhere = tensor.device != self.device and not (tensor.dim() == 0 and tensor.device.type == "cpu")
@@ -138,8 +144,7 @@ class CompiledModule(Face):
             )
         if tensor.device != self.device:
             tensor = tensor.to(self.device)  # a scalar, which may come from the CPU as it may in eager
-        tensor = tensor.detach().contiguous()
-        return tensor.clone() if tensor.data_ptr() % 16 else tensor
+        return in_memory(tensor.detach().contiguous())
 
     def _refuse(self, argument: Argument, tensor: torch.Tensor) -> None:
         shape, given = (tuple(s) if argument.order is None or len(s) != len(argument.order) else tuple(s[argument.order.index(d)] for d in range(len(s)))

@@ -4,13 +4,14 @@ The text has one condition for each argument and no loop; whatever it does not e
 same answer or the right error.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from inferno.capture import Signature
+from inferno.runtime.call.transforms import forward_levels, level, modes, tracing
 from inferno.runtime.plan.plan import Plan
 from inferno.runtime.prepared import Prepared
 from inferno.symbolic import as_python, read_off
@@ -30,10 +31,19 @@ class CallText:
     values: list[str]
     addresses: list[str]
     prepared: int = 0
+    refuse: str = ""
 
     def compile(self) -> Callable:
-        """The function ``call(*inputs)``."""
-        exec(compile("\n".join(self.lines), "<inferno fast call>", "exec"), self.scope)
+        """The function ``call(*inputs)``.
+
+        Tensors of torch.func's transforms raise a RuntimeError where their address is asked for: looking for the transform then alone costs
+        other calls nothing.
+        """
+        lines = self.lines
+        if self.refuse:
+            lines = [lines[0], "    try:", *(f"    {line}" for line in lines[1:]), "    except RuntimeError:", "        if level() is None:",
+                     "            raise", self.refuse]
+        exec(compile("\n".join(lines), "<inferno fast call>", "exec"), self.scope)
         return self.scope["call"]
 
 
@@ -64,7 +74,8 @@ def begin_call(
         return None
     if written is None or signature.views:
         return None
-    scope: dict[str, Any] = {"slow": slow, "Tensor": torch.Tensor, "build": signature.build_output}
+    scope: dict[str, Any] = {"slow": slow, "Tensor": torch.Tensor, "build": signature.build_output, "level": level, "modes": modes, "tracing": tracing,
+                             "forward": forward_levels}
     names = [f"x{i}" for i in range(inputs)]
     lines = [f"def call({', '.join(names)}):"]
     values = dict(zip(signature.input_places, names))
@@ -73,7 +84,8 @@ def begin_call(
         values[i], scope[f"t{i}"] = f"p{i}", table
     if signature.held:
         lines += ["    try:", *(f"        p{i} = t{i}[{key!r}]" for i, _, key in signature.held), "    except KeyError:", refuse]
-    conditions, frozen = list(first), add_prepared(lines, scope, prepared, refuse)
+    traced = ["not modes()", "tracing() is None", "forward['_current_level'] < 0"]
+    conditions, frozen = [*first, *traced], add_prepared(lines, scope, prepared, refuse)
     for i, order in signature.orders:
         x, scope[f"order{i}"] = values[i], order
         values[i] = f"{x}o"
@@ -92,23 +104,27 @@ def begin_call(
             shape = f"({''.join(as_python(s) + ', ' for s in argument.shape)})"
         scope[f"d{i}"] = argument.dtype
         # The address, which is compared later, is of memory that is held: it says the device too.
-        same = [f"{name} is w{i}", f"{name}._version == v{i}"] if i in frozen else [f"isinstance({name}, Tensor)", placed.format(name)]
+        is_tensor = f"type({name}) is Tensor" if argument.kind == "input" else f"isinstance({name}, Tensor)"
+        same = [f"{name} is w{i}", f"{name}._version == v{i}"] if i in frozen else [is_tensor, placed.format(name)]
         conditions += [*same, f"{name}.shape == {shape}", f"{name}.dtype is d{i}", f"{name}.is_contiguous()"]
         if argument.kind == "input":
             conditions.append(f"not {name}.requires_grad")
+        if argument.dtype.is_complex:  # its memory may hold the conjugate
+            conditions.append(f"not {name}.is_conj() and not {name}.is_neg()")
         if i in written:
             conditions.append(f"not {name}.is_inference()")  # its writes are not counted
     addresses = [f"a{i}" for i in range(len(signature.arguments))]
     lines += [f"    if not ({' and '.join(conditions)}):", refuse]
     lines += [f"    {a} = {values[i]}.data_ptr()" for i, a in enumerate(addresses)]
-    lines += [f"    if ({' | '.join(addresses)}) & 15{''.join(f' or a{i} != q{i}' for i in frozen)}:", refuse]
+    null = "".join(f" or not {a}" for a, argument in zip(addresses, signature.arguments) if 0 not in argument.shape)  # of what has no memory
+    lines += [f"    if ({' | '.join(addresses)}) & 15{''.join(f' or a{i} != q{i}' for i in frozen)}{null}:", refuse]
     if written:
         scope["apart"], scope["count_writes"] = _Apart(), torch.autograd.graph.increment_version
         lines += [
             f"    key = ({', '.join(addresses)},)", "    if key not in apart:", f"        result = slow({', '.join(names)})", "        apart.add(key)",
             "        return result",
         ]
-    return CallText(lines, scope, [values[i] for i in range(len(addresses))], addresses, prepared.count if prepared else 0)
+    return CallText(lines, scope, [values[i] for i in range(len(addresses))], addresses, prepared.count if prepared else 0, refuse)
 
 
 def add_prepared(lines: list[str], scope: dict[str, Any], prepared: Prepared | None, refuse: str) -> tuple[int, ...]:
@@ -137,10 +153,11 @@ def count_writes(text: CallText, written: Sequence[int]) -> list[str]:
 
 
 def begin_segment(
-    count: int, strides: dict[int, tuple[int, ...]], slow: Callable, first: Sequence[str] = (), prepared: Prepared | None = None,
+    count: int, strides: dict[int, tuple[int, ...]], slow: Callable, filled: Collection[int], first: Sequence[str] = (),
+    prepared: Prepared | None = None,
 ) -> CallText:
     """The same for a segment, whose caller has checked its ``count`` tensors but for those that eager made: their ``strides``
-    by number must be these."""
+    by number must be these.  ``filled`` are the numbers of those that have elements."""
     names, addresses = [f"x{i}" for i in range(count)], [f"a{i}" for i in range(count)]
     lines = [f"def call({', '.join(names)}):"]
     refuse = f"        return slow({', '.join(names)})"
@@ -152,5 +169,6 @@ def begin_segment(
         lines += [f"    if not ({' and '.join(conditions)}):", refuse]
     lines += [f"    {a} = {x}.data_ptr()" for a, x in zip(addresses, names)]
     if addresses:
-        lines += [f"    if ({' | '.join(addresses)}) & 15{''.join(f' or a{i} != q{i}' for i in frozen)}:", refuse]
+        null = "".join(f" or not a{i}" for i in filled)
+        lines += [f"    if ({' | '.join(addresses)}) & 15{''.join(f' or a{i} != q{i}' for i in frozen)}{null}:", refuse]
     return CallText(lines, scope, names, addresses, prepared.count if prepared else 0)

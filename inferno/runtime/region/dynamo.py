@@ -8,6 +8,7 @@ import torch
 
 from inferno.errors import LaunchError, PackageError
 from inferno.options import Options
+from inferno.runtime.call.transforms import run_model, why_traced
 from inferno.runtime.check.restoring import untraced
 from inferno.runtime.face import Face
 from inferno.runtime.region.piecewise import join_stages
@@ -37,6 +38,8 @@ class DynamoModule(Face):
         self.__dict__["_function"] = torch.compile(model, backend=functools.partial(compile_captured, options=options, regions=self.regions))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if (reason := why_traced(args)) is not None:
+            return run_model(self, reason, args, kwargs)
         return self._function(*args, **kwargs)
 
     def _copy_for(self, model: Any, memo: dict[int, Any]) -> "DynamoModule":

@@ -38,7 +38,7 @@ class PiecewiseModule(CompiledModule):
 
     def _adapt(self, index: int, tensor: Any) -> Tensor:
         """Operations in eager take some tensors on the CPU, such as a mask, for one on the GPU: where the example was there, so it stays."""
-        shape, dtype, _ = self._expected[index]
+        shape, dtype, *_ = self._expected[index]
         stays = isinstance(tensor, Tensor) and tensor.dim() and not tensor.requires_grad and tensor.device == self._places[index] != self.device
         if stays and shape in (None, tensor.shape) and tensor.dtype is dtype:
             return tensor.detach()

@@ -12,6 +12,7 @@ from torch import Tensor
 from inferno.capture.orders import dense_order
 from inferno.errors import LaunchError
 from inferno.runtime.call.text import begin_segment
+from inferno.runtime.call.transforms import in_memory
 from inferno.runtime.launch.cpu import CpuExecutable
 from inferno.runtime.launch.executable import GpuExecutable
 from inferno.runtime.module import constants_of, make_executable, make_prepared
@@ -37,6 +38,7 @@ class Segment:
         self._constants = constants_of(program, device)
         self._prepared = make_prepared(program, device, self._constants)
         self._strides = {i: tuple(inputs[i].stride()) for i in sorted(made) if dense_order(inputs[i]) is not None}
+        self._filled = {i for i, t in enumerate(inputs) if t.numel()}
         self._steps = [_step(o, e, i) for i, (o, e) in enumerate(zip(program.launch_plan().outputs, outputs))]
         self.takes = getattr(self._executable, "takes", False)
         self.call = self._run_taking if self.takes else self._unrolled() or self._run
@@ -70,7 +72,8 @@ class Segment:
         expected = self._strides.get(number)
         if expected is not None and tensor.stride() != expected:
             tensor = torch.empty_strided(tensor.shape, expected, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
-        return tensor.clone() if tensor.data_ptr() & _ALIGNMENT else tensor
+        address = tensor.data_ptr()
+        return in_memory(tensor) if address & _ALIGNMENT or (not address and tensor.numel()) else tensor
 
     def _unrolled(self) -> Callable | None:
         """A function without loops for the usual call; None for a program that is called in another way."""
@@ -79,11 +82,11 @@ class Segment:
         if isinstance(executable, CpuExecutable):
             from inferno.runtime.call.cpu import add_native_call
 
-            text = begin_segment(count, self._strides, self._run, prepared=self._prepared)
+            text = begin_segment(count, self._strides, self._run, self._filled, prepared=self._prepared)
         elif isinstance(executable, GpuExecutable):
             from inferno.runtime.call.gpu import add_native_call, gpu_conditions
 
-            text = begin_segment(count, self._strides, self._run, gpu_conditions(self._prepared), self._prepared)
+            text = begin_segment(count, self._strides, self._run, self._filled, gpu_conditions(self._prepared), self._prepared)
         else:
             return None
         if not executable.all_results_are_new:

@@ -9,6 +9,7 @@ from torch import Tensor
 from inferno.capture.orders import dense_order, inverse
 from inferno.capture.take_sizes import Source
 from inferno.errors import LaunchError, UnsupportedOperation
+from inferno.runtime.call.transforms import in_memory
 from inferno.runtime.module import constants_of, make_executable, make_prepared
 from inferno.runtime.plan.plan import Output
 from inferno.runtime.program import Program
@@ -57,7 +58,8 @@ class SizedSegment:
         if is_size:
             return torch.empty((value, 0), device=self.device)
         tensor = (value if order is None else value.permute(order)).contiguous()
-        return tensor.clone() if tensor.data_ptr() & _ALIGNMENT else tensor
+        address = tensor.data_ptr()
+        return in_memory(tensor) if address & _ALIGNMENT or (not address and tensor.numel()) else tensor
 
 
 def _step(output: Output, order: tuple[int, ...], number: int) -> Callable[[Tensor], Tensor] | None:
