@@ -105,14 +105,15 @@ class Emitter:
                 arguments[access.argument], sizes=[x.size for x in m.axes], strides=[x * size for x in m.strides],
                 box=[together, 64] + [1] * (len(m.axes) - 2), element=str(access.element), swizzle=together * size, l2=0,
             ))
-        lists = [] if self.lists is None else [self.lists.launch(self.name, arguments[a.blocks.table.argument])]
         scratch = []
-        if s.order == "dynamic":
+        if self.lists is not None:
+            scratch = self.lists.launch(self.name, arguments[a.blocks.table.argument])
+        elif s.order == "dynamic":
             scratch = [launch_counter(self.name, self.workers)]
         if s.splits > 1:
             sums = self.tiles * s.splits * InMemory.size(t.rows, t.width.size)
             scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((self.tiles,), integer_type(64)))]
-        parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *self.sizes(arguments), *lists, *scratch]
+        parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *self.sizes(arguments), *scratch]
         launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.shares, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
 
     def operand_map(self, buffer: ir.Value, copied: Copied, rows: int) -> ir.Value:
@@ -149,7 +150,7 @@ class Emitter:
         if self.lists is not None:
             self.lists.emit(module, self.name)
             lists = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"]
-        if s.order == "dynamic":
+        elif s.order == "dynamic":
             emit_counter(words, module, self.name)
         sizes = ["i64"] * len(self.symbols)
         with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *sizes, *lists, *scratch], s.threads, s.parts, True) as device:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
-from inferno.codegen.nvvm_builder import Words, device_kernel, integer_type, loop, only_if, special_register
+from inferno.codegen.nvvm_builder import Words, device_kernel, integer_type, loop, only_if, special_register, store
 from inferno.mlir import arith, ir
 from inferno.schedule.attention import Attention, AttentionTiling
 from inferno.schedule.listed_blocks import HIDDEN, MASKED, WHOLE, Blocks
@@ -47,20 +47,24 @@ class BlockLists:
         """Of a list."""
         return _HEAD + self.tiles
 
-    def launch(self, name: str, table: ir.Value) -> ir.Value:
-        """On the host: the parameter that is the lists."""
+    def launch(self, name: str, table: ir.Value) -> list[ir.Value]:
+        """On the host: the parameters that are the lists, and the counter of tiles if there is one, which is 0."""
         lists = temporary((self.blocks.rows * self.size,), integer_type(32))
         grid = ceildiv(self.blocks.rows * self.tiles, _THREADS)
-        launch(f"{name}_gpu", f"{name}_lists", [pointer(table), made := pointer(lists)], (grid, 1, 1), (_THREADS, 1, 1))
+        made = [pointer(lists), *([pointer(temporary((1,), integer_type(32)))] if self.counts else [])]
+        launch(f"{name}_gpu", f"{name}_lists", [pointer(table), *made], (grid, 1, 1), (_THREADS, 1, 1))
         return made
 
     def emit(self, module: ir.Block, name: str) -> None:
         """The kernel of that launch: a thread finds the place of one block in a list."""
         words, b, tiles = self.words, self.blocks, self.tiles
-        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}", "!llvm.ptr<1> {llvm.noalias}"]
+        pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}", *["!llvm.ptr<1> {llvm.noalias}"] * (2 if self.counts else 1)]
         with device_kernel(module, f"{name}_lists", pointers, _THREADS) as device:
-            table, lists = (Elements(words, p, integer_type(32), i == 0) for i, p in enumerate(device.parameters))
+            table, lists = (Elements(words, p, integer_type(32), i == 0) for i, p in enumerate(device.parameters[:2]))
             number = words.add(words.mul(special_register("ctaid.x"), _THREADS), special_register("tid.x"))
+            if self.counts:
+                with only_if(words.equal(number, 0)):
+                    store(words.value(0), device.parameters[2], 4)
             with only_if(words.less(number, b.rows * tiles)):
                 row, own = words.div(number, tiles), words.rem(number, tiles)
                 base = words.mul(row, b.count)
@@ -93,6 +97,10 @@ class BlockLists:
                         lists.write(words.value(x), at, i)
                     with only_if(none):
                         lists.write(words.value(0), at, _HEAD)
+
+    @property
+    def counts(self) -> bool:
+        return self.schedule.order == "dynamic"
 
     @property
     def edge(self) -> bool:

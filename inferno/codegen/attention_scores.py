@@ -49,9 +49,15 @@ class Scores:
         return PairEpilogue(self.words, points, Axes(t.grid, t.queries, t.keys, t.depth, ()), Wgmma(s.queries, s.keys), self.frame.tensors)
 
     @property
+    def made(self) -> bool:
+        """Whether something else is made of scores than -inf where they are hidden."""
+        blocks = self.frame.kernel.blocks
+        return (self.pairs is not None or self.whole is not None) and (blocks is None or not blocks.hides)
+
+    @property
     def folded(self) -> bool:
         """Whether the scale is left to softmax, which multiplies in any case."""
-        return self.pairs is None and self.whole is None and self.frame.kernel.scale > 0
+        return not self.made and self.frame.kernel.scale > 0
 
     @property
     def factor(self) -> float:

@@ -18,7 +18,7 @@ from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import access_of, make_map
 from inferno.schedule.expression_tracer import NotUnderstood, Tracer
 from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
-from inferno.schedule.listed_blocks import Blocks, make_blocks, peel_blocks, queries_of
+from inferno.schedule.listed_blocks import Blocks, make_blocks, only_hides, peel_blocks, queries_of
 from inferno.schedule.pages import PAGED, Pages, paged_access
 from inferno.symbolic import Int, hint
 
@@ -185,6 +185,7 @@ class Parser:
             whole, *same = self.scale(whole, product)
             if same != [inner, scale]:
                 raise NotUnderstood
+        hides = only_hides(scores, inner) and (whole is inner or not differs)
         destinations, epilogue = self.destinations(results, out, o)
         operands = [self.operand(e) for e in (q, k, v)]
         scale *= of_q * of_k
@@ -203,7 +204,7 @@ class Parser:
         blocks = None
         if peeled is not None:
             outer = [r for r in rows if r not in queries]
-            blocks = make_blocks(peeled, queries, self.keys, outer, lambda e: access_of(e, self.numbers), whole, differs)
+            blocks = make_blocks(peeled, queries, self.keys, outer, lambda e: access_of(e, self.numbers), whole, differs, hides)
             if blocks is None:
                 raise NotUnderstood
             self.accesses.append(blocks.table)

@@ -26,6 +26,7 @@ class Blocks:
     of which there are ``count`` blocks; 0 queries or keys: all are one block.
 
     ``whole``: the score where the table says ``WHOLE``; a map as ``AttentionKernel.score``.  ``differs``: it is another one.
+    ``hides``: masks do nothing but hide scores, which are scaled products; so they may be scaled behind.
     """
 
     table: Access
@@ -35,6 +36,7 @@ class Blocks:
     count: int
     whole: Map | None
     differs: bool
+    hides: bool
 
     @property
     def rows(self) -> int:
@@ -69,6 +71,15 @@ def peel_blocks(made: Expressions, scores: Expression) -> tuple[Expression, Peel
     return found[0], Peeled(read, found[1])
 
 
+def only_hides(scores: Expression, product: Expression) -> bool:
+    """Whether scores are the product or -inf."""
+    if scores is product or scores.constant == -inf:
+        return True
+    if scores.name != "arith.select" or any(e is product for e in scores.operands[0].walk()):
+        return False
+    return all(only_hides(e, product) for e in scores.operands[1:])
+
+
 def _element(condition: Expression, predicate: str, number: int) -> Expression | None:
     """The integer that is read and compared with a number."""
     if condition.name != "arith.cmpi" or predicate_of(condition) != predicate:
@@ -88,7 +99,7 @@ def queries_of(peeled: Peeled, rows: Sequence[Loop], shared: Sequence[Loop]) -> 
 
 def make_blocks(
     peeled: Peeled, queries: Sequence[Loop], keys: Sequence[Loop], batch: Sequence[Loop], access_of: Callable[[Expression], Access],
-    whole: Map | None, differs: bool,
+    whole: Map | None, differs: bool, hides: bool,
 ) -> Blocks | None:
     """None where the table's elements are not those of blocks."""
     steps, read = dict(peeled.read.strides), peeled.read
@@ -101,7 +112,7 @@ def make_blocks(
     table = access_of(inside)
     if (one != 1 and each_key) or not all(is_multiple(x, count) for x in (step, table.offset, product(table.shape), *table.strides)):
         return None
-    return Blocks(table, each_query, step, each_key, count, whole, differs)
+    return Blocks(table, each_query, step, each_key, count, whole, differs, hides)
 
 
 def _steps(steps: dict[Loop, Int], loops: Sequence[Loop]) -> tuple[int, Int] | None:
