@@ -16,6 +16,7 @@ from inferno.codegen.attention_shares import InMemory, meet_parts
 from inferno.codegen.attention_pieces import Pieces
 from inferno.codegen.attention_producer import Producer
 from inferno.codegen.attention_results import result_axes, result_schedule, with_sources
+from inferno.codegen.attention_writes import CacheWriter, emit_copies, launch_copies
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
@@ -87,7 +88,10 @@ class Emitter:
         self.pieces = Pieces(self.words, [a.q, a.k, a.v], [t.q, t.k, t.v], s.pieces)
         plain.update({x.argument: x.element for x in a.statistics})
         self.lists = None if a.blocks is None else BlockLists(self.words, a.blocks, t, s)
-        written = {x.argument for x in (*(d.access for d in a.destinations), *a.statistics)}
+        for w in a.writes:
+            plain.update({w.new: w.element, w.table: w.place, w.cache: w.element})
+        self.caches = {w.cache for w in a.writes}
+        written = {x.argument for x in (*(d.access for d in a.destinations), *a.statistics)} | self.caches
         # Tensors that are read or written without the copy engine: argument -> (element, only read).
         self.plain = {x: (plain[x], x not in written) for x in sorted(plain)}
 
@@ -95,6 +99,7 @@ class Emitter:
 
     def launch(self, arguments: Sequence[ir.Value]) -> None:
         a, t, s = self.kernel, self.tiling, self.schedule
+        launch_copies(self.name, a.writes, arguments)
         operands = [(arguments[o.access.argument], copied, rows) for o, copied, rows in ((a.q, t.q, 64), (a.k, t.k, s.keys), (a.v, t.v, s.keys))]
         maps = [self.operand_map(*o) for o in operands] if s.pieces == 1 else self.pieces.launch(self.name, operands, arguments, self.sizes(arguments))
         together = columns_together(a, result_axes(t), self.finished)
@@ -139,9 +144,11 @@ class Emitter:
 
     def emit(self, module: ir.Block) -> None:
         s, words = self.schedule, self.words
-        pointers = [
-            "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}" for _, readonly in self.plain.values()
+        pointers = [  # a cache is read by the copy engine, too
+            "!llvm.ptr<1>" if x in self.caches else "!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if readonly else "!llvm.ptr<1> {llvm.noalias}"
+            for x, (_, readonly) in self.plain.items()
         ]
+        emit_copies(words, module, self.name, self.kernel.writes)
         count = 3 + len(self.stores)
         if s.pieces > 1:
             self.pieces.emit(module, self.name, self.symbols)
@@ -163,6 +170,8 @@ class Emitter:
             # From here on global memory is read and written (see ``await-kernels``).
             for action in ("wait", "launch_dependents"):
                 nvvm.GriddepcontrolOp(nvvm.GridDepActionKind[action])
+            if self.tiling.writes:
+                CacheWriter(frame).emit()
             role = scf.IfOp(words.equal(frame.warpgroup, 0), has_else=True)
             few, many = _OF_PAGES if self.kernel.pages and s.pieces == 1 else REGISTERS[s.consumers]
             with ir.InsertionPoint(role.then_block):

@@ -69,6 +69,7 @@ _PASSES = {
     "merge-siblings": "inferno.schedule.merge_siblings:merge_siblings",
     "bundle-kernels": "inferno.schedule.bundle_kernels:bundle_kernels",
     "bundle-updates": "inferno.schedule.bundle_kernels:bundle_updates",
+    "write-caches": "inferno.schedule.write_caches:write_caches",
     "merge-writes": "inferno.schedule.merge_writes:merge_writes",
     "mark-overwrites": "inferno.schedule.mark_overwrites:mark_overwrites",
     "explain-boundaries": "inferno.schedule.explain_boundaries:explain_boundaries",

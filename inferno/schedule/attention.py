@@ -10,6 +10,7 @@ from inferno.mlir import func, ir, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel, parse_attention, sources
+from inferno.schedule.attention_writes import RowWrite, row_writes
 from inferno.schedule.contraction import Map, Operand
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -139,6 +140,7 @@ class AttentionTiling:
     q: Copied
     k: Copied
     v: Copied
+    writes: tuple[RowWrite, ...] = ()
 
     @property
     def heads(self) -> Int:
@@ -175,7 +177,8 @@ def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
         if axes_and_strides is None:
             return None
         found.append(Copied(*axes_and_strides, turned, pages))
-    return AttentionTiling(grid, queries, keys, depth, width, *found)
+    writes = row_writes(a, grid, keys, depth, width)
+    return AttentionTiling(grid, queries, keys, depth, width, *found, writes) if writes is not None else None
 
 
 def turned_operands(a: AttentionKernel) -> tuple[bool, bool, bool]:
@@ -208,6 +211,8 @@ def supported(a: AttentionKernel) -> bool:
     """Whether types and sizes are ones that the generator takes, and it can inline what is done to scores and results."""
     kinds = {str(x) for x in (a.q.element, a.k.element, a.v.element, a.weight)}
     if len(kinds) != 1 or not kinds & {"bf16", "f16", "f32"} or not _has_keys(a):
+        return False
+    if a.writes and (a.varies or a.blocks is not None or bounds(a.queries.size)[1] > 64 or kinds == {"f32"}):
         return False
     if a.pages and kinds != {"f32"} and (bounds(a.queries.size)[1] > 64 or any(turned_operands(a)[1:])):
         return False
@@ -268,7 +273,7 @@ def negative(access: Access) -> bool:
 
 def _is_new(a: AttentionKernel) -> bool:
     """Whether no GPU has run such a kernel yet."""
-    return a.blocks is not None or (bool(a.pages) and not _timed(a))
+    return bool(a.writes) or a.blocks is not None or (bool(a.pages) and not _timed(a))
 
 
 def _timed(a: AttentionKernel) -> bool:
@@ -323,6 +328,8 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
             return False
     if a.pages and s.pieces == 1 and (s.consumers > 1 or any(p.rows % s.keys and s.keys % p.rows for p in a.pages)):
         return False
+    if a.writes and s.order == "dynamic":
+        return False  # a block of threads does not know its tiles when it begins
     if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
         return False
     depth, width = a.depth.size, a.width.size

@@ -92,7 +92,7 @@ def parse_attention_gradient(kernel: func.FuncOp) -> AttentionGradient | None:
 class _Parser(Parser):
     """One try, which ends in ``NotUnderstood`` where the kernel is anything else."""
 
-    pages = blocks = False
+    pages = blocks = writes = False
 
     def parse(self) -> AttentionGradient:
         self.returned = list(list(self.kernel.entry_block.operations)[-1].operands)

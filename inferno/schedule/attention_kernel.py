@@ -14,6 +14,7 @@ from inferno.passes.programs import takes_tf32
 from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, destination_index, knows_arguments, merge, row_major
 from inferno.schedule.bands import Band, compares, find_band, find_reach
+from inferno.schedule.cache_writes import CacheWrite, take_writes
 from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import access_of, make_map
 from inferno.schedule.expression_tracer import NotUnderstood, Tracer
@@ -48,6 +49,7 @@ class AttentionKernel:
     ``largest``: where each row's largest score goes, as float32, 0 for a row without a key; the exponentials are those of what scores are below it then.
     ``of_logarithm``: what is stored in the logarithm's place, whose ``accumulators`` are that logarithm; None where that is stored itself.
     ``tf32``: products of float32 factors may be rounded to TF32.
+    ``writes``: what is written to k and v before they are read; those that are written to are arguments that the kernel returns.
     """
 
     sizes: tuple[Int, ...]
@@ -74,6 +76,7 @@ class AttentionKernel:
     of_logarithm: Map | None
     tf32: bool
     module: ir.Module = field(repr=False)  # a copy of the kernel, and what is made of it: operations are in there
+    writes: tuple[CacheWrite, ...] = ()
 
     @property
     def shared(self) -> tuple[int, ...]:
@@ -132,16 +135,20 @@ def parse_by(parser: type["Parser"], kernel: func.FuncOp) -> Any | None:
 
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
+        writes = take_writes(module.body.operations[0]) if parser.writes else ()
+        if writes is None:
+            return None
         split_contractions(module)
         run_upstream(module, "func.func(linalg-generalize-named-ops)")
-        return Tracer(module.body.operations[0], parser.pages, parser.blocks).run(lambda tracer: parser(tracer, module).parse())
+        found = Tracer(module.body.operations[0], parser.pages, parser.blocks).run(lambda tracer: parser(tracer, module).parse())
+        return replace(found, writes=writes) if found is not None and writes else found
 
 
 class Parser:
     """One try, which ends in ``NotUnderstood`` where the kernel is anything else.  ``pages``: whether keys and values may lie in pages;
-    ``blocks``: whether a table may say what is seen."""
+    ``blocks``: whether a table may say what is seen; ``writes``: whether keys and values may be written to before."""
 
-    pages = blocks = True
+    pages = blocks = writes = True
 
     def __init__(self, tracer: Tracer, module: ir.Module) -> None:
         self.tracer, self.module, self.kernel = tracer, module, tracer.kernel

@@ -26,16 +26,20 @@ class _Writes(Merge):
     suffix = "writes"
 
     def is_mergeable(self, kernel: func.FuncOp) -> bool:
-        """Whether it copies a tensor and writes to places of the copy that are all different, by the last generator."""
-        operations = [o.operation for o in kernel.entry_block.operations]
-        if ATTRIBUTE not in kernel.attributes or from_attribute(kernel.attributes[ATTRIBUTE]).generator != Universal.generator:
-            return False
-        if not all(getattr(t, "has_static_shape", False) for t in kernel.type.inputs) or [o.name for o in operations] != _WRITE:
-            return False
-        return ir.BoolAttr(operations[1].attributes["unique_indices"]).value
+        return is_write(kernel)
 
     def choices(self) -> Iterator[tuple[Group, ...]]:
         return self.runs(self.calls(), _MOST)
 
     def schedule(self, kernel: func.FuncOp, parts: Sequence[func.FuncOp]) -> Universal:
         return from_attribute(parts[0].attributes[ATTRIBUTE])
+
+
+def is_write(kernel: func.FuncOp) -> bool:
+    """Whether a kernel copies a tensor and writes to places of the copy that are all different, by the last generator."""
+    operations = [o.operation for o in kernel.entry_block.operations]
+    if ATTRIBUTE not in kernel.attributes or from_attribute(kernel.attributes[ATTRIBUTE]).generator != Universal.generator:
+        return False
+    if not all(getattr(t, "has_static_shape", False) for t in kernel.type.inputs) or [o.name for o in operations] != _WRITE:
+        return False
+    return ir.BoolAttr(operations[1].attributes["unique_indices"]).value

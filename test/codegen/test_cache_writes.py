@@ -58,13 +58,13 @@ def numbered(cache, new):
 
 
 class OnGpu:
-    """The model's program, simulated, with its writes in the place of arguments or apart from them."""
+    """The model's program, simulated, with its writes in the place of arguments or apart from them; ``choose(kernel)`` may say another schedule."""
 
-    def __init__(self, model, inputs):
+    def __init__(self, model, inputs, choose=lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]), early=False):
         found = capture(model, inputs)
         self.signature = found.signature
         text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
-        self.program = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+        self.program = Simulated(text, choose, early)
 
     def plan(self, in_place):
         writes = [(i, r.target) for i, r in enumerate(self.signature.results) if r.kind == "mutation"]
