@@ -23,9 +23,8 @@ def schedule(parts, splits, bounded=True):
 
 @pytest.mark.parametrize("write, batch, queries, attention, early, places", [
     (one, 1, 1, schedule(2, 2), True, ([64], [128])),
-    (one, 2, 1, schedule(1, 3), False, ([15],)),
     (several, 1, 4, schedule(1, 2, bounded=False), False, ([62, 200, 64, 63],)),
-    (rows_outside, 2, 1, schedule(1, 2), True, ([66],)),
+    (rows_outside, 2, 1, schedule(1, 3), True, ([47],)),
     (apart, 2, 1, schedule(1, 1), False, ([5, 100],)),
 ])
 def test_caches_are_written_and_read(write, batch, queries, attention, early, places):
