@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 
 from inferno.schedule import rows
+from inferno.schedule.grid_rows import GridRows
 from inferno.target import find_target
 
 F, randn, bf16 = torch.nn.functional, torch.randn, torch.bfloat16
@@ -111,6 +112,23 @@ PERSISTENT = {
     },
     "weights": {"threads": 64, "across": 64, "cluster": 2, "held": False, "unroll": 1, "kept": 9, "sends": True, "persistent": 2, "common": True},
 }
+
+
+# Of blocks that have a part of each row.
+GRIDS = {
+    "one group": {"threads": 32, "share": 3, "ahead": 2},
+    "groups": {"threads": 64, "share": 2, "groups": 2, "ahead": 1, "lag": 3},
+    "many blocks": {"threads": 32, "share": 40, "ahead": 1},
+}
+
+
+def choose_grid(change: dict):
+    """Schedules for blocks that have a part of each row."""
+    def chosen(kernel):
+        c = rows.read(kernel, find_target("sm_90a"))
+        return None if c is None else GridRows(vector=rows.lanes(c), **change)
+
+    return chosen
 
 
 def choose_ragged(change: dict):

@@ -5,7 +5,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from inferno.dialect import AT_CALL, COPIES, LaunchOp, LibraryOp, ParameterType, PixelMapOp, PointerOp, ScalarOp, SizedTensorMapOp, TensorMapOp
+from inferno.dialect import AT_CALL, COOPERATIVE, COPIES, LaunchOp, LibraryOp, ParameterType, PixelMapOp, PointerOp, ScalarOp, SizedTensorMapOp, TensorMapOp
 from inferno.mlir import func, ir, memref
 from inferno.passes.shapes import function_of, materialise, static, symbol_arguments
 from inferno.symbolic import Int, Size
@@ -101,10 +101,10 @@ def pixel_map(
 
 def launch(
     module: str, kernel: str, parameters: Sequence[ir.Value], grid: Sequence[Int], block: Sequence[int],
-    cluster: Sequence[int] = (1, 1, 1), shared: int = 0, copies: bool = False,
+    cluster: Sequence[int] = (1, 1, 1), shared: int = 0, copies: bool = False, cooperative: bool = False,
 ) -> None:
     """Launch ``@module::@kernel``; ``shared`` is dynamic shared memory in bytes.  The grid's sizes may vary.  ``copies``: the kernel copies its
-    first parameter to its second, and does nothing else."""
+    first parameter to its second, and does nothing else; ``cooperative``: its blocks wait for each other."""
     varying = [scalar(size(g)) for g in grid if not isinstance(g, int)]
     fixed = [g if isinstance(g, int) else AT_CALL for g in grid]
     made = LaunchOp(
@@ -112,6 +112,8 @@ def launch(
     )
     if copies:
         made.attributes[COPIES] = ir.UnitAttr.get()
+    if cooperative:
+        made.attributes[COOPERATIVE] = ir.UnitAttr.get()
 
 
 def library(parameters: Sequence[ir.Value], function: str, options: Mapping[str, Int | Sequence[Int] | float | bool | str]) -> None:

@@ -5,13 +5,13 @@ what its own elements come to.  What is in front of it are the tiles of its grou
 groups before: the last tile of each leaves their sum for the next.  All of that is added in one order whatever comes first, so results are
 the same run after run.
 
-A word of 64 bits has 32 of a value and, above them, whether it is there: it is written and read whole, and nothing but the word
-itself needs an order.  A second kernel clears the words beforehand.
+Values are left in flagged words (``flagged_words.py``), which a second kernel clears beforehand.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from inferno.codegen.flagged_words import FlaggedWords
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.nvvm_builder import only_if
 from inferno.codegen.shuffles import exchange
@@ -19,7 +19,6 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, gpu, ir, llvm, memref
 from inferno.schedule.combiners import Combiner
 
-_CLEARED = 256  # words that a block of the second kernel clears
 _WARP = 32
 
 
@@ -51,34 +50,9 @@ class Words:
     def count(self) -> int:
         return 1 + self.parts + self.chains * self.groups * self.halves * self.columns
 
-    @property
-    def clearing(self) -> tuple[int, int]:
-        """Blocks and threads of the kernel that clears them."""
-        return -(-self.count // _CLEARED), _CLEARED
-
 
 def words_of(chains: int, tiles: int, columns: int, group: int, combiner: Combiner) -> Words:
     return Words(chains, tiles, columns, group, 2 if combiner.total.width == 64 else 1)
-
-
-def add_clearing(module: ir.Operation, name: str, words: Words) -> None:
-    """A kernel ``@name`` in a ``gpu.module`` that clears the words."""
-    text = f"""gpu.module @shell {{ gpu.func @"{name}"(%w: memref<{words.count}xi64, 1> {{llvm.noalias}}) kernel
-        attributes {{known_block_size = array<i32: {_CLEARED}, 1, 1>}} {{
-      %zero = arith.constant 0 : i64
-      %each = arith.constant {_CLEARED} : index
-      %count = arith.constant {words.count} : index
-      %thread = gpu.thread_id x
-      %block = gpu.block_id x
-      %first = arith.muli %block, %each : index
-      %at = arith.addi %first, %thread : index
-      %inside = arith.cmpi ult, %at, %count : index
-      scf.if %inside {{ memref.store %zero, %w[%at] : memref<{words.count}xi64, 1> }}
-      gpu.return
-    }} }}"""
-    parsed = ir.Module.parse(text, module.context)
-    function = parsed.body.operations[0].regions[0].blocks[0].operations[0].operation
-    module.regions[0].blocks[0].append(function.detach_from_parent())
 
 
 @dataclass
@@ -97,7 +71,7 @@ class LookBack:
         w = self.words
         if w.columns > self.threads or w.group & (w.group - 1) or w.count >= 2**31:
             raise CompileError(f"{self.threads} threads cannot look back for {w.columns} columns in groups of {w.group}")
-        self.base = arith.index_cast(ir.IntegerType.get_signless(64), memref.ExtractAlignedPointerAsIndexOp(self.memory).result)
+        self._memory = FlaggedWords(self.ints, self.memory)
         segment = min(_WARP, w.group)
         while w.columns * segment > self.threads:
             segment //= 2
@@ -109,7 +83,7 @@ class LookBack:
         zero = arith.constant(ir.IndexType.get(), 0)
         i32 = ir.IntegerType.get_signless(32)
         with only_if(ints.equal(thread, 0)):
-            ticket = llvm.InlineAsmOp(i32, [self.base], "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}", has_side_effects=True).res
+            ticket = llvm.InlineAsmOp(i32, [self._memory.base], "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}", has_side_effects=True).res
             memref.store(ticket, self.slot, [zero])
         gpu.barrier()
         number = memref.load(self.slot, [zero])
@@ -170,46 +144,10 @@ class LookBack:
         return self.ints.add(self.ints.add(self.ints.mul(number, self.words.halves * self.words.columns), column), base)
 
     def put(self, condition: ir.Value, at: Integer, value: ir.Value) -> None:
-        with only_if(condition):
-            for half, bits in enumerate(self._split(value)):
-                text = "{ .reg .b64 a, v; mad.wide.u32 a, $1, 8, $0; mov.b64 v, {$2, 1}; st.relaxed.gpu.global.b64 [a], v; }"
-                at_half = self._narrow(self.ints.add(at, half * self.words.columns))
-                llvm.InlineAsmOp(None, [self.base, at_half, bits], text, "l,r,r,~{memory}", has_side_effects=True)
+        self._memory.put(condition, at, value, self.words.columns)
 
     def wait(self, place: Integer, count: int, wanted: Integer) -> list[ir.Value]:
         """The values of ``count`` tiles behind each other, as soon as the first ``wanted`` are there; the others may be anything."""
-        i32, halves = ir.IntegerType.get_signless(32), self.words.halves
-        n, step = count * halves, 8 * self.words.columns
-        lines = [f"{{ .reg .pred p; .reg .b32 f, all; .reg .b64 a, w<{n}>; mad.wide.u32 a, ${n + 1}, 8, ${n};", "AGAIN: mov.b32 all, 1;"]
-        lines += [f"ld.relaxed.gpu.global.b64 w{i}, [a+{i * step}];" for i in range(n)]
-        for i in range(n):
-            lines.append(f"mov.b64 {{${i}, f}}, w{i}; setp.gt.u32 p, ${n + 2}, {i // halves}; @p and.b32 all, all, f;")
-        lines.append("setp.eq.u32 p, all, 0; @p bra AGAIN; }")
-        constraints = ",".join(["=&r"] * n + ["l", "r", "r", "~{memory}"])
-        type_ = i32 if n == 1 else ir.Type.parse(f"!llvm.struct<({', '.join(['i32'] * n)})>")
-        operands = [self.base, self._narrow(place), self._narrow(wanted)]
-        found = llvm.InlineAsmOp(type_, operands, " ".join(lines), constraints, has_side_effects=True).res
-        bits = [found] if n == 1 else [llvm.extractvalue(i32, found, ir.DenseI64ArrayAttr.get([i])) for i in range(n)]
-        return [self._join(bits[i:i + halves]) for i in range(0, n, halves)]
-
-    def _narrow(self, at: Integer) -> ir.Value:
-        value, i32 = self.ints.value(at), ir.IntegerType.get_signless(32)
-        return value if self.ints.width == 32 else arith.trunci(i32, value)
-
-    def _split(self, value: ir.Value) -> list[ir.Value]:
-        """Words of 32 bits."""
-        bits, i32 = ir.IntegerType.get_signless(value.type.width), ir.IntegerType.get_signless(32)
-        whole = value if value.type == bits else arith.bitcast(bits, value)
-        if bits.width == 64:
-            return [arith.trunci(i32, whole), arith.trunci(i32, arith.shrui(whole, arith.constant(bits, 32)))]
-        return [whole if bits == i32 else arith.extui(i32, whole)]
-
-    def _join(self, words: list[ir.Value]) -> ir.Value:
-        type_ = self.combiner.total
-        bits = ir.IntegerType.get_signless(type_.width)
-        if bits.width == 64:
-            low, high = (arith.extui(bits, w) for w in words)
-            whole = arith.ori(low, arith.shli(high, arith.constant(bits, 32)))
-        else:
-            whole = words[0] if bits.width == 32 else arith.trunci(bits, words[0])
-        return whole if type_ == bits else arith.bitcast(type_, whole)
+        halves, columns = self.words.halves, self.words.columns
+        found = self._memory.wait(place, [(i * halves + h) * columns for i in range(count) for h in range(halves)], halves, wanted)
+        return [self._memory.join(found[i:i + halves], self.combiner.total) for i in range(0, len(found), halves)]

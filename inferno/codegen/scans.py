@@ -5,10 +5,11 @@ from other tiles of the row because a block walks all of them, or by a look back
 """
 
 from inferno.codegen.expand_math import expand_math
+from inferno.codegen.flagged_words import add_clearing, launch_cleared, word_type
 from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of, stored_type
 from inferno.codegen.integers import Integers
-from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
-from inferno.codegen.look_back import LookBack, add_clearing, words_of
+from inferno.codegen.launcher import launch, launcher, parameter
+from inferno.codegen.look_back import LookBack, words_of
 from inferno.codegen.scan_across import Across
 from inferno.codegen.scan_along import Along
 from inferno.errors import CompileError
@@ -35,7 +36,7 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
     total = stored_type(c.combiner.total)
     shared = [(n, total) for n in s.arrays(c)]
     if words:
-        buffers = [*buffers, Buffer(ir.IntegerType.get_signless(64), words.count, False)]
+        buffers = [*buffers, Buffer(word_type(), words.count, False)]
         shared += [(s.columns(c), total), (1, ir.IntegerType.get_signless(32))]
     place = len(shared)
     shared += [(s.stages * s.items * s.threads * s.vector, stored_type(at.element)) for at in s.staged(c)]
@@ -45,12 +46,9 @@ def generate(kernel: func.FuncOp, schedule: Scans, target: Target) -> None:
         emitter.emit(ints, function.buffers, function.shared, back)
     device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
     if words:
-        add_clearing(device, f"{name}_clear", words)
+        add_clearing(device, f"{name}_clear", words.count)
     with launcher(kernel) as arguments:
         parameters = [parameter(a) for a in arguments]
         if words:
-            memory = pointer(temporary((words.count,), ir.IntegerType.get_signless(64)))
-            blocks, threads = words.clearing
-            launch(f"{name}_gpu", f"{name}_clear", [memory], (blocks, 1, 1), (threads, 1, 1))
-            parameters.append(memory)
+            parameters.append(launch_cleared(f"{name}_gpu", f"{name}_clear", words.count))
         launch(f"{name}_gpu", name, parameters, (s.blocks(c), 1, 1), (s.threads, 1, 1))

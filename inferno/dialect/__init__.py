@@ -20,12 +20,12 @@ import sys
 from torch_mlir.dialects import ext
 
 from inferno.dialect.ops import (
-    AT_CALL, COPIES, Inferno, LaunchOp, LibraryOp, ParameterType, PixelMapOp, PointerOp, ScalarOp, SizedTensorMapOp, SizedWorkspaceOp,
-    TensorMapOp, WorkspaceOp,
+    AT_CALL, COOPERATIVE, COPIES, Inferno, LaunchOp, LibraryOp, ParameterType, PixelMapOp, PointerOp, ScalarOp, SizedTensorMapOp,
+    SizedWorkspaceOp, TensorMapOp, WorkspaceOp,
 )
 
 __all__ = [
-    "AT_CALL", "COPIES", "Inferno", "LaunchOp", "LibraryOp", "ParameterType", "PixelMapOp", "PointerOp", "ScalarOp", "SizedTensorMapOp",
+    "AT_CALL", "COOPERATIVE", "COPIES", "Inferno", "LaunchOp", "LibraryOp", "ParameterType", "PixelMapOp", "PointerOp", "ScalarOp", "SizedTensorMapOp",
     "SizedWorkspaceOp", "TensorMapOp", "WorkspaceOp",
 ]
 

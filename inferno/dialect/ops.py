@@ -14,6 +14,8 @@ from inferno.pixel_limits import MOST_CHANNELS, MOST_PIXELS, MOST_STEP, fits_cor
 AT_CALL = -1
 COPIES = "inferno.copies"
 """On a launch: it copies its first parameter to its second, and does nothing else."""
+COOPERATIVE = "inferno.cooperative"
+"""On a launch: its blocks wait for each other, so it starts when all of them can run at once."""
 
 
 class Inferno(ext.Dialect, name="inferno"):

@@ -17,6 +17,7 @@ _CLASSES = {
     "universal": "inferno.schedule.universal:Universal",
     "elementwise": "inferno.schedule.elementwise:Elementwise",
     "rows": "inferno.schedule.rows:Rows",
+    "grid_rows": "inferno.schedule.grid_rows:GridRows",
     "columns": "inferno.schedule.columns:Columns",
     "reductions": "inferno.schedule.reductions:Reductions",
     "scans": "inferno.schedule.scans:Scans",

@@ -13,7 +13,7 @@ from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, yielded
 from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
-from inferno.schedule import columns, reductions, rows
+from inferno.schedule import columns, grid_rows, reductions, rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import parse_contraction
@@ -64,7 +64,7 @@ class _Program:
         key = pattern(edges)
         if key not in self.estimates:
             kernel = self.merge(edges)
-            read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, rows))
+            read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, grid_rows, rows))
             form, c = next((found for found in read if found[1] is not None), (None, None))
             self.estimates[key] = form.estimate(form.pick(c, self.target), c, self.target) if form is not None else None
             kernel.operation.erase()

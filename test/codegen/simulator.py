@@ -554,7 +554,7 @@ class Simulation:
             return [np.full(self.count, words[0] - 1, np.int32)]
         if "st.relaxed" in text:
             words, (at, bits) = operands[0].memory.data, (np.broadcast_to(v, mask.shape)[mask] for v in operands[1:])
-            assert len(np.unique(at)) == len(at) and (at > 0).all() and (words[at] == 0).all(), "a word is written twice"
+            assert len(np.unique(at)) == len(at) and (at >= 0).all() and (words[at] == 0).all(), "a word is written twice"
             words[at] = (np.int64(1) << 32) | bits.astype(np.int32).view(np.uint32).astype(np.int64)
             return []
         words, (place, wanted) = operands[0].memory.data, (np.broadcast_to(v, mask.shape) for v in operands[1:])

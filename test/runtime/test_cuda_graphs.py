@@ -36,7 +36,7 @@ class FakeGraphs:
     FakeDriver has them; ``refuses`` names the functions that fail."""
 
     def __init__(self, *refuses: str) -> None:
-        self.refuses, self.launches, self.changed, self.edges = set(refuses), [], 0, []
+        self.refuses, self.launches, self.changed, self.edges, self.attributes = set(refuses), [], 0, [], []
         self.capturing: set[int] = set()
         self.alive: dict[int, list] = {}
         self._driver = FakeDriver(COUNTS)
@@ -73,6 +73,10 @@ class FakeGraphs:
     def add_kernel(self, node, graph, dependencies, count, parameters):
         assert dependencies is None and count == 0
         self.alive[graph].append([self._new(node), self._kernel(parameters)])
+        return 0
+
+    def set_attribute(self, node, kind, value):
+        self.attributes.append((node, kind, ctypes.c_int.from_address(value).value))
         return 0
 
     def add_child(self, node, graph, dependencies, count, child):
@@ -171,6 +175,19 @@ def test_the_first_call_is_plain_and_the_others_are_one_launch(early):
     assert [calls(16, 32, 48) for _ in range(5)] == ["plain", *["graph"] * 4]
     assert calls.api.changed == 0
     assert calls.api.edges == [bytes(8), *[bytes([early, 0, early, 0, 0, 0, 0, 0])] * 2]  # the second node waits for the first
+
+
+def test_kernels_whose_blocks_wait_for_each_other():
+    """Their nodes say so, and they begin behind those in front of them."""
+    plan = replace(PLAN, steps=(*STEPS[:2], replace(STEPS[2], cooperative=True), STEPS[3]))
+    api, plain = FakeGraphs(), FakeDriver(COUNTS)
+    launcher = GraphLauncher(plan, FUNCTIONS, WORDS, True, api, interpreter(plan, FUNCTIONS, plain.launch, plain.encode, WORDS, True))
+    for _ in range(2):
+        state = (ctypes.c_int64 * (ARGUMENTS + 3))(0, 0, 0, 0, 5, 0x10000, 16, 32, 48)
+        launcher.run(ctypes.addressof(state))
+    assert [x[3] for x in plain.launches] == [[(6, 1)], [(6, 1)], [(2, 1)], [(6, 1)]]
+    assert [edge[0] for edge in api.edges] == [0, 0, 1] and len(api.launches) == 1
+    assert [(kind, value) for _, kind, value in api.attributes] == [(2, 1)]
 
 
 def test_other_addresses_change_the_kernels_that_have_them():

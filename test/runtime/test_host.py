@@ -1,6 +1,7 @@
 """The native code that launches a plan, with functions of ours in the driver's place."""
 
 import ctypes
+from dataclasses import replace
 
 import pytest
 from fake_driver import FakeDriver
@@ -54,6 +55,12 @@ def test_every_kernel_is_launched(early):
         assert attributes == ([(6, 1)] if early else [])
     # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16; no interleave; the swizzle of 128 bytes, promotion to 256 in L2, zeros outside
     assert driver.maps == [(9, 0x20000, [64, 32], [128], [64, 8], [1, 1], (0, 3, 3, 0))] * 2
+
+
+def test_kernels_whose_blocks_wait_for_each_other(monkeypatch):
+    monkeypatch.setitem(globals(), "STEP_", replace(STEP_, cooperative=True))
+    driver, state = run()
+    assert state[ERROR] == 0 and [x[3] for x in driver.launches] == [[(2, 1)]] * 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
 
 
 @pytest.mark.parametrize("fails_at", [0, 1])

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from inferno.runtime.launch import driver
 from inferno.runtime.launch.cublaslt import MatmulCall
-from inferno.runtime.launch.host import ERROR, STEP, STREAM, WORKSPACE, begins_early
+from inferno.runtime.launch.host import COOPERATIVE, EARLY, ERROR, STEP, STREAM, WORKSPACE, attribute_of
 from inferno.runtime.launch.parameters import Layout, Parameters, encoder
 from inferno.runtime.plan.plan import LibraryCall, Plan
 
@@ -51,6 +51,7 @@ class Api(Protocol):
     def is_capturing(self, stream: int, status: int) -> int: ...
     def create(self, graph: int, flags: int) -> int: ...
     def add_kernel(self, node: int, graph: int, dependencies: int | None, count: int, parameters: int) -> int: ...
+    def set_attribute(self, node: int, kind: int, value: int) -> int: ...
     def add_dependencies(self, graph: int, sources: int, targets: int, edges: int, count: int) -> int: ...
     def add_child(self, node: int, graph: int, dependencies: int | None, count: int, child: int) -> int: ...
     def instantiate(self, executable: int, graph: int, flags: int) -> int: ...
@@ -79,6 +80,7 @@ class Driver:
         self.is_capturing = entry("cuStreamIsCapturing", pointer, pointer)
         self.create = entry("cuGraphCreate", pointer, unsigned)
         self.add_kernel = entry("cuGraphAddKernelNode_v2", pointer, pointer, pointer, ctypes.c_size_t, pointer)
+        self.set_attribute = entry("cuGraphKernelNodeSetAttribute", pointer, ctypes.c_int, pointer)
         self.add_dependencies = entry("cuGraphAddDependencies_v2", pointer, pointer, pointer, pointer, ctypes.c_size_t)
         self.instantiate = entry("cuGraphInstantiateWithFlags", pointer, pointer, ctypes.c_ulonglong)
         self.set_parameters = entry("cuGraphExecKernelNodeSetParams_v2", pointer, pointer, pointer)
@@ -221,17 +223,19 @@ class _Graph:
             for i, (f, s, p) in enumerate(zip(functions, steps, self._memory.pointers)) if not isinstance(s, LibraryCall)
         }
         self._nodes = (ctypes.c_void_p * len(functions))()
-        first = ctypes.addressof(self._nodes)
+        first, allowed = ctypes.addressof(self._nodes), (ctypes.c_uint64 * 8)(1)
         self._check(api.create(ctypes.addressof(self._graph), 0))
         for i in range(len(functions)):
             if i in self._parameters:
                 self._check(api.add_kernel(first + 8 * i, self._graph.value, None, 0, ctypes.addressof(self._parameters[i])))
+                if attribute_of(steps, i, early) == COOPERATIVE:
+                    self._check(api.set_attribute(self._nodes[i], COOPERATIVE, ctypes.addressof(allowed)))
             else:
                 self._with_captured(i, lambda child, i=i: api.add_child(first + 8 * i, self._graph.value, None, 0, child))
         # CUgraphEdgeData: bytes for the port, 1 when all blocks have let the next kernel come, 0, and the type, 1 for programmatic.
         edges = (ctypes.c_ubyte * 8 * (len(functions) - 1))()
         for i, edge in enumerate(edges, 1):
-            edge[0] = edge[2] = int(i >= _FIRST_EARLY and begins_early(steps, i, early))
+            edge[0] = edge[2] = int(i >= _FIRST_EARLY and attribute_of(steps, i, early) == EARLY)
         self._check(api.add_dependencies(self._graph.value, first, first + 8, ctypes.addressof(edges), len(functions) - 1))
         executable = ctypes.c_void_p()
         self._check(api.instantiate(ctypes.addressof(executable), self._graph.value, 0))

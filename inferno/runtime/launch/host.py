@@ -28,6 +28,7 @@ _OF_PIXELS = 16  # more than any rank
 _FIRST_STRIDE, _FIRST_BOX = 5, 10  # words of a tensor map's table
 LEAST_SIZE, LEAST_STRIDE = 1, 16  # that the driver takes: what a tensor without elements is described with, which nothing is copied of
 EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
 
 # How the functions end: the driver's %code, and the step that it failed in, go to the state.
 _END = """\
@@ -46,7 +47,7 @@ _END = """\
 """
 
 _DECLARATIONS = """
-  llvm.func internal @launch(%function: i64, %attributes: i32, %gx: i32, %gy: i32, %gz: i32, %bx: i32, %by: i32, %bz: i32, %shared: i32, %state: !llvm.ptr, %parameters: !llvm.ptr, %step: i64) {{
+  llvm.func internal @launch(%function: i64, %how: i32, %gx: i32, %gy: i32, %gz: i32, %bx: i32, %by: i32, %bz: i32, %shared: i32, %state: !llvm.ptr, %parameters: !llvm.ptr, %step: i64) {{
     %zero = llvm.mlir.constant(0 : i32) : i32
     %one = llvm.mlir.constant(1 : i32) : i32
     %null = llvm.mlir.zero : !llvm.ptr
@@ -69,7 +70,9 @@ _DECLARATIONS = """
     %f = llvm.inttoptr %function : i64 to !llvm.ptr
     %target = llvm.mlir.constant({launch} : i64) : i64
     %driver = llvm.inttoptr %target : i64 to !llvm.ptr
-    %kind = llvm.mlir.constant({early} : i64) : i64
+    %kind = llvm.sext %how : i32 to i64
+    %some = llvm.icmp "ne" %how, %zero : i32
+    %attributes = llvm.zext %some : i1 to i32
     %one64 = llvm.mlir.constant(1 : i64) : i64
     %allowed = llvm.getelementptr %attribute[1] : (!llvm.ptr) -> !llvm.ptr, i64
     llvm.store %kind, %attribute : i64, !llvm.ptr
@@ -119,15 +122,15 @@ def host_program(
     before them themselves (``await-kernels``), and are launched before those have ended.  The values of the plan's symbols are behind the last result.
     """
     functions = [f.record if isinstance(f, MatmulCall) else f for f in functions]
-    begins = [begins_early(plan.steps, number, early) for number in range(len(plan.steps))]
-    rows = rows_of(plan.steps, functions, begins, lambda b: _place(b, result_words), lambda m: (_head(m), _table_words(m)))
+    how = [attribute_of(plan.steps, number, early) for number in range(len(plan.steps))]
+    rows = rows_of(plan.steps, functions, how, lambda b: _place(b, result_words), lambda m: (_head(m), _table_words(m)))
     if rows is not None:
         run = run_from_rows(rows, plan.steps)
     else:
         first = 1 + max([ARGUMENTS + len(plan.arguments) - 1, *result_words.values()])
         writer = _Writer(result_words, {s.name: first + i for i, s in enumerate(plan.symbols)})
         for number, (step, function) in enumerate(zip(plan.steps, functions)):
-            writer.step(number, step, function, begins[number])
+            writer.step(number, step, function, how[number])
         run = writer.module()
     config = f"!llvm.struct<({', '.join(_CONFIG_TYPES)})>"
     fields = "\n".join(
@@ -137,16 +140,20 @@ def host_program(
     )
     end = _END.format(error=ERROR, step=STEP)
     declarations = _DECLARATIONS.format(
-        error=ERROR, end=end, stream=STREAM, launch=launch, encode=encode, pixels=pixels, first=_OF_PIXELS, config=config, fields=fields, early=EARLY,
+        error=ERROR, end=end, stream=STREAM, launch=launch, encode=encode, pixels=pixels, first=_OF_PIXELS, config=config, fields=fields,
     )
     if any(isinstance(s, LibraryCall) for s in plan.steps):
         declarations += library_function(ERROR, STREAM, end)
     return f"module {{\n{declarations}{run}}}\n"
 
 
-def begins_early(steps: Sequence[Launch | LibraryCall], number: int, early: bool) -> bool:
-    """Whether a step is launched before the one in front of it has ended: a kernel behind a kernel.  A program's first step is one too."""
-    return early and isinstance(steps[number], Launch) and (number == 0 or isinstance(steps[number - 1], Launch))
+def attribute_of(steps: Sequence[Launch | LibraryCall], number: int, early: bool) -> int:
+    """The kind of attribute that a step is launched with, which is 1 then; 0 for none.  A kernel behind a kernel is launched before that has ended, and a
+    program's first one, too, but for those whose blocks wait for each other."""
+    step = steps[number]
+    if isinstance(step, Launch) and step.cooperative:
+        return COOPERATIVE
+    return EARLY if early and isinstance(step, Launch) and (number == 0 or isinstance(steps[number - 1], Launch)) else 0
 
 
 def _place(buffer: Buffer, result_words: dict[int, int]) -> tuple[int, Int]:
@@ -199,7 +206,7 @@ class _Writer:
         body = "\n    ".join([*head, *self._lines, "llvm.return"])
         return "\n".join(self._globals) + f"\n  llvm.func @run(%state: !llvm.ptr) {{\n    {body}\n  }}\n"
 
-    def step(self, number: int, step: Launch | LibraryCall, function: int, early: bool) -> None:
+    def step(self, number: int, step: Launch | LibraryCall, function: int, how: int) -> None:
         """Fill the parameters of one kernel and launch it, or call the library."""
         self._most = max(self._most, len(step.parameters))
         maps, blocks = 0, product(step.grid) if isinstance(step, Launch) else 1
@@ -221,7 +228,7 @@ class _Writer:
         if isinstance(step, LibraryCall):
             self._lines.append(f"llvm.call @library({handle}, %values, %state, {position}) : (i64, !llvm.ptr, !llvm.ptr, i64) -> ()")
             return
-        numbers = (int(early), *step.grid, *step.block, step.shared)
+        numbers = (how, *step.grid, *step.block, step.shared)
         sizes = [self._constant(v, "i32") if isinstance(v, int) else self._narrow(v) for v in numbers]
         self._lines.append(
             f"llvm.call @launch({handle}, {', '.join(sizes)}, %state, %parameters, {position}) : "

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from inferno.runtime.launch.cublaslt import MatmulCall
-from inferno.runtime.launch.host import EARLY, ERROR, STEP, STREAM, begins_early
+from inferno.runtime.launch.host import ERROR, STEP, STREAM, attribute_of
 from inferno.runtime.launch.parameters import Layout, Parameters, encoder
 from inferno.runtime.plan.plan import LibraryCall, Plan, at_sizes
 from inferno.runtime.plan.data import check_plan
@@ -105,7 +105,7 @@ class _Context(Parameters):
     def __init__(self, owner: _Interpreter) -> None:
         super().__init__(owner.layout)
         self.stream = 0
-        self._attribute = (ctypes.c_uint64 * 9)(EARLY, 1)
+        self._attributes: list[ctypes.Array] = []
         self._configs: list[Config] = []
         self.launches: list[tuple] = []
         steps = owner.layout.steps
@@ -113,8 +113,9 @@ class _Context(Parameters):
             if isinstance(step, LibraryCall):
                 self.launches.append((self._call, function, owner.layout.positions(step)))
                 continue
-            attributes = int(begins_early(steps, number, owner.early))
-            config = Config(*step.grid, *step.block, step.shared, 0, ctypes.addressof(self._attribute), attributes)
+            how = attribute_of(steps, number, owner.early)
+            self._attributes.append((ctypes.c_uint64 * 9)(how, 1))
+            config = Config(*step.grid, *step.block, step.shared, 0, ctypes.addressof(self._attributes[-1]), int(how != 0))
             self._configs.append(config)
             self.launches.append((owner.launch, ctypes.addressof(config), function, pointers, None))
 

@@ -5,7 +5,7 @@ a loop over rows of 64-bit words that compiles in a few milliseconds and takes s
 
 A row is (function, how, grid, block, shared memory, number of parameters), then for each parameter (kind, a, b): a number ``a``, or the
 address that the state's word ``a`` holds plus ``b``; for a tensor map of that address (element, rank, swizzle, promotion) and the
-table of 16 words that ``@encode`` takes are behind it.  ``how`` is the number of a launch's attributes, or says that the function is the
+table of 16 words that ``@encode`` takes are behind it.  ``how`` is the kind of a launch's attribute, or says that the function is the
 record of a library call (``cublaslt.py``), which has no grid.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from inferno.runtime.plan.plan import Buffer, Launch, LibraryCall, Scalar, TensorMap
 
 _NUMBER, _ADDRESS, _MAP = 0, 1, 2
-_LIBRARY = 2  # a launch has up to one attribute
+_LIBRARY = 1000  # no kind of attribute
 _HEAD, _PARAMETER, _MAP_HEAD = 10, 3, 7  # words before the parameters, of a parameter, and before a map's table
 _TABLE = 16
 
@@ -25,17 +25,17 @@ _CALL = "(i64, !llvm.ptr, !llvm.ptr, i64) -> ()"
 
 
 def rows_of(
-    steps: Sequence[Launch | LibraryCall], functions: Sequence[int], early: Sequence[bool], place: Callable[[Buffer], tuple[int, int]],
+    steps: Sequence[Launch | LibraryCall], functions: Sequence[int], how: Sequence[int], place: Callable[[Buffer], tuple[int, int]],
     encode: Callable[[TensorMap], tuple[list, list]],
 ) -> list[int] | None:
     """The words of the table; None where a size varies.
 
-    ``early`` says of each step whether it is launched before the one in front of it has ended; ``place`` gives the word of the state and
+    ``how`` gives the kind of each launch's attribute, 0 for none; ``place`` the word of the state and
     the offset of a buffer; ``encode`` a tensor map's (element, rank, swizzle, promotion) and its table.
     """
     words: list = []
-    for step, function, begins_early in zip(steps, functions, early):
-        launch = [int(begins_early), *step.grid, *step.block, step.shared] if isinstance(step, Launch) else [_LIBRARY, *[0] * 7]
+    for step, function, kind in zip(steps, functions, how):
+        launch = [kind, *step.grid, *step.block, step.shared] if isinstance(step, Launch) else [_LIBRARY, *[0] * 7]
         words += [function, *launch, len(step.parameters)]
         for parameter in step.parameters:
             if isinstance(parameter, Scalar):

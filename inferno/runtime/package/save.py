@@ -29,7 +29,8 @@ from inferno.runtime.plain_data import to_data
 from inferno.runtime.package.signature_data import signature_to_data
 
 FORMAT = "inferno"
-VERSION = 4  # 1 has no preparation of frozen weights, 2 no inputs in another order than row-major, 3 no launches that are known as copies
+# 1 has no preparation of frozen weights, 2 no inputs in another order than row-major, 3 no launches that are known as copies, 4 no cooperative ones.
+VERSION = 5
 PROGRAM = f"{OURS}program"
 
 
@@ -79,7 +80,10 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
 
 def _version(program: Program) -> int:
     """The first version that knows all that there is."""
-    if any(isinstance(s, Launch) and s.copies for s in program.launch_plan().steps):
+    launches = [s for s in program.launch_plan().steps if isinstance(s, Launch)]
+    if any(s.cooperative for s in launches):
+        return 5
+    if any(s.copies for s in launches):
         return 4
     return 3 if program.signature.orders else 1 if program.preparation is None else 2
 

@@ -52,7 +52,8 @@ class PixelMap(TensorMap):
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch; ``kernel`` is ``module::function``.  ``copies``: it copies its first parameter to its second, and does nothing else."""
+    """One kernel launch; ``kernel`` is ``module::function``.  ``copies``: it copies its first parameter to its second, and does nothing else.
+    ``cooperative``: its blocks wait for each other."""
 
     kernel: str
     grid: tuple[Int, Int, Int]
@@ -62,6 +63,7 @@ class Launch:
     parameters: tuple[Buffer | TensorMap | PixelMap | Scalar, ...]
     source: tuple[str, ...] = ()
     copies: bool = False
+    cooperative: bool = False
 
 
 @dataclass(frozen=True)

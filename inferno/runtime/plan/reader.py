@@ -5,7 +5,7 @@ from typing import Any
 
 from inferno.errors import CompileError
 from inferno.mlir import func, ir, owner, parse
-from inferno.dialect import AT_CALL, COPIES
+from inferno.dialect import AT_CALL, COOPERATIVE, COPIES
 from inferno.dialect.sizes import SIZES, read_sizes
 from inferno.passes.programs import ARGUMENT, PREPARE, programs
 from inferno.passes.shapes import argument_attributes, known_size, shape, symbol_arguments
@@ -76,7 +76,8 @@ class _Reader:
             sizes = iter(p.value for p in parameters[len(parameters) - varying :])
             parameters, grid = parameters[: len(parameters) - varying], tuple(next(sizes) if g == AT_CALL else g for g in grid)
         kernel = str(op.attributes["kernel"]).replace("@", "").replace('"', "")
-        return Launch(kernel, grid, block, cluster, _integer(op.attributes["shared"]), parameters, source, COPIES in op.attributes)
+        known = COPIES in op.attributes, COOPERATIVE in op.attributes
+        return Launch(kernel, grid, block, cluster, _integer(op.attributes["shared"]), parameters, source, *known)
 
     def _parameter(self, value: ir.Value) -> Buffer | TensorMap | Scalar:
         op = owner(value)

@@ -1,0 +1,172 @@
+"""The schedule of kernels in which all blocks that run at once have a part of each row: long rows, of more points than a cluster of blocks can hold well."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule import rows
+from inferno.schedule.accesses import Access
+from inferno.schedule.cost import bit_width
+from inferno.schedule.row_kernel import RowKernel
+from inferno.schedule.row_maxima import online_sums
+from inferno.target import Target
+
+_WARP = 32
+_LINE = 128  # bytes: a block's part of a row is whole lines
+_ALIGNED = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
+_SHARED = (227 << 10) - 4096  # bytes of a block for the rows that are on their way; the rest is for what threads leave each other
+_LONG = 1 << 16  # points of a row, up to which rows are those of a block or of a small cluster
+_THREADS = 512
+_VECTORS, _HELD = 4, 48  # of a thread at most: vectors, and points with the weights that registers hold beside them
+_LAG = 2
+_WORDS = 1 << 21  # of all rows
+_LAUNCH, _FILL = 3.0, 1.5  # microseconds: of two kernels, and of a row that nothing covers
+_SHARE = 0.92  # of a copy's rate
+
+
+@dataclass(frozen=True)
+class GridRows:
+    """``share`` blocks have a row, each a run of neighbouring points, and ``groups`` of so many blocks have every so many rows.  In a block ``threads`` go over
+    points, each over ``chunks`` vectors of ``vector`` neighbours; other warps bring blocks' parts of reductions together.  ``ahead`` rows are on their way to
+    shared memory, and what follows from a reduction is done ``lag`` rows later.  Sums of exponentials below a row's largest point are taken with it, relative
+    to a warp's and then a block's largest."""
+
+    generator: ClassVar[str] = "grid_rows"
+    ragged: ClassVar[bool] = False  # as ``Rows`` has it
+
+    threads: int
+    vector: int
+    share: int
+    groups: int = 1
+    ahead: int = 3
+    lag: int = _LAG
+
+    def line(self, c: RowKernel) -> int:
+        """Vectors of a line, which are one block's."""
+        return max(1, _LINE // (self.vector * narrowest(c)))
+
+    def lines(self, c: RowKernel) -> int:
+        """Of a row; the last one may be a part of one."""
+        return ceil(c.width // self.vector / self.line(c))
+
+    def per_block(self, c: RowKernel) -> int:
+        """Vectors of a row that a block has at most; others have a line less."""
+        return ceil(self.lines(c) / self.share) * self.line(c)
+
+    def least(self, c: RowKernel) -> int:
+        """And that each has."""
+        return (self.lines(c) // self.share - 1) * self.line(c) + (c.width // self.vector - 1) % self.line(c) + 1
+
+    def chunks(self, c: RowKernel) -> int:
+        """Vectors of a thread."""
+        return ceil(self.per_block(c) / self.threads)
+
+    def stages(self, c: RowKernel) -> list[int]:
+        """The phases that go over a row's points, one behind the other."""
+        taken = [p + 1 for p in online_sums(c)]
+        stored = {c.computed(d.source) for d in c.destinations if not c.values[d.source].per_row}
+        return [p for p in range(c.phases) if p not in taken and (p in stored or any(s.reduces and s.phase == p for s in c.steps))]
+
+    def slots(self, stages: int) -> int:
+        """Rows that a block has in shared memory at once."""
+        return (stages - 1) * self.lag + self.ahead
+
+    def row_bytes(self, c: RowKernel) -> int:
+        """Shared memory of a block for a row."""
+        return sum(self.chunks(c) * self.threads * 16 * ceil(self.vector * a.element.width / 128) for a in brought(c))
+
+    def blocks(self) -> int:
+        return self.share * self.groups
+
+    def all_threads(self, stages: int) -> int:
+        """With a warp for each reduction that brings together the block's parts, and one that brings together all blocks'."""
+        return self.threads + 2 * _WARP * (stages - 1)
+
+    def words(self, c: RowKernel) -> int:
+        """Of 32 bits, of what a block leaves of each row."""
+        return sum(2 if k.total.width == 64 else 1 for s in c.steps for k in s.combiners if k is not None)
+
+    def fits(self, c: RowKernel, target: Target) -> bool:
+        stages = self.stages(c)
+        if self.threads % _WARP or self.lag < 2 or self.ahead < 1 or self.blocks() > target.multiprocessors or not 1 <= self.share <= self.lines(c) or c.varies:
+            return False
+        if len(stages) < 2 or stages[-1] != c.phases - 1 or self.groups > c.count or self.all_threads(len(stages)) > 1024 or c.width % self.vector:
+            return False
+        if self.words(c) * c.count * self.share > _WORDS or not can_be_brought(c, self.vector):
+            return False
+        return self.slots(len(stages)) * self.row_bytes(c) <= _SHARED
+
+
+def brought(c: RowKernel) -> list[Access]:
+    """What is read of each point and differs between rows."""
+    return [a for a in dict.fromkeys(a for s in c.steps for a in s.extras) if c.wide(a) and any(a.strides[d] for d in c.rows)] or c.repeated()
+
+
+def kept(c: RowKernel) -> list[Access]:
+    """What is read of each point and is the same for all rows, as weights are."""
+    return [a for a in dict.fromkeys(a for s in c.steps for a in s.extras) if c.wide(a) and a not in brought(c)]
+
+
+def can_be_brought(c: RowKernel, vector: int) -> bool:
+    """Whether rows are runs of neighbours, and copies of a thread's vectors can have whole pieces of them."""
+
+    def whole(a: Access) -> bool:
+        piece = min(vector, 128 // max(8, a.element.width))
+        aligned = all(x % piece == 0 for x in (a.offset, *(a.strides[d] for d in c.rows)))
+        return a.element.width >= 8 and piece * a.element.width // 8 in _ALIGNED and a.strides[c.runs[0][-1]] == 1 and aligned
+
+    return len(c.runs) == 1 and bool(brought(c)) and all(whole(a) for a in brought(c)) and all(a.strides[c.runs[0][-1]] == 1 for a in kept(c))
+
+
+def narrowest(c: RowKernel) -> int:
+    """Bytes of the narrowest element of a point that differs between rows."""
+    return min(bit_width(a.element) // 8 for a in brought(c))
+
+
+def choose(kernel: func.FuncOp, target: Target) -> GridRows | None:
+    """A schedule for long rows, where that is expected to be faster than what ``rows`` has."""
+    if not takes_unmeasured(kernel.operation):
+        return None
+    c = read(kernel, target)
+    return pick(c, target) if c is not None else None
+
+
+def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
+    """What ``kernel`` computes if this generator is to take it."""
+    if not takes_unmeasured(kernel.operation) or target.capability < 90:
+        return None
+    c = rows.read(kernel, target)
+    if c is None or c.varies or c.width < _LONG:
+        return None
+    s = pick(c, target)
+    return c if s is not None and estimate(s, c, target) < rows.estimate(rows.pick(c, target), c, target) else None
+
+
+def pick(c: RowKernel, target: Target) -> GridRows | None:
+    """The schedule that leaves the fewest multiprocessors without work; of those the one with the most rows at once."""
+    vector = rows.lanes(c)
+    found = []
+    if not can_be_brought(c, vector):
+        return None
+    for share in range(1, target.multiprocessors + 1):
+        for ahead in (4, 3, 2):
+            s = GridRows(_THREADS, vector, share, min(c.count, target.multiprocessors // share), ahead)
+            if s.chunks(c) <= _VECTORS and s.chunks(c) * vector * (1 + len(kept(c))) <= _HELD and s.fits(c, target):
+                found.append(s)
+                break
+    return max(found, key=lambda s: (round(used(s, c, target), 3), -s.share), default=None)
+
+
+def used(s: GridRows, c: RowKernel, target: Target) -> float:
+    """How much of all multiprocessors' time goes to points."""
+    turns = ceil(c.count / s.groups)
+    return c.count * (c.width // s.vector) / (turns * s.per_block(c) * target.multiprocessors)
+
+
+def estimate(s: GridRows, c: RowKernel, target: Target) -> float:
+    """Microseconds."""
+    stages = len(s.stages(c))
+    moved = rows.estimated(c, target.multiprocessors, 1, 0, _SHARE * max(0.1, used(s, c, target)), target)
+    return moved + _LAUNCH + _FILL * (stages - 1)

@@ -1,0 +1,89 @@
+"""Kernels whose blocks have a part of each row: their numbers on a simulated GPU, how they are launched, and which programs they are chosen for."""
+
+import pytest
+import torch
+from checks import check
+from row_kernel_cases import GRIDS, PASSES, choose_grid, layer_norm, residual_norm, softmax
+from universal_program import SimulatedModel, assert_assembles
+
+from inferno.capture import capture
+from inferno.errors import CompileError
+from inferno.mlir import ir, idle_context
+from inferno.passes.manager import run_pipeline
+from inferno.passes.programs import UNMEASURED
+from inferno.runtime.workers import jobs
+from inferno.schedule.assign import kernels
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.target import find_target
+
+TARGET = find_target("sm_90a")
+randn, bf16 = torch.randn, torch.bfloat16
+
+CASES = {
+    "softmax": lambda: (softmax, (randn(7, 1284),)),
+    "softmax, gradient": lambda: (
+        lambda g, y: torch.ops.aten._softmax_backward_data(g, torch.softmax(y, -1), -1, y.dtype), (randn(4, 1280), randn(4, 1280))),
+    "log_softmax bf16": lambda: (lambda x: torch.log_softmax(x, -1), (randn(5, 2600).to(bf16),)),
+    "softmax in float32": lambda: (lambda x: torch.softmax(x.float(), -1), (randn(3, 5120).half(),)),
+    "layer_norm": lambda: (layer_norm, (randn(6, 1300), randn(1300), randn(1300))),
+    "layer_norm and statistics": lambda: (
+        lambda x, w: torch.ops.aten.native_layer_norm(x, w.shape, w, None, 1e-5), (randn(2, 3, 1300), randn(1300))),
+    "residual and rms_norm": lambda: (residual_norm, (randn(5, 2608).to(bf16), randn(5, 2608).to(bf16), randn(2608).to(bf16))),
+    "a row": lambda: (softmax, (randn(1, 3000),)),
+    "integers": lambda: (lambda x: (x - x.amin(-1, keepdim=True)) * x.sum(-1, keepdim=True), (torch.randint(-9, 9, (4, 1280), dtype=torch.int32),)),
+}
+
+
+@pytest.mark.parametrize("name, schedule", [
+    *((name, "one group") for name in CASES), ("softmax", "groups"), ("layer_norm", "groups"), ("residual and rms_norm", "many blocks"),
+])
+def test_right(name, schedule):
+    torch.manual_seed(0)
+    model, args = CASES[name]()
+    simulated = SimulatedModel(model, args, choose=choose_grid(GRIDS[schedule]), passes=PASSES)
+    clearing, launch = simulated.program.plan.steps
+    change = GRIDS[schedule]
+    assert launch.cooperative and not clearing.cooperative and launch.grid[0] == change["share"] * change.get("groups", 1)
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
+def test_rows_with_infinite_points():
+    torch.manual_seed(0)
+    x = randn(7, 1280) * 30
+    x[0, 5], x[1, 1270], x[2, 3], x[3], x[4] = torch.nan, torch.inf, -torch.inf, -torch.inf, x[4] * 1e5
+    for model in (softmax, lambda x: torch.log_softmax(x, -1)):
+        for given in (x, x.to(bf16)):
+            simulated = SimulatedModel(model, (given,), choose=choose_grid(GRIDS["one group"]), passes=PASSES)
+            torch.testing.assert_close(simulated(given), model(given.double()).to(given.dtype), equal_nan=True)
+
+
+@pytest.mark.parametrize("change", [{"lag": 1}, {"share": 133}, {"ahead": 500}, {"groups": 9}, {"threads": 1000}])
+def test_what_does_not_fit(change):
+    with pytest.raises(CompileError, match="does not fit 7 rows of 1284"):
+        SimulatedModel(softmax, CASES["softmax"]()[1], choose=choose_grid({**GRIDS["one group"], **change}), passes=PASSES)
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm"])
+def test_assembles(name):
+    model, args = CASES[name]()
+    assert_assembles(SimulatedModel(model, args, choose=choose_grid(GRIDS["many blocks"]), passes=PASSES).program.gpu, TARGET)
+
+
+def chosen(model, *args):
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(jobs.lower_to_linalg(capture(model, args).text)[0])
+        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
+        return [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(module)]
+
+
+@pytest.mark.parametrize("model, rows, columns, dtype, weights, grid", [
+    (softmax, 64, 1 << 20, torch.float32, 0, (132, 1)), (layer_norm, 128, 1 << 20, bf16, 2, (132, 1)), (softmax, 128, 1 << 20, bf16, 0, (66, 2)),
+    (softmax, 64, 1 << 20 | 1, torch.float32, 0, None), (softmax, 64, 1 << 15, torch.float32, 0, None),
+])
+def test_chosen_for_long_rows(model, rows, columns, dtype, weights, grid):
+    x, w = torch.empty(rows, columns, dtype=dtype, device="meta"), torch.empty(columns, dtype=dtype, device="meta")
+    found = chosen(model, x, *[w] * weights)
+    shapes = [(s.share, s.groups) for s in found if s.generator == "grid_rows"]
+    assert shapes == ([] if grid is None else [grid]) and (grid is None or len(found) == 1)
