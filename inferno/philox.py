@@ -9,12 +9,15 @@ GPU alone, so that any kernel can compute the number of any element by itself, w
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
+_FEWEST_ROUNDS = 7  # that pass BigCrush (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", 2011)
+SCORES = "scores"
 BLOCK = 256  # threads a block in all of torch's kernels that draw
 
 
@@ -22,7 +25,8 @@ BLOCK = 256  # threads a block in all of torch's kernels that draw
 class Draw:
     """One number for each element of a contiguous tensor of ``shape``.
 
-    ``kind``: "float32" and "float64" are uniform in (0, 1], "integer" is an int64, a word modulo ``span`` plus ``base``.
+    ``kind``: "float32" and "float64" are uniform in (0, 1], "integer" is an int64, a word modulo ``span`` plus ``base``; SCORES are none of torch's:
+    see ``score``.
     ``threads``: of torch's launch.  ``vector``: neighbours that a thread takes at a time; with 0 those of a thread are ``threads``
     elements apart.
     """
@@ -85,17 +89,43 @@ def number(m: Words, draw: Draw, seed: Any, offset: Any, position: Any, within: 
     ``within``, ``position`` counts vectors, and it is the element's place in one."""
     thread, ahead, lane = _place(m, draw, position, within)
     low, high = m.split(m.block(offset, ahead))
-    counter, key = [low, high, thread, 0], list(m.split(seed))
-    for _ in range(_ROUNDS):
+    words = _block(m, [low, high, thread, 0], m.split(seed), _ROUNDS)
+    found = [words[i : i + draw.words] for i in range(0, 4, draw.words)]
+    chosen = found[lane] if isinstance(lane, int) else [m.select(lane, list(each)) for each in zip(*found)]
+    return m.convert(draw, chosen)
+
+
+def score(m: Words, draw: Draw, seed: Any, head: Any, query: Any, key: Any) -> Any:
+    """The number of a score of attention, 0 to 65535, for what a kernel of ours draws in attention itself.
+
+    A block's halves of words are for the eight scores that one thread has of the tensor core's results: two queries 8 apart, and two times two keys that
+    are neighbours, 8 apart; where keys are rows, half of them are another thread's.
+    """
+    (tile, inside), (block, place) = m.divide(query, 16), m.divide(key, 16)
+    (second, row), (upper, column) = m.divide(inside, 8), m.divide(place, 8)
+    pair, odd = m.divide(column, 2)
+    words = score_words(m, m.split(seed), head, m.xor(m.multiply(tile, 8)[1], row), m.xor(m.multiply(block, 4)[1], pair))
+    high, low = m.divide(m.select(m.xor(_twice(m, odd), second), words), 1 << 16)
+    return m.convert(draw, [m.select(upper, [low, high])])
+
+
+def score_words(m: Words, seed: Sequence[Any], head: Any, row: Any, pair: Any) -> list[Any]:
+    """The block of ``row``, the queries 16a + r and 8 more with 8a + r, and of ``pair``, the keys 16b + 2c, one more, and 8 more with 4b + c: the words
+    are those of the first key and the first query, the first and the second, the second and the first, the second and the second, and keys 8 more are in the
+    upper halves.  ``seed``: its two words."""
+    return _block(m, [pair, row, head, 0], seed, _FEWEST_ROUNDS)
+
+
+def _block(m: Words, counter: list[Any], key: Sequence[Any], rounds: int) -> list[Any]:
+    """Four words."""
+    for _ in range(rounds):
         first_high, first_low = m.multiply(counter[0], _MULTIPLIERS[0])
         second_high, second_low = m.multiply(counter[2], _MULTIPLIERS[1])
         counter = [
             m.xor(m.xor(second_high, counter[1]), key[0]), second_low, m.xor(m.xor(first_high, counter[3]), key[1]), first_low,
         ]
         key = [m.add(k, step) for k, step in zip(key, _KEY_STEPS)]
-    found = [counter[i : i + draw.words] for i in range(0, 4, draw.words)]
-    chosen = found[lane] if isinstance(lane, int) else [m.select(lane, list(each)) for each in zip(*found)]
-    return m.convert(draw, chosen)
+    return counter
 
 
 def _place(m: Words, draw: Draw, position: Any, within: Any) -> tuple[Any, Any, Any]:

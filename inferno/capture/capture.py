@@ -22,7 +22,7 @@ from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle
 from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
 from inferno.capture.decompose import Decomposed, decompose_kinds
 from inferno.capture.decompositions import table
-from inferno.capture.draws import is_philox
+from inferno.capture.draws import drawn, is_philox
 from inferno.capture.expand_attention import without_flex
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
@@ -77,7 +77,7 @@ def _take_draws(graph: torch.fx.Graph) -> list[Argument]:
     places = [n for n in graph.nodes if n.op == "placeholder"]
     last, found = places[-1] if places else None, []
     for node in [n for n in graph.nodes if is_philox(n)]:
-        seed, offset, draw = node.args
+        seed, offset, draw = drawn(node)
         with graph.inserting_after(last):
             last = graph.placeholder(f"draw_{len(found)}")
         last.meta = dict(node.meta)

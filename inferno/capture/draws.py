@@ -1,15 +1,19 @@
 """Random numbers in a graph: ``states = draw_states(generator, increments)``, which runs in eager, and ``philox(seed, offset, draw)``,
 a pure function of tensors, which is compiled.  What they are on tensors is here; ``replace_draws`` puts them into a graph."""
 
+import math
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
-from inferno.philox import Draw, number
+from inferno.philox import SCORES, Draw, number, score
 
 _WORD = 0xFFFFFFFF
+SEEDS = 1 << 62
+_LIBRARY = torch.library.Library("inferno", "FRAGMENT")
+_LIBRARY.define("score_numbers(Tensor seed, int[] shape) -> Tensor")
 
 
 class Generator(Protocol):
@@ -38,6 +42,11 @@ def draw_states(generator: Generator, increments: tuple[int, ...]) -> list[Tenso
 
 def philox(seed: Tensor, offset: Tensor, draw: Draw) -> Tensor:
     """The numbers of a draw, by tensor operations: the meaning of what is compiled."""
+    if draw.kind == SCORES:
+        *heads, queries, keys = draw.shape
+        places = (torch.arange(n, device=seed.device) for n in (math.prod(heads), queries, keys))
+        head, query, key = (n.view([-1 if i == d else 1 for i in range(3)]) for d, n in enumerate(places))
+        return score(_TensorWords(), draw, seed, head, query, key).view(draw.shape)
     return numbers_at(draw, seed, offset, torch.arange(draw.count, device=seed.device)).view(draw.shape)
 
 
@@ -46,13 +55,36 @@ def numbers_at(draw: Draw, seed: Tensor, offset: Tensor, positions: Tensor) -> T
     return number(_TensorWords(), draw, seed, offset, positions)
 
 
+def score_numbers(seed: Tensor, shape: list[int]) -> Tensor:
+    """Numbers of attention's scores, [..., queries, keys], as float32; ``seed``: of 64 bits, without dimensions."""
+    return philox(seed, seed, Draw(SCORES, tuple(shape), 0))
+
+
+_LIBRARY.impl("score_numbers", score_numbers, "CompositeExplicitAutograd")
+torch.library.register_fake("inferno::score_numbers", lambda seed, shape: seed.new_empty(shape, dtype=torch.float32), lib=_LIBRARY)
+_SCORE_NUMBERS = torch.ops.inferno.score_numbers.default
+
+
+def score_seeds(device: torch.device, count: int) -> list[Tensor]:
+    """So many seeds, which torch's generator draws."""
+    return list(torch.randint(SEEDS, (count, 2), device=device)[:, 0].unbind())  # 16 bytes apart: kernels want tensors aligned
+
+
 def is_philox(node: Node) -> bool:
-    return node.op == "call_function" and node.target is philox
+    return node.op == "call_function" and node.target in (philox, _SCORE_NUMBERS)
+
+
+def drawn(node: Node) -> tuple[Node, Node, Draw]:
+    """The seed, the offset and the draw of such a node."""
+    if node.target is philox:
+        return node.args
+    seed, shape = node.args
+    return seed, seed, Draw(SCORES, tuple(shape), 0)
 
 
 def is_drawing(node: Node) -> bool:
-    """Whether the node takes states from a generator, which has to stay in order with all else that draws."""
-    return node.op == "call_function" and node.target is draw_states
+    """Whether the node takes states or seeds from a generator, which has to stay in order with all else that draws."""
+    return node.op == "call_function" and node.target in (draw_states, score_seeds)
 
 
 class _TensorWords:
@@ -84,6 +116,8 @@ class _TensorWords:
         return (offset >> 2) + ahead
 
     def convert(self, draw: Draw, words: list[Tensor]) -> Tensor:
+        if draw.kind == SCORES:
+            return words[0].to(torch.float32)
         if draw.kind == "float32":
             return words[0].to(torch.float32) * 2.0**-32 + 2.0**-33
         if draw.kind == "float64":

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from inferno.capture import flex_attention
 from inferno.capture.decompositions import table
+from inferno.capture.draws import score_seeds
 from inferno.capture.nodes import is_of_vmap
 from inferno.capture.refusal import CHECKS
 from inferno.capture.trained_attention import OPERATIONS
@@ -36,9 +37,27 @@ def expand_attention(module: GraphModule) -> None:
         if node.target in OPERATIONS or node.target in flex_attention.OPERATIONS:
             if _varies(node):
                 raise CompileError("attention that is trained, or has functions of the user's, is compiled for one size")
+    _draw_together(graph, nodes)
     for node in nodes:
         _expand(module, node, OPERATIONS[node.target], table())
     _expand_flex(module, table())
+
+
+def _draw_together(graph: Graph, nodes: list[Node]) -> None:
+    """Let the seeds of all attention with dropout be drawn at once: none depends on anything."""
+    given = [n for n in graph.nodes if n.target is torch.ops.aten.randint.default]
+    seeds = [n for n in given if any(u in nodes for u in n.users)]
+    if not seeds:
+        return
+    value = seeds[0].meta["val"]
+    with graph.inserting_before(seeds[0]):
+        drawn = graph.call_function(score_seeds, (value.device, len(seeds)))
+        drawn.meta = {**seeds[0].meta, "val": [value] * len(seeds)}
+        for i, seed in enumerate(seeds):
+            own = graph.call_function(getitem, (drawn, i))
+            own.meta = dict(seed.meta)
+            seed.replace_all_uses_with(own)
+            graph.erase_node(seed)
 
 
 def without_flex(program: ExportedProgram) -> ExportedProgram:

@@ -14,18 +14,20 @@ from torch import Tensor
 
 from inferno.attention_limits import is_timed
 from inferno.capture.decompositions.attention import in_order, masked, order_of, repeat_heads
+from inferno.capture.draws import SEEDS
 from inferno.settings import settings
 
 _LIBRARY = torch.library.Library("inferno", "FRAGMENT")
-_LIBRARY.define("attention(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale) -> (Tensor, Tensor)")
+_HOW = "bool causal, float scale, Tensor? seed=None, float dropout=0.0"
+_LIBRARY.define(f"attention(Tensor q, Tensor k, Tensor v, Tensor? mask, {_HOW}) -> (Tensor, Tensor)")
 _LIBRARY.define(
-    "attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor result, Tensor totals, bool causal, float scale) "
+    f"attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor result, Tensor totals, {_HOW}) "
     "-> (Tensor, Tensor, Tensor)"
 )
-_LIBRARY.define("biased_attention(Tensor q, Tensor k, Tensor v, Tensor bias, bool causal, float scale) -> (Tensor, Tensor, Tensor)")
+_LIBRARY.define(f"biased_attention(Tensor q, Tensor k, Tensor v, Tensor bias, {_HOW}) -> (Tensor, Tensor, Tensor)")
 _LIBRARY.define(
-    "biased_attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor result, Tensor largest, Tensor totals, bool causal, "
-    "float scale) -> (Tensor, Tensor, Tensor)"
+    "biased_attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor result, Tensor largest, Tensor totals, "
+    f"{_HOW}) -> (Tensor, Tensor, Tensor)"
 )
 
 # Columns of keys and values together of which the sums still have room in registers (see ``schedule/attention_gradients.py``).
@@ -33,6 +35,7 @@ _WIDEST = 320
 # Bytes of scores in float32 from which kernels for each length are worth compiling them.  Parts have five times as many at a time: at 16 heads of
 # 8192 queries and keys, 4 GiB of scores, a training step took 20.8 GiB with parts on an H200, 0.2 GiB with kernels.
 MANY_SCORES = 1 << 28
+_NUMBERS = 1 << 16  # of which dropout draws one for each score
 
 
 def trained_attention(
@@ -42,11 +45,14 @@ def trained_attention(
     """scaled_dot_product_attention as one operation where it is trained; NotImplemented where that is left to its parts.
 
     Those are float32, whose parts' backward is more exact; masks of numbers that need a gradient; few scores of numbers that vary, whose parts are
-    compiled once for all of them; dropout; heads for which there are no kernels that leave weights out of memory; and, unless asked for, what
+    compiled once for all of them; heads for which there are no kernels that leave weights out of memory; and, unless asked for, what
     was not timed.
+
+    Dropout's numbers are functions of a seed that torch's generator draws, and of the score's place, so that the backward has the same; they are not those that
+    torch's own kernels draw.
     """
     tensors = (q, k, v)
-    if dropout_p or not settings().attention:
+    if not settings().attention or (dropout_p and not (settings().unmeasured and 0 < dropout_p < 1 and _limit(dropout_p))):
         return NotImplemented
     if not torch.is_grad_enabled() or not any(t.requires_grad for t in tensors) or torch.is_autocast_enabled(q.device.type):
         return NotImplemented
@@ -70,7 +76,8 @@ def trained_attention(
     factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     biased = attn_mask is not None and attn_mask.dtype != torch.bool
     operation = torch.ops.inferno.biased_attention if biased else torch.ops.inferno.attention
-    return operation(q, k, v, attn_mask, is_causal, factor)[0]
+    seed = torch.randint(SEEDS, (), device=q.device) if dropout_p else None
+    return operation(q, k, v, attn_mask, is_causal, factor, seed, dropout_p)[0]
 
 
 def _is_mask(mask: Tensor, q: Tensor, k: Tensor) -> bool:
@@ -90,57 +97,81 @@ def _is_timed(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
     return is_timed(q.shape[3], v.shape[3], k.shape[2])
 
 
-def forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+def forward(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float, seed: Tensor | None = None, dropout: float = 0.0,
+) -> tuple[Tensor, Tensor]:
     """The result [batch, heads, queries, width] and, as float32 [batch, heads, queries], the logarithm of each row's sum of exponentials:
     infinity where the mask leaves no key, so that every weight is 0."""
-    out, highest, logarithms, empty = _attend(q, k, v, mask, causal, scale)
+    out, highest, logarithms, empty = _attend(q, k, v, mask, causal, scale, seed, dropout)
     totals = highest + logarithms
     return out, (totals if mask is None else _where(empty, math.inf, totals)).squeeze(-1)
 
 
-def biased_forward(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+def biased_forward(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor, causal: bool, scale: float, seed: Tensor | None = None, dropout: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor]:
     """The result and, for each row, the largest score and the logarithm of the sum of exponentials of what scores are below it: beside a bias that
     hides all of a row's keys, though not with infinity, the sum of both would be the bias.  0 and infinity where no key is left."""
-    out, highest, logarithms, empty = _attend(q, k, v, bias, causal, scale)
+    out, highest, logarithms, empty = _attend(q, k, v, bias, causal, scale, seed, dropout)
     return out, _where(empty, 0.0, highest).squeeze(-1), _where(empty, math.inf, logarithms).squeeze(-1)
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float, seed: Tensor | None, dropout: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The result and, of each row, the largest score, the logarithm of the sum of exponentials below it, and whether there is no key."""
     scores = _scores(q, k, mask, causal, scale)
     highest = scores.amax(-1, keepdim=True)
     powers = torch.exp(scores - highest)
     sums, empty = powers.sum(-1, keepdim=True), highest == -math.inf
     weights = powers / sums if mask is None else _where(empty, 0.0, powers / sums)
+    weights = weights if seed is None else weights * kept(scores, seed, dropout)
     out = torch.matmul(weights.to(q.dtype).float(), _repeated(v, q).float()).to(q.dtype)
     return in_order(out, order_of(q)), highest, torch.log(sums), empty
 
 
+def kept(scores: Tensor, seed: Tensor, dropout: float) -> Tensor:
+    """By what the weight of each score is multiplied: 0 where it is dropped, else so much that the mean over seeds is 1.  The probability is ``dropout`` to
+    2^-17."""
+    limit = _limit(dropout)
+    numbers = torch.ops.inferno.score_numbers(seed, list(scores.shape))
+    return torch.where(numbers < limit, torch.full((), _NUMBERS / limit, dtype=scores.dtype, device=scores.device), 0.0)
+
+
+def _limit(dropout: float) -> int:
+    """How many of the numbers are kept."""
+    return round((1 - dropout) * _NUMBERS)
+
+
 def backward(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, result: Tensor, totals: Tensor, causal: bool, scale: float,
+    seed: Tensor | None = None, dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v, each in memory as its tensor.  What goes into a product is rounded to the type of the tensors, as torch's
     kernels do."""
-    return gradients(gradient, q, k, v, result, torch.exp(_scores(q, k, mask, causal, scale) - totals.unsqueeze(-1)), scale)
+    weights = torch.exp(_scores(q, k, mask, causal, scale) - totals.unsqueeze(-1))
+    return gradients(gradient, q, k, v, result, weights, scale, kept=None if seed is None else kept(weights, seed, dropout))
 
 
 def biased_backward(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, result: Tensor, largest: Tensor, totals: Tensor, causal: bool, scale: float,
+    seed: Tensor | None = None, dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """As ``backward``, of what ``biased_forward`` gives."""
     weights = torch.exp(_scores(q, k, bias, causal, scale) - largest.unsqueeze(-1) - totals.unsqueeze(-1))
-    return gradients(gradient, q, k, v, result, weights, scale)
+    return gradients(gradient, q, k, v, result, weights, scale, kept=None if seed is None else kept(weights, seed, dropout))
 
 
 def gradients(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, result: Tensor, weights: Tensor, scale: float,
-    through: Callable[[Tensor], Tensor] = lambda of_scores: of_scores, order: Callable[[Tensor], list[int]] = order_of,
+    through: Callable[[Tensor], Tensor] = lambda of_scores: of_scores, order: Callable[[Tensor], list[int]] = order_of, kept: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v, given the weights as float32.  ``through``: the gradients of scaled products by those of the scores that are made of
-    them.  ``order`` gives the order of a gradient's dimensions in memory by its tensor."""
+    them.  ``order`` gives the order of a gradient's dimensions in memory by its tensor.  ``kept``: by what weights were multiplied."""
     (batch, shared), dtype = k.shape[:2], q.dtype
     means = (gradient.float() * result.float()).sum(-1, keepdim=True)
     of_weights = torch.matmul(gradient.float(), _repeated(v, q).float().transpose(-2, -1))
+    of_weights = of_weights if kept is None else of_weights * kept
     of_scores = through(weights * (of_weights - means)).to(dtype)
 
     def summed(weights: Tensor, values: Tensor) -> Tensor:
@@ -150,7 +181,7 @@ def gradients(
 
     of_q = torch.matmul(of_scores.float(), _repeated(k, q).float()) * scale
     of_k = summed(of_scores, q) * scale
-    of_v = summed(weights.to(dtype), gradient)
+    of_v = summed((weights if kept is None else weights * kept).to(dtype), gradient)
     return in_order(of_q.to(dtype), order(q)), in_order(of_k.to(dtype), order(k)), in_order(of_v.to(dtype), order(v))
 
 
@@ -170,15 +201,15 @@ def _repeated(t: Tensor, q: Tensor) -> Tensor:
 
 
 def _setup(ctx: Any, inputs: tuple, output: tuple[Tensor, ...]) -> None:
-    *tensors, ctx.causal, ctx.scale = inputs
-    ctx.save_for_backward(*tensors, *output)
+    *tensors, ctx.causal, ctx.scale, seed, ctx.dropout = inputs
+    ctx.save_for_backward(seed, *tensors, *output)
     ctx.mark_non_differentiable(*output[1:])
 
 
 def _differentiate(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple:
-    given = ctx.saved_tensors
+    seed, *given = ctx.saved_tensors
     operation = torch.ops.inferno.attention_backward if len(given) == 6 else torch.ops.inferno.biased_attention_backward
-    return (*operation(gradient, *given, ctx.causal, ctx.scale), None, None, None)
+    return (*operation(gradient, *given, ctx.causal, ctx.scale, seed, ctx.dropout), None, None, None, None, None)
 
 
 MASKED = {torch.ops.inferno.attention.default: forward, torch.ops.inferno.biased_attention.default: biased_forward}

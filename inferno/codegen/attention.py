@@ -83,7 +83,7 @@ class Emitter:
         self.finished = result_schedule(s, t, bool(self.stores))
         self.layout = s.shared(t.depth.size, t.width.size)
         read = (*a.score_extras, *a.extras, *([a.sink] if a.sink is not None else []), *(p.table for p in a.pages if s.pieces == 1))
-        plain = {x.argument: x.element for x in read}
+        plain = {x.argument: x.element for x in (*read, *(() if a.dropout is None else (a.dropout.seed,)))}
         plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
         self.pieces = Pieces(self.words, [a.q, a.k, a.v], [t.q, t.k, t.v], s.pieces)
         plain.update({x.argument: x.element for x in a.statistics})

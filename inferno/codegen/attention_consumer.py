@@ -8,6 +8,7 @@ from math import inf
 from typing import NamedTuple
 
 from inferno.codegen import tma
+from inferno.codegen.attention_dropout import Drops
 from inferno.codegen.attention_frame import Frame
 from inferno.codegen.attention_products import Products, awaited, fence
 from inferno.codegen.attention_results import Results, result_axes, result_schedule
@@ -59,6 +60,7 @@ class Consumer:
         self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
         halves = HALVES if f.schedule.shares == 1 else [half for half in HALVES if 8 * half < f.tiling.rows]
         self.softmax = Softmax(words, self.scores.factor, self.scores.made, halves)
+        self.drops = None if f.kernel.dropout is None else Drops(words, f.kernel.dropout, f.tiling.grid, f.tensors)
         finished = result_schedule(f.schedule, f.tiling, bool(maps))
         own = (f.layout.results, finished.buffers * 64 * 128) if f.schedule.apart else (0, f.q_bytes)  # else where its queries were
         staging = f.place(*own, self.number)
@@ -117,7 +119,7 @@ class Consumer:
         scores = self.scores.finish(products, above=True, below=True, edge=True, kind=None if place.listed is None else place.listed.first)
         weights, state, _ = self.softmax.step(scores, self.sink(place))
         sums = [number(0.0)] * (f.tiling.width.size // 2)
-        return Running(at, state, sums, self.pack(weights))
+        return Running(at, state, sums, self.pack(self.kept(place, weights)))
 
     def sink(self, place: Place) -> State | None:
         """The state of rows that have a score without a value, which one of the threads that share a row adds, of the first part."""
@@ -151,7 +153,7 @@ class Consumer:
             f.keys.release(following.slot, self.member)
             scores = self.scores.finish(products, above, below, edge=False, whole=whole)
             weights, state, decay = self.softmax.step(scores, old.state)
-            return Running(following, state, scale_rows(sums, decay), self.pack(weights))
+            return Running(following, state, scale_rows(sums, decay), self.pack(self.kept(place, weights)))
         self.turns.take()
         sums, packed = cut(fence([*old.sums, *old.weights]), len(old.sums))
         products = self.products.scores(following)
@@ -163,11 +165,19 @@ class Consumer:
         f.keys.release(following.slot, self.member)
         scores = self.scores.finish(products, above, below, edge=False, whole=whole)
         weights, state, decay = self.softmax.step(scores, old.state)
+        weights = self.kept(place, weights)
         # All of softmax is in front of the wait.
         sums, done = cut(awaited(0, [*sums, *weights, *state.values, *decay]), len(sums))
         weights, state, decay = done[:len(weights)], State(done[-6:-4], done[-4:-2]), done[-2:]
         f.values.release(old.at.slot, self.member)
         return Running(following, state, scale_rows(sums, decay), self.pack(weights))
+
+    def kept(self, place: Place, weights: Sequence[ir.Value]) -> list[ir.Value]:
+        """A block's weights, or 0 where they are dropped."""
+        if self.drops is None:
+            return list(weights)
+        kept = self.drops.kept(place.grid, self.scores.query, self.scores.key, len(weights))
+        return [arith.select(k, w, number(0.0)) for k, w in zip(kept, weights)]
 
     def add_values(self, running: Running) -> list[ir.Value]:
         """The sums with those of the last weights, complete."""
@@ -236,7 +246,10 @@ class Consumer:
 
     def finish(self, sums: Sequence[ir.Value], totals: Sequence[ir.Value]) -> None:
         """Divide by the weights' totals and store."""
-        sums = scale_rows(sums, self.softmax.reciprocals(totals, self.frame.kernel.safe))
+        factors = self.softmax.reciprocals(totals, self.frame.kernel.safe)
+        if self.drops is not None:
+            factors = [arith.mulf(x, number(self.drops.dropout.scale)) for x in factors]
+        sums = scale_rows(sums, factors)
         sums += [number(0.0)] * (self.width // 2 - len(sums))  # what the staging's last line has too much
         self.epilogue.emit([sums])
 

@@ -6,6 +6,7 @@ from math import e, gcd, log2
 from typing import NamedTuple
 
 from inferno.codegen import tma
+from inferno.codegen.attention_dropout import Drops
 from inferno.codegen.attention_gradients_frame import Frame
 from inferno.codegen.attention_gradients_kept import Kept
 from inferno.codegen.attention_products import awaited, fence, undefined
@@ -17,7 +18,7 @@ from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
-from inferno.codegen.nvvm_builder import loop, only_if, opaque
+from inferno.codegen.nvvm_builder import loop, only_if, opaque, operation
 from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.codegen.tensor_core import matrix_address, multiply_registers
 from inferno.codegen.turns import Turns
@@ -89,6 +90,7 @@ class Consumer:
         self.number, self.member = group.number, group.thread
         self.turns = Turns(words, self.number, s.consumers, s.turns)
         self.scores = Scores(f, words.mul(self.number, 64), group.warp, group.lane)
+        self.drops = None if g.dropout is None else Drops(words, g.dropout, f.tiling.grid, f.tensors, g.turned)
         points = _Points(g.sizes, g.gradient, _sources(g.gradient), (Destination(0, g.results[0].destination.access),))
         self.points = PairEpilogue(words, points, Axes(f.tiling.grid, t.rows, t.columns, t.depth, ()), Wgmma(s.rows, s.columns), f.tensors)
         self.rows = [matrix_address(words, f.rows_at(i, self.number)) for i in (0, 1)]
@@ -126,7 +128,9 @@ class Consumer:
         running = self.unflatten(f.each_position(running.flat, position))
         if f.form.apart:  # by each thread, which has the tile's number, and awaited what reads the rows
             f.rows.empty.arrive(self.number)
-        for result, own in zip(self.results, running.sums):
+        for i, (result, own) in enumerate(zip(self.results, running.sums)):
+            if i == 1 and self.drops is not None:
+                own = [arith.mulf(x, number(self.drops.dropout.scale)) for x in own]
             result.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
             result.emit([own + [number(0.0)] * (result.schedule.tile_n // 2 - len(own))])
         if not f.form.apart:
@@ -187,7 +191,7 @@ class Consumer:
         if early:  # in front of a wait for what is there: ptxas leaves the loads in their block
             self.load()
             f.columns.await_full(at)
-        weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge), bases)
+        weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge), bases, place)
         if not early:
             self.load()
         added = self.add_both(old.sums, weights, others, at)
@@ -199,7 +203,7 @@ class Consumer:
     def add_both(self, sums: Sequence[list[ir.Value]], weights: list[ir.Value], others: list[ir.Value], at: Position) -> list[ir.Value]:
         """The results' sums with those of a block, when its second product is there."""
         if len(sums) > 1:
-            second = self.add(1, sums[1], weights, at)
+            second = self.add(1, sums[1], weights if self.drops is None else self.drops.where_kept(weights, weights), at)
             return [*self.add(0, sums[0], self.gradients(weights, awaited(1, others)), at), *second]
         self.frame.columns.await_full(at)  # it is there: a block of its own, in front of which ptxas leaves the exponentials
         found = awaited(0, [*others, *weights])
@@ -225,7 +229,7 @@ class Consumer:
         self.points.place_thread(place.grid, self.scores.query, self.scores.key, whole=not edge)
         self.place_kept(place, block, at)
         bases = [old.bases[n] for n in self.which]
-        weights = self.weights(self.scores.finish(old.product, above, below, edge), bases)
+        weights = self.weights(self.scores.finish(old.product, above, below, edge), bases, place)
         self.load()
         flat, following = self.add_both(old.sums, weights, others, at), f.columns.next(at)
         last = words.sub(words.sub(place.end, place.begin), 1)
@@ -326,12 +330,20 @@ class Consumer:
         map_ = self.frame.gradient.of_totals
         return read if map_ is None else inline_body(map_.block, [read] * len(map_.block.arguments))[0]
 
-    def weights(self, scores: Sequence[ir.Value], bases: Sequence[ir.Value]) -> list[ir.Value]:
+    def weights(self, scores: Sequence[ir.Value], bases: Sequence[ir.Value], place: Place) -> list[ir.Value]:
+        """Those that are dropped are negative."""
         factor = number(self.scores.factor)
-        return [power_of_two(fma(score, factor, base)) for score, base in zip(scores, bases)]
+        found = [power_of_two(fma(score, factor, base)) for score, base in zip(scores, bases)]
+        if self.drops is None:
+            return found
+        return self.drops.signed(found, self.drops.kept(place.grid, self.scores.query, self.scores.key, len(found)))
 
     def gradients(self, weights: Sequence[ir.Value], others: Sequence[ir.Value]) -> list[ir.Value]:
         """The gradients of scores, of weights and of the gradients of these."""
+        if self.drops is not None:
+            scale = number(self.drops.dropout.scale)
+            others = self.drops.where_kept(weights, [arith.mulf(x, scale) for x in others])
+            weights = [operation("math.absf", [x.type], [x]) for x in weights]
         found = list(weights)
         for half in HALVES:
             for at in range(2 * half, len(found), 4):

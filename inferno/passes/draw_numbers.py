@@ -4,6 +4,7 @@ Up to here they are arguments of ``@main`` (``inferno.random``), so that every r
 tensor that is read.  Each element is a function of its position and of the generator's seed and offset (``inferno/philox.py``).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from inferno.dialect.random import RANDOM, read_random
@@ -13,7 +14,7 @@ from inferno.passes.generics import (
     PARALLEL, Operands, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps, outputs,
 )
 from inferno.passes.shapes import reassociation_attribute
-from inferno.philox import Draw, number
+from inferno.philox import SCORES, Draw, number, score
 
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
@@ -53,15 +54,20 @@ class _Numbers:
     def replace(self, argument: ir.Value) -> None:
         reads = _reads(argument)
         reader, place, view = reads[0] if len(reads) == 1 else (None, -1, argument)
-        if reader is not None and is_elementwise(reader) and place < len(inputs(reader)) and maps(reader)[place].is_permutation:
+        fits = self.draw.kind != SCORES or list(view.type.shape)[-2:] == list(self.draw.shape)[-2:]
+        if reader is not None and fits and is_elementwise(reader) and place < len(inputs(reader)) and maps(reader)[place].is_permutation:
             with ir.InsertionPoint(reader), reader.location:
-                made = self._flat(reader) if self._alone(reader) else self._inside(reader, place, view)
+                flat = self.draw.kind != SCORES and self._alone(reader)
+                made = self._flat(reader) if flat else self._inside(reader, place, view)
             for old, new in zip(reader.results, made):
                 old.replace_all_uses_with(new)
             reader.erase()
         elif reads:
             with ir.InsertionPoint.at_block_begin(self.main.entry_block), argument.owner.owner.location:
-                value = self._expand(self._generic(argument.type.element_type, lambda n: n), argument.type)
+                if self.draw.kind == SCORES:
+                    value = self._scores(argument.type)
+                else:
+                    value = self._expand(self._generic(argument.type.element_type, lambda n: n), argument.type)
             argument.replace_all_uses_with(value)
         _erase_views(argument)
 
@@ -98,6 +104,17 @@ class _Numbers:
         flat = ir.RankedTensorType.get([self.draw.count], element)
         return tensor.CollapseShapeOp(flat, made, reassociation_attribute([[0, 1]])).result
 
+    def _scores(self, type_: ir.Type) -> ir.Value:
+        """All of them, each in its place."""
+        sizes = list(type_.shape)
+        scalar, same = ir.AffineMap.get(len(sizes), 0, []), ir.AffineMap.get_identity(len(sizes))
+
+        def compute(arguments: list[ir.Value]) -> list[ir.Value]:
+            return [self._at(arguments[0], arguments[0], sizes, range(len(sizes)))]
+
+        out = tensor.EmptyOp(sizes, type_.element_type).result
+        return build([self.state[0]], [out], [scalar, same], [PARALLEL] * len(sizes), compute, ir.Location.current).results[0]
+
     def _expand(self, flat: ir.Value, type_: ir.Type) -> ir.Value:
         shape = list(ir.RankedTensorType(type_).shape)
         if len(shape) == 1:
@@ -116,22 +133,26 @@ class _Numbers:
         outs = maps(reader)[len(inputs(reader)) :]
 
         def fill(arguments: list[ir.Value]) -> list[ir.Value]:
-            position: ir.Value | None = None
-            for size, dim in zip(shape, read):
-                index = linalg.IndexOp(dim).result
-                scaled = index if position is None else arith.muli(position, arith.constant(ir.IndexType.get(), size))
-                position = index if position is None else arith.addi(scaled, index)
-            made = self._number(arguments[seed], arguments[offset], position)
+            made = self._at(arguments[seed], arguments[offset], shape, read)
             given = [made if i < 0 else arguments[i] for i in kept] + arguments[len(operands.values) :]
             return clone_body(body(reader), given)
 
         new = build(operands.values, outputs(reader), [*operands.maps, *outs], kinds(reader), fill, reader.location)
         return list(new.results)
 
+    def _at(self, seed: ir.Value, offset: ir.Value, shape: Sequence[int], read: Sequence[int]) -> ir.Value:
+        """The number of the element of a tensor of ``shape`` that is at the loops ``read``."""
+        numbers = [linalg.IndexOp(dim).result for dim in read]
+        if self.draw.kind != SCORES:
+            return self._number(seed, offset, _position(numbers, shape))
+        *heads, query, key = numbers
+        words = [_constant(32, 0) if n is None else arith.index_cast(ir.IntegerType.get_signless(32), n) for n in (_position(heads, shape), query, key)]
+        return score(IrWords(), self.draw, seed, *words)
+
     def _number(self, seed: ir.Value, offset: ir.Value, position: ir.Value | None, within: ir.Value | None = None) -> ir.Value:
         i32 = ir.IntegerType.get_signless(32)
         word = _constant(32, 0) if position is None else arith.index_cast(i32, position)
-        return number(_IrWords(), self.draw, seed, offset, word, None if within is None else arith.index_cast(i32, within))
+        return number(IrWords(), self.draw, seed, offset, word, None if within is None else arith.index_cast(i32, within))
 
 
 def _reads(value: ir.Value) -> list[tuple[ir.Operation, int, ir.Value]]:
@@ -151,6 +172,15 @@ def _erase_views(value: ir.Value) -> None:
         op.erase()
 
 
+def _position(numbers: Sequence[ir.Value], shape: Sequence[int]) -> ir.Value | None:
+    """The element at these numbers of a tensor of ``shape``, row by row."""
+    position: ir.Value | None = None
+    for size, index in zip(shape, numbers):
+        scaled = index if position is None else arith.muli(position, arith.constant(ir.IndexType.get(), size))
+        position = index if position is None else arith.addi(scaled, index)
+    return position
+
+
 def _has_index(op: ir.Operation) -> bool:
     return any(o.operation.name == "linalg.index" for o in body(op).operations)
 
@@ -160,7 +190,7 @@ def _constant(width: int, value: int) -> ir.Value:
     return arith.constant(type_, value - 2**width if value >= 2 ** (width - 1) else value)
 
 
-class _IrWords:
+class IrWords:
     """``Words`` as operations at the insertion point; words are i32."""
 
     def divide(self, a: ir.Value, by: int) -> tuple[ir.Value, ir.Value]:
@@ -195,6 +225,8 @@ class _IrWords:
         return arith.addi(blocks, _wide(ahead))
 
     def convert(self, draw: Draw, words: list[ir.Value]) -> ir.Value:
+        if draw.kind == SCORES:
+            return arith.uitofp(ir.F32Type.get(), words[0])
         if draw.kind == "float32":
             f32 = ir.F32Type.get()
             scaled = arith.mulf(arith.uitofp(f32, words[0]), arith.constant(f32, 2.0**-32))

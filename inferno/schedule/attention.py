@@ -222,8 +222,10 @@ def supported(a: AttentionKernel) -> bool:
         return False
     tiles = [*a.score_extras, *a.extras, *(d.access for d in a.destinations)]
     places = [*a.statistics, *(() if a.sink is None else (a.sink,)), *(p.table for p in a.pages)]
+    if a.dropout is not None and (a.varies or a.pages or a.writes or a.blocks is not None or a.sink is not None):
+        return False
     if kinds == {"f32"}:
-        if a.logarithms is not None or max(a.depth.size, a.width.size) > 128 or any(o.access is None for o in (a.q, a.k, a.v)):
+        if a.logarithms is not None or a.dropout is not None or max(a.depth.size, a.width.size) > 128 or any(o.access is None for o in (a.q, a.k, a.v)):
             return False
         tiles += [o.access for o in (a.q, a.k, a.v)]
         counts = [reach(_elements(o, a)) for o in (a.q, a.k, a.v)]
@@ -273,7 +275,7 @@ def negative(access: Access) -> bool:
 
 def _is_new(a: AttentionKernel) -> bool:
     """Whether no GPU has run such a kernel yet."""
-    return bool(a.writes) or a.blocks is not None or (bool(a.pages) and not _timed(a))
+    return bool(a.writes) or a.blocks is not None or a.dropout is not None or (bool(a.pages) and not _timed(a))
 
 
 def _timed(a: AttentionKernel) -> bool:
@@ -307,6 +309,9 @@ def read(kernel: func.FuncOp, target: Target) -> tuple[AttentionKernel, Attentio
 _HELD = {1: 212, 2: 212, 3: 136}
 
 
+_DRAWN = 8  # what random numbers are computed in: 128 keys of 64 columns are spilt with three consumers
+
+
 def pieces_of(a: AttentionKernel) -> int:
     """Of how many pieces operands are."""
     return 1 if a.q.element.width == 16 else 2 if a.tf32 else PIECES
@@ -321,7 +326,7 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
         return False
     if s.shares > 1:
         sums = 4 * most_rows(a.queries.size) * (a.width.size + GAP + 3)  # of a block, with what goes with a row, where its operands were
-        if a.logarithms is not None or s.splits > _MOST_SPLITS or sums > s.shared(a.depth.size, a.width.size).barriers:
+        if a.logarithms is not None or a.dropout is not None or s.splits > _MOST_SPLITS or sums > s.shared(a.depth.size, a.width.size).barriers:
             return False
         tiles = product(a.batch.sizes) * ceildiv(a.queries.size, 64)
         if s.splits > 1 and reach(tiles * s.splits * sums) >= 2**31:
@@ -349,7 +354,7 @@ def held(s: Attention, a: AttentionKernel) -> int:
     read = sum(max(2, bit_width(x.element) // 8) for x in of_blocks if any(x.strides[d] for d in a.keys.dims))
     if s.pieces > 1:  # scores and what is read for them, or pieces of weights and a line of products
         return (a.width.size // 2 + max(s.keys * (2 + read // 2) // 4, s.keys * s.pieces // 4 + min(a.width.size, LINE) // 2))
-    return s.keys * (3 + read // 2) // 4 + a.width.size * 5 // 8
+    return s.keys * (3 + read // 2) // 4 + a.width.size * 5 // 8 + (_DRAWN if a.dropout is not None else 0)
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Attention | None:

@@ -9,6 +9,7 @@ from math import prod
 
 from inferno.mlir import func, ir
 from inferno.schedule.accesses import Access, destination_index, row_major
+from inferno.schedule.attention_dropout import Dropout, find_factor, read_dropout
 from inferno.schedule.attention_kernel import Parser, holds, only, parse_by, plain, unrounded, unscaled
 from inferno.schedule.bands import Band, find_band
 from inferno.schedule.contraction import Destination, Group, Map, Operand
@@ -43,7 +44,7 @@ class AttentionGradient:
     time; queries of heads that share their keys.
     All accesses have one stride for each loop of ``sizes``.  Products are summed, and everything between them computed, in float32.
     ``totals`` is the logarithm of the sum of a query's exponentials, or what ``of_totals``, whose ``accumulators`` it is, makes that of.
-    ``gradient``: its ``accumulators`` are p, its ``others`` y.
+    ``gradient``: its ``accumulators`` are p, its ``others`` y.  ``dropout``: by what y is multiplied there, and p in the second result.
     ``band`` is in terms of queries and keys.
     ``queries``, of gradients of keys and values: those of queries, the last result, which the same gradients of scores are weights of.  Its batch and
     rows go over queries in the same order as ``batch``, ``outer`` and ``columns``, its columns are ``rows``.
@@ -64,6 +65,7 @@ class AttentionGradient:
     totals: Access
     of_totals: Map | None
     gradient: Map
+    dropout: Dropout | None
     turned: bool
     results: tuple[Sum, ...]
     queries: "AttentionGradient | None"
@@ -81,7 +83,8 @@ class AttentionGradient:
     def extras(self) -> tuple[Access, ...]:
         """What is read beside the factors, and the epilogues' own."""
         maps = [m for m in (self.score, self.gradient, *(r.epilogue for r in self.results)) if m is not None]
-        return tuple(dict.fromkeys((self.totals, *(s for m in maps for s in m.sources if s is not None))))
+        seed = () if self.dropout is None else (self.dropout.seed,)
+        return tuple(dict.fromkeys((self.totals, *seed, *(s for m in maps for s in m.sources if s is not None))))
 
 
 def parse_attention_gradient(kernel: func.FuncOp) -> AttentionGradient | None:
@@ -129,6 +132,9 @@ class _Parser(Parser):
         sums = [only([r], CONTRACTION) for r in results]
         weights, factors = zip(*(sorted(s.operands, key=lambda e: not holds(e, CONTRACTION)) for s in sums))
         found = [unrounded(w) for w in weights]
+        dropped = None
+        if len(found) == 2:
+            found[1], dropped = find_factor(found[1])
         power = only(found, "math.exp")
         if len(found) > 2 or (len(found) == 2 and power not in found):
             raise NotUnderstood
@@ -144,6 +150,7 @@ class _Parser(Parser):
         if len(others) != 1 or holds(base, CONTRACTION, MAXIMUM, SUM, INDEX) or not isinstance(totals.type, ir.F32Type):
             raise NotUnderstood
         other = others.pop()
+        kept, dropped = self.kept(found[0], other, dropped, len(found) == 2)
         stationary, streamed, factor = [], [], []
         for one in (product, other):
             a, b = sorted(one.operands, key=lambda e: bool(e.moves_with() & set(columns)))
@@ -183,7 +190,8 @@ class _Parser(Parser):
         scores, band, queries = self.find_band(self.tracer.rebuild(scores, plain), keys, shared)
         scores, inner, scale = self.scale(scores, product)
         score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
-        gradient = make_map(self.module, [found[0]], self.numbers, power, other)
+        gradient = make_map(self.module, [found[0]], self.numbers, power, kept)
+        dropout = None if dropped is None else read_dropout(dropped, keys, self.numbers)
         made = [self.stored(*each) for each in zip(which, results, sums, outs, ends)]
         a, b = (tuple(map(self.operand, pair)) for pair in (stationary, streamed))
         of_totals = None if base is totals else make_map(self.module, [base], self.numbers, totals)
@@ -192,18 +200,34 @@ class _Parser(Parser):
         self.accesses = [
             *(x for o in (*a, *b) for x in o.reads), totals, *(x for m in maps for x in m.sources if x is not None), *(m.destination.access for m in made),
         ]
+        self.accesses += [] if dropout is None else dropout.places
         rows, inner_columns = (list(keys), queries or self.longest(columns)) if turned else (queries or self.queries(shared), list(keys))
         batch, outer = [r for r in of_weights if r not in rows], [c for c in columns if c not in inner_columns]
         groups = [self.group(g) for g in (batch, rows, inner_columns, outer, product.loops, other.loops)]
         if any(not g.flat for i, g in enumerate(groups) if i not in (0, 3)):
             raise NotUnderstood
+        if dropout is not None and not dropout.has(groups[2 if turned else 1].dims, self.sizes):
+            raise NotUnderstood
         made = [replace(m, columns=self.group(end)) for m, end in zip(made, ends)]
         if any(not m.columns.flat for m in made):
             raise NotUnderstood
         return AttentionGradient(
-            self.sizes, *groups, a, b, scale * factor[0], score, band, totals, of_totals, gradient, turned, tuple(made), None,
+            self.sizes, *groups, a, b, scale * factor[0], score, band, totals, of_totals, gradient, dropout, turned, tuple(made), None,
             self.module,
         )
+
+    def kept(self, gradient: Expression, other: Expression, factor: Expression | None, both: bool) -> tuple[Expression, Expression | None]:
+        """The gradients of weights as they are in ``gradient``, and by what the ``other`` product is multiplied for that, which is what the weights of a
+        second result are."""
+        readers = [e for e in gradient.walk(lambda e: e is other) if other in e.operands]
+        found = [(e, own) for e in readers for value, own in [find_factor(e)] if own is not None and value is other]
+        if not found:
+            if factor is not None:
+                raise NotUnderstood
+            return other, None
+        if len(readers) != 1 or (both and found[0][1] is not factor):
+            raise NotUnderstood
+        return found[0]
 
     def find_band(self, scores: Expression, keys: Loops, shared: Sequence[Loop]) -> tuple[Expression, Band | None, list[Loop]]:
         """As for scores from which a query's largest one is not subtracted: that is the same for all keys."""

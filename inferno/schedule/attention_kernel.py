@@ -13,6 +13,7 @@ from inferno.mlir import arith, func, ir, run_upstream
 from inferno.passes.programs import takes_tf32
 from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, destination_index, knows_arguments, merge, row_major
+from inferno.schedule.attention_dropout import Dropout, find_factor, read_dropout
 from inferno.schedule.bands import Band, compares, find_band, find_reach
 from inferno.schedule.cache_writes import CacheWrite, take_writes
 from inferno.schedule.contraction import Destination, Group, Map, Operand
@@ -48,6 +49,7 @@ class AttentionKernel:
     ``logarithms``: where the logarithm of each row's sum of exponentials goes, as float32; infinity for a row without a key, where ``safe``.
     ``largest``: where each row's largest score goes, as float32, 0 for a row without a key; the exponentials are those of what scores are below it then.
     ``of_logarithm``: what is stored in the logarithm's place, whose ``accumulators`` are that logarithm; None where that is stored itself.
+    ``dropout``: by what weights are multiplied then, which their sums do not see.
     ``tf32``: products of float32 factors may be rounded to TF32.
     ``writes``: what is written to k and v before they are read; those that are written to are arguments that the kernel returns.
     """
@@ -74,6 +76,7 @@ class AttentionKernel:
     logarithms: Access | None
     largest: Access | None
     of_logarithm: Map | None
+    dropout: Dropout | None
     tf32: bool
     module: ir.Module = field(repr=False)  # a copy of the kernel, and what is made of it: operations are in there
     writes: tuple[CacheWrite, ...] = ()
@@ -159,7 +162,8 @@ class Parser:
         o = only(results, CONTRACTION)
         weights, v = sorted(o.operands, key=lambda e: not holds(e, MAXIMUM))
         self.keys = o.loops
-        scores, safe, sink = self.softmax(unrounded(weights))
+        undropped, factor = find_factor(unrounded(weights))
+        scores, safe, sink = self.softmax(undropped)
         scores, peeled = peel_blocks(self.tracer, scores) if self.blocks else (scores, None)
         product = only([scores], CONTRACTION)
         k, q = sorted(product.operands, key=lambda e: not e.moves_with() & set(self.keys))
@@ -205,6 +209,8 @@ class Parser:
             *(a for m in (score, whole, epilogue) if m is not None for a in m.sources if a is not None),
             *(d.access for d in destinations), *statistics,
         ]
+        dropout = None if factor is None else read_dropout(factor, self.keys, self.numbers)
+        self.accesses += [] if dropout is None else dropout.places
         keys = self.group(self.keys)  # of which tables of pages say nothing
         self.accesses += [e.pages.table for e in operands if e.pages]
         queries = queries or self.queries(shared)
@@ -219,13 +225,13 @@ class Parser:
             reach = None  # each query of a tile has its own
         batch, queries, depth, width = (self.group(g) for g in ([r for r in rows if r not in queries], queries, product.loops, width))
         groups = [batch, queries, keys, depth, width]
-        if not all(g.flat for g in groups[1:]):
+        if not all(g.flat for g in groups[1:]) or not (dropout is None or dropout.has(queries.dims, self.sizes)):
             raise NotUnderstood
         weight = weights.operands[0].type if weights.name == "arith.extf" else weights.type
         tf32 = takes_tf32(self.kernel)
         return AttentionKernel(
             self.sizes, *groups, *operands, weight, scale, score, band, reach, blocks, sink, safe, epilogue, destinations, logarithms, largest,
-            self.of_logarithm, tf32, self.module,
+            self.of_logarithm, dropout, tf32, self.module,
         )
 
     def results(self) -> tuple[list[Expression], list[Loops]]:

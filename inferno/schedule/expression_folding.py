@@ -38,11 +38,15 @@ def linear(expression: "Expression", leaves: bool = False) -> Linear | None:
         return None if value is None or isinstance(expression.type, ir.FloatType) else ({}, int(value))
     if expression.name in ("arith.index_cast", "arith.extsi"):
         return linear(expression.operands[0], leaves)
-    if expression.name not in ("arith.addi", "arith.subi"):
+    product = expression.name == "arith.muli" and isinstance(expression.type, ir.IndexType)
+    if expression.name not in ("arith.addi", "arith.subi") and not product:
         return None
     a, b = (linear(e, leaves) for e in expression.operands)
     if a is None or b is None:
         return None
+    if product:
+        (sums, constant), (none, factor) = (a, b) if not b[0] else (b, a)
+        return None if none else ({loop: c * factor for loop, c in sums.items() if factor != 0}, constant * factor)
     sign = 1 if expression.name == "arith.addi" else -1
     sums = {loop: a[0].get(loop, 0) + sign * b[0].get(loop, 0) for loop in {**a[0], **b[0]}}
     return {loop: c for loop, c in sums.items() if c != 0}, a[1] + sign * b[1]

@@ -505,6 +505,9 @@ class Simulation:
             return self.copies(text, operands, mask)
         if "gpu.global" in text:
             return self.look_back(text, operands, mask)
+        if text.startswith("mul.wide.u32"):
+            a, b = (np.asarray(v).astype(np.int64) & 0xFFFFFFFF for v in operands)
+            return [(a.astype(np.uint64) * b.astype(np.uint64)).view(np.int64)]
         if "rcp.approx.f32" in str(op.attributes["asm_string"]):
             return [(1 / np.asarray(operands[0], np.float64)).astype(np.float32)]
         if "st.async" in str(op.attributes["asm_string"]):

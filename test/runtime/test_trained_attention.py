@@ -71,6 +71,34 @@ class Attention(nn.Module):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
 
 
+def dropped(q, k, v, attention=F.scaled_dot_product_attention):
+    return attention(q, k, v, dropout_p=0.25, is_causal=True)
+
+
+def test_dropout():
+    """The forward and the backward draw alike, which a seed decides: by the values' gradients, which have the weights that the result has."""
+    fast = torch.compile(dropped, backend="inferno", fullgraph=True, options={"fallback": False})
+    q, k, gradient = (torch.randn(2, 2, 32, 32).bfloat16() for _ in range(3))
+    v = torch.eye(32).expand(2, 2, 32, 32).bfloat16()
+    steps = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        given = [t.clone().requires_grad_() for t in (q, k, v)]
+        weights = fast(*given)
+        weights.backward(gradient)
+        steps.append([weights.detach(), *(t.grad for t in given)])
+    assert all(map(torch.equal, steps[0], steps[1])) and not torch.equal(steps[0][0], steps[2][0])
+    weights, *gradients = (t.double() for t in steps[0])
+    leaves = [t.double().requires_grad_() for t in (q, k, v)]
+    plain = (leaves[0] @ leaves[1].mT * 32**-0.5).masked_fill(~torch.ones(32, 32, dtype=torch.bool).tril(), -torch.inf).softmax(-1)
+    scales = weights / plain.detach().clamp(min=1e-9)
+    kept = weights > 0
+    assert 0.7 < kept.double().sum() / plain.count_nonzero() < 0.8 and torch.allclose(scales[kept], torch.tensor(4 / 3).double(), rtol=0.01)
+    wanted = torch.autograd.grad((plain * kept * 4 / 3) @ leaves[2], leaves, gradient.double())
+    for mine, exact in zip(gradients, wanted):
+        assert (mine - exact).norm() <= 1.5 * torch.finfo(torch.bfloat16).eps * exact.norm()
+
+
 def test_what_is_kept():
     x = torch.randn(2, 256, 64, dtype=torch.bfloat16)
     kept = measure(Attention(), lambda call: call(x).float().square().mean(), "cpu").kept
@@ -110,7 +138,7 @@ def test_lengths_that_vary(monkeypatch):
 
 @pytest.mark.parametrize("change", [
     None, "off", "float32", "no gradient", "a mask to train", "a mask of integers",
-    "a mask of others", "dropout", "other heads", "wide",
+    "a mask of others", "all dropped", "other heads", "wide",
 ])
 def test_left_to_its_parts(monkeypatch, change):
     if change == "off":
@@ -121,7 +149,7 @@ def test_left_to_its_parts(monkeypatch, change):
     mask = torch.zeros(8, 8, dtype=torch.int32) if change == "a mask of integers" else mask
     mask = torch.ones(2, 1, 8, 8, dtype=torch.bool) if change == "a mask of others" else mask
     k = q[:, :2] if change == "other heads" else q
-    found = trained_attention(q, k, k, attn_mask=mask, dropout_p=0.5 if change == "dropout" else 0.0)
+    found = trained_attention(q, k, k, attn_mask=mask, dropout_p=1.0 if change == "all dropped" else 0.0)
     assert (found is NotImplemented) == (change is not None)
 
 
