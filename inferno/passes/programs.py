@@ -18,6 +18,9 @@ PRECISION = "inferno.precision"
 UNMEASURED = "inferno.unmeasured"
 """On a module: generators may be chosen that no GPU has run yet."""
 
+FEW = "inferno.few_multiprocessors"
+"""On a module: a GPU here has fewer multiprocessors than the target, so blocks may not wait for as many others."""
+
 VIEWS = frozenset({"tensor.expand_shape", "tensor.collapse_shape", "tensor.cast"})
 """Operations that give a tensor another type and leave its memory."""
 
@@ -46,11 +49,21 @@ def takes_tf32(kernel: ir.OpView) -> bool:
 
 def takes_unmeasured(op: ir.Operation) -> bool:
     """Whether the module around ``op`` asks for generators that no GPU has run yet."""
+    return _says(op, UNMEASURED)
+
+
+def _says(op: ir.Operation, name: str) -> bool:
+    """Whether the module around ``op`` has an attribute."""
     while op.name != "builtin.module":
         if op.parent is None:
             return False
         op = op.parent.operation
-    return UNMEASURED in op.attributes
+    return name in op.attributes
+
+
+def has_few_multiprocessors(op: ir.Operation) -> bool:
+    """Whether a GPU here has fewer than the target, as the module around ``op`` says."""
+    return _says(op, FEW)
 
 
 def callee(call: ir.Operation) -> str:

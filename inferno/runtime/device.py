@@ -40,8 +40,17 @@ def choose_target(name: str | None, device: torch.device) -> Target:
 
 
 def features() -> tuple[str, ...]:
-    """What changes how programs are compiled: settings (see ``Settings.features``), and whether convolutions may be TF32."""
-    return (*settings().features(), *(("tf32_convolutions",) if takes_tf32_convolutions() else ()))
+    """What changes how programs are compiled: settings (see ``Settings.features``), whether convolutions may be TF32, and whether a GPU is a smaller part
+    than its target is of, or a slice of one."""
+    found = {"tf32_convolutions": takes_tf32_convolutions(), "few_multiprocessors": _has_small_gpu()}
+    return (*settings().features(), *(name for name, there in found.items() if there))
+
+
+def _has_small_gpu() -> bool:
+    """Of those that are used already: asking would make a context."""
+    whole = {t.capability: t.multiprocessors for t in TARGETS.values() if t.kind == "nvptx"}
+    found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())] if torch.cuda.is_initialized() else []
+    return any(p.multi_processor_count < whole.get(10 * p.major + p.minor, 0) for p in found)
 
 
 def target_of(device: torch.device) -> Target:

@@ -5,7 +5,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.passes.programs import takes_unmeasured
+from inferno.passes.programs import has_few_multiprocessors, takes_unmeasured
 from inferno.schedule import rows
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
@@ -127,15 +127,13 @@ def narrowest(c: RowKernel) -> int:
 
 def choose(kernel: func.FuncOp, target: Target) -> GridRows | None:
     """A schedule for long rows, where that is expected to be faster than what ``rows`` has."""
-    if not takes_unmeasured(kernel.operation):
-        return None
     c = read(kernel, target)
     return pick(c, target) if c is not None else None
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if this generator is to take it."""
-    if not takes_unmeasured(kernel.operation) or target.capability < 90:
+    if not takes_unmeasured(kernel.operation) or has_few_multiprocessors(kernel.operation) or target.capability < 90:
         return None
     c = rows.read(kernel, target)
     if c is None or c.varies or c.width < _LONG:

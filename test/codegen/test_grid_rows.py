@@ -1,5 +1,7 @@
 """Kernels whose blocks have a part of each row: their numbers on a simulated GPU, how they are launched, and which programs they are chosen for."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from checks import check
@@ -10,7 +12,8 @@ from inferno.capture import capture
 from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
-from inferno.passes.programs import UNMEASURED
+from inferno.passes.programs import FEW, UNMEASURED
+from inferno.runtime.device import features
 from inferno.runtime.workers import jobs
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
@@ -70,10 +73,11 @@ def test_assembles(name):
     assert_assembles(SimulatedModel(model, args, choose=choose_grid(GRIDS["many blocks"]), passes=PASSES).program.gpu, TARGET)
 
 
-def chosen(model, *args):
+def chosen(model, *args, few=False):
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(jobs.lower_to_linalg(capture(model, args).text)[0])
-        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        for name in [UNMEASURED, *[FEW] * few]:
+            module.operation.attributes[name] = ir.UnitAttr.get()
         run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
         return [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(module)]
 
@@ -87,3 +91,12 @@ def test_chosen_for_long_rows(model, rows, columns, dtype, weights, grid):
     found = chosen(model, x, *[w] * weights)
     shapes = [(s.share, s.groups) for s in found if s.generator == "grid_rows"]
     assert shapes == ([] if grid is None else [grid]) and (grid is None or len(found) == 1)
+
+
+def test_not_chosen_where_a_gpu_has_fewer_multiprocessors(monkeypatch):
+    assert [s.generator for s in chosen(softmax, torch.empty(64, 1 << 20, device="meta"), few=True)] == ["rows"]
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for count, named in (132, False), (114, True):
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda i, n=count: SimpleNamespace(major=9, minor=0, multi_processor_count=n))
+        assert ("few_multiprocessors" in features()) == named

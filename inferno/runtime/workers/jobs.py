@@ -16,7 +16,7 @@ from inferno.passes.draw_numbers import draw_numbers
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
-from inferno.passes.programs import PRECISION, UNMEASURED
+from inferno.passes.programs import FEW, PRECISION, UNMEASURED
 from inferno.passes.write_slices import WRITES
 from inferno.runtime.check.calls import Calls, read_calls, without_schedules
 from inferno.runtime.plan.kernel import Kernel, PassRecord
@@ -104,8 +104,8 @@ def fuse(
         for feature in [f for f in features if f != _TF32_CONVOLUTIONS]:
             module.operation.attributes[f"inferno.{feature}"] = ir.UnitAttr.get(module.context)
         run_pipeline(module, f"inferno-schedule{{target={target}}}", recorder)
-        if UNMEASURED in module.operation.attributes:
-            del module.operation.attributes[UNMEASURED]
+        for name in [n for n in (UNMEASURED, FEW) if n in module.operation.attributes]:
+            del module.operation.attributes[name]
         asked = take_asked(module)
         keys = {name: asked[name] for k in kernels(module) if (name := k.name.value) in asked}
         stages["scheduled"] = print_module(module)
