@@ -126,7 +126,7 @@ def choose_grid(change: dict):
     """Schedules for blocks that have a part of each row."""
     def chosen(kernel):
         c = rows.read(kernel, find_target("sm_90a"))
-        return None if c is None else GridRows(vector=rows.lanes(c), **change)
+        return None if c is None else GridRows(vector=(rows.most_lanes if change.get("ragged") else rows.lanes)(c), **change)
 
     return chosen
 

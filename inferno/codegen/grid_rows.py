@@ -95,11 +95,11 @@ class GridEmitter(Emitter):
         self.warp, self.lane = ints.div(self.thread, _WARP), ints.rem(self.thread, _WARP)
         lines, line = s.lines(c), s.line(c)
         self.begin = ints.mul(ints.div(ints.mul(self.rank, lines), s.share), line)
-        self.end = ints.min(ints.mul(ints.div(ints.mul(ints.add(self.rank, 1), lines), s.share), line), c.width // s.vector)
-        mine = ints.min(self.thread, s.threads - 1)
-        for chunk in range(self.count):
-            self.place(chunk, ints.add(mine, chunk * s.threads), chunk)
-        self.begin_row(0)
+        self.end = ints.min(ints.mul(ints.div(ints.mul(ints.add(self.rank, 1), lines), s.share), line), s.vectors(c))
+        self.worker = ints.min(self.thread, s.threads - 1)
+        self.begin_row(self.row_number(0))
+        if not s.ragged:
+            self.place_all()
         self.weights = {(a, chunk): opaque_vector(self.read(a, chunk)) for a in kept(c) for chunk in range(self.count)}
         self.kept.begin(self.thread)
         with only_if(self.works):
@@ -111,12 +111,25 @@ class GridEmitter(Emitter):
             self.turn_of(op.induction_variable)
             scf.yield_([])
 
+    def begin_ragged(self) -> None:
+        super().begin_ragged()
+        self.place_all()  # vectors are others in each row
+
+    def place_all(self) -> None:
+        for chunk in range(self.count):
+            self.place(chunk, self.ints.add(self.worker, chunk * self.s.threads), chunk)
+
     def place(self, chunk: object, vector: Integer, number: int | None) -> None:
         """Of the vectors of a block's lines."""
         ints, inside, at = self.ints, None, self.ints.add(self.begin, vector)
         if (number + 1) * self.s.threads > self.s.least(self.c):
             inside, at = ints.less(at, self.end), ints.min(at, ints.sub(self.end, 1))
-        self._chunk[chunk] = (ints.mul(at, self.s.vector), inside)
+        if not self.s.ragged:
+            self._chunk[chunk] = (ints.mul(at, self.s.vector), inside)
+            return
+        self.place_ragged(chunk, at, number == 0, inside is not None)
+        point, lanes = self._chunk[chunk]
+        self._chunk[chunk] = (point, lanes if inside is None else [arith.andi(x, inside) for x in lanes])
 
     def turn_of(self, turn: ir.Value) -> None:
         """What a block does in a turn: of its ``turn``-th row what does not wait for any reduction, of others what waits for some."""
@@ -155,8 +168,10 @@ class GridEmitter(Emitter):
             self.begin_row(self.row_number(number))
             self.kept.turn(self.ints.value(self.slot(number)))
             for chunk in range(self.count):
+                point, inside = self._chunk[chunk]
                 for at in brought(self.c):
-                    self.kept.bring(at, chunk, self.ints, self.buffers[at.argument], self.offset(at, self._chunk[chunk][0]), False)
+                    partial = self.s.ragged and inside is not None
+                    self.kept.bring(at, chunk, self.ints, self.buffers[at.argument], self.offset(at, point), partial)
         commit_copies()
 
     # What threads compute of points.

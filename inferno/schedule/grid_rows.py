@@ -1,7 +1,7 @@
 """The schedule of kernels in which all blocks that run at once have a part of each row: long rows, of more points than a cluster of blocks can hold well."""
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, gcd
 from typing import ClassVar
 
 from inferno.mlir import func
@@ -31,10 +31,9 @@ class GridRows:
     """``share`` blocks have a row, each a run of neighbouring points, and ``groups`` of so many blocks have every so many rows.  In a block ``threads`` go over
     points, each over ``chunks`` vectors of ``vector`` neighbours; other warps bring blocks' parts of reductions together.  ``ahead`` rows are on their way to
     shared memory, and what follows from a reduction is done ``lag`` rows later.  Sums of exponentials below a row's largest point are taken with it, relative
-    to a warp's and then a block's largest."""
+    to a warp's and then a block's largest.  ``ragged``: vectors lie as memory does, and rows begin anywhere in them."""
 
     generator: ClassVar[str] = "grid_rows"
-    ragged: ClassVar[bool] = False  # as ``Rows`` has it
 
     threads: int
     vector: int
@@ -42,6 +41,11 @@ class GridRows:
     groups: int = 1
     ahead: int = 3
     lag: int = _LAG
+    ragged: bool = False
+
+    def vectors(self, c: RowKernel) -> int:
+        """Of a row; the first and the last may be another row's in part."""
+        return ceil((c.width + (self.vector - 1) * self.ragged) / self.vector)
 
     def line(self, c: RowKernel) -> int:
         """Vectors of a line, which are one block's."""
@@ -49,15 +53,15 @@ class GridRows:
 
     def lines(self, c: RowKernel) -> int:
         """Of a row; the last one may be a part of one."""
-        return ceil(c.width // self.vector / self.line(c))
+        return ceil(self.vectors(c) / self.line(c))
 
     def per_block(self, c: RowKernel) -> int:
         """Vectors of a row that a block has at most; others have a line less."""
         return ceil(self.lines(c) / self.share) * self.line(c)
 
     def least(self, c: RowKernel) -> int:
-        """And that each has."""
-        return (self.lines(c) // self.share - 1) * self.line(c) + (c.width // self.vector - 1) % self.line(c) + 1
+        """And that each has whole."""
+        return (self.lines(c) // self.share - 1) * self.line(c) + (self.vectors(c) - 1) % self.line(c) + 1 - 2 * self.ragged
 
     def chunks(self, c: RowKernel) -> int:
         """Vectors of a thread."""
@@ -90,12 +94,16 @@ class GridRows:
 
     def fits(self, c: RowKernel, target: Target) -> bool:
         stages = self.stages(c)
+        if not self.ragged and c.width % self.vector:
+            return False
         if self.threads % _WARP or self.lag < 2 or self.ahead < 1 or self.blocks() > target.multiprocessors or not 1 <= self.share <= self.lines(c) or c.varies:
             return False
-        if len(stages) < 2 or stages[-1] != c.phases - 1 or self.groups > c.count or self.all_threads(len(stages)) > 1024 or c.width % self.vector:
+        if len(stages) < 2 or stages[-1] != c.phases - 1 or self.groups > c.count or self.all_threads(len(stages)) > 1024:
             return False
-        if self.words(c) * c.count * self.share > _WORDS or not can_be_brought(c, self.vector):
+        if self.words(c) * c.count * self.share > _WORDS or not can_be_brought(c, self.vector, self.ragged):
             return False
+        if self.ragged and kept(c) and self.groups % period(c, self.vector):
+            return False  # weights would lie otherwise in the next row
         return self.slots(len(stages)) * self.row_bytes(c) <= _SHARED
 
 
@@ -109,15 +117,27 @@ def kept(c: RowKernel) -> list[Access]:
     return [a for a in dict.fromkeys(a for s in c.steps for a in s.extras) if c.wide(a) and a not in brought(c)]
 
 
-def can_be_brought(c: RowKernel, vector: int) -> bool:
+def can_be_brought(c: RowKernel, vector: int, ragged: bool) -> bool:
     """Whether rows are runs of neighbours, and copies of a thread's vectors can have whole pieces of them."""
 
     def whole(a: Access) -> bool:
         piece = min(vector, 128 // max(8, a.element.width))
-        aligned = all(x % piece == 0 for x in (a.offset, *(a.strides[d] for d in c.rows)))
+        begins = [a.offset, *(a.strides[d] for d in c.rows)]
+        if ragged:
+            lead = rows.leading(c)
+            begins = [(x - y) % vector for x, y in zip(begins, [lead.offset, *(lead.strides[d] for d in c.rows)])]
+        aligned = all(x % piece == 0 for x in begins)
         return a.element.width >= 8 and piece * a.element.width // 8 in _ALIGNED and a.strides[c.runs[0][-1]] == 1 and aligned
 
-    return len(c.runs) == 1 and bool(brought(c)) and all(whole(a) for a in brought(c)) and all(a.strides[c.runs[0][-1]] == 1 for a in kept(c))
+    if len(c.runs) != 1 or not brought(c) or (ragged and not rows.can_be_ragged(c, vector)):
+        return False
+    return all(whole(a) for a in brought(c)) and all(a.strides[c.runs[0][-1]] == 1 for a in kept(c))
+
+
+def period(c: RowKernel, vector: int) -> int:
+    """Rows after which one begins at the same place in a vector."""
+    lead = rows.leading(c)
+    return vector // gcd(vector, *(lead.strides[d] for d in c.rows))
 
 
 def narrowest(c: RowKernel) -> int:
@@ -144,13 +164,16 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
 
 def pick(c: RowKernel, target: Target) -> GridRows | None:
     """The schedule that leaves the fewest multiprocessors without work; of those the one with the most rows at once."""
-    vector = rows.lanes(c)
-    found = []
-    if not can_be_brought(c, vector):
+    vector, whole, found = rows.lanes(c), rows.most_lanes(c), []
+    ragged = vector * 2 <= whole and can_be_brought(c, whole, True)
+    vector = whole if ragged else vector
+    if not can_be_brought(c, vector, ragged):
         return None
-    for share in range(1, target.multiprocessors + 1):
-        for ahead in (4, 3, 2):
-            s = GridRows(_THREADS, vector, share, min(c.count, target.multiprocessors // share), ahead)
+    together = period(c, vector) if ragged and kept(c) else 1
+    for share in range(1, target.multiprocessors // together + 1):
+        groups = min(c.count, target.multiprocessors // share) // together * together
+        for ahead in (4, 3, 2) if groups else ():
+            s = GridRows(_THREADS, vector, share, groups, ahead, ragged=ragged)
             if s.chunks(c) <= _VECTORS and s.chunks(c) * vector * (1 + len(kept(c))) <= _HELD and s.fits(c, target):
                 found.append(s)
                 break
@@ -160,7 +183,7 @@ def pick(c: RowKernel, target: Target) -> GridRows | None:
 def used(s: GridRows, c: RowKernel, target: Target) -> float:
     """How much of all multiprocessors' time goes to points."""
     turns = ceil(c.count / s.groups)
-    return c.count * (c.width // s.vector) / (turns * s.per_block(c) * target.multiprocessors)
+    return c.count * s.vectors(c) / (turns * s.per_block(c) * target.multiprocessors)
 
 
 def estimate(s: GridRows, c: RowKernel, target: Target) -> float:

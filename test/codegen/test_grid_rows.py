@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from checks import check
-from row_kernel_cases import GRIDS, PASSES, choose_grid, layer_norm, residual_norm, softmax
+from row_kernel_cases import GRIDS, PASSES, RAGGED, choose_grid, layer_norm, residual_norm, softmax
 from universal_program import SimulatedModel, assert_assembles
 
 from inferno.capture import capture
@@ -51,6 +51,21 @@ def test_right(name, schedule):
     assert found.right, str(found)
 
 
+@pytest.mark.parametrize("name", ["softmax f32", "layer_norm", "residual and rms_norm"])
+@pytest.mark.parametrize("columns", [1283, 2049])
+def test_rows_that_begin_anywhere(name, columns):
+    """With weights those of a group begin at the same place."""
+    torch.manual_seed(0)
+    model, args = RAGGED[name](columns)
+    groups = {"layer_norm": 4, "residual and rms_norm": 8}.get(name, 1)
+    args = tuple(a.repeat(2, 1) if a.dim() == 2 else a for a in args)
+    change = {"threads": 32, "share": 3, "groups": groups, "ahead": 2, "ragged": True}
+    found = check(SimulatedModel(model, args, choose=choose_grid(change), passes=PASSES), model, args)
+    assert found.right, str(found)
+    with pytest.raises(CompileError, match="does not fit"):
+        SimulatedModel(model, args, choose=choose_grid({**change, "groups": groups + 1 if groups > 1 else 99}), passes=PASSES)
+
+
 def test_rows_with_infinite_points():
     torch.manual_seed(0)
     x = randn(7, 1280) * 30
@@ -84,7 +99,7 @@ def chosen(model, *args, few=False):
 
 @pytest.mark.parametrize("model, rows, columns, dtype, weights, grid", [
     (softmax, 64, 1 << 20, torch.float32, 0, (132, 1)), (layer_norm, 128, 1 << 20, bf16, 2, (132, 1)), (softmax, 128, 1 << 20, bf16, 0, (66, 2)),
-    (softmax, 64, 1 << 20 | 1, torch.float32, 0, None), (softmax, 64, 1 << 15, torch.float32, 0, None),
+    (softmax, 64, 1 << 20 | 1, torch.float32, 0, (132, 1)), (softmax, 64, 1 << 15, torch.float32, 0, None),
 ])
 def test_chosen_for_long_rows(model, rows, columns, dtype, weights, grid):
     x, w = torch.empty(rows, columns, dtype=dtype, device="meta"), torch.empty(columns, dtype=dtype, device="meta")
