@@ -125,3 +125,22 @@ def _temporaries(plan, batch: int, length: int) -> list[int]:
         if isinstance(step, Launch) and isinstance(step.parameters[-1], Buffer) and step.parameters[-1].place == "workspace":
             written[step.kernel, step.parameters[-1].index] = 4 * torch.Size(step.parameters[-1].shape).numel()
     return list(written.values())
+
+
+N = Dim("n", min=2, max=8)
+
+
+@pytest.mark.parametrize("model, dims, promised", [
+    (lambda x: x.view(-1, 4, 3).sum(1), (4 * N,), [(8,), (12,), (32,)]),
+    (lambda x: x[1::2] - x[:-1:2], (2 * N + 1,), [(5,), (7,), (17,)]),
+    (lambda x, y: y.sum(0) - x.sum(0), (N - 1, 2 * N), [(1, 4), (2, 6), (7, 16)]),
+])
+def test_sizes_that_follow_from_another(model, dims, promised):
+    given = lambda sizes: tuple(torch.arange(3.0 * n).reshape(n, 3) for n in sizes)  # noqa: E731
+    made = inferno.compile(model, given(promised[1]), dynamic_shapes=tuple({0: d} for d in dims), target="cpu", fallback=False)
+    for sizes in promised:
+        assert torch.equal(made(*given(sizes)), model(*given(sizes)))
+    low, high, between = promised[0], promised[-1], (promised[1][0] + 1, *promised[1][1:])
+    for sizes in (tuple(n - 1 for n in low), tuple(n + 1 for n in high), between):
+        with pytest.raises(InputError, match="argument [xy], dimension 0: expected"):
+            made(*given(sizes))
