@@ -20,7 +20,7 @@ from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
 from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
-from inferno.capture.decompose import Decomposed, decompose_kinds
+from inferno.capture.decompose import Decomposed, decompose_kinds, describe
 from inferno.capture.decompositions import table
 from inferno.capture.draws import drawn, is_philox
 from inferno.capture.expand_attention import without_flex
@@ -28,6 +28,7 @@ from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
 from inferno.capture.nodes import is_library, is_of_vmap, unsupported
 from inferno.capture.normalise import normalise
+from inferno.capture.refusal import REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
@@ -225,9 +226,26 @@ def _decompose(program: ExportedProgram, exact: bool) -> ExportedProgram | Decom
         warnings.simplefilter("ignore")
         try:
             known = table()
-            return (None if exact else decompose_kinds(program, known)) or run_decompositions(program, known)
+            kinds = decompose_kinds(program, known)
+            if kinds is not None and not exact:
+                return kinds
+            refused = kinds.refused if kinds is not None else {}
+            whole = run_decompositions(program, {op: call for op, call in known.items() if op not in refused})
+            for node in whole.graph.nodes:
+                if node.target in refused:
+                    node.meta[REFUSED] = refused[node.target]
         except Exception as error:
             raise CaptureError(f"torch could not decompose the model's graph: {_first_line(error)}") from error
+    _check_results(program, whole)
+    return whole
+
+
+def _check_results(program: ExportedProgram, decomposed: ExportedProgram) -> None:
+    """CaptureError for a result that decompositions made another tensor of."""
+    results = [[n for n in p.graph.output_node().args[0] if isinstance(n, torch.fx.Node)] for p in (program, decomposed)]
+    for expected, made in zip(*results) if len(results[0]) == len(results[1]) else ():
+        if describe(expected.meta.get("val")) != describe(made.meta.get("val")):
+            raise CaptureError(f"{expected} would become {describe(made.meta['val'])}, where it is {describe(expected.meta['val'])}")
 
 
 def _of_parameters(module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> Any:

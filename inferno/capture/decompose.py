@@ -6,13 +6,15 @@ layers of dispatch: 2 to 5 ms an operation, 4.0 s for TinyLlama's 1400 and 0.3 s
 one operation of each kind, and what it made of each is put where the operation was.  What it made of operations of torch's own is
 remembered for the programs after this one: the smallest costs 40 ms otherwise.
 
+An operation that would become tensors of other dtypes or shapes than its own stays whole, and is refused.
+
 That is only right for programs that are functions of tensors of fixed sizes: one that writes to a tensor, has a size that varies or
 a graph in it, or returns the same memory twice, is left to torch as a whole.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import getitem
 from typing import Any
 
@@ -30,7 +32,7 @@ from torch.fx.traceback import NodeSource, NodeSourceAction
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from inferno.capture.graph_key import NAMESPACES, state
-from inferno.capture.refusal import CHECKS
+from inferno.capture.refusal import CHECKS, REFUSED
 from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import registered, run_decompositions
 from inferno.settings import settings
@@ -44,7 +46,8 @@ log = logging.getLogger(__name__)
 class Decomposed:
     """A decomposed program: what of an ExportedProgram is read afterwards.
 
-    Of the graph's values ("val") shapes and dtypes hold, but neither strides nor which of them share memory.
+    Of the graph's values ("val") shapes and dtypes hold, but neither strides nor which of them share memory.  ``refused``: operations that
+    stayed whole, and why; their nodes say so, too.
     """
 
     graph: Graph
@@ -53,6 +56,7 @@ class Decomposed:
     constants: dict[str, Any]
     range_constraints: dict
     call_spec: Any
+    refused: dict[OpOverload, str] = field(default_factory=dict)
 
 
 class _Unequal(Exception):
@@ -134,10 +138,15 @@ def _kinds(graph: Graph) -> dict[Node, _Kind]:
     for node in graph.nodes:
         if node.op == "call_function" and node.target is not getitem and node.target not in CHECKS:
             inputs: dict[Node, int] = {}
-            key = node.target, _describe(node.args, inputs), _describe(node.kwargs, inputs), tuple(_tensor(n) for n in inputs)
+            key = node.target, _describe(node.args, inputs), _describe(node.kwargs, inputs), tuple(_tensor(n) for n in inputs), _read(node)
             kind = _Kind(key, node, tuple(inputs))
             kinds[node] = known.setdefault(kind, kind)
     return kinds
+
+
+def _read(node: Node) -> tuple[int, ...]:
+    """The numbers of the results that are read: what others are is not always known, as the places of an embedding_bag."""
+    return tuple(sorted({u.args[1] if u.target is getitem else 0 for u in node.users if u.users or u.target is not getitem}))
 
 
 def _describe(value: Any, inputs: dict[Node, int]) -> Any:
@@ -173,7 +182,7 @@ def _recall_or_decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict
     keys = {kind: (process, kind.key) for kind in kinds if kind.key[0].namespace in NAMESPACES}
     found = {kind: _remembered[key] for kind, key in keys.items() if key in _remembered}
     new = [kind for kind in kinds if kind not in found]
-    made = _decompose(new, table) if new else {}
+    made = _decompose_rightly(new, table) if new else {}
     plain = [k for k, p in made.items() if k in keys and all(_is_plain(v) for n in p.nodes for v in tree_leaves(n.meta["val"]))]
     _remembered.update((keys[kind], made[kind]) for kind in plain)
     while len(_remembered) > _MOST:
@@ -196,6 +205,42 @@ def _in_mode(pattern: _Pattern, kind: _Kind) -> _Pattern:
 
 def _alike(value: FakeTensor) -> torch.Tensor:
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+
+
+def _decompose_rightly(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _Pattern]:
+    """What torch makes of the operations, where it is of the dtypes and shapes that they have; others stay whole, which their nodes say."""
+    made = _decompose(kinds, table)
+    off = {kind.key[0]: reason for kind, pattern in made.items() if (reason := _other_result(kind, pattern))}
+    if not off:
+        return made
+    if not off.keys() <= table.keys():
+        raise _Unequal
+    for op, reason in off.items():
+        log.warning("%s stays whole: %s", op, reason)
+    made = _decompose(kinds, {op: call for op, call in table.items() if op not in off})
+    for pattern in made.values():
+        for node in pattern.nodes:
+            if node.target in off:
+                node.meta[REFUSED] = off[node.target]
+    return made
+
+
+def _other_result(kind: _Kind, pattern: _Pattern) -> str | None:
+    """How the results of ``pattern`` differ from what the operation's are known to be; None where they do not."""
+    value = kind.node.meta["val"]
+    pairs = list(zip(value if pattern.is_tuple else (value,), pattern.results, strict=True))
+    for expected, result in (pairs[i] for i in _read(kind.node)):
+        made = result.meta["val"] if isinstance(result, Node) else result
+        if (wanted := describe(expected)) != (found := describe(made)):
+            return f"it would become {found}, where it is {wanted}"
+    return None
+
+
+def describe(value: Any) -> str:
+    """A node's value as far as a decomposition has to keep it, sizes that vary left out."""
+    if not isinstance(value, torch.Tensor):
+        return type(value).__name__
+    return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(str(n) if isinstance(n, int) else '?' for n in value.shape)}] on {value.device}"
 
 
 def _decompose(kinds: list[_Kind], table: dict[Any, Callable]) -> dict[_Kind, _Pattern]:
@@ -292,7 +337,8 @@ def _substitute(program: ExportedProgram, kinds: dict[Node, _Kind], patterns: di
     outputs = zip(program.graph_signature.output_specs, graph.output_node().args[0])
     specs = [OutputSpec(s.kind, TensorArgument(v.name), s.target) if isinstance(v, Node) else s for s, v in outputs]
     signature = ExportGraphSignature(list(program.graph_signature.input_specs), specs)
-    return Decomposed(graph, signature, program.state_dict, program.constants, dict(program.range_constraints), program.call_spec)
+    refused = {n.target: n.meta[REFUSED] for n in graph.nodes if REFUSED in n.meta}
+    return Decomposed(graph, signature, program.state_dict, program.constants, dict(program.range_constraints), program.call_spec, refused)
 
 
 def _expand(graph: Graph, node: Node, pattern: _Pattern, now: dict[Node, Any]) -> Any:
@@ -306,6 +352,6 @@ def _expand(graph: Graph, node: Node, pattern: _Pattern, now: dict[Node, Any]) -
         made = copies[part] = graph.create_node(
             "call_function", part.target, map_arg(part.args, copies.__getitem__), map_arg(part.kwargs, copies.__getitem__),
         )
-        made.meta = {**common, "val": part.meta["val"]}
+        made.meta = {**common, **{k: part.meta[k] for k in ("val", REFUSED) if k in part.meta}}
     results = tuple(copies[r] if isinstance(r, Node) else r for r in pattern.results)
     return results if pattern.is_tuple else results[0]

@@ -18,6 +18,7 @@ aten = torch.ops.aten
 # The weight's gradient is a reduction over batch and image: by the universal generator it takes seconds where cuDNN takes 0.1 ms.
 _FASTER = {aten.convolution_backward.default: "a convolution's gradients come from torch's library, which is faster"}
 
+REFUSED = "refused"  # what the meta data of a node has the reason under, where it was found before
 COLLECTIVE = "it exchanges data with other processes"
 DRAWING = "it takes the generator's state"
 BETWEEN = (COLLECTIVE, DRAWING)  # reasons of what runs between segments by its nature: no fallback
@@ -58,6 +59,8 @@ _OF_BYTES = frozenset((
 def refusal(node: Node) -> str | None:
     """Why the operation cannot be compiled, as far as that is known before it is tried."""
     target = node.target
+    if REFUSED in node.meta:
+        return node.meta[REFUSED]
     if target in (aten.repeat.default, aten.tile.default) and 0 in node.args[1]:
         return "repeating zero times ends torch-mlir's process"
     if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):

@@ -1,5 +1,6 @@
 """Decomposing each kind of operation once gives what decomposing the whole program gives, or is not done."""
 
+import importlib
 import re
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
+import inferno
 from inferno.capture import capture, decompose, export_model
 from inferno.capture.decompose import decompose_kinds
 from inferno.capture.decompositions import table
@@ -137,3 +139,35 @@ def test_written_buffers_are_decomposed_as_a_whole():
     exported = export_model(nn.BatchNorm1d(6), (torch.randn(4, 6),))
     assert decompose_kinds(exported.program, table()) is None
     assert sum(r.kind == "mutation" for r in exported.capture().signature.results) == 3
+
+
+def _as_float64(x):
+    return x.double().relu()
+
+
+def test_an_operation_of_which_another_dtype_would_be_made(monkeypatch, caplog):
+    known = {**table(), torch.ops.aten.tanh.default: _as_float64}
+    monkeypatch.setattr(importlib.import_module("inferno.capture.capture"), "table", lambda: known)
+    monkeypatch.setattr(decompose, "_remembered", {})
+    reason = r"it would become float64\[4, 6\] on cpu, where it is float32\[4, 6\] on cpu"
+    for model in (lambda x: (x.relu() * 2).tanh() + 1, lambda x: (x.relu() * 2).tanh().exp()):  # what was made of the first one's is remembered
+        x = torch.randn(4, 6)
+        compiled = inferno.compile(model, (x,))
+        torch.testing.assert_close(compiled(x), model(x))
+        fallback, = compiled.fallbacks
+        assert fallback.target == "aten.tanh.default" and re.fullmatch(reason, fallback.reason)
+        with pytest.raises(inferno.UnsupportedOperation, match=f"aten.tanh.default .* is not supported: {reason}"):
+            inferno.compile(model, (x,), fallback=False)
+    assert f"aten.tanh.default stays whole: {fallback.reason}" in caplog.messages
+
+
+def test_a_program_of_which_another_dtype_would_be_made(monkeypatch):
+    known = {**table(), torch.ops.aten.tanh.default: _as_float64}
+    monkeypatch.setattr(importlib.import_module("inferno.capture.capture"), "table", lambda: known)
+    with pytest.raises(inferno.CaptureError, match=r"tanh would become float64\[\?, 6\] on cpu, where it is float32\[\?, 6\] on cpu"):
+        capture(lambda x: x.tanh(), (torch.randn(4, 6),), dynamic_shapes={"x": {0: torch.export.Dim("n", min=2, max=64)}})
+
+
+def test_results_that_nobody_reads_may_be_others():
+    model, x = nn.EmbeddingBag(10, 4, mode="sum").eval(), (torch.randint(0, 10, (5,)), torch.tensor([0, 3]))
+    assert decompose_kinds(export_model(model, x).program, table()).refused == {}
