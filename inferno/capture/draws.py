@@ -13,7 +13,7 @@ from inferno.philox import SCORES, Draw, number, score
 _WORD = 0xFFFFFFFF
 SEEDS = 1 << 62
 _LIBRARY = torch.library.Library("inferno", "FRAGMENT")
-_LIBRARY.define("score_numbers(Tensor seed, int[] shape) -> Tensor")
+_LIBRARY.define("score_numbers(Tensor seed, SymInt[] shape) -> Tensor")
 
 
 class Generator(Protocol):
@@ -62,6 +62,7 @@ def score_numbers(seed: Tensor, shape: list[int]) -> Tensor:
 
 _LIBRARY.impl("score_numbers", score_numbers, "CompositeExplicitAutograd")
 torch.library.register_fake("inferno::score_numbers", lambda seed, shape: seed.new_empty(shape, dtype=torch.float32), lib=_LIBRARY)
+_SAME = (torch.ops.aten.alias.default, torch.ops.aten.detach.default)  # as a checkpoint's seeds come
 _SCORE_NUMBERS = torch.ops.inferno.score_numbers.default
 
 
@@ -74,11 +75,19 @@ def is_philox(node: Node) -> bool:
     return node.op == "call_function" and node.target in (philox, _SCORE_NUMBERS)
 
 
+def seed_of(node: Node) -> Node:
+    """What a seed is the same as."""
+    while node.target in _SAME:
+        node = node.args[0]
+    return node
+
+
 def drawn(node: Node) -> tuple[Node, Node, Draw]:
     """The seed, the offset and the draw of such a node."""
     if node.target is philox:
         return node.args
     seed, shape = node.args
+    seed = seed_of(seed)
     return seed, seed, Draw(SCORES, tuple(shape), 0)
 
 

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from inferno.capture import flex_attention
 from inferno.capture.decompositions import table
-from inferno.capture.draws import score_seeds
+from inferno.capture.draws import score_seeds, seed_of
 from inferno.capture.nodes import is_of_vmap
 from inferno.capture.refusal import CHECKS
 from inferno.capture.trained_attention import OPERATIONS
@@ -45,8 +45,12 @@ def expand_attention(module: GraphModule) -> None:
 
 def _draw_together(graph: Graph, nodes: list[Node]) -> None:
     """Let the seeds of all attention with dropout be drawn at once: none depends on anything."""
-    given = [n for n in graph.nodes if n.target is torch.ops.aten.randint.default]
-    seeds = [n for n in given if any(u in nodes for u in n.users)]
+    given = [dict(zip((a.name for a in n.target._schema.arguments), n.args)).get("seed", n.kwargs.get("seed")) for n in nodes]
+    given = list(dict.fromkeys(seed_of(n) for n in given if isinstance(n, Node)))
+    seeds = [n for n in given if n.target is torch.ops.aten.randint.default]
+    for node in given:
+        if "val" not in node.meta:  # of a checkpoint's state and what it drew
+            node.meta["val"] = nodes[0].args[0].meta["val"].new_empty((), dtype=torch.int64)
     if not seeds:
         return
     value = seeds[0].meta["val"]

@@ -7,6 +7,7 @@ import pytest
 import torch
 from benchmarks.memory import measure
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from inferno.capture import trained_attention as trained
 from inferno.capture.specialise import varies
@@ -71,14 +72,19 @@ class Attention(nn.Module):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
 
 
-def dropped(q, k, v, attention=F.scaled_dot_product_attention):
-    return attention(q, k, v, dropout_p=0.25, is_causal=True)
+def dropped(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, dropout_p=0.25, is_causal=True)
+
+
+def dropped_twice(q, k, v):
+    return torch.cat([dropped(q, k, v), checkpoint(dropped, q.sin(), k, v, use_reentrant=False)])
 
 
 def test_dropout():
-    """The forward and the backward draw alike, which a seed decides: by the values' gradients, which have the weights that the result has."""
-    fast = torch.compile(dropped, backend="inferno", fullgraph=True, options={"fallback": False})
-    q, k, gradient = (torch.randn(2, 2, 32, 32).bfloat16() for _ in range(3))
+    """The forward and the backward draw alike, which a seed decides, and so does what is checkpointed: values of one each give the weights."""
+    fast = torch.compile(dropped_twice, backend="inferno", fullgraph=True)
+    q, k = (torch.randn(2, 2, 32, 32).bfloat16() for _ in range(2))
+    gradient = torch.randn(4, 2, 32, 32).bfloat16()
     v = torch.eye(32).expand(2, 2, 32, 32).bfloat16()
     steps = []
     for seed in (1, 1, 2):
@@ -90,11 +96,12 @@ def test_dropout():
     assert all(map(torch.equal, steps[0], steps[1])) and not torch.equal(steps[0][0], steps[2][0])
     weights, *gradients = (t.double() for t in steps[0])
     leaves = [t.double().requires_grad_() for t in (q, k, v)]
-    plain = (leaves[0] @ leaves[1].mT * 32**-0.5).masked_fill(~torch.ones(32, 32, dtype=torch.bool).tril(), -torch.inf).softmax(-1)
+    scores = torch.cat([leaves[0], leaves[0].sin()]) @ leaves[1].mT.repeat(2, 1, 1, 1) * 32**-0.5
+    plain = scores.masked_fill(~torch.ones(32, 32, dtype=torch.bool).tril(), -torch.inf).softmax(-1)
     scales = weights / plain.detach().clamp(min=1e-9)
     kept = weights > 0
     assert 0.7 < kept.double().sum() / plain.count_nonzero() < 0.8 and torch.allclose(scales[kept], torch.tensor(4 / 3).double(), rtol=0.01)
-    wanted = torch.autograd.grad((plain * kept * 4 / 3) @ leaves[2], leaves, gradient.double())
+    wanted = torch.autograd.grad((plain * kept * 4 / 3) @ leaves[2].repeat(2, 1, 1, 1), leaves, gradient.double())
     for mine, exact in zip(gradients, wanted):
         assert (mine - exact).norm() <= 1.5 * torch.finfo(torch.bfloat16).eps * exact.norm()
 
