@@ -5,11 +5,13 @@ import re
 import pytest
 import torch
 from checks import assert_close_to_float64
+from flex_block_cases import by_hand, causal, tensors
 from flex_cases import CASES, operands
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention.flex_attention import flex_attention
 
+import inferno
 from inferno.capture import capture
 from inferno.capture import flex_attention as flex
 from inferno.capture.expand_attention import _place_numbers
@@ -95,3 +97,13 @@ def test_numbers_that_vmap_makes_on_the_host():
         _place_numbers(graph, torch.device("cuda", 0))
     assert {n.meta["val"].device for n in graph.nodes if n.op == "call_function"} == {torch.device("cuda", 0)}
     assert not refusals(graph, torch.device("cuda", 0))
+
+
+def test_blocks_that_are_not_listed_are_not_seen(monkeypatch):
+    """Nor is anything hidden in those that are listed as full; without lists only the mask's function counts, as in eager."""
+    case = by_hand(causal, tensors(1, 2, 1, 130, 140, 16, torch.float32), 1, 2, (64, 64))
+    plain = inferno.compile(case, case.args, fallback=False)(*case.args)
+    assert_close_to_float64(plain, case, case.args)
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    found, exact = inferno.compile(case, case.args, fallback=False)(*case.args), case.exact()[0]
+    assert (found.double() - exact).norm() <= 1e-6 * exact.norm() < (plain.double() - exact).norm()
