@@ -97,7 +97,7 @@ def _keep_lists(node: Node) -> None:
     i = _mask(node)
     mask = node.args[i]
     held = flex_attention.lists(mask)
-    if node.target is torch.ops.higher_order.flex_attention and settings().unmeasured and not _varies(node) and all(
+    if settings().unmeasured and not _varies(node) and all(
         n is None or n.op == "placeholder" for n in held
     ):
         shapes = tuple(n.meta["val"] if isinstance(n, Node) else n for n in mask[:-1])
@@ -115,10 +115,10 @@ def _drop_blocks(node: Node) -> None:
 
 
 def drop_blocks(graph: Graph) -> None:
-    """Take the blocks of its mask from each ``flex_attention``, which a backward would keep: only torch's own kernels look at them."""
+    """Take the blocks of its mask from each ``flex_attention``, which a backward would keep, but for lists that are looked at."""
     for node in graph.nodes:
         if node.target in flex_attention.OPERATIONS:
-            _drop_blocks(node)
+            _keep_lists(node)
 
 
 def _blocks(node: Node) -> list[Node]:

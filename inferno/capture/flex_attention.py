@@ -66,7 +66,7 @@ def backward(
     of captured tensors: where they are asked for, that is another operation.  CompileError for operands that torch broadcasts, and float64."""
     if k.shape[0] != q.shape[0] or {t.dtype for t in (k, v)} != {q.dtype} or q.dtype == torch.float64:
         raise CompileError("its operands are of other types or batches")
-    products, seen, scores = _parts(q, k, score_mod, block_mask[-1], scale, of_score, of_mask)
+    products, seen, scores = _parts(q, k, score_mod, block_mask[-1], scale, of_score, of_mask, _kinds(block_mask, q.shape[2], k.shape[2]))
     totals = torch.where(logarithms == -math.inf, _number(math.inf, logarithms), logarithms * math.log(2))
     weights = torch.exp(scores - totals.unsqueeze(-1))
     gradient = torch.zeros_like(result) if gradient is None else gradient
@@ -141,7 +141,8 @@ def _parts(
     hidden = _number(-math.inf, products)
     if kinds is None:
         return products, seen, torch.where(seen, changed.to(wide), hidden)
-    return products, seen, torch.where(kinds != 0, torch.where((kinds == 2) | seen, changed.to(wide), hidden), hidden)
+    seen = (kinds == 2) | seen
+    return products, seen & (kinds != 0), torch.where(kinds != 0, torch.where(seen, changed.to(wide), hidden), hidden)
 
 
 def _number(value: float, like: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ has 64 queries and walks over the blocks of keys (``attention_consumer``).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.codegen.attention_blocks import BlockLists
+from inferno.codegen.attention_blocks import BlockLists, LaidLists, laid_at
 from inferno.codegen.attention_consumer import Consumer
 from inferno.codegen.attention_exact import ExactConsumer
 from inferno.codegen.attention_frame import Frame
@@ -53,7 +53,7 @@ def emit(kernel: func.FuncOp, a: AttentionKernel, tiling: AttentionTiling, sched
     """The same for what is known to be ``a``."""
     if not fits(schedule, a, target):
         raise CompileError(f"@{kernel.name.value}: {schedule} needs more shared memory or registers than there are")
-    for map_ in (a.score, a.epilogue, a.of_logarithm, a.blocks.whole if a.blocks is not None and a.blocks.differs else None):
+    for map_ in (a.score, a.epilogue, a.of_logarithm, a.blocks.whole.score if a.blocks is not None and a.blocks.whole.differs else None):
         if map_ is not None:
             recognise_maximum(map_.generic)
             expand_math(map_.generic)
@@ -87,7 +87,7 @@ class Emitter:
         plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
         self.pieces = Pieces(self.words, [a.q, a.k, a.v], [t.q, t.k, t.v], s.pieces)
         plain.update({x.argument: x.element for x in a.statistics})
-        self.lists = None if a.blocks is None else BlockLists(self.words, a.blocks, t, s)
+        self.lists = None if a.blocks is None else BlockLists(self.words, a.blocks, t.grid, t.keys.size, s.keys, counts=s.order == "dynamic")
         for w in a.writes:
             plain.update({w.new: w.element, w.table: w.place, w.cache: w.element})
         self.caches = {w.cache for w in a.writes}
@@ -163,7 +163,7 @@ class Emitter:
         with device_kernel(module, self.name, [*[TENSOR_MAP] * count, *pointers, *sizes, *lists, *scratch], s.threads, s.parts, True) as device:
             words.take(self.symbols, device.parameters[count + len(pointers):])
             behind = count + len(pointers) + len(sizes)
-            frame = self.frame(device, count, Elements(words, device.parameters[behind], integer_type(32)) if lists else None)
+            frame = self.frame(device, count, laid_at(self.lists, device.parameters[behind]) if lists else None)
             with only_if(words.equal(frame.thread, 0)):
                 frame.initialize(device.parameters[:count])
             nvvm.BarrierOp()
@@ -188,7 +188,7 @@ class Emitter:
             if s.parts > 1:  # shared memory must stay until the first one is done with it
                 meet_parts()
 
-    def frame(self, device: Device, count: int, lists: Elements | None) -> Frame:
+    def frame(self, device: Device, count: int, lists: LaidLists | None) -> Frame:
         words, thread = self.words, special_register("tid.x")
         tensors = {
             x: Elements(words, p, element, readonly)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.codegen import tma
+from inferno.codegen.attention_blocks import LaidLists
 from inferno.codegen.attention_tiles import TileOrder
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
@@ -42,7 +43,7 @@ class Frame:
     split: Integer = 0
     rank: Integer = 0
     scratch: Sequence[ir.Value] = ()
-    lists: Elements | None = None
+    lists: LaidLists | None = None
 
     def __post_init__(self) -> None:
         s, words = self.schedule, self.words

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from inferno.codegen.attention import REGISTERS
+from inferno.codegen.attention_blocks import BlockLists, laid_at
 from inferno.codegen.attention_gradients_block import Block
 from inferno.codegen.attention_gradients_consumer import Consumer, result_of, stored
 from inferno.codegen.attention_gradients_frame import Frame
@@ -46,7 +47,8 @@ def generate(kernel: func.FuncOp, schedule: AttentionGradients, target: Target) 
     g, tiling = found
     if not fits(schedule, g, target):
         raise CompileError(f"@{kernel.name.value}: {schedule} needs more shared memory or registers than there are")
-    for map_ in (g.score, g.of_totals, g.gradient, *(r.epilogue for r in g.results)):
+    whole = g.blocks.whole.score if g.blocks is not None and g.blocks.whole.differs else None
+    for map_ in (g.score, whole, g.of_totals, g.gradient, *(r.epilogue for r in g.results)):
         if map_ is not None:
             recognise_maximum(map_.generic)
             expand_math(map_.generic)
@@ -87,6 +89,7 @@ class Emitter:
         self.heads = t.heads if g.queries is None else heads_together(g)  # positions of the grid that a launch computes
         self.layout = s.shared(g)
         blocks = min(self.target.multiprocessors, self.heads * ceil(t.rows.size / s.rows))
+        self.lists = None if g.blocks is None else BlockLists(self.words, g.blocks, t.grid, t.columns.size, s.columns, g.turned)
         self.keys = _Kernel(
             self.name, 4 + (g.queries is not None), *_tensors(g, t, s, g.extras), blocks, s.order == "dynamic", s.consumers, self.layout.total)
         if g.queries is not None:
@@ -122,8 +125,9 @@ class Emitter:
             self.launch_one(self.queries, of_queries, arguments, first)
 
     def launch_one(self, kernel: _Kernel, maps: Sequence[ir.Value], arguments: Sequence[ir.Value], first: Sequence[ir.Value]) -> None:
+        lists = [] if self.lists is None else self.lists.launch(self.name, arguments[self.kernel.blocks.table.argument])
         counter = [launch_counter(self.name, kernel.blocks)] if kernel.counts else []
-        parameters = [*maps, *(pointer(arguments[x]) for x in kernel.plain), *first, *counter]
+        parameters = [*maps, *(pointer(arguments[x]) for x in kernel.plain), *first, *lists, *counter]
         threads = 128 * (kernel.consumers + 1)
         launch(f"{self.name}_gpu", kernel.name, parameters, (kernel.blocks, 1, 1), (threads, 1, 1), (1, 1, 1), kernel.shared)
 
@@ -160,6 +164,8 @@ class Emitter:
 
     def emit(self, module: ir.Block) -> None:
         g, t, s = self.kernel, self.tiling, self.schedule
+        if self.lists is not None:
+            self.lists.emit(module, self.name)
         both = [self.keys] if g.queries is None else [self.keys, self.queries]
         if any(kernel.counts for kernel in both):
             emit_counter(self.words, module, self.name)
@@ -180,7 +186,8 @@ class Emitter:
         words, several, maps = self.words, self.heads < self.tiling.heads, kernel.copied + len(kernel.stores)
         readonly = [readonly for _, readonly in kernel.plain.values()]
         pointers = ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}" if only else "!llvm.ptr<1> {llvm.noalias}" for only in readonly]
-        types = [*[TENSOR_MAP] * maps, *pointers, *["i64"] * several, *["!llvm.ptr<1>"] * kernel.counts]
+        lists = [] if self.lists is None else ["!llvm.ptr<1> {llvm.noalias, llvm.readonly}"]
+        types = [*[TENSOR_MAP] * maps, *pointers, *["i64"] * several, *lists, *["!llvm.ptr<1>"] * kernel.counts]
         with device_kernel(module, kernel.name, types, 128 * (kernel.consumers + 1), 1, True) as device:
             given = device.parameters
             tensors = {x: Elements(words, p, element, only) for (x, (element, only)), p in zip(kernel.plain.items(), given[maps:])}
@@ -188,6 +195,7 @@ class Emitter:
             block = Block(
                 words, device.shared, given[:kernel.copied], dict(zip(kernel.stores, given[kernel.copied:])), tensors, kernel.blocks,
                 given[-1] if kernel.counts else None, self.heads * kernel.group, words.mul(begin, kernel.group),
+                laid_at(self.lists, given[maps + len(kernel.plain) + several]) if lists else None,
             )
             initialize, produce, consume = make(block)
             with only_if(words.equal(block.thread, 0)):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inferno.codegen import tma
+from inferno.codegen.attention_blocks import LaidLists
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Ring
@@ -17,7 +18,8 @@ from inferno.mlir import ir, nvvm
 class Block:
     """``maps`` are the tensor maps of what is copied to ``shared`` memory, and of what is kept; ``stores`` those of results, by number, that the copy
     engine writes; ``tensors`` what is read or written without it, by argument.  Tiles are of ``heads`` positions of the grid from ``begin`` on, and
-    ``counter`` counts those that were given out to ``workers`` blocks, of which ``worker`` is this one's number."""
+    ``counter`` counts those that were given out to ``workers`` blocks, of which ``worker`` is this one's number;
+    ``lists`` are of the blocks of columns that they see."""
 
     words: Words
     shared: ir.Value
@@ -28,6 +30,7 @@ class Block:
     counter: ir.Value | None
     heads: int
     begin: Integer
+    lists: LaidLists | None = None
 
     def __post_init__(self) -> None:
         words = self.words

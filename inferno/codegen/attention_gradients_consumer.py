@@ -117,7 +117,7 @@ class Consumer:
         sums = [[number(0.0)] * (r.columns.size // 2) for r in f.gradient.results]
 
         def at_position(n: Integer) -> _Position:
-            return _Position([*place.grid, *f.outer(n)], place.first, place.begin, place.end, position=n)
+            return _Position([*place.grid, *f.outer(n)], place.first, place.begin, place.end, listed=place.listed, position=n)
 
         def position(n: Integer, *values: ir.Value) -> list[ir.Value]:
             return self.walk_blocks(at_position(n), self.unflatten(values)).flat
@@ -153,6 +153,10 @@ class Consumer:
         f, band = self.frame, self.frame.order.band
         free, low, count = f.order.turning_points(place)
         edge = f.axes.columns.size % f.form.columns != 0
+        if place.listed is not None:  # the first one may be of any kind, and at the edge
+            running = self.walk(place, 0, 1, running, above=True, edge=edge, first=True)
+            running = self.walk(place, 1, free, running, above=True)
+            return self.walk(place, free, count, running)
         begun = 0
         if edge or band.high is not None or band.low is not None:
             running = self.walk(place, 0, 1, running, above=True, below=True, edge=edge)
@@ -164,34 +168,38 @@ class Consumer:
 
     def walk(
         self, place: _Position, begin: Integer, end: Integer, running: _Running, above: bool = False, below: bool = False, edge: bool = False,
+        first: bool = False,
     ) -> _Running:
         if begin is end or (isinstance(begin, int) and isinstance(end, int) and begin >= end):
             return running
 
         def turn(i: ir.Value, *values: ir.Value) -> list[ir.Value]:
-            step = self.step_ahead if self.frame.form.ahead else self.step
-            return step(place, i, self.unflatten(values), above, below, edge).flat
+            old = self.unflatten(values)
+            if self.frame.form.ahead:
+                return self.step_ahead(place, i, old, above, below, edge).flat
+            return self.step(place, i, old, above, below, edge, first).flat
 
         return self.unflatten(loop(self.words, begin, end, 1, running.flat, turn))
 
-    def step(self, place: _Position, i: Integer, old: _Running, above: bool, below: bool, edge: bool) -> _Running:
+    def step(self, place: _Position, i: Integer, old: _Running, above: bool, below: bool, edge: bool, first: bool) -> _Running:
         """The ``i``-th block from the end.  The first product's exponentials lie under the second product, the gradients of scores under the
         sums of the second result."""
-        f, words, at = self.frame, self.words, old.at
-        block = words.sub(words.sub(place.end, 1), i)
+        f, at = self.frame, old.at
+        block, whole = f.order.block(place, i), place.listed is not None and not above
         f.columns.await_full(at)
         self.turns.take()
         nvvm.WgmmaFenceAlignedOp()
         products, others = self.product(0, at), self.product(1, at)
         self.turns.pass_on()
-        self.scores.begin(place.grid, place.first, block, inside=not edge)
+        self.scores.begin(place.grid, place.first, block, first=first, inside=not edge, whole=whole)
         self.points.place_thread(place.grid, self.scores.query, self.scores.key, whole=not edge)
         self.place_kept(place, block, at)
         bases, early = self.bases(), reads_early(f.form, f.gradient)
         if early:  # in front of a wait for what is there: ptxas leaves the loads in their block
             self.load()
             f.columns.await_full(at)
-        weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge), bases, place)
+        kind = place.listed.first if place.listed is not None and first else None
+        weights = self.weights(self.scores.finish(awaited(1, products), above, below, edge, whole, kind), bases, place)
         if not early:
             self.load()
         added = self.add_both(old.sums, weights, others, at)

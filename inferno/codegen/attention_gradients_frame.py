@@ -19,6 +19,7 @@ from inferno.schedule.attention_gradients import AttentionGradients, GradientTil
 from inferno.schedule.bands import Band
 from inferno.schedule.kept_scores import QuerySums, lies_in_blocks
 from inferno.schedule.contraction import Destination, Map
+from inferno.schedule.listed_blocks import Blocks
 from inferno.schedule.tiling import Axis
 
 
@@ -32,7 +33,7 @@ class Points:
     band: Band
     destinations: tuple[Destination, ...]
     shared: tuple[int, ...] = ()
-    blocks: None = None
+    blocks: Blocks | None = None
 
     @property
     def score_extras(self) -> tuple[Access, ...]:
@@ -62,7 +63,7 @@ class Order(TileOrder):
         return super().split(self.words.sub(self.tiling.heads - 1, head) if self.last_first else head)
 
     def place(self, number: Integer) -> Place:
-        if self.band.high is not None or self.band.low is None:
+        if self.lists is not None or self.band.high is not None or self.band.low is None:
             return super().place(number)
         words, rows, heads = self.words, self.rows, self.together
         group, inside = words.div(number, rows * heads), words.rem(number, rows * heads)
@@ -96,11 +97,11 @@ class Frame:
         block, g, t, s = self.block, self.gradient, self.axes, self.form
         self.words, self.tensors, self.shared = block.words, block.tensors, block.shared
         words = self.words
-        self.kernel = Points(g.sizes, g.score, g.scale, g.seen, (g.results[0].destination,))
+        self.kernel = Points(g.sizes, g.score, g.scale, g.seen, (g.results[0].destination,), blocks=g.blocks)
         self.tiling = PointAxes((*t.grid, *t.outer), t.rows, t.columns, t.depth, t.width, block.heads)
         self.schedule = Attention(s.consumers, s.columns)
         unit = 1 if g.queries is None else QuerySums().rows
-        self.order = Order(words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule, begin=block.begin, unit=unit)
+        self.order = Order(words, self.kernel, replace(self.tiling, grid=t.grid), self.schedule, begin=block.begin, lists=block.lists, unit=unit)
         # By operand: of rows; of columns as a rhs that is summed over its lines, and as one that is summed over its columns.
         sizes = [lines(t.depth.size), lines(t.width.size)]
         self.row_tile, self.column_tile = Tile(64, 2, True), Tile(s.columns, 2, True)

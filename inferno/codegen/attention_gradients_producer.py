@@ -32,7 +32,7 @@ class Producer:
             where = {**grid, **dict(zip(f.axes.outer, f.outer(position)))}
 
             def step(i: ir.Value, *at: ir.Value) -> list[ir.Value]:
-                return self.copy_columns(where, words.sub(words.sub(place.end, 1), i), Position(*at)).values
+                return self.copy_columns(where, f.order.block(place, i), Position(*at)).values
 
             return step(words.value(0), *at) if end == 1 else loop(words, begin, end, 1, at, step)
 

@@ -38,7 +38,7 @@ class Scores:
         self.row = words.add(row, words.add(words.shl(warp, 4), words.shr(lane, 2)))
         self.column = words.shl(words.mask(lane, 3), 1)
         self.pairs = self.inlined(a.score)
-        self.whole = None if a.blocks is None else self.inlined(a.blocks.whole) if a.blocks.differs else self.pairs
+        self.whole = None if a.blocks is None else self.inlined(a.blocks.whole.score) if a.blocks.whole.differs else self.pairs
 
     def inlined(self, score: Map | None) -> PairEpilogue | None:
         """A score function."""
@@ -52,7 +52,7 @@ class Scores:
     def made(self) -> bool:
         """Whether something else is made of scores than -inf where they are hidden."""
         blocks = self.frame.kernel.blocks
-        return (self.pairs is not None or self.whole is not None) and (blocks is None or not blocks.hides)
+        return (self.pairs is not None or self.whole is not None) and (blocks is None or not blocks.whole.hides)
 
     @property
     def folded(self) -> bool:
@@ -88,7 +88,7 @@ class Scores:
             scores = [arith.mulf(x, number(scale)) for x in scores]
         made = self.applied(self.whole if whole else self.pairs, scores)
         if kind is not None:
-            if self.frame.kernel.blocks.differs:
+            if self.frame.kernel.blocks.whole.differs:
                 is_whole = words.equal(kind, WHOLE)
                 made = [arith.select(is_whole, x, y) for x, y in zip(self.applied(self.whole, scores), made)]
             is_hidden = words.equal(kind, HIDDEN)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inferno.codegen.attention_blocks import BlockLists, Listed
+from inferno.codegen.attention_blocks import LaidLists, Listed
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words
@@ -44,7 +44,7 @@ class TileOrder:
     part: Integer = 0
     tensors: Mapping[int, Elements] = field(default_factory=dict)
     begin: Integer = 0
-    lists: Elements | None = None
+    lists: LaidLists | None = None
 
     @property
     def rows(self) -> Int:
@@ -91,7 +91,7 @@ class TileOrder:
         first = words.mul(row, self.schedule.queries)
         grid = self.split(head)
         if self.lists is not None:
-            listed = BlockLists(words, self.kernel.blocks, self.tiling, self.schedule).find(self.lists, grid, first)
+            listed = self.lists.find(grid, first)
             return Place(grid, first, 0, listed.count, self.tiling.keys.size, listed)
         reach = self.reached(grid, first)
         return Place(grid, first, *self.seen(first, self.blocks_of(reach)), reach)
@@ -100,7 +100,7 @@ class TileOrder:
         """The number of a tile's ``i``-th block from its end."""
         if place.listed is None:
             return self.words.sub(self.words.sub(place.end, 1), i)
-        return self.lists.read(self.words.add(place.listed.at, i))
+        return self.lists.block(place.listed, i)
 
     def split(self, head: Integer) -> list[Integer]:
         return self.words.split(self.words.add(head, self.begin), [a.size for a in self.tiling.grid])
@@ -155,7 +155,7 @@ class TileOrder:
         at its lower end, and how many there are.  The first one counts as cut; of a list so do those in front."""
         if place.listed is not None:
             count = place.listed.count
-            return (self.at_least(place.listed.front, 1) if self.kernel.blocks.differs else count), count, count
+            return (self.at_least(place.listed.front, 1) if self.kernel.blocks.whole.differs else count), count, count
         words, s, band = self.words, self.schedule, self.band
         count, free, low = words.sub(place.end, place.begin), 1, None
         if band.high is not None and self.cut_above != 1:

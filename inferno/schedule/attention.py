@@ -245,7 +245,7 @@ def supported(a: AttentionKernel) -> bool:
         return False
     if any(e.argument in written and e != written[e.argument] for e in a.extras):
         return False  # in place, an element may only be read by the thread that writes it
-    return _has_blocks(a) and all(inlined(m) for m in (a.score, a.epilogue, a.of_logarithm, a.blocks and a.blocks.whole))
+    return _has_blocks(a) and all(inlined(m) for m in (a.score, a.epilogue, a.of_logarithm, a.blocks and a.blocks.whole.score))
 
 
 def _has_keys(a: AttentionKernel) -> bool:
@@ -350,7 +350,8 @@ def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
 
 def held(s: Attention, a: AttentionKernel) -> int:
     """Numbers of 32 bits that a thread has at a time."""
-    of_blocks = a.score_extras if a.blocks is None or not a.blocks.differs else sources(a.blocks.whole)  # of masked ones it is read where it is needed
+    # Of masked blocks of lists it is read where it is needed.
+    of_blocks = a.score_extras if a.blocks is None or not a.blocks.whole.differs else sources(a.blocks.whole.score)
     read = sum(max(2, bit_width(x.element) // 8) for x in of_blocks if any(x.strides[d] for d in a.keys.dims))
     if s.pieces > 1:  # scores and what is read for them, or pieces of weights and a line of products
         return (a.width.size // 2 + max(s.keys * (2 + read // 2) // 4, s.keys * s.pieces // 4 + min(a.width.size, LINE) // 2))

@@ -5,17 +5,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import ceil, prod
 
 from inferno.mlir import func, ir
 from inferno.schedule.accesses import Access, destination_index, row_major
 from inferno.schedule.attention_dropout import Dropout, find_factor, read_dropout
-from inferno.schedule.attention_kernel import Parser, holds, only, parse_by, plain, unrounded, unscaled
+from inferno.schedule.attention_kernel import Parser, holds, only, parse_by, plain, sources, unrounded, unscaled
 from inferno.schedule.bands import Band, find_band
 from inferno.schedule.contraction import Destination, Group, Map, Operand
-from inferno.schedule.expression_maps import make_map
+from inferno.schedule.expression_maps import access_of, make_map
 from inferno.schedule.expression_tracer import NotUnderstood
 from inferno.schedule.expressions import CONTRACTION, INDEX, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
+from inferno.schedule.listed_blocks import Blocks, make_blocks, peel_blocks, queries_of
 from inferno.symbolic import Int
 
 
@@ -45,7 +46,7 @@ class AttentionGradient:
     All accesses have one stride for each loop of ``sizes``.  Products are summed, and everything between them computed, in float32.
     ``totals`` is the logarithm of the sum of a query's exponentials, or what ``of_totals``, whose ``accumulators`` it is, makes that of.
     ``gradient``: its ``accumulators`` are p, its ``others`` y.  ``dropout``: by what y is multiplied there, and p in the second result.
-    ``band`` is in terms of queries and keys.
+    ``band`` is in terms of queries and keys, and so are ``blocks``, which are those of all positions of ``outer``; with these there is no band.
     ``queries``, of gradients of keys and values: those of queries, the last result, which the same gradients of scores are weights of.  Its batch and
     rows go over queries in the same order as ``batch``, ``outer`` and ``columns``, its columns are ``rows``.
     """
@@ -62,6 +63,7 @@ class AttentionGradient:
     scale: float
     score: Map | None
     band: Band | None
+    blocks: Blocks | None
     totals: Access
     of_totals: Map | None
     gradient: Map
@@ -82,9 +84,9 @@ class AttentionGradient:
     @property
     def extras(self) -> tuple[Access, ...]:
         """What is read beside the factors, and the epilogues' own."""
-        maps = [m for m in (self.score, self.gradient, *(r.epilogue for r in self.results)) if m is not None]
+        maps = (self.score, None if self.blocks is None else self.blocks.whole.score, self.gradient, *(r.epilogue for r in self.results))
         seed = () if self.dropout is None else (self.dropout.seed,)
-        return tuple(dict.fromkeys((self.totals, *seed, *(s for m in maps for s in m.sources if s is not None))))
+        return tuple(dict.fromkeys((self.totals, *seed, *(s for m in maps for s in sources(m)))))
 
 
 def parse_attention_gradient(kernel: func.FuncOp) -> AttentionGradient | None:
@@ -95,7 +97,7 @@ def parse_attention_gradient(kernel: func.FuncOp) -> AttentionGradient | None:
 class _Parser(Parser):
     """One try, which ends in ``NotUnderstood`` where the kernel is anything else."""
 
-    pages = blocks = writes = False
+    pages = writes = False
 
     def parse(self) -> AttentionGradient:
         self.returned = list(list(self.kernel.entry_block.operations)[-1].operands)
@@ -103,6 +105,8 @@ class _Parser(Parser):
             return self.part(range(len(self.returned)))
         last = len(self.returned) - 1
         keys = self.part(range(last))
+        if keys.blocks is not None:
+            raise NotUnderstood
         weight, loops = self.weight, list(self.numbers)
         queries = self.part([last])
         names: dict[Loop, Loop] = {}
@@ -144,6 +148,7 @@ class _Parser(Parser):
         if difference.name != "arith.subf" or not isinstance(power.type, ir.F32Type):
             raise NotUnderstood
         scores, base = difference.operands
+        scores, peeled = peel_blocks(self.tracer, scores)
         totals = only([base], READ)
         product = only([scores], CONTRACTION)
         others = {e for e in found[0].walk(lambda e: e is power or e.name == CONTRACTION) if e.name == CONTRACTION}
@@ -168,7 +173,8 @@ class _Parser(Parser):
         self.numbers = {loop: n for n, loop in enumerate(loops)}
         if len({*of_weights, *columns, *product.loops, *other.loops}) != len(of_weights) + len(columns) + len(product.loops) + len(other.loops):
             raise NotUnderstood
-        if found[0].moves_with() != {*of_weights, *columns} or any({*e} & {*product.loops, *other.loops} for e in ends):
+        of_table = set() if peeled is None else {loop for loop, _ in peeled.read.strides if loop not in loops}
+        if found[0].moves_with() - of_table != {*of_weights, *columns} or any({*e} & {*product.loops, *other.loops} for e in ends):
             raise NotUnderstood
         self.sizes = tuple(loop.size for loop in loops)
         for one, end, value, weight, inner in zip(factors, ends, streamed, weights, (product, other)):
@@ -187,8 +193,20 @@ class _Parser(Parser):
         if len(of_keys) != 2 or len(of_others) != 2 or (set(of_keys) != set(stationary) if turned else set(of_keys) != set(streamed)):
             raise NotUnderstood
         shared = [loop for loop in (*of_weights, *columns) if loop not in of_keys[0].moves_with() | of_keys[1].moves_with()]
-        scores, band, queries = self.find_band(self.tracer.rebuild(scores, plain), keys, shared)
+        scores, band, blocks = self.tracer.rebuild(scores, plain), None, None
+        if peeled is None:
+            scores, band, queries = self.find_band(scores, keys, shared)
+        else:
+            queries = queries_of(peeled, [*of_weights, *columns], shared)
         scores, inner, scale = self.scale(scores, product)
+        if peeled is not None:
+            if queries is None:
+                raise NotUnderstood
+            others = [loop for loop in (*of_weights, *columns) if loop not in queries and loop not in keys]
+            blocks = make_blocks(
+                peeled, queries, keys, others, lambda e: access_of(e, self.numbers), self.whole(peeled, scores, inner, scale, product))
+            if blocks is None or not _are_whole_tables(blocks, queries) or any(blocks.table.strides[self.numbers[c]] for c in columns if c in others):
+                raise NotUnderstood
         score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
         gradient = make_map(self.module, [found[0]], self.numbers, power, kept)
         dropout = None if dropped is None else read_dropout(dropped, keys, self.numbers)
@@ -196,11 +214,13 @@ class _Parser(Parser):
         a, b = (tuple(map(self.operand, pair)) for pair in (stationary, streamed))
         of_totals = None if base is totals else make_map(self.module, [base], self.numbers, totals)
         totals = Access(totals.argument, totals.type, self.strides(totals), totals.offset, totals.shape)
-        maps = [m for m in (score, gradient, *(m.epilogue for m in made)) if m is not None]
+        maps = [m for m in (score, None if blocks is None else blocks.whole.score, gradient, *(m.epilogue for m in made)) if m is not None]
         self.accesses = [
             *(x for o in (*a, *b) for x in o.reads), totals, *(x for m in maps for x in m.sources if x is not None), *(m.destination.access for m in made),
         ]
         self.accesses += [] if dropout is None else dropout.places
+        if blocks is not None:
+            self.accesses.append(blocks.table)
         rows, inner_columns = (list(keys), queries or self.longest(columns)) if turned else (queries or self.queries(shared), list(keys))
         batch, outer = [r for r in of_weights if r not in rows], [c for c in columns if c not in inner_columns]
         groups = [self.group(g) for g in (batch, rows, inner_columns, outer, product.loops, other.loops)]
@@ -212,7 +232,7 @@ class _Parser(Parser):
         if any(not m.columns.flat for m in made):
             raise NotUnderstood
         return AttentionGradient(
-            self.sizes, *groups, a, b, scale * factor[0], score, band, totals, of_totals, gradient, dropout, turned, tuple(made), None,
+            self.sizes, *groups, a, b, scale * factor[0], score, band, blocks, totals, of_totals, gradient, dropout, turned, tuple(made), None,
             self.module,
         )
 
@@ -279,3 +299,9 @@ class _Parser(Parser):
             if self.group(columns[first:]).flat:
                 return list(columns[first:])
         return list(columns[-1:])
+
+
+def _are_whole_tables(blocks: Blocks, queries: Sequence[Loop]) -> bool:
+    """Whether at a position of the batch there is a table, rows of keys' blocks one behind the other."""
+    count = blocks.count * (ceil(prod(loop.size for loop in queries) / blocks.queries) if blocks.queries else 1)
+    return blocks.step in (0, blocks.count) and all(x % count == 0 for x in (blocks.table.offset, prod(blocks.table.shape), *blocks.table.strides))

@@ -11,6 +11,7 @@ from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.attention import LINE, Consumers, Copied, inlined, lines, negative, one_axis
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
+from inferno.schedule.attention_kernel import sources
 from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.elementwise import supported_element
 from inferno.schedule.kept_scores import QuerySums, estimate_queries, heads_together, query_sums
@@ -128,7 +129,7 @@ def supported(g: AttentionGradient) -> bool:
     # What is read beside lies in the grid, along rows, and along columns.
     if any(x.strides[d] for x in g.extras for d in (*g.depth.dims, *g.width.dims)) or not all(_is_flat(g, x) for x in g.extras):
         return False
-    return all(inlined(m) for m in (g.score, g.of_totals, g.gradient, *(r.epilogue for r in g.results)))
+    return all(inlined(m) for m in (g.score, g.blocks and g.blocks.whole.score, g.of_totals, g.gradient, *(r.epilogue for r in g.results)))
 
 
 def _is_flat(g: AttentionGradient, access: Access) -> bool:
@@ -149,7 +150,8 @@ _HELD = {1: 212, 2: 212, 3: 132}
 
 def held(s: AttentionGradients, g: AttentionGradient) -> int:
     """Numbers of 32 bits that a thread has at a time."""
-    score = () if g.score is None else (x for x in g.score.sources if x is not None)
+    # Of masked blocks of lists it is read where it is needed.
+    score = sources(g.score if g.blocks is None or not g.blocks.whole.differs else g.blocks.whole.score)
     along = [x for x in score if any(x.strides[d] for d in g.columns.dims)]
     # Of a thread's two rows: those of keys have a query's numbers in common.
     both = [1 if g.turned and not any(x.strides[d] for d in g.rows.dims) else 2 for x in along]
@@ -171,6 +173,10 @@ def fits(s: AttentionGradients, g: AttentionGradient, target: Target) -> bool:
     """Whether a block's shared memory and a thread's registers suffice."""
     if s.consumers not in _HELD or s.columns % 16 or not 16 <= s.columns <= 256 or s.stages < 2:
         return False
+    if g.blocks is not None:
+        rows, columns = (g.blocks.keys, g.blocks.queries) if g.turned else (g.blocks.queries, g.blocks.keys)
+        if s.ahead or rows % s.rows or columns % s.columns:
+            return False
     if s.order not in ("static", "dynamic") or (s.turns and (s.consumers == 1 or s.ahead)):
         return False
     if g.queries is not None and (heads_together(g) == 0 or s.rows % QuerySums.columns or query_sums(g.queries, target) is None):
@@ -195,7 +201,7 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
 def _timed(g: AttentionGradient) -> bool:
     """Whether ``g`` is of a kind that was timed."""
     keys = g.rows if g.turned else g.columns
-    return g.dropout is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
+    return g.blocks is None and g.dropout is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
 
 
 def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:
@@ -214,7 +220,7 @@ def candidates(g: AttentionGradient, tiling: GradientTiling, target: Target) -> 
         s = AttentionGradients(*form)
         both = len(g.results) > 1
         apart = tiling.tiles(s) > target.multiprocessors and (both or s.stages > 2)
-        s = replace(s, order=orders(s, g, tiling, target)[0], apart=apart, ahead=both and not reads_early(s, g))
+        s = replace(s, order=orders(s, g, tiling, target)[0], apart=apart, ahead=both and g.blocks is None and not reads_early(s, g))
         found += [x for x in (s, replace(s, apart=False)) if s.consumers <= ceil(tiling.rows.size / 64) and fits(x, g, target)][:1]
     return sorted(found, key=lambda s: not s.apart) if g.queries is not None else found
 
@@ -223,7 +229,7 @@ def orders(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling, 
     """Orders of tiles that differ, the better one first: tiles of different lengths are counted."""
     if tiling.tiles(s) <= target.multiprocessors:
         return ("static",)
-    return ("static", "dynamic") if g.band is None else ("dynamic", "static")
+    return ("static", "dynamic") if g.band is None and g.blocks is None else ("dynamic", "static")
 
 
 def estimate(s: AttentionGradients, g: AttentionGradient, tiling: GradientTiling, target: Target) -> float:

@@ -20,7 +20,7 @@ from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import access_of, make_map
 from inferno.schedule.expression_tracer import NotUnderstood, Tracer
 from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
-from inferno.schedule.listed_blocks import Blocks, make_blocks, only_hides, peel_blocks, queries_of
+from inferno.schedule.listed_blocks import Blocks, Peeled, Whole, make_blocks, only_hides, peel_blocks, queries_of
 from inferno.schedule.pages import PAGED, Pages, paged_access
 from inferno.symbolic import Int, hint
 
@@ -94,7 +94,7 @@ class AttentionKernel:
     @property
     def score_extras(self) -> tuple[Access, ...]:
         """The tensors that the score function reads: masks, biases."""
-        return tuple(dict.fromkeys(sources(self.score) + (() if self.blocks is None else sources(self.blocks.whole))))
+        return tuple(dict.fromkeys(sources(self.score) + (() if self.blocks is None else sources(self.blocks.whole.score))))
 
     @property
     def extras(self) -> tuple[Access, ...]:
@@ -183,30 +183,22 @@ class Parser:
         logarithms, largest = self.statistics(product, safe, sink)
         statistics = [x for x in (logarithms, largest) if x is not None]
         shared = [r for r in rows if r not in v.moves_with() | k.moves_with()]
-        scores, whole, band = self.tracer.rebuild(scores, plain), None, None
+        scores, band = self.tracer.rebuild(scores, plain), None
         if peeled is None:
             scores, band, queries = find_band(self.tracer, scores, self.keys, shared)
         else:
-            whole, queries = self.tracer.rebuild(peeled.whole, plain), queries_of(peeled, rows, shared)
-            if whole.moves_with() - set(loops):
-                raise NotUnderstood
-        differs = whole is not None and whole is not scores
+            queries = queries_of(peeled, rows, shared)
         scores, inner, scale = self.scale(scores, product)
-        if differs:
-            whole, *same = self.scale(whole, product)
-            if same != [inner, scale]:
-                raise NotUnderstood
-        hides = only_hides(scores, inner) and (whole is inner or not differs)
+        whole = None if peeled is None else self.whole(peeled, scores, inner, scale, product)
         destinations, epilogue = self.destinations(results, out, o)
         operands = [self.operand(e) for e in (q, k, v)]
         scale *= of_q * of_k
         score = None if scores is inner else make_map(self.module, [scores], self.numbers, inner)
-        whole = score if not differs else None if whole is inner else make_map(self.module, [whole], self.numbers, inner)
         reach, sink = self.reach(scores) if peeled is None else None, None if sink is None else access_of(sink, self.numbers)
         self.accesses = [
             *(reach or ()), *(() if sink is None else (sink,)),
             *(a for e in operands for a in ((e.access,) if e.pages else e.reads)),
-            *(a for m in (score, whole, epilogue) if m is not None for a in m.sources if a is not None),
+            *(a for m in (score, None if whole is None else whole.score, epilogue) if m is not None for a in m.sources if a is not None),
             *(d.access for d in destinations), *statistics,
         ]
         dropout = None if factor is None else read_dropout(factor, self.keys, self.numbers)
@@ -217,7 +209,7 @@ class Parser:
         blocks = None
         if peeled is not None:
             outer = [r for r in rows if r not in queries]
-            blocks = make_blocks(peeled, queries, self.keys, outer, lambda e: access_of(e, self.numbers), whole, differs, hides)
+            blocks = make_blocks(peeled, queries, self.keys, outer, lambda e: access_of(e, self.numbers), whole)
             if blocks is None:
                 raise NotUnderstood
             self.accesses.append(blocks.table)
@@ -314,10 +306,6 @@ class Parser:
         for mine, theirs in zip((e for e in own.walk() if e.name == READ), (e for e in product.walk() if e.name == READ)):
             steps = {step: loop for loop, step in theirs.strides if loop not in self.keys and loop not in product.loops}
             names |= {loop: steps[step] for loop, step in mine.strides if loop.base[0] == "rows" and step in steps}
-        whole = {mine.base: theirs.base for mine, theirs in names.items() if mine.inside == theirs.inside == 1 and mine.size == theirs.size}
-        for loop in {loop for e in found.walk() for loop, _ in e.strides}:
-            if loop not in names and loop.base in whole:  # over blocks, of which the last one may be less
-                names[loop] = replace(loop, base=whole[loop.base])
         found = self.tracer.renamed(found, names)
         kind = self.kind(found, safe)
         if kind is None and number == 0:
@@ -352,6 +340,17 @@ class Parser:
         else:
             kind = "logarithm"
         return kind if wanted in (None, inf) and found.name == "math.log" and found.operands[0] is self.total else None
+
+    def whole(self, peeled: Peeled, scores: Expression, inner: Expression, scale: float, product: Expression) -> Whole:
+        """Of whole blocks, beside what ``scale`` says of the scores of masked ones."""
+        found = self.tracer.rebuild(peeled.whole, plain)
+        if found.moves_with() - set(self.numbers):
+            raise NotUnderstood
+        found, *same = self.scale(found, product)
+        if same != [inner, scale]:
+            raise NotUnderstood
+        score = None if found is inner else make_map(self.module, [found], self.numbers, inner)
+        return Whole(score, found is not scores, found is inner and only_hides(scores, inner))
 
     def scale(self, scores: Expression, product: Expression) -> tuple[Expression, Expression, float]:
         """The scores, the scaled product that they are computed of, and the factor."""

@@ -302,7 +302,7 @@ class Tracer(Expressions):
         if len(steps) != 1 or more != 0 or by is None or by <= 0:
             return None
         (loop, step), = steps.items()
-        if step != 1 or loop.inside != 1 or not isinstance(loop.size, int) or self.cuts.get(loop.base):
+        if step != 1 or loop.inside != 1 or not isinstance(loop.size, int):
             return None
         return {Loop(loop.base, by, ceil(loop.size / by)): 1}, 0
 

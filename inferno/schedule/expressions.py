@@ -4,8 +4,8 @@ Expressions are equal where they are one object: what a kernel computes twice, a
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass, field, replace
+from math import ceil, prod
 
 from inferno.mlir import ir
 from inferno.schedule.expression_folding import fold
@@ -123,18 +123,25 @@ class Expressions:
         return visit(expression)
 
     def renamed(self, expression: Expression, names: Mapping[Loop, Loop]) -> Expression:
-        """The expression with other loops."""
+        """The expression with other loops, and with them the blocks of these loops."""
         known: dict[Expression, Expression] = {}
+        whole = {mine.base: (mine.size, theirs.base) for mine, theirs in names.items() if mine.inside == theirs.inside == 1}
+
+        def name(loop: Loop) -> Loop:
+            size, base = whole.get(loop.base, (0, None))
+            if loop not in names and isinstance(size, int) and 1 < loop.inside < size and loop.size == ceil(size / loop.inside):
+                return replace(loop, base=base)
+            return names.get(loop, loop)
 
         def visit(e: Expression) -> Expression:
             if e not in known:
                 leaf = {}
                 if e.name in (READ, INDEX):
-                    strides, offset = total([((tuple((names.get(loop, loop), step) for loop, step in e.strides), e.offset), 1)])
+                    strides, offset = total([((tuple((name(loop), step) for loop, step in e.strides), e.offset), 1)])
                     leaf = {"strides": strides, "offset": offset}
                     leaf |= {"argument": e.argument, "shape": e.shape} if e.name == READ else {}
                 elif e.loops:
-                    leaf = {"loops": tuple(names.get(loop, loop) for loop in e.loops)}
+                    leaf = {"loops": tuple(map(name, e.loops))}
                 known[e] = self.make(e.name, e.type, [visit(o) for o in e.operands], e.op, **leaf) if leaf or e.operands else e
             return known[e]
 

@@ -25,8 +25,7 @@ class Blocks:
     """The number that says what is seen is at ``table``'s place in the batch plus ``step`` for each ``queries`` queries, plus 1 for each ``keys`` keys,
     of which there are ``count`` blocks; 0 queries or keys: all are one block.
 
-    ``whole``: the score where the table says ``WHOLE``; a map as ``AttentionKernel.score``.  ``differs``: it is another one.
-    ``hides``: masks do nothing but hide scores, which are scaled products; so they may be scaled behind.
+    ``whole``: what is made of scores where it says ``WHOLE``.
     """
 
     table: Access
@@ -34,14 +33,17 @@ class Blocks:
     step: int
     keys: int
     count: int
-    whole: Map | None
+    whole: "Whole"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """``score``: a map as ``AttentionKernel.score``, and ``differs``: another one; or the same, if the table says no more of a block than that it is seen.
+    ``hides``: masks do nothing but hide scores, which are scaled products; so they may be scaled behind."""
+
+    score: Map | None
     differs: bool
     hides: bool
-
-    @property
-    def rows(self) -> int:
-        """Of the table, each of which has the blocks of keys."""
-        return product(self.table.shape) // self.count
 
 
 @dataclass(frozen=True)
@@ -91,19 +93,32 @@ def _element(condition: Expression, predicate: str, number: int) -> Expression |
 
 def queries_of(peeled: Peeled, rows: Sequence[Loop], shared: Sequence[Loop]) -> list[Loop] | None:
     """The loops that are queries: those of the longest dimension that keys do not have and that the table's blocks are of; None where there are none."""
-    bases = dict.fromkeys(loop.base for loop, _ in peeled.read.strides if loop in shared or loop not in rows)
-    found = [[r for r in rows if r.base == base] for base in bases]
-    found = [f for f in found if f and all(r in shared for r in f)]
+    steps = {loop: step for loop, step in peeled.read.strides if loop in shared or loop not in rows}
+    found = [_walked(steps, [r for r in shared if r.base == base]) for base in dict.fromkeys(loop.base for loop in steps)]
+    found = [f for f in found if f]
     return max(found, key=lambda f: product(r.size for r in f)) if found else None
+
+
+def _walked(steps: dict[Loop, Int], loops: Sequence[Loop]) -> list[Loop]:
+    """Of a dimension's loops the inner ones, as far as blocks of them lie one behind the other."""
+    own = {loop: step for loop, step in steps.items() if loops and loop.base == loops[0].base}
+    if any(loop not in loops for loop in own):
+        return [loop for loop in loops if loop.inside == 1]
+    block, found = min((loop.inside for loop in own), default=0), []
+    for loop in reversed(loops):
+        if loop.inside >= block and own.get(loop, 0) != next(s for o, s in own.items() if o.inside == block) * (loop.inside // block):
+            break
+        found.insert(0, loop)
+    return found
 
 
 def make_blocks(
     peeled: Peeled, queries: Sequence[Loop], keys: Sequence[Loop], batch: Sequence[Loop], access_of: Callable[[Expression], Access],
-    whole: Map | None, differs: bool, hides: bool,
+    whole: Whole,
 ) -> Blocks | None:
     """None where the table's elements are not those of blocks."""
     steps, read = dict(peeled.read.strides), peeled.read
-    of_queries, of_keys = _steps(steps, queries), _steps(steps, keys)
+    of_queries, of_keys = (_steps(steps, loops, batch) for loops in (queries, keys))
     if of_queries is None or of_keys is None or any(loop not in batch for loop in steps):
         return None
     (each_query, step), (each_key, one) = of_queries, of_keys
@@ -112,14 +127,14 @@ def make_blocks(
     table = access_of(inside)
     if (one != 1 and each_key) or not all(is_multiple(x, count) for x in (step, table.offset, product(table.shape), *table.strides)):
         return None
-    return Blocks(table, each_query, step, each_key, count, whole, differs, hides)
+    return Blocks(table, each_query, step, each_key, count, whole)
 
 
-def _steps(steps: dict[Loop, Int], loops: Sequence[Loop]) -> tuple[int, Int] | None:
+def _steps(steps: dict[Loop, Int], loops: Sequence[Loop], batch: Sequence[Loop]) -> tuple[int, Int] | None:
     """How many points of a dimension, all of whose ``loops`` are given, are a block, and the step from one to the next; they are taken out of
     ``steps``.  0 and 0 where it has no step."""
     bases = {loop.base for loop in loops}
-    own = {loop: steps.pop(loop) for loop in list(steps) if loop.base in bases}
+    own = {loop: steps.pop(loop) for loop in list(steps) if loop.base in bases and loop not in batch}
     if not own:
         return 0, 0
     block = min(loop.inside for loop in own)

@@ -27,7 +27,7 @@ def test_blocks_of_any_sizes(length, last, batch, heads):
         b, target = a.blocks, find_target("sm_90a")
         count = -(-last // 64)
         assert a.band is None and a.queries.size == length and (b.queries, b.keys, b.count, b.step) == (128, 64, count, count)
-        assert b.rows == batch * heads * 2 and b.differs and not b.hides and b.whole is not a.score and not sources(b.whole) and a.uneven
+        assert b.whole.differs and not b.whole.hides and b.whole.score is not a.score and not sources(b.whole.score) and a.uneven
         assert sorted(s for s in b.table.strides if s) == ([] if batch == 1 else [2 * count, 4 * count, 8 * count])
         assert all(128 % s.queries == 0 and 64 % s.keys == 0 for s in candidates(a, tile_attention(a), target))
         assert not any(fits(s, a, target) for s in (Attention(3, 64), Attention(2, 128), Attention(1, 64, turns=False, parts=2)))
