@@ -1,6 +1,7 @@
 """Steps of decoding: keys and values are written to caches, which attention reads then."""
 
 import torch
+from paged_cases import CASES
 from torch import nn
 
 from inferno.capture.decompositions.slices import copy_slices
@@ -63,6 +64,27 @@ class Step(nn.Module):
                 if 0 <= place < cache.shape[2]:
                     at, row = (slice(number, number + 1), 0) if self.write is apart else (slice(None), number)
                     cache[at, :, place] = new[at, :, row]
+
+
+class PagedStep(nn.Module):
+    """A token of each sequence goes to its page and row, of caches [pages, rows, heads, columns]."""
+
+    def __init__(self, keys, values):
+        super().__init__()
+        self.register_buffer("keys", keys.clone())
+        self.register_buffer("values", values.clone())
+
+    def forward(self, q, table, lengths, new, slots):
+        place = slots // self.keys.shape[1], slots % self.keys.shape[1]
+        self.keys.index_put_(place, new)
+        self.values.index_put_(place, new * 2)
+        return CASES["index"](q, self.keys, self.values, table, lengths)
+
+
+def slots_of(table, lengths, rows):
+    """Where the last tokens are."""
+    last = lengths - 1
+    return torch.gather(table, 1, (last // rows)[:, None])[:, 0] * rows + last % rows
 
 
 def inputs(step, group=2, queries=1, places=None):

@@ -76,11 +76,13 @@ class CacheWriter:
             at = words.rem(words.div(place.grid[d.axis], d.part), d.size)
             offset = wide.add(offset, wide.mul(words.widen(at), d.stride))
             source = words.add(source, words.mul(at, write.steps[d.dim]))
-        begin, end = self.keys(w, place)
-        for at, stride in zip(place.grid, w.begin):
-            begin = wide.add(begin, wide.mul(words.widen(at), stride))
-        # Differences in front of the first one are the largest numbers there are.
-        with only_if(arith.andi(inside, wide.less(wide.sub(offset, begin), end))):
+        if w.row:
+            begin, end = self.keys(w, place)
+            for at, stride in zip(place.grid, w.begin):
+                begin = wide.add(begin, wide.mul(words.widen(at), stride))
+            # Differences in front of the first one are the largest numbers there are.
+            inside = arith.andi(inside, wide.less(wide.sub(offset, begin), end))
+        with only_if(inside):
             source = words.add(source, words.mul(member, _LANES))
             offset = wide.add(offset, wide.mul(words.widen(member), _LANES))
             cache, new = f.tensors[write.cache], f.tensors[write.new]

@@ -2,8 +2,8 @@
 
 Rows are told apart by where they are in memory.  Of an update the dimensions that a table says and those that it has all of make its offset.  What a
 block reads begins at an offset that its place in the grid makes, and has a stride for each key: an update is among it if the difference of both is
-that of a key that the block has.  A block that reads a row writes it itself, before: no block waits for another one, and those that write
-one row write the same to it.
+that of a key that the block has.  Of pages, which may be anybody's, all updates of its heads count.  A block that reads a row writes it itself, before:
+no block waits for another one, and those that write one row write the same to it.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from inferno.schedule.cache_writes import CacheWrite
 from inferno.schedule.contraction import Operand
 from inferno.schedule.tiling import Axis
 
-_MOST_UPDATES = 1024
-"""Places that each block of threads looks at."""
+_MOST_UPDATES, _MOST_OF_PAGES = 1024, 64
+"""Places that each block of threads looks at, and rows of each head that it writes to pages."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Window:
 
 @dataclass(frozen=True)
 class RowWrite:
-    """Rows of ``width`` elements that lie together.  ``begin``: the cache's strides along the axes of the grid, ``row``: that of ``rows`` keys."""
+    """Rows of ``width`` elements that lie together.  ``begin``: the cache's strides along the axes of the grid, ``row``: that of ``rows`` keys, 0 of pages."""
 
     write: CacheWrite
     width: int
@@ -61,10 +61,11 @@ def row_writes(a: AttentionKernel, grid: tuple[Axis, ...], keys: Axis, depth: Ax
 def _rows(write: CacheWrite, o: Operand, inner: Axis, grid: tuple[Axis, ...], keys: Axis) -> RowWrite | None:
     shape, strides = write.shape, row_major(write.shape)
     sizes = [*(a.size for a in grid), keys.size, inner.size]
-    if o.pages is not None or o.access.offset != 0 or o.element.width != 16 or not all(isinstance(n, int) for n in sizes):
+    if o.access.offset != 0 or o.element.width != 16 or not all(isinstance(n, int) for n in sizes):
         return None
     begin, row = tuple(a.stride(o.access) for a in grid), keys.stride(o.access)
-    used = sorted((s, n) for s, n in zip([*begin, row, inner.stride(o.access)], sizes) if n > 1 and s != 0)
+    rows = [(row, keys.size)] if o.pages is None else [(row, o.pages.rows), (o.pages.of.step, o.pages.of.count)]
+    used = sorted((s, n) for s, n in [*zip(begin, sizes), *rows, (inner.stride(o.access), inner.size)] if n > 1 and s != 0)
     end = 1
     for stride, size in used:  # the axes walk over each element once
         if stride != end:
@@ -81,6 +82,7 @@ def _rows(write: CacheWrite, o: Operand, inner: Axis, grid: tuple[Axis, ...], ke
         if axis is None:
             return None
         windows.append(Window(d, shape[d], strides[d], axis, strides[d] // begin[axis]))
-    if not 0 < write.updates <= _MOST_UPDATES or write.updates * write.size >= 2**31:
+    most = _MOST_UPDATES if o.pages is None else _MOST_OF_PAGES
+    if not 0 < write.updates <= most or write.updates * write.size >= 2**31:
         return None
-    return RowWrite(write, inner.size, begin, row, keys.size, tuple(windows))
+    return RowWrite(write, inner.size, begin, row if o.pages is None else 0, keys.size, tuple(windows))

@@ -4,8 +4,9 @@ import copy
 
 import pytest
 import torch
-from attention_write_cases import Step, apart, by_place, inputs, one, rows_outside
+from attention_write_cases import PagedStep, Step, apart, by_place, inputs, one, rows_outside, slots_of
 from checks import poison_memory
+from paged_cases import operands
 
 import inferno
 
@@ -92,3 +93,18 @@ def test_a_cache_that_is_returned_as_it_was_is_copied():
     compiled, eager = inferno.compile(model, given, fallback=False), copy.deepcopy(model)
     (_, before), _ = compiled(*given), eager(*given)
     assert torch.equal(before, start) and torch.equal(model.keys, eager.keys) and torch.equal(model.values, eager.values)
+
+
+@pytest.mark.parametrize("rows, pages, lengths", [(16, 20, [1, 300, 77, 320]), (64, 8, [512]), (256, 4, [1000, 5, 513, 256, 257, 1, 2, 1024])])
+def test_pages(rows, pages, lengths):
+    q, keys, values, table, lengths = operands(rows, pages, lengths, heads=(8, 2), columns=128, device="cuda", table=torch.int64)
+    model, eager = PagedStep(keys, values), PagedStep(keys, values)
+    new, slots = torch.randn(len(lengths), 2, 128, device="cuda").bfloat16(), slots_of(table, lengths, rows)
+    compiled = inferno.compile(model, (q, table, lengths, new, slots), fallback=False)
+    assert compiled._executable.plan.steps[-1].kernel.endswith("attention_writes")
+    for _ in range(20):
+        new, slots = torch.randn_like(new), slots_of(table, lengths, rows)
+        ours, theirs = compiled(q, table, lengths, new, slots), eager(q, table, lengths, new, slots)
+        assert torch.equal(model.keys, eager.keys) and torch.equal(model.values, eager.values)
+        torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+        lengths -= lengths.gt(1).long()
