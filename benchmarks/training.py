@@ -91,6 +91,7 @@ def run(name: str, device: str, steps: int, versions: list[str]) -> dict[str, An
         result[version] = _train(mine, call, batch, device, dtype, steps)
         del mine, call
         if device == "cuda":
+            torch._C._cuda_clearCublasWorkspaces()  # 65 MiB that one version's matmuls would leave to the next one's peak
             torch.cuda.empty_cache()
     double, eager = (torch.tensor(result[v]["losses"], dtype=torch.float64) for v in ("float64", "eager"))
     for version in versions:
