@@ -413,6 +413,13 @@ def test_integers_of_two(dtype):
     assert own()[aten.pow.Tensor_Tensor](torch.tensor([1, -1, -1, 2]), torch.tensor([-3, -3, -2, -1])).tolist() == [1, -1, 1, 0]
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8], ids=str)
+def test_negated_integers_keep_all_their_bits(dtype):
+    limits = torch.iinfo(dtype)
+    x = torch.tensor([limits.max, limits.max // 2 + 2, limits.min, 5, 0, -1], dtype=dtype)
+    assert torch.equal(inferno.compile(torch.neg, (x,), fallback=False)(x), -x)
+
+
 def test_powers_of_booleans():
     for exponent in (0, 1, 3):
         same(aten.pow.Tensor_Scalar, whole(5, high=2).bool(), exponent)

@@ -1,4 +1,5 @@
-"""Common divisors and powers of integers, in as many steps as the largest number of the type can need, and shifts that are written ``<<``."""
+"""Common divisors and powers of integers, in as many steps as the largest number of the type can need, negated integers, and shifts that are written
+``<<``."""
 
 import math
 from collections.abc import Callable
@@ -31,6 +32,11 @@ def lcm(x: Tensor, y: Tensor) -> Tensor:
     wide = common.dtype if torch.iinfo(common.dtype).bits >= 32 else torch.int32
     x = torch.div(x.to(wide), torch.where(common == 0, 1, common).to(wide), rounding_mode="trunc")
     return (x * y.to(wide)).abs().to(common.dtype)
+
+
+def neg(x: Tensor) -> Tensor:
+    """What zero is more than ``x``: the import negates as float32, which holds 24 bits of an integer."""
+    return torch.rsub(x, 0) if x.dtype in _WHOLE else NotImplemented
 
 
 def power(x: Tensor, exponent: Tensor) -> Tensor:
@@ -71,7 +77,7 @@ def _shift(operator: Any) -> Callable:
 
 _WHOLE = (torch.int8, torch.int16, torch.int32, torch.int64)
 TABLE = {
-    aten.gcd.default: gcd, aten.lcm.default: lcm, aten.pow.Tensor_Tensor: power, aten.pow.Tensor_Scalar: power_of_boolean,
+    aten.neg.default: neg, aten.gcd.default: gcd, aten.lcm.default: lcm, aten.pow.Tensor_Tensor: power, aten.pow.Tensor_Scalar: power_of_boolean,
     **{op: _shift(aten.bitwise_left_shift.Tensor) for op in (aten.__lshift__.Tensor, aten.__lshift__.Scalar)},
     **{op: _shift(aten.bitwise_right_shift.Tensor) for op in (aten.__rshift__.Tensor, aten.__rshift__.Scalar)},
 }
