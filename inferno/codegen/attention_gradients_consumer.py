@@ -6,7 +6,7 @@ from math import e, gcd, log2
 from typing import NamedTuple
 
 from inferno.codegen import tma
-from inferno.codegen.attention_dropout import Drops
+from inferno.codegen.attention_dropout import Drops, magnitude
 from inferno.codegen.attention_gradients_frame import Frame
 from inferno.codegen.attention_gradients_kept import Kept
 from inferno.codegen.attention_products import awaited, fence, undefined
@@ -18,7 +18,7 @@ from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
-from inferno.codegen.nvvm_builder import loop, only_if, opaque, operation
+from inferno.codegen.nvvm_builder import loop, only_if, opaque
 from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.codegen.tensor_core import matrix_address, multiply_registers
 from inferno.codegen.turns import Turns
@@ -130,7 +130,7 @@ class Consumer:
             f.rows.empty.arrive(self.number)
         for i, (result, own) in enumerate(zip(self.results, running.sums)):
             if i == 1 and self.drops is not None:
-                own = [arith.mulf(x, number(self.drops.dropout.scale)) for x in own]
+                own = [arith.mulf(x, number(self.drops.dropout.scale / 2)) for x in own]
             result.begin(place.grid, words.add(place.first, words.mul(self.number, 64)), 0)
             result.emit([own + [number(0.0)] * (result.schedule.tile_n // 2 - len(own))])
         if not f.form.apart:
@@ -211,7 +211,7 @@ class Consumer:
     def add_both(self, sums: Sequence[list[ir.Value]], weights: list[ir.Value], others: list[ir.Value], at: Position) -> list[ir.Value]:
         """The results' sums with those of a block, when its second product is there."""
         if len(sums) > 1:
-            second = self.add(1, sums[1], weights if self.drops is None else self.drops.where_kept(weights, weights), at)
+            second = self.add(1, sums[1], weights if self.drops is None else self.drops.doubled(weights), at)
             return [*self.add(0, sums[0], self.gradients(weights, awaited(1, others)), at), *second]
         self.frame.columns.await_full(at)  # it is there: a block of its own, in front of which ptxas leaves the exponentials
         found = awaited(0, [*others, *weights])
@@ -349,9 +349,7 @@ class Consumer:
     def gradients(self, weights: Sequence[ir.Value], others: Sequence[ir.Value]) -> list[ir.Value]:
         """The gradients of scores, of weights and of the gradients of these."""
         if self.drops is not None:
-            scale = number(self.drops.dropout.scale)
-            others = self.drops.where_kept(weights, [arith.mulf(x, scale) for x in others])
-            weights = [operation("math.absf", [x.type], [x]) for x in weights]
+            others, weights = self.drops.scaled(weights, others), [magnitude(x) for x in weights]
         found = list(weights)
         for half in HALVES:
             for at in range(2 * half, len(found), 4):

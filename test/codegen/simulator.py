@@ -505,6 +505,8 @@ class Simulation:
             return self.copies(text, operands, mask)
         if "gpu.global" in text:
             return self.look_back(text, operands, mask)
+        if text.startswith("mul.sat.f32"):
+            return [np.clip(np.nan_to_num(np.asarray(operands[0]) * operands[1]), 0, 1).astype(np.float32)]
         if text.startswith("mul.wide.u32"):
             a, b = (np.asarray(v).astype(np.int64) & 0xFFFFFFFF for v in operands)
             return [(a.astype(np.uint64) * b.astype(np.uint64)).view(np.int64)]

@@ -212,7 +212,7 @@ class WarpSimulation(Simulation):
 
     def llvm_inline_asm(self, op, operands, mask):
         text = ir.StringAttr(op.attributes["asm_string"]).value
-        if text.startswith(("prmt.b32", "rcp.approx.f32", "mul.wide.u32")):
+        if text.startswith(("prmt.b32", "rcp.approx.f32", "mul.wide.u32", "mul.sat.f32")):
             return super().llvm_inline_asm(op, operands, mask)
         if text.startswith("mov.b32"):
             return [operands[0]]
