@@ -118,6 +118,7 @@ def cases(width=128, dtype=torch.bfloat16, device="cpu"):
         "by hand, ragged": lambda: by_hand(causal, given(length=450, last=700), score_mod=alibi),
         "by hand, no masks": lambda: by_hand(noop_mask, given(shared=2), 1, 4, whole=False),
         "by hand, logarithms": lambda: by_hand(window, given(length=500, last=500), 2, more={"return_lse": True}),
+        "by hand, whole only": lambda: by_hand(noop_mask, given(shared=2, length=512, last=600), 2, 4),
         "by hand, smaller": lambda: by_hand(documents(2, 512, device), given(), 2, 1, (64, 64)),
         "by hand, wide": lambda: by_hand(causal, given(length=512, last=600), 1, 1, (256, 32)),
     }

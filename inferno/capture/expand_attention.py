@@ -97,12 +97,9 @@ def _keep_lists(node: Node) -> None:
     i = _mask(node)
     mask = node.args[i]
     held = flex_attention.lists(mask)
-    if settings().unmeasured and not _varies(node) and all(
-        n is None or n.op == "placeholder" for n in held
-    ):
+    if not _varies(node) and all(n is None or n.op == "placeholder" for n in held):
         shapes = tuple(n.meta["val"] if isinstance(n, Node) else n for n in mask[:-1])
-        q, k = (n.meta["val"].shape[2] for n in node.args[:2])
-        if flex_attention.takes_lists((*shapes, None), q, k):
+        if flex_attention.takes_lists((*shapes, None), *(n.meta["val"] for n in node.args[:2])):
             node.update_arg(i, tuple(n if n in held or not isinstance(n, Node) else None for n in mask[:-1]) + mask[-1:])
             return
     _drop_blocks(node)
@@ -115,10 +112,10 @@ def _drop_blocks(node: Node) -> None:
 
 
 def drop_blocks(graph: Graph) -> None:
-    """Take the blocks of its mask from each ``flex_attention``, which a backward would keep, but for lists that are looked at."""
+    """Take the blocks of its mask from each ``flex_attention``, which a backward would keep; not lists, where kernels of gradients look at them."""
     for node in graph.nodes:
         if node.target in flex_attention.OPERATIONS:
-            _keep_lists(node)
+            (_keep_lists if settings().unmeasured else _drop_blocks)(node)
 
 
 def _blocks(node: Node) -> list[Node]:

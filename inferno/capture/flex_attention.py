@@ -14,6 +14,7 @@ from torch.nn.attention.flex_attention import _vmap_for_bhqkv as over_scores
 from inferno.capture.decompositions.attention import in_order, repeat_heads
 from inferno.capture.trained_attention import gradients
 from inferno.errors import CompileError
+from inferno.settings import settings
 
 
 def forward(
@@ -97,8 +98,11 @@ def lists(block_mask: tuple) -> tuple:
     return block_mask[2:6] if len(block_mask) > 6 else ()
 
 
-def takes_lists(block_mask: tuple, queries: int, keys: int) -> bool:
-    """Whether lists of these shapes are looked at: those of several blocks, that tiles of the kernel fit into."""
+def takes_lists(block_mask: tuple, q: Tensor, k: Tensor) -> bool:
+    """Whether lists of these shapes are looked at: those of several blocks, that tiles of the kernel fit into, in a type that was timed."""
+    queries, keys = q.shape[2], k.shape[2]
+    if q.dtype not in (torch.bfloat16, torch.float16) and not settings().unmeasured:
+        return False
     of_queries, of_keys = block_mask[-3:-1] if lists(block_mask) else (0, 0)
     given = [t for t in lists(block_mask) if t is not None]
     if len(given) not in (2, 4) or given != list(lists(block_mask)[:len(given)]) or of_queries % 64 or of_keys % 16 or not of_queries or not of_keys:

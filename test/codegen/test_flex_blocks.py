@@ -16,8 +16,7 @@ from inferno.schedule.attention_gradients import AttentionGradients
 
 
 @pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+def seed():
     torch.manual_seed(0)
 
 

@@ -99,11 +99,13 @@ def test_numbers_that_vmap_makes_on_the_host():
     assert not refusals(graph, torch.device("cuda", 0))
 
 
-def test_blocks_that_are_not_listed_are_not_seen(monkeypatch):
-    """Nor is anything hidden in those that are listed as full; without lists only the mask's function counts, as in eager."""
-    case = by_hand(causal, tensors(1, 2, 1, 130, 140, 16, torch.float32), 1, 2, (64, 64))
-    plain = inferno.compile(case, case.args, fallback=False)(*case.args)
-    assert_close_to_float64(plain, case, case.args)
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    found, exact = inferno.compile(case, case.args, fallback=False)(*case.args), case.exact()[0]
-    assert (found.double() - exact).norm() <= 1e-6 * exact.norm() < (plain.double() - exact).norm()
+@pytest.mark.parametrize("size", [64, 192])
+def test_blocks_that_are_not_listed_are_not_seen(size):
+    """Nor is anything hidden in those that are listed as full; of a single block only the mask's function counts, as in eager."""
+    case = by_hand(causal, tensors(1, 2, 1, 130, 140, 16), 1, 2, (size, size))
+    found = inferno.compile(case, case.args, fallback=False)(*case.args)
+    if size == 64:
+        exact = case.exact()[0]
+        assert (found.double() - exact).norm() <= 4e-3 * exact.norm() < (case(*case.args).double() - exact).norm()
+    else:
+        assert_close_to_float64(found, case, case.args)

@@ -11,11 +11,6 @@ from inferno.schedule.attention_kernel import sources
 from inferno.target import find_target
 
 
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-
-
 @pytest.mark.parametrize("length, last, batch, heads", [(256, 384, 1, 1), (200, 300, 2, 4)])
 def test_blocks_of_any_sizes(length, last, batch, heads):
     """Heads that share keys keep their own blocks; the last blocks may be less."""
