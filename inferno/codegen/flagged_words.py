@@ -65,14 +65,21 @@ class FlaggedWords:
                 at_half = self._narrow(self.ints.add(at, half * step))
                 llvm.InlineAsmOp(None, [self.base, at_half, bits], text, "l,r,r,~{memory}", has_side_effects=True)
 
-    def wait(self, place: Integer, distances: Sequence[int], each: int, wanted: Integer) -> list[ir.Value]:
+    def wait(self, place: Integer, distances: Sequence[int], each: int, wanted: Integer, once: bool = False) -> list[ir.Value]:
         """The lower halves (i32) of the words so far behind ``place``, as soon as the first ``wanted`` groups of ``each`` are there; the others may be
-        anything."""
+        anything.  ``once``: what is there is not read again while others are waited for, which many readers of the same words delay."""
         i32, n = ir.IntegerType.get_signless(32), len(distances)
-        lines = [f"{{ .reg .pred p; .reg .b32 f, all; .reg .b64 a, w<{n}>; mad.wide.u32 a, ${n + 1}, 8, ${n};", "AGAIN: mov.b32 all, 1;"]
-        lines += [f"ld.relaxed.gpu.global.b64 w{i}, [a+{8 * d}];" for i, d in enumerate(distances)]
-        for i in range(n):
-            lines.append(f"mov.b64 {{${i}, f}}, w{i}; setp.gt.u32 p, ${n + 2}, {i // each}; @p and.b32 all, all, f;")
+        lines = [f"{{ .reg .pred p; .reg .b32 f, all; .reg .b64 a, w<{n}>; mad.wide.u32 a, ${n + 1}, 8, ${n};"]
+        if once:
+            lines += [f"setp.gt.u32 p, ${n + 2}, {i // each}; selp.b64 w{i}, 0, {1 << 32}, p;" for i in range(n)]
+            lines.append("AGAIN: mov.b32 all, 1;")
+            for i, d in enumerate(distances):
+                lines.append(f"mov.b64 {{${i}, f}}, w{i}; setp.eq.u32 p, f, 0; @p ld.relaxed.gpu.global.b64 w{i}, [a+{8 * d}];")
+            lines += [f"mov.b64 {{${i}, f}}, w{i}; and.b32 all, all, f;" for i in range(n)]
+        else:
+            lines.append("AGAIN: mov.b32 all, 1;")
+            lines += [f"ld.relaxed.gpu.global.b64 w{i}, [a+{8 * d}];" for i, d in enumerate(distances)]
+            lines += [f"mov.b64 {{${i}, f}}, w{i}; setp.gt.u32 p, ${n + 2}, {i // each}; @p and.b32 all, all, f;" for i in range(n)]
         lines.append("setp.eq.u32 p, all, 0; @p bra AGAIN; }")
         constraints = ",".join(["=&r"] * n + ["l", "r", "r", "~{memory}"])
         type_ = i32 if n == 1 else ir.Type.parse(f"!llvm.struct<({', '.join(['i32'] * n)})>")

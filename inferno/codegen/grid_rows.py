@@ -261,7 +261,7 @@ class GridEmitter(Emitter):
         lane = self.lane if share >= _WARP else ints.min(self.lane, share - 1)
         wanted = ints.div(ints.sub(share + _WARP - 1, self.lane), _WARP)  # blocks of this lane
         distances = [i * _WARP + h * share for i in range(count) for h in range(each)]
-        words = self.memory.wait(ints.add(self.words_of(number, level), lane), distances, each, wanted)
+        words = self.memory.wait(ints.add(self.words_of(number, level), lane), distances, each, wanted, once=True)
         parts = []
         for i in range(count):
             there, own, part = ints.less(i, wanted), words[i * each:(i + 1) * each], {}

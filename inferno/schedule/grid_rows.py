@@ -1,6 +1,6 @@
 """The schedule of kernels in which all blocks that run at once have a part of each row: long rows, of more points than a cluster of blocks can hold well."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, gcd
 from typing import ClassVar
 
@@ -18,12 +18,14 @@ _LINE = 128  # bytes: a block's part of a row is whole lines
 _ALIGNED = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _SHARED = (227 << 10) - 4096  # bytes of a block for the rows that are on their way; the rest is for what threads leave each other
 _LONG = 1 << 16  # points of a row, up to which rows are those of a block or of a small cluster
-_THREADS = 512
+_THREADS, _FEWEST = 704, 128
 _VECTORS, _HELD = 4, 48  # of a thread at most: vectors, and points with the weights that registers hold beside them
-_LAG = 2
+_LAG, _AHEAD = 2, 4
 _WORDS = 1 << 21  # of all rows
-_LAUNCH, _FILL = 3.0, 1.5  # microseconds: of two kernels, and of a row that nothing covers
-_SHARE = 0.92  # of a copy's rate
+# Microseconds: of two kernels, and until all blocks have what all left of a row, while memory is busy.  On an H200 softmax of 64x1M in float32 took 305 us with
+# two rows between a reduction and what follows from it, 183 with three and 148 with four, of 128x1M in bf16 257, 168 (two groups), 191 (one, four rows).
+_LAUNCH, _LATENCY, _LEAST = 4.0, 5.0, 1.2  # the last one of a turn
+_SHARE = 0.98  # of a copy's rate
 
 
 @dataclass(frozen=True)
@@ -163,31 +165,43 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
 
 
 def pick(c: RowKernel, target: Target) -> GridRows | None:
-    """The schedule that leaves the fewest multiprocessors without work; of those the one with the most rows at once."""
-    vector, whole, found = rows.lanes(c), rows.most_lanes(c), []
+    """The schedule of the least estimate."""
+    vector, whole = rows.lanes(c), rows.most_lanes(c)
     ragged = vector * 2 <= whole and can_be_brought(c, whole, True)
     vector = whole if ragged else vector
     if not can_be_brought(c, vector, ragged):
         return None
     together = period(c, vector) if ragged and kept(c) else 1
+    found = []
     for share in range(1, target.multiprocessors // together + 1):
         groups = min(c.count, target.multiprocessors // share) // together * together
-        for ahead in (4, 3, 2) if groups else ():
-            s = GridRows(_THREADS, vector, share, groups, ahead, ragged=ragged)
-            if s.chunks(c) <= _VECTORS and s.chunks(c) * vector * (1 + len(kept(c))) <= _HELD and s.fits(c, target):
-                found.append(s)
-                break
-    return max(found, key=lambda s: (round(used(s, c, target), 3), -s.share), default=None)
+        if groups and (s := _paced(GridRows(_THREADS, vector, share, groups, ragged=ragged), c, target)) is not None:
+            found.append(s)
+    return min(found, key=lambda s: (round(estimate(s, c, target)), -s.blocks(), s.share), default=None)
 
 
-def used(s: GridRows, c: RowKernel, target: Target) -> float:
-    """How much of all multiprocessors' time goes to points."""
-    turns = ceil(c.count / s.groups)
-    return c.count * s.vectors(c) / (turns * s.per_block(c) * target.multiprocessors)
+def _paced(s: GridRows, c: RowKernel, target: Target) -> GridRows | None:
+    """The same with as few vectors a thread as threads can be, and with reductions as late as they are known; None if registers or shared memory have
+    too little room."""
+    chunks = ceil(s.per_block(c) / _THREADS)
+    s = replace(s, threads=max(_FEWEST, ceil(s.per_block(c) / chunks / _WARP) * _WARP))
+    stages = len(s.stages(c))
+    if chunks > _VECTORS or chunks * s.vector * (1 + len(kept(c))) > _HELD or stages < 2:
+        return None
+    slots = _SHARED // s.row_bytes(c)
+    ahead = 1 if slots < 5 * (stages - 1) else 2  # at least
+    lag = min(1 + ceil(_LATENCY / _turn(s, c, target)), (slots - ahead) // (stages - 1))
+    s = replace(s, lag=lag, ahead=min(_AHEAD, slots - (stages - 1) * lag))
+    return s if s.fits(c, target) else None
+
+
+def _turn(s: GridRows, c: RowKernel, target: Target) -> float:
+    """Microseconds that the bytes of a turn take."""
+    each = rows.estimated(c, target.multiprocessors, 1, 0, _SHARE, target) / c.count
+    return each * s.groups * max(1.0, s.per_block(c) * s.share / s.vectors(c)) * target.multiprocessors / s.blocks()
 
 
 def estimate(s: GridRows, c: RowKernel, target: Target) -> float:
     """Microseconds."""
-    stages = len(s.stages(c))
-    moved = rows.estimated(c, target.multiprocessors, 1, 0, _SHARE * max(0.1, used(s, c, target)), target)
-    return moved + _LAUNCH + _FILL * (stages - 1)
+    turn = max(_LEAST, _turn(s, c, target), _LATENCY / (s.lag - 1))
+    return _LAUNCH + ceil(c.count / s.groups) * turn + (len(s.stages(c)) - 1) * _LATENCY
