@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from inferno.philox import SCORES, Draw, number, score
+from inferno.philox import SCORES, Draw, number, score_words
 
 _WORD = 0xFFFFFFFF
 SEEDS = 1 << 62
@@ -43,11 +43,20 @@ def draw_states(generator: Generator, increments: tuple[int, ...]) -> list[Tenso
 def philox(seed: Tensor, offset: Tensor, draw: Draw) -> Tensor:
     """The numbers of a draw, by tensor operations: the meaning of what is compiled."""
     if draw.kind == SCORES:
-        *heads, queries, keys = draw.shape
-        places = (torch.arange(n, device=seed.device) for n in (math.prod(heads), queries, keys))
-        head, query, key = (n.view([-1 if i == d else 1 for i in range(3)]) for d, n in enumerate(places))
-        return score(_TensorWords(), draw, seed, head, query, key).view(draw.shape)
+        return _scores(seed, draw.shape)
     return numbers_at(draw, seed, offset, torch.arange(draw.count, device=seed.device)).view(draw.shape)
+
+
+def _scores(seed: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """``inferno.philox.score`` of all scores, each block once."""
+    (*heads, queries, keys), m = shape, _TensorWords()
+    tiles, blocks = -(-queries // 16), -(-keys // 16)
+    places = (torch.arange(n, device=seed.device) for n in (math.prod(heads), 8 * tiles, 4 * blocks))
+    head, row, pair = (n.view([-1 if i == d else 1 for i in range(3)]) for d, n in enumerate(places))
+    words = torch.stack([w.to(torch.int32) for w in score_words(m, m.split(seed), head, row, pair)])  # which wrap around
+    halves = torch.stack([words & 0xFFFF, words >> 16 & 0xFFFF]).view(2, 2, 2, -1, tiles, 8, blocks, 4)  # by upper keys, odd ones, second queries
+    whole = halves.permute(3, 4, 2, 5, 6, 0, 7, 1).reshape(-1, 16 * tiles, 16 * blocks)
+    return whole[:, :queries, :keys].to(torch.float32).reshape(shape)
 
 
 def numbers_at(draw: Draw, seed: Tensor, offset: Tensor, positions: Tensor) -> Tensor:
@@ -125,8 +134,6 @@ class _TensorWords:
         return (offset >> 2) + ahead
 
     def convert(self, draw: Draw, words: list[Tensor]) -> Tensor:
-        if draw.kind == SCORES:
-            return words[0].to(torch.float32)
         if draw.kind == "float32":
             return words[0].to(torch.float32) * 2.0**-32 + 2.0**-33
         if draw.kind == "float64":

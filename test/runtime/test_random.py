@@ -7,8 +7,8 @@ from made_up_generator import MOST_THREADS, WORD, MadeUp, philox
 from torch import nn
 
 import inferno
-from inferno.capture.draws import numbers_at
-from inferno.philox import Draw, threads_of
+from inferno.capture.draws import _TensorWords, numbers_at, score_numbers
+from inferno.philox import SCORES, Draw, score, threads_of
 from inferno.runtime.region import region as regions
 
 @pytest.fixture
@@ -223,3 +223,14 @@ def test_without_fallback(made_up):
 def test_the_threads_of_a_launch():
     assert [threads_of(n, 132 * 2048) for n in (1, 256, 257, 10**9)] == [256, 256, 512, 132 * 2048]
     assert [Draw(kind, (1025,), 256).increment for kind in ("float32", "float64")] == [8, 12]
+
+
+def test_numbers_of_scores():
+    """Whole blocks of them, as eager makes them, are those of each score."""
+    class Whole(_TensorWords):
+        def convert(self, draw, words):
+            return words[0]
+
+    seed, places = torch.tensor(-123_456_789_012_345_678), (torch.arange(n).view([-1 if i == d else 1 for i in range(3)]) for d, n in enumerate((6, 37, 50)))
+    each = score(Whole(), Draw(SCORES, (), 0), seed, *places)
+    assert torch.equal(score_numbers(seed, [2, 3, 37, 50]), each.float().view(2, 3, 37, 50)) and each.unique().numel() > 10000
