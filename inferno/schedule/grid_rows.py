@@ -16,7 +16,7 @@ from inferno.target import Target
 _WARP = 32
 _LINE = 128  # bytes: a block's part of a row is whole lines
 _ALIGNED = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
-_SHARED = (227 << 10) - 4096  # bytes of a block for the rows that are on their way; the rest is for what threads leave each other
+_SHARED, _LEFT = 223 << 10, 4 << 10  # bytes of a block for the rows that are on their way, and for what threads leave each other
 _LONG = 1 << 16  # points of a row, up to which rows are those of a block or of a small cluster
 _THREADS, _FEWEST = 704, 128
 _VECTORS, _HELD = 4, 48  # of a thread at most: vectors, and points with the weights that registers hold beside them
@@ -106,7 +106,8 @@ class GridRows:
             return False
         if self.ragged and kept(c) and self.groups % period(c, self.vector):
             return False  # weights would lie otherwise in the next row
-        return self.slots(len(stages)) * self.row_bytes(c) <= _SHARED
+        left = sum(k is not None for s in c.steps for k in s.combiners) * 8 * (2 * self.threads // _WARP + self.slots(len(stages)))
+        return left <= _LEFT and self.slots(len(stages)) * self.row_bytes(c) <= _SHARED
 
 
 def brought(c: RowKernel) -> list[Access]:
