@@ -54,14 +54,15 @@ def _draw_together(graph: Graph, nodes: list[Node]) -> None:
     if not seeds:
         return
     value = seeds[0].meta["val"]
-    with graph.inserting_before(seeds[0]):
+    with graph.inserting_before(next(n for n in graph.nodes if n in seeds)):
         drawn = graph.call_function(score_seeds, (value.device, len(seeds)))
         drawn.meta = {**seeds[0].meta, "val": [value] * len(seeds)}
         for i, seed in enumerate(seeds):
             own = graph.call_function(getitem, (drawn, i))
             own.meta = dict(seed.meta)
             seed.replace_all_uses_with(own)
-            graph.erase_node(seed)
+    for seed in seeds:
+        graph.erase_node(seed)
 
 
 def without_flex(program: ExportedProgram) -> ExportedProgram:

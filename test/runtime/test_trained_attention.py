@@ -77,14 +77,14 @@ def dropped(q, k, v):
 
 
 def dropped_twice(q, k, v):
-    return torch.cat([dropped(q, k, v), checkpoint(dropped, q.sin(), k, v, use_reentrant=False)])
+    return torch.cat([dropped(q, k, v), checkpoint(dropped, q.sin(), k, v, use_reentrant=False), dropped(q.cos(), k, v)])
 
 
 def test_dropout():
     """The forward and the backward draw alike, which a seed decides, and so does what is checkpointed: values of one each give the weights."""
     fast = torch.compile(dropped_twice, backend="inferno", fullgraph=True)
     q, k = (torch.randn(2, 2, 32, 32).bfloat16() for _ in range(2))
-    gradient = torch.randn(4, 2, 32, 32).bfloat16()
+    gradient = torch.randn(6, 2, 32, 32).bfloat16()
     v = torch.eye(32).expand(2, 2, 32, 32).bfloat16()
     steps = []
     for seed in (1, 1, 2):
@@ -96,12 +96,12 @@ def test_dropout():
     assert all(map(torch.equal, steps[0], steps[1])) and not torch.equal(steps[0][0], steps[2][0])
     weights, *gradients = (t.double() for t in steps[0])
     leaves = [t.double().requires_grad_() for t in (q, k, v)]
-    scores = torch.cat([leaves[0], leaves[0].sin()]) @ leaves[1].mT.repeat(2, 1, 1, 1) * 32**-0.5
+    scores = torch.cat([leaves[0], leaves[0].sin(), leaves[0].cos()]) @ leaves[1].mT.repeat(3, 1, 1, 1) * 32**-0.5
     plain = scores.masked_fill(~torch.ones(32, 32, dtype=torch.bool).tril(), -torch.inf).softmax(-1)
     scales = weights / plain.detach().clamp(min=1e-9)
     kept = weights > 0
     assert 0.7 < kept.double().sum() / plain.count_nonzero() < 0.8 and torch.allclose(scales[kept], torch.tensor(4 / 3).double(), rtol=0.01)
-    wanted = torch.autograd.grad((plain * kept * 4 / 3) @ leaves[2].repeat(2, 1, 1, 1), leaves, gradient.double())
+    wanted = torch.autograd.grad((plain * kept * 4 / 3) @ leaves[2].repeat(3, 1, 1, 1), leaves, gradient.double())
     for mine, exact in zip(gradients, wanted):
         assert (mine - exact).norm() <= 1.5 * torch.finfo(torch.bfloat16).eps * exact.norm()
 
