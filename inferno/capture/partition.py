@@ -96,9 +96,9 @@ def is_free(node: Node, refused: Mapping[Node, str]) -> bool:
     return is_view(node) or node.target is operator.getitem or is_number(node)
 
 
-def extract(piece: Piece, graph: Graph, refused: Mapping[Node, str]) -> Part:
+def extract(piece: Piece, refused: Mapping[Node, str]) -> Part:
     """The piece as a graph of its own."""
-    return _Extraction(piece, refused).part(_wanted(piece, graph, refused))
+    return _Extraction(piece, refused).part(_wanted(piece, refused))
 
 
 def _needs(node: Node, refused: Mapping[Node, str]) -> set[Node]:
@@ -180,18 +180,28 @@ def _operations(piece: Piece) -> list[Node]:
     return [n for n in piece.nodes if n.all_input_nodes and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))]
 
 
-def _wanted(piece: Piece, graph: Graph, refused: Mapping[Node, str]) -> list[Node]:
+def _wanted(piece: Piece, refused: Mapping[Node, str]) -> list[Node]:
     """The tensors made in the piece that someone outside of it reads, through views or not."""
     inside = set(piece.nodes)
     wanted: dict[Node, None] = {}
-    for node in graph.nodes:
-        if node in inside or (node.op != "output" and is_free(node, refused)):
-            continue
+    for node in _readers(inside, refused):
         for value in node.all_input_nodes:
             for base in _bases(value, refused):
                 if (base.args[0] if base.target is operator.getitem else base) in inside:
                     wanted[base] = None
     return list(wanted)
+
+
+def _readers(inside: set[Node], refused: Mapping[Node, str]) -> list[Node]:
+    """Who reads outside of the piece what is made in it, in the graph's order: found from the piece, since a graph may have thousands of pieces."""
+    found, seen, todo = [], set(inside), list(inside)
+    while todo:
+        for user in todo.pop().users:
+            if user in seen:
+                continue
+            seen.add(user)
+            (todo if user.op != "output" and is_free(user, refused) else found).append(user)
+    return sorted(found)
 
 
 def _bases(value: Node, refused: Mapping[Node, str]) -> list[Node]:

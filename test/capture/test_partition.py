@@ -1,5 +1,7 @@
 """Graphs in pieces: where they are cut, what a part takes and gives."""
 
+import importlib
+
 import pytest
 import torch
 from torch._subclasses import FakeTensorMode
@@ -10,6 +12,7 @@ from inferno.capture.partition import Piece, extract, partition
 from inferno.capture.refusal import refusals
 
 CPU = torch.device("cpu")
+partition_module = importlib.import_module("inferno.capture.partition")
 
 
 def graph_of(function, *shapes):
@@ -64,13 +67,13 @@ def test_views_are_made_by_their_readers():
     for piece in partition(graph, refused):
         assert not any(str(n.target) in ("aten.t.default", "aten.view.default") for n in piece.nodes)
         if piece.compiled:
-            part = extract(piece, graph, refused)
+            part = extract(piece, refused)
             assert all(not str(n.target).startswith("aten.view") for n in part.outputs)
 
 
 def test_other_orders_of_dimensions_are_permuted_at_the_borders():
     graph = make_fx(lambda x: x + 1, tracing_mode="fake")(torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)).graph
-    part = extract(Piece(True, tuple(n for n in graph.nodes if n.op == "call_function")), graph, {})
+    part = extract(Piece(True, tuple(n for n in graph.nodes if n.op == "call_function")), {})
     place = next(n for n in part.graph.nodes if n.op == "placeholder")
     assert tuple(place.meta["val"].shape) == (2, 4, 5, 3)
     assert [str(n.target) for n in part.graph.nodes if n.op == "call_function"] == ["aten.permute.default", "aten.add.Tensor", "aten.permute.default"]
@@ -94,7 +97,7 @@ def sizes_between(graph):
     for piece in partition(graph, refused):
         targets.append([str(n.target) for n in piece.nodes])
         if piece.compiled:
-            given.append(sum(n.meta["val"].nbytes for n in extract(piece, graph, refused).outputs))
+            given.append(sum(n.meta["val"].nbytes for n in extract(piece, refused).outputs))
     return given, targets
 
 
@@ -141,3 +144,19 @@ def test_numbers_of_the_host_beside_tensors_of_a_gpu():
         found = [refusals(make_fx(f)(*args).graph, torch.device("cuda", 0)) for f in (beside, apart)]
     assert not found[0]
     assert {str(n): reason for n, reason in found[1].items()} == {"scalar_tensor": "its result is on cpu", "add": "its result is on cpu"}
+
+
+def test_the_readers_of_a_piece_are_found_from_the_piece(monkeypatch):
+    """A model of thousands of operations is tried operation by operation: looking through the whole graph for each was most of its compilation."""
+    graph = torch.fx.Graph()
+    last = graph.placeholder("x")
+    last.meta["val"] = torch.empty(2, 3)
+    made = []
+    for _ in range(300):
+        made.append(last := graph.call_function(torch.ops.aten.relu.default, (last,)))
+        last.meta["val"] = torch.empty(2, 3)
+    graph.output((made[10], made[4], last))
+    asked, is_free = [], partition_module.is_free
+    monkeypatch.setattr(partition_module, "is_free", lambda node, refused: asked.append(node) or is_free(node, refused))
+    assert extract(Piece(True, (made[4], made[5])), {}).outputs == (made[5], made[4])
+    assert extract(Piece(True, (last,)), {}).outputs == (last,) and len(asked) < 60

@@ -114,7 +114,7 @@ def build_region(
     built: dict[str, Program] = {}
     while True:
         pieces = partition(graph, refused)
-        parts = {i: extract(p, graph, refused) for i, p in enumerate(pieces) if p.compiled}
+        parts = {i: extract(p, refused) for i, p in enumerate(pieces) if p.compiled}
         lowered, failed = _lower_all(parts, _limits(parts, device, frozen or {}))
         failed.update(_build(lowered, build, built, failures or {}))
         if not failed:
@@ -245,7 +245,7 @@ def _culprits(
     texts: dict[str, str] = {}
     for node in piece.nodes:  # before any thread starts: MLIR's contexts are made in one thread at a time
         try:
-            part = extract(Piece(True, (node,)), graph, refused)
+            part = extract(Piece(True, (node,)), refused)
             text = _lower(part).text if part.outputs else ""
         except UnsupportedOperation as alone:
             found[node] = _reason(alone)
