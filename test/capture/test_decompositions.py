@@ -413,6 +413,13 @@ def test_integers_of_two(dtype):
     assert own()[aten.pow.Tensor_Tensor](torch.tensor([1, -1, -1, 2]), torch.tensor([-3, -3, -2, -1])).tolist() == [1, -1, 1, 0]
 
 
+def test_the_largest_in_any_order():
+    x = torch.randn(5, 8)
+    compiled = inferno.compile(lambda x: x.topk(3, sorted=False), (x,), fallback=False)
+    values, indices = compiled(x)
+    assert torch.equal(values.sort(descending=True)[0], x.topk(3)[0]) and torch.equal(x.gather(1, indices), values)
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8], ids=str)
 def test_negated_integers_keep_all_their_bits(dtype):
     limits = torch.iinfo(dtype)

@@ -29,9 +29,10 @@ def sort_by_number(x: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tenso
 
 
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+    """Sorted, which a caller who asks for no order gets as well: the import has no other."""
     if x.dtype not in _UNSIGNED:
-        return NotImplemented
-    values, indices = aten.topk.default(x.to(torch.int32), k, dim, largest, sorted)
+        return NotImplemented if sorted else aten.topk.default(x, k, dim, largest)
+    values, indices = aten.topk.default(x.to(torch.int32), k, dim, largest)
     return values.to(x.dtype), indices
 
 
