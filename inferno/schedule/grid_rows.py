@@ -18,6 +18,11 @@ _LINE = 128  # bytes: a block's part of a row is whole lines
 _ALIGNED = (4, 8, 16)  # bytes that a thread's copy to shared memory can have
 _SHARED, _LEFT = 223 << 10, 4 << 10  # bytes of a block for the rows that are on their way, and for what threads leave each other
 _LONG = 1 << 16  # points of a row, up to which rows are those of a block or of a small cluster
+# Points of rows, and rows, from which these were timed.  On an H200, us in clusters and so: softmax of 64x1M in float32 169 and 147, of 128x512K 177 and 143,
+# of 24x1M 74 and 63, of 8x1M 33 and 30, of 64 rows of 1M + 1 208 and 165, of 128x1M in bf16 165 and 164; log_softmax 168 and 141, in bf16 158 and 154; RMSNorm
+# of 64x1M 171 and 140, of 128x1M in bf16 173 and 140; LayerNorm 221 and 150, in bf16 226 and 182, of 256x256K 171 and 147, of 512x128K 157 and 148, of 8x1M
+# 41 and 32.  Slower, and estimated so: softmax of 512x128K, 143 and 149, of 512x256K in bf16, 150 and 156.
+_TIMED, _TIMED_ROWS = 1 << 17, 8
 _THREADS, _FEWEST = 704, 128
 _VECTORS, _HELD = 4, 48  # of a thread at most: vectors, and points with the weights that registers hold beside them
 _LAG, _AHEAD = 2, 4
@@ -156,13 +161,19 @@ def choose(kernel: func.FuncOp, target: Target) -> GridRows | None:
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if this generator is to take it."""
-    if not takes_unmeasured(kernel.operation) or has_few_multiprocessors(kernel.operation) or target.capability < 90:
+    if has_few_multiprocessors(kernel.operation) or target.capability < 90:
         return None
     c = rows.read(kernel, target)
-    if c is None or c.varies or c.width < _LONG:
+    if c is None or c.varies or c.width < _LONG or not (_is_timed(c) or takes_unmeasured(kernel.operation)):
         return None
     s = pick(c, target)
     return c if s is not None and estimate(s, c, target) < rows.estimate(rows.pick(c, target), c, target) else None
+
+
+def _is_timed(c: RowKernel) -> bool:
+    """Whether rows like these were timed, of which the estimates chose the faster one: one tensor of floats, beside weights or alone."""
+    points = brought(c)
+    return c.width >= _TIMED and c.count >= _TIMED_ROWS and len(points) == 1 and str(points[0].element) in ("f32", "bf16", "f16")
 
 
 def pick(c: RowKernel, target: Target) -> GridRows | None:

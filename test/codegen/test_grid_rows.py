@@ -88,10 +88,10 @@ def test_assembles(name):
     assert_assembles(SimulatedModel(model, args, choose=choose_grid(GRIDS["many blocks"]), passes=PASSES).program.gpu, TARGET)
 
 
-def chosen(model, *args, few=False):
+def chosen(model, *args, few=False, unmeasured=False):
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(jobs.lower_to_linalg(capture(model, args).text)[0])
-        for name in [UNMEASURED, *[FEW] * few]:
+        for name in [*[UNMEASURED] * unmeasured, *[FEW] * few]:
             module.operation.attributes[name] = ir.UnitAttr.get()
         run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
         return [from_attribute(k.attributes[ATTRIBUTE]) for k in kernels(module)]
@@ -99,7 +99,7 @@ def chosen(model, *args, few=False):
 
 @pytest.mark.parametrize("model, rows, columns, dtype, weights, grid", [
     (softmax, 64, 1 << 20, torch.float32, 0, (132, 1)), (layer_norm, 128, 1 << 20, bf16, 2, (132, 1)), (softmax, 128, 1 << 20, bf16, 0, (66, 2)),
-    (softmax, 64, 1 << 20 | 1, torch.float32, 0, (132, 1)), (softmax, 64, 1 << 15, torch.float32, 0, None),
+    (softmax, 64, 1 << 20 | 1, torch.float32, 0, (132, 1)), (softmax, 64, 1 << 15, torch.float32, 0, None), (softmax, 512, 1 << 17, torch.float32, 0, None),
 ])
 def test_chosen_for_long_rows(model, rows, columns, dtype, weights, grid):
     x, w = torch.empty(rows, columns, dtype=dtype, device="meta"), torch.empty(columns, dtype=dtype, device="meta")
@@ -115,3 +115,8 @@ def test_not_chosen_where_a_gpu_has_fewer_multiprocessors(monkeypatch):
     for count, named in (132, False), (114, True):
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda i, n=count: SimpleNamespace(major=9, minor=0, multi_processor_count=n))
         assert ("few_multiprocessors" in features()) == named
+
+
+def test_what_was_not_timed_is_chosen_where_that_is_asked_for():
+    x = torch.empty(4, 1 << 20, device="meta")
+    assert ["grid_rows" in [s.generator for s in chosen(softmax, x, unmeasured=u)] for u in (False, True)] == [False, True]
