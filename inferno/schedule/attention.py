@@ -276,7 +276,7 @@ def negative(access: Access) -> bool:
 def _is_new(a: AttentionKernel) -> bool:
     """Whether no GPU has run such a kernel yet."""
     of_lists = a.blocks is not None and a.q.element.width != 16
-    return bool(a.writes) or of_lists or a.dropout is not None or (bool(a.pages) and not _timed(a))
+    return of_lists or a.dropout is not None or (bool(a.pages) and not _timed(a))
 
 
 def _timed(a: AttentionKernel) -> bool:

@@ -1,13 +1,11 @@
 """On a GPU, make one kernel of writes to parts of tensors that do not wait for each other: the token's keys and its values, each to its cache.
 
-What comes before a write is a copy, which is left out where it is made in place; the writes are one launch, whose blocks are dealt out to them.  Only
-modules that take what no GPU has run yet are changed.
+What comes before a write is a copy, which is left out where it is made in place; the writes are one launch, whose blocks are dealt out to them.
 """
 
 from collections.abc import Iterator, Sequence
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.merge_independent import Group, Merge
 from inferno.schedule.universal import Universal
@@ -18,8 +16,7 @@ _WRITE = ["linalg.copy", "tm_tensor.scatter", "func.return"]
 
 def merge_writes(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets other than GPUs."""
-    if takes_unmeasured(module.operation):
-        _Writes.rewrite(module, target)
+    _Writes.rewrite(module, target)
 
 
 class _Writes(Merge):

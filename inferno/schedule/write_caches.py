@@ -2,14 +2,14 @@
 
 A write by itself (``write-slices``) is a copy of the cache, which is left out where the result lies in its place, and a scatter of rows.  Both come to
 the front of attention's function, which then returns the caches, too.  Who else reads a new cache reads it behind attention; where attention
-waits for such a reader, or a generator does not know where the rows are, all stays apart.  Only modules that take what no GPU has run yet are changed.
+waits for such a reader, or a generator does not know where the rows are, all stays apart.
 """
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from inferno.mlir import func, ir, owner
-from inferno.passes.programs import callee, readers, root_of, takes_unmeasured
+from inferno.passes.programs import callee, readers, root_of
 from inferno.schedule.attention import Attention, fits, read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.kernel_parts import OWN
@@ -21,7 +21,7 @@ from inferno.target import Target, find_target
 def write_caches(module: ir.Module, target: str) -> None:
     """Rewrite ``@main`` and its kernels; nothing for targets without such a kernel of attention."""
     machine = find_target(target)
-    if takes_unmeasured(module.operation) and machine.hopper:
+    if machine.hopper:
         merge_in(module, lambda main, kernels: _Writes(module, main, kernels, machine).run())
 
 

@@ -105,9 +105,8 @@ def test_parts_are_written_where_they_lie(write, places):
     (token, ([3], [11], [0], [12], [-1], [-(2**62)], [2**32 + 3]), torch.float32), (token, ([5], [12]), torch.bfloat16),
     (apart, ([4, 7], [0, 0]), torch.bfloat16), (corner, ([4, 1], [4, 3], [12, 0]), torch.float32), (numbered, ([],), torch.float32),
 ])
-def test_a_token_is_written_alone(monkeypatch, write, places, dtype):
+def test_a_token_is_written_alone(write, places, dtype):
     """Places that there are not are written to by nobody."""
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     torch.manual_seed(0)
     model, new = Cache(write, dtype), torch.randn(2, 3, 3, 8).to(dtype)
     given = [tuple(torch.tensor([n]) for n in place) for place in places]
@@ -157,8 +156,7 @@ class Both(nn.Module):
         return self.keys.sum(1), self.values.sum(1)
 
 
-def test_keys_and_values_are_written_by_one_launch(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+def test_keys_and_values_are_written_by_one_launch():
     torch.manual_seed(0)
     model, new = Both(), (torch.randn(2, 1, 8).bfloat16(), torch.randn(3, 1, 16))
     on_gpu = OnGpu(model, (*new, torch.tensor([1]), torch.tensor([1])))
@@ -187,8 +185,7 @@ class Kept(nn.Module):
         return before, self.cache.sum(1)
 
 
-def test_a_cache_that_is_still_needed_is_copied(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+def test_a_cache_that_is_still_needed_is_copied():
     model, inputs = Kept(), (torch.randn(2, 1, 8), torch.tensor([4]))
     on_gpu, before = OnGpu(model, inputs), model.cache.clone()
     assert on_gpu.plan(True) == on_gpu.plan(False)

@@ -15,7 +15,7 @@
 // CHECK-DAG: outs(%[[V]] :
 // CPU-LABEL: func.func @main
 // CPU-COUNT-3: call @put(
-module attributes {inferno.unmeasured} {
+module {
   func.func @main(%keys: tensor<64x16xf32>, %values: tensor<64x16xf32>, %k: tensor<1x1x16xf32>, %v: tensor<1x1x16xf32>, %at: tensor<1x1xi64>, %next: tensor<1x1xi64>)
       -> (tensor<64x16xf32>, tensor<64x16xf32>) {
     %e = tensor.empty() : tensor<64x16xf32>

@@ -29,7 +29,7 @@
 // CHECK: func.func private @attention_writes_1(
 // CHECK-COUNT-1: linalg.copy
 // OLD-NOT: attention_writes
-module attributes {inferno.unmeasured} {
+module {
   func.func @main(%keys: tensor<2x64x16xbf16>, %values: tensor<2x64x16xbf16>, %q: tensor<2x2x16xbf16>, %k: tensor<1x2x1x16xbf16>, %v: tensor<1x2x1x16xbf16>, %at: tensor<1x1xi64>,
                   %keys2: tensor<2x64x16xbf16>, %values2: tensor<2x64x16xbf16>, %keys3: tensor<2x64x16xbf16>, %values3: tensor<2x64x16xbf16>)
       -> (tensor<2x64x16xbf16>, tensor<2x64x16xbf16>, tensor<2x2x16xbf16>, tensor<2x2x16xbf16>, tensor<2x64x16xbf16>, tensor<2x64x16xbf16>, tensor<2x2x16xbf16>,

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.settings import settings
 
 aten = torch.ops.aten
 
@@ -33,7 +32,7 @@ def index_put(x: Tensor, indices: list[Tensor | None], values: Tensor, accumulat
         slices = [index.shape[0] if d == dim else n for d, n in enumerate(x.shape)]
         if index.shape[0] == 1 and not accumulate:  # a table would have a place outside, which is written to by nobody on a GPU alone
             return aten.index_copy.default(x, dim, index, values.expand(slices))
-        if dim and settings().unmeasured:
+        if dim:
             return put_slices(x, dim, index, values.expand(slices), accumulate)
     if x.dtype != torch.bool or not accumulate:
         return NotImplemented

@@ -93,8 +93,7 @@ def fuse(
     if stage == "linalg":
         if machine.kind == "nvptx":
             module.operation.attributes[EXPAND] = ir.UnitAttr.get(module.context)
-            if UNMEASURED in module.operation.attributes:
-                module.operation.attributes[WRITES] = ir.UnitAttr.get(module.context)
+            module.operation.attributes[WRITES] = ir.UnitAttr.get(module.context)
         run_pipeline(module, "inferno-fuse", recorder)
         stages["fused"] = print_module(module)
     if stage != "scheduled":
