@@ -4,6 +4,7 @@
 # 1.15, 1.11, 1.07, 1.04 (8 heads of keys for 32, 2048 long: 1.10); all keys: 1.10, 1.02, 0.98, 0.98, 0.94; 64 columns, causal: 1.19, 1.14, 1.10, 1.06,
 # 1.01 (8 heads of keys for 32, 8192 long: 0.97); all keys: 1.02, 0.94, 0.88, 0.86, 0.83.  What stands in their place where they are not chosen is no
 # kernel of cuDNN's but the products, with scores in memory.
+# Dropout, forward and backward by eager's: 128 columns 1.25 to 1.43, 64 columns 1.04 to 1.34, 4x16x2048 without a mask 0.99.
 _COLUMNS = (64, 128)
 _SHORTEST, _LONGEST = 512, 8192
 # Beside masks, forward and backward together by eager's, which is the efficient kernel: windows of 512 of 4096 keys 9.5 with 128 columns, 8.4 with 64 (17 of

@@ -52,7 +52,7 @@ def trained_attention(
     torch's own kernels draw.
     """
     tensors = (q, k, v)
-    if not settings().attention or (dropout_p and not (settings().unmeasured and 0 < dropout_p < 1 and _limit(dropout_p))):
+    if not settings().attention or (dropout_p and not _drops(q, k, attn_mask, dropout_p)):
         return NotImplemented
     if not torch.is_grad_enabled() or not any(t.requires_grad for t in tensors) or torch.is_autocast_enabled(q.device.type):
         return NotImplemented
@@ -78,6 +78,14 @@ def trained_attention(
     operation = torch.ops.inferno.biased_attention if biased else torch.ops.inferno.attention
     seed = torch.randint(SEEDS, (), device=q.device) if dropout_p else None
     return operation(q, k, v, attn_mask, is_causal, factor, seed, dropout_p)[0]
+
+
+def _drops(q: Tensor, k: Tensor, mask: Tensor | None, dropout: float) -> bool:
+    """Whether kernels drop weights: not where heads that share keys have a mask, or each head of each sequence has its own, which leave random numbers to a
+    kernel of their own."""
+    if not (0 < dropout < 1 and 0 < _limit(dropout) < _NUMBERS):
+        return False
+    return mask is None or (q.dim() == k.dim() == 4 and q.shape[1] == k.shape[1] and (mask.dim() < 4 or 1 in mask.shape[:2]))
 
 
 def _is_mask(mask: Tensor, q: Tensor, k: Tensor) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
 
+from inferno.attention_limits import is_timed
 from inferno.mlir import func, ir, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
@@ -276,7 +277,8 @@ def negative(access: Access) -> bool:
 def _is_new(a: AttentionKernel) -> bool:
     """Whether no GPU has run such a kernel yet."""
     of_lists = a.blocks is not None and a.q.element.width != 16
-    return of_lists or a.dropout is not None or (bool(a.pages) and not _timed(a))
+    dropped = a.dropout is not None and not is_timed(a.depth.size, a.width.size, a.keys.size)
+    return of_lists or dropped or (bool(a.pages) and not _timed(a))
 
 
 def _timed(a: AttentionKernel) -> bool:

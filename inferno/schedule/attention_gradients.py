@@ -111,6 +111,8 @@ def tile_gradient(g: AttentionGradient) -> GradientTiling | None:
 def supported(g: AttentionGradient) -> bool:
     """Whether types and sizes are ones that the generator takes, and it can inline what is done to products and results."""
     operands = (*g.stationary, *g.streamed)
+    if g.blocks is not None and g.dropout is not None:
+        return False
     if any(o.prologue is not None for o in operands) or any(not isinstance(n, int) for n in g.sizes):
         return False
     kinds = {str(o.element) for o in operands}
@@ -201,7 +203,7 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
 def _timed(g: AttentionGradient) -> bool:
     """Whether ``g`` is of a kind that was timed."""
     keys = g.rows if g.turned else g.columns
-    return g.blocks is None and g.dropout is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
+    return g.blocks is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
 
 
 def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:

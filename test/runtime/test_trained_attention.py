@@ -145,7 +145,7 @@ def test_lengths_that_vary(monkeypatch):
 
 @pytest.mark.parametrize("change", [
     None, "off", "float32", "no gradient", "a mask to train", "a mask of integers",
-    "a mask of others", "all dropped", "other heads", "wide",
+    "a mask of others", "all dropped", "dropped beside a mask of heads", "other heads", "wide",
 ])
 def test_left_to_its_parts(monkeypatch, change):
     if change == "off":
@@ -155,8 +155,10 @@ def test_left_to_its_parts(monkeypatch, change):
     mask = torch.zeros(8, 8, dtype=dtype, requires_grad=True) if change == "a mask to train" else None
     mask = torch.zeros(8, 8, dtype=torch.int32) if change == "a mask of integers" else mask
     mask = torch.ones(2, 1, 8, 8, dtype=torch.bool) if change == "a mask of others" else mask
+    mask = torch.ones(1, 4, 8, 8).bool().expand(3, 4, 8, 8) if change == "dropped beside a mask of heads" else mask
+    q = q.expand(3, -1, -1, -1) if change == "dropped beside a mask of heads" else q
     k = q[:, :2] if change == "other heads" else q
-    found = trained_attention(q, k, k, attn_mask=mask, dropout_p=1.0 if change == "all dropped" else 0.0)
+    found = trained_attention(q, k, k, attn_mask=mask, dropout_p={"all dropped": 1.0, "dropped beside a mask of heads": 0.5}.get(change, 0.0))
     assert (found is NotImplemented) == (change is not None)
 
 
