@@ -116,7 +116,8 @@ def begin_call(
     addresses = [f"a{i}" for i in range(len(signature.arguments))]
     lines += [f"    if not ({' and '.join(conditions)}):", refuse]
     lines += [f"    {a} = {values[i]}.data_ptr()" for i, a in enumerate(addresses)]
-    null = "".join(f" or not {a}" for a, argument in zip(addresses, signature.arguments) if 0 not in argument.shape)  # of what has no memory
+    # Zeros without memory, and what functionalize gives, are at no address, as what is empty is.
+    null = "".join(f" or not (a{i} or 0 in {values[i]}.shape)" for i in range(len(addresses)))
     lines += [f"    if ({' | '.join(addresses)}) & 15{''.join(f' or a{i} != q{i}' for i in frozen)}{null}:", refuse]
     if written:
         scope["apart"], scope["count_writes"] = _Apart(), torch.autograd.graph.increment_version
