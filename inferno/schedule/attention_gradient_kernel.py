@@ -14,7 +14,7 @@ from inferno.schedule.attention_kernel import Parser, holds, only, parse_by, pla
 from inferno.schedule.bands import Band, find_band
 from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import access_of, make_map
-from inferno.schedule.expression_tracer import NotUnderstood
+from inferno.schedule.expression_tracer import LoopNumbers, NotUnderstood
 from inferno.schedule.expressions import CONTRACTION, INDEX, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
 from inferno.schedule.listed_blocks import Blocks, make_blocks, peel_blocks, queries_of
 from inferno.symbolic import Int
@@ -170,7 +170,7 @@ class _Parser(Parser):
         of_weights = [loop for own in outs[0] for loop in own if loop in found[0].moves_with()]
         ends = [[loop for own in out for loop in own if loop not in of_weights] for out in outs]
         loops = list(dict.fromkeys([*of_weights, *columns, *product.loops, *other.loops, *(loop for end in ends for loop in end)]))
-        self.numbers = {loop: n for n, loop in enumerate(loops)}
+        self.numbers = LoopNumbers((loop, n) for n, loop in enumerate(loops))
         if len({*of_weights, *columns, *product.loops, *other.loops}) != len(of_weights) + len(columns) + len(product.loops) + len(other.loops):
             raise NotUnderstood
         of_table = set() if peeled is None else {loop for loop, _ in peeled.read.strides if loop not in loops}

@@ -18,7 +18,7 @@ from inferno.schedule.bands import Band, compares, find_band, find_reach
 from inferno.schedule.cache_writes import CacheWrite, take_writes
 from inferno.schedule.contraction import Destination, Group, Map, Operand
 from inferno.schedule.expression_maps import access_of, make_map
-from inferno.schedule.expression_tracer import NotUnderstood, Tracer
+from inferno.schedule.expression_tracer import LoopNumbers, NotUnderstood, Tracer
 from inferno.schedule.expressions import CONTRACTION, MAXIMUM, READ, SUM, Expression, Loop, Loops, place_of
 from inferno.schedule.listed_blocks import Blocks, Peeled, Whole, make_blocks, only_hides, peel_blocks, queries_of
 from inferno.schedule.pages import PAGED, Pages, paged_access
@@ -176,7 +176,7 @@ class Parser:
         if sink is not None and (sink.name != READ or sink.moves_with() - set(rows)):
             raise NotUnderstood
         self.rows, loops = rows, [*rows, *self.keys, *product.loops, *width]
-        self.numbers = {loop: n for n, loop in enumerate(loops)}
+        self.numbers = LoopNumbers((loop, n) for n, loop in enumerate(loops))
         if len(self.numbers) != len(loops):
             raise NotUnderstood
         self.sizes = tuple(loop.size for loop in loops)

@@ -27,6 +27,13 @@ class NotUnderstood(Exception):
     """The kernel holds something else than what expressions are made of."""
 
 
+class LoopNumbers(dict):
+    """Loops and their numbers; NotUnderstood for a loop that has none, as of blocks of which the last one may be less."""
+
+    def __missing__(self, loop: Loop) -> int:
+        raise NotUnderstood
+
+
 class _Cut(Exception):
     """A loop has to be two: the tracer knows now where, and everything begins anew."""
 

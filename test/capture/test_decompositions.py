@@ -525,3 +525,16 @@ def test_quotients_of_scalars_by_numbers(dtype):
     x = torch.tensor(7, dtype=dtype)
     same(aten.div.Scalar_mode, x, -2.5, rounding_mode="floor")
     same(aten.fmod.Scalar, x, -2.5)
+
+
+def test_several_slices_have_no_places_outside():
+    """Where one is written twice: torch, which may be left to write them, ends the process."""
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from inferno.capture.decompositions.slices import index_copy
+
+    with FakeTensorMode():
+        given = torch.empty(5, 5, device="cuda"), torch.empty(5, dtype=torch.int64, device="cuda"), torch.empty(5, 5, device="cuda")
+        graph = make_fx(lambda x, index, source: index_copy(x, 1, index, source))(*given).graph
+    assert aten.index_put.default not in {n.target for n in graph.nodes} and aten.where.self in {n.target for n in graph.nodes}

@@ -8,6 +8,8 @@ from flex_block_cases import alibi, by_hand, causal, tensors
 from inferno.mlir import idle_context, ir
 from inferno.schedule.attention import Attention, candidates, fits, tile_attention
 from inferno.schedule.attention_kernel import sources
+from inferno.schedule.expression_tracer import LoopNumbers, NotUnderstood
+from inferno.schedule.expressions import Loop
 from inferno.target import find_target
 
 
@@ -26,3 +28,11 @@ def test_blocks_of_any_sizes(length, last, batch, heads):
         assert sorted(s for s in b.table.strides if s) == ([] if batch == 1 else [2 * count, 4 * count, 8 * count])
         assert all(128 % s.queries == 0 and 64 % s.keys == 0 for s in candidates(a, tile_attention(a), target))
         assert not any(fits(s, a, target) for s in (Attention(3, 64), Attention(2, 128), Attention(1, 64, turns=False, parts=2)))
+
+
+def test_a_loop_without_a_number_is_not_understood():
+    """As that of blocks of which the last one is less, where only whole ones are known."""
+    numbers = LoopNumbers({Loop("keys", 1, 700): 0})
+    assert numbers[Loop("keys", 1, 700)] == 0
+    with pytest.raises(NotUnderstood):
+        numbers[Loop("keys", 128, 6)]
