@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import torch
 
@@ -17,14 +18,15 @@ Input = Sequence[int] | Callable[[torch.device], torch.Tensor]
 
 def case(
     group: str, name: str, function: Callable, type_: str, *inputs: Input, core: bool = True, rate: str = "copy", moved: int | None = None,
-    check: bool = True,
+    check: bool = True, seen: Callable[[tuple, Any], Any] | None = None,
 ) -> Case:
     """A function of ``inputs``.  ``moved``: the bytes that it has to move, where they are not those of its inputs and results."""
     def make(device: torch.device) -> tuple:
         return function, tuple(i(device) if callable(i) else torch.randn(*i, dtype=TYPES[type_], device=device) for i in inputs), {}
 
     shape = next((f" {'x'.join(map(str, i))}" for i in inputs if not callable(i)), "")
-    return Case(f"{name}{shape} {type_}", make, ALL if core else ALL[:1], core=core, rate=rate, group=f"{group} {type_}", moved=moved, check=check)
+    modes = ALL if core else ALL[:1]
+    return Case(f"{name}{shape} {type_}", make, modes, core=core, rate=rate, group=f"{group} {type_}", moved=moved, check=check, seen=seen)
 
 
 def whole_numbers(most: int, *shape: int, type_: torch.dtype = torch.int64) -> Callable[[torch.device], torch.Tensor]:
@@ -35,6 +37,13 @@ def whole_numbers(most: int, *shape: int, type_: torch.dtype = torch.int64) -> C
 def permuted(most: int) -> Callable[[torch.device], torch.Tensor]:
     """All indices below ``most``, in random order."""
     return lambda device: torch.randperm(most, device=device)
+
+
+def selected(args: tuple, found: tuple[torch.Tensor, torch.Tensor]) -> tuple:
+    """What topk's results are compared by: values, the values where its indices point to, and that no index comes twice; of equal
+    values it may take any."""
+    values, indices = found
+    return values, args[0].gather(-1, indices), (indices.sort(-1).values.diff(dim=-1) > 0).all()
 
 
 def size_of(type_: str, *shapes: Sequence[int]) -> int:

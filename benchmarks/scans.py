@@ -3,7 +3,7 @@
 import torch
 
 from benchmarks.case import Case
-from benchmarks.memory_bound import case, whole_numbers
+from benchmarks.memory_bound import case, selected, whole_numbers
 
 
 def _scans() -> list[Case]:
@@ -34,11 +34,11 @@ def _sorts() -> list[Case]:
             cases += [
                 case("sorts", "sort", lambda x: x.sort(-1), t, shape, core=core),
                 case("sorts", "argsort, stable", lambda x: torch.argsort(x, dim=-1, stable=True), t, shape, core=False),
-                case("sorts", "topk of 8", lambda x: x.topk(8, -1), t, shape, core=core, rate="read"),
-                case("sorts", "topk of 64", lambda x: x.topk(64, -1), t, shape, core=False, rate="read"),
+                case("sorts", "topk of 8", lambda x: x.topk(8, -1), t, shape, core=core, rate="read", seen=selected),
+                case("sorts", "topk of 64", lambda x: x.topk(64, -1), t, shape, core=False, rate="read", seen=selected),
             ]
         cases.append(case("sorts", "median", lambda x: x.median(-1), t, (8192, 8192), core=False, rate="read"))
-    cases.append(case("sorts", "topk of 8 experts", lambda x: x.topk(8, -1), "bf16", (65536, 256), core=False, rate="read"))
+    cases.append(case("sorts", "topk of 8 experts", lambda x: x.topk(8, -1), "bf16", (65536, 256), core=False, rate="read", seen=selected))
     cases.append(case("sorts", "searchsorted", lambda b, x: torch.searchsorted(b.sort()[0], x), "f32", (4096,), (1 << 24,), core=False))
     cases.append(case("sorts", "bincount", lambda x: torch.bincount(x, minlength=1024), "i64", whole_numbers(1024, 1 << 24), core=False, rate="read"))
     return cases

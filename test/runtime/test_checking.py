@@ -8,6 +8,7 @@ from torch import nn
 
 import inferno
 from inferno.runtime.check.checking import check_call, check_first_call, check_kernels
+from inferno.runtime.check.comparison import compare_leaf
 from inferno.runtime.check.isolation import run_isolated
 from inferno.runtime.module import CompiledModule
 
@@ -225,3 +226,20 @@ def test_layers_that_look_at_types_themselves(layer):
     compiled = inferno.compile(layer, (x,), target="cpu", check=True)
     compiled(x)
     assert all(p.dtype is torch.float32 for p in layer.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_results_in_float8(dtype):
+    """torch itself cannot say where a float8 is infinite."""
+    def scaled(x):
+        return (x * 3).to(dtype)
+
+    x = torch.randn(40, 32)
+    fast = inferno.compile(scaled, (x,), target="cpu", check=True)
+    assert fast(x).dtype == dtype
+    assert compare_leaf("r", scaled(x), scaled(x), (x.double() * 3)).right
+    wrong = compare_leaf("r", scaled(x * 1.5), scaled(x), x.double() * 3)
+    assert not wrong.right and "over the bound" in wrong.problem
+    if dtype == torch.float8_e5m2:
+        far = torch.full((4,), torch.inf).to(dtype)
+        assert "NaN or infinity" in compare_leaf("r", torch.ones(4).to(dtype), far, torch.full((4,), torch.inf)).problem

@@ -9,8 +9,10 @@ import inferno
 from benchmarks import kernel_times, runner
 from benchmarks.case import Case, select
 from benchmarks.limits import count_work
+from benchmarks.memory_bound import selected
 from benchmarks.suites import SUITES, cases_of
 from inferno.errors import OptionError
+from inferno.runtime.check.comparison import compare
 
 CASES = [Case(f"case {i}", lambda device: (torch.relu, (torch.ones(2, device=device),), {}), core=i % 5 == 0) for i in range(20)]
 
@@ -49,6 +51,15 @@ def test_linears_core_has_all_rows_and_forms():
     core = [c.name for c in SUITES["linears"] if c.core]
     for part in ("gelu(linear)", "silu(linear) * linear", "linear + residual", " 1x", " 4x", " 16x", " 64x", " 256x", " 1024x", " 2048x", " 8192x"):
         assert any(part in name for name in core), part
+
+
+def test_equal_values_of_topk_may_be_any_of_them():
+    x = torch.tensor([[3.0, 1.0, 3.0, 3.0]])
+    values, first, others = torch.tensor([[3.0, 3.0]]), torch.tensor([[0, 2]]), torch.tensor([[3, 2]])
+    eager = selected((x,), (values, first))
+    assert compare(selected((x,), (values, others)), eager, eager).right
+    for wrong in ([[0, 1]], [[2, 2]]):
+        assert not compare(selected((x,), (values, torch.tensor(wrong))), eager, eager).right
 
 
 def test_resume(tmp_path, monkeypatch):

@@ -62,13 +62,19 @@ def compare_leaf(name: str, ours: Any, eager: Any, exact: Any, unit: float | Non
         return bad(f"{_describe(ours)} where eager has {_describe(eager)}")
     if not (eager.is_floating_point() or eager.is_complex()):
         return Comparison(0.0, 0.0, 0.0) if torch.equal(ours, eager) else bad("integers differ from eager's")
-    ours, eager, exact = ours.detach(), eager.detach(), exact.detach()
+    eps = torch.finfo(eager.dtype).eps
+    ours, eager, exact = (_widened(x.detach()) for x in (ours, eager, exact))
     same = torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.isinf(), eager.isinf())
     if not same or not torch.equal(ours[ours.isinf()], eager[eager.isinf()]):
         return bad("NaN or infinity is not where eager has it")
     error, own = relative_error(ours, eager, exact), max(relative_error(eager, eager, exact), eager_error)
-    bound = max(1.5 * own, unit or torch.finfo(eager.dtype).eps)
+    bound = max(1.5 * own, unit or eps)
     return Comparison(error, own, bound, "" if error <= bound else f"{name}: error {error:.2e} over the bound {bound:.2e}")
+
+
+def _widened(value: torch.Tensor) -> torch.Tensor:
+    """The same numbers in a type of which torch can say whether they are finite, as it cannot of float8."""
+    return value.float() if value.is_floating_point() and value.itemsize == 1 else value
 
 
 def relative_error(value: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor) -> float:
