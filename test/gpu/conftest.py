@@ -4,6 +4,8 @@ that of all takes half a minute, and skipped."""
 import pytest
 import torch
 
+from inferno.runtime.region import backend
+
 
 collect_ignore_glob = [] if torch.cuda.is_available() else ["test_*.py"]
 
@@ -17,6 +19,29 @@ def pytest_collection_modifyitems(items):
     for item in items if not torch.cuda.is_available() else ():
         if "/gpu/" in str(item.path):
             item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+@pytest.fixture
+def unmeasured(monkeypatch):
+    """Kernels that nobody has timed are chosen too; the numbers are the same in every run."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def generators(monkeypatch) -> list[str]:
+    """The schedules of the kernels of the regions that are compiled."""
+    found: list[str] = []
+    compile_graph = backend.compile_graph
+
+    def noted(*args):
+        region = compile_graph(*args)
+        found.extend(k.schedule for p in region.programs for k in p.kernels.values())
+        return region
+
+    monkeypatch.setattr(backend, "compile_graph", noted)
+    return found
 
 
 @pytest.fixture

@@ -180,11 +180,6 @@ def test_streams_share_no_counter():
 
 # What no GPU has run yet.
 
-@pytest.fixture
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-
-
 @pytest.mark.parametrize("queries, keys, size, width", [(32, 32, 64, 64), (333, 777, 128, 128), (1000, 1000, 40, 72)])
 def test_float32(unmeasured, queries, keys, size, width):
     compiled = right(causal, heads(queries, keys, size, width, dtype=torch.float32))

@@ -6,33 +6,13 @@ from torch import nn
 
 from inferno.capture import trained_attention
 from inferno.capture.draws import SEEDS
-from inferno.runtime.region import backend
 
 F = nn.functional
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    torch._dynamo.reset()
-
-
-@pytest.fixture
-def generators(monkeypatch) -> list[str]:
-    """The schedules of the kernels of the regions that are compiled."""
-    found: list[str] = []
-    compile_graph = backend.compile_graph
-
-    def noted(*args):
-        region = compile_graph(*args)
-        found.extend(k.schedule for p in region.programs for k in p.kernels.values())
-        return region
-
-    monkeypatch.setattr(backend, "compile_graph", noted)
-    return found
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    pytest.mark.usefixtures("unmeasured"),
+]
 
 
 def compiled(dropout, causal):

@@ -4,34 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from inferno.runtime.region import backend
 
 F = nn.functional
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-
-
-@pytest.fixture
-def generators(monkeypatch) -> list[str]:
-    """The schedules of the kernels of the regions that are compiled."""
-    found: list[str] = []
-    compile_graph = backend.compile_graph
-
-    def noted(*args):
-        region = compile_graph(*args)
-        found.extend(k.schedule for p in region.programs for k in p.kernels.values())
-        return region
-
-    monkeypatch.setattr(backend, "compile_graph", noted)
-    return found
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    pytest.mark.usefixtures("unmeasured"),
+]
 
 
 def step(function, args, dtype):

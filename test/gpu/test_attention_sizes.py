@@ -10,17 +10,14 @@ from inferno.runtime.module import CompiledModule
 
 F = torch.nn.functional
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    pytest.mark.usefixtures("unmeasured"),
+]
 
 B, S, T = Dim("b", min=1, max=64), Dim("s", min=1, max=8192), Dim("t", min=1, max=8192)
 HEADS = ({0: B, 2: S},) * 3
 SIZES = [(2, 100), (1, 1), (3, 7), (2, 64), (1, 65), (5, 129), (2, 1000), (1, 4097), (2, 100)]
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
 
 
 def randn(*shape, dtype=torch.bfloat16):

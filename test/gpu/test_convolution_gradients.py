@@ -7,8 +7,10 @@ import torch
 from checks import assert_right
 from torch import nn
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    pytest.mark.usefixtures("unmeasured"),
+]
 
 aten = torch.ops.aten
 DTYPES = [torch.bfloat16, torch.float16, torch.float32]
@@ -33,11 +35,6 @@ CONVOLUTIONS = {
     "depthwise": (nn.Conv2d(96, 96, 7, padding=3, groups=96), (2, 96, 14, 14)),
     "transposed": (nn.ConvTranspose2d(128, 64, 4, 2, 1), (2, 128, 14, 14)),
 }
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
 
 
 def unit(dtype):

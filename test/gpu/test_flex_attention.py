@@ -9,14 +9,10 @@ from flex_cases import CASES, operands
 
 from inferno.runtime.region.graphs import graphs_of
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    torch._dynamo.reset()
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    pytest.mark.usefixtures("unmeasured"),
+]
 
 
 @pytest.mark.parametrize("length, size, dtype", [(300, 64, torch.bfloat16), (512, 128, torch.float16)])
