@@ -5,11 +5,17 @@ import dataclasses
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.map import map as map_
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn.attention.flex_attention import flex_attention
+from torch.utils._pytree import tree_leaves
 
 import inferno
 from inferno.runtime.check.checking import check_call, check_first_call, check_kernels
 from inferno.runtime.check.comparison import compare_leaf
 from inferno.runtime.check.isolation import run_isolated
+from inferno.runtime.check.perturbation import run_perturbed
 from inferno.runtime.module import CompiledModule
 
 
@@ -243,3 +249,33 @@ def test_results_in_float8(dtype):
     if dtype == torch.float8_e5m2:
         far = torch.full((4,), torch.inf).to(dtype)
         assert "NaN or infinity" in compare_leaf("r", torch.ones(4).to(dtype), far, torch.full((4,), torch.inf)).problem
+
+
+def flex(x):
+    q = x.view(1, 1, 4, 4)
+    return flex_attention(q, q, q, score_mod=lambda score, *_: score * 2)
+
+
+HIGHER_ORDER = {
+    "cond": lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos() * 2, (x,)),
+    "map": lambda x: map_(lambda row: row.softmax(-1) * 2, x),
+    "while_loop": lambda x: while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 1.5), (torch.tensor(0), x)),
+    "scan": lambda x: scan(lambda total, row: (total + row, total * row), torch.zeros(4), x),
+    "with_effects": lambda x: torch.linalg.inv(x @ x.mT + torch.eye(4)),
+    "flex_attention": flex,
+}
+
+
+@pytest.mark.parametrize("name", HIGHER_ORDER)
+def test_operations_of_functions(name):
+    """Branches and loops run under the check, in float64 and with perturbed roundings too, and what they close over is not written to."""
+    torch.manual_seed(0)
+    function, x = HIGHER_ORDER[name], torch.randn(4, 4)
+    expected = tree_leaves(function(x))
+    for mine, eager in zip(tree_leaves(inferno.compile(function, (x,), target="cpu", check=True)(x)), expected, strict=True):
+        torch.testing.assert_close(mine, eager)
+    double, _ = run_isolated(lambda given: function(given(x)), [], torch.float64)
+    assert all(d.dtype == torch.float64 for d, e in zip(tree_leaves(double), expected, strict=True) if e.is_floating_point())
+    for run in run_perturbed(lambda: function(x)):
+        errors = [((a - b).norm() / b.norm()).item() for a, b in zip(tree_leaves(run), expected, strict=True) if b.is_floating_point()]
+        assert all(0 < e < 1e-5 for e in errors), errors

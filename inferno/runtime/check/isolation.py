@@ -14,8 +14,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+
+from inferno.runtime.check.higher_order import run_higher_order
 
 aten = torch.ops.aten
 
@@ -61,6 +64,8 @@ class Isolated(TorchDispatchMode):
     random numbers were drawn, and ``drawn`` holds them, in order, with the operations.  Another run of the same operations in another
     type takes them from there.  The caller sees to the random number generators.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(self, to: torch.dtype | None = None, drawn: Sequence[tuple[Any, Any]] = ()) -> None:
         super().__init__()
@@ -117,6 +122,8 @@ class Isolated(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: tuple, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = dict(kwargs or {})
+        if isinstance(function, HigherOrderOperator):
+            return run_higher_order(self, function, args, kwargs, self.read)
         if torch.Tag.inplace_view in function.tags:  # transpose_: changes what the tensor is to its memory, and not the memory
             return function(*args, **kwargs)
         schema = function._schema
@@ -225,7 +232,8 @@ def run_isolated(
         try:
             for table, key, value in before:
                 table[key] = mode.adopt(value)
-            with mode:
+            # Outside of a compiled function branches and loops compile themselves, which a mode like this one does not go with.
+            with torch.compiler.set_stance("force_eager"), mode:
                 result = function(mode.adopt)
         finally:
             for table, key, value in before:
