@@ -196,6 +196,35 @@ def test_branches_on_data_stay_in_one_graph():
     assert fast.fallbacks and not isinstance(fast, DynamoModule)
 
 
+class Recurrent(nn.Module):
+    """Not one graph: the loss of CTC looks at its lengths."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.LSTM(6, 8, batch_first=True), nn.Linear(8, 5)
+
+    def forward(self, x, y):
+        hidden, _ = self.layer(x)
+        return F.ctc_loss(self.head(hidden).log_softmax(-1).transpose(0, 1), y, torch.full((3,), 5), torch.full((3,), 2))
+
+
+def test_a_recurrent_layer_that_is_not_in_one_graph():
+    """It compiles where no gradient is asked for; with gradients it runs as Dynamo has it, in Python."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, x, y = Recurrent(), torch.randn(3, 5, 6), torch.randint(1, 5, (3, 2))
+    fast = inferno.compile(model, (x, y), target="cpu")
+    assert isinstance(fast, DynamoModule)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x, y), model(x, y))
+        assert sum(len(p.kernels) for p in fast.programs) > 3
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+        torch.testing.assert_close(fast(x, y), model(x, y))
+    (mine,), (theirs,) = (torch.autograd.grad(f(x, y), [model.layer.weight_hh_l0]) for f in (fast, model))
+    torch.testing.assert_close(mine, theirs)
+
+
 def test_what_a_checkpoint_draws():
     """A checkpoint's random operations return tuples in tuples: the generator's state, and what they made."""
     torch._dynamo.reset()

@@ -5,6 +5,7 @@ import logging
 from typing import Any
 
 import torch
+from torch import nn
 
 from inferno.errors import LaunchError, PackageError
 from inferno.options import Options
@@ -36,10 +37,15 @@ class DynamoModule(Face):
         self._example = args, kwargs
         self._options = options
         self.__dict__["_function"] = torch.compile(model, backend=functools.partial(compile_captured, options=options, regions=self.regions))
+        self._recurrent = isinstance(model, nn.Module) and any(isinstance(m, nn.RNNBase) for m in model.modules())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if (reason := why_traced(args)) is not None:
             return run_model(self, reason, args, kwargs)
+        if self._recurrent and not torch.is_grad_enabled():
+            # Dynamo leaves all around a recurrent layer to Python unless told otherwise; torch's way to gradients of an LSTM fails then.
+            with torch._dynamo.config.patch(allow_rnn=True):
+                return self._function(*args, **kwargs)
         return self._function(*args, **kwargs)
 
     def _copy_for(self, model: Any, memo: dict[int, Any]) -> "DynamoModule":
