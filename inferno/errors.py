@@ -45,6 +45,12 @@ class CompileError(InfernoError):
     """A stage of the compiler failed on valid input: a fault of Inferno's.  Names the stage and the kernel."""
 
 
+class WorkerError(InfernoError):
+    """A process that compiles cannot start on this machine.  Says what Python said."""
+
+    lasting = False
+
+
 class PassError(InfernoError):
     """A pass or pipeline failed, or its text names something that does not exist."""
 

@@ -1,10 +1,11 @@
 """Worker processes: results, errors by class, death, and no torch."""
 
+import sys
 import time
 
 import pytest
 
-from inferno.errors import CompileError, PassError
+from inferno.errors import CompileError, PassError, WorkerError
 from inferno.runtime.workers import pool as workers
 from inferno.runtime.workers.pool import Pool, WorkerDied
 
@@ -46,6 +47,24 @@ def test_workers_have_the_sources_of_their_parent(tmp_path, monkeypatch, pool):
     (tmp_path / "inferno").mkdir()
     (tmp_path / "inferno" / "__init__.py").write_text("raise ImportError('the wrong one')")
     monkeypatch.chdir(tmp_path)
+    assert pool.run("test", "run", text=MODULE, pipeline="cse")
+
+
+def test_a_script_beside_files_named_as_modules_of_python(tmp_path, monkeypatch, pool):
+    """What lies beside the user's script does not come before Python's own in the processes that compile."""
+    (tmp_path / "pathlib.py").write_text("raise ImportError('the wrong one')")
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "script.py")])
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert pool.run("test", "run", text=MODULE, pipeline="cse")
+
+
+def test_processes_that_cannot_start(tmp_path, monkeypatch, pool):
+    """It is said as it is, and not taken for a fault of what was to be compiled."""
+    (tmp_path / "pathlib.py").write_text("raise ImportError('the wrong one')")
+    monkeypatch.setattr(sys, "path", [*sys.path[:1], str(tmp_path), *sys.path[1:]])
+    with pytest.raises(WorkerError, match=r"(?s)cannot start \(exit code 1\): .*the wrong one"):
+        pool.run("test", "run", text=MODULE, pipeline="cse")
+    monkeypatch.undo()
     assert pool.run("test", "run", text=MODULE, pipeline="cse")
 
 

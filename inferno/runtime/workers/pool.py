@@ -1,7 +1,7 @@
 """Worker processes that compile: MLIR can end the process that it runs in, and its bindings hold the interpreter's lock.
 
-A worker that dies is a CompileError that names its job, and is replaced.  Workers import neither torch nor the user's
-program, start in 0.3 s, and end with the process that started them (their input closes).
+A worker that dies is a CompileError that names its job, and is replaced; one that cannot start is a WorkerError.  Workers
+import neither torch nor the user's program, start in 0.3 s, and end with the process that started them (their input closes).
 """
 
 import atexit
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import inferno
 from inferno.fork_lock import ForkLock
-from inferno.errors import CompileError
+from inferno.errors import CompileError, WorkerError
 from inferno.runtime.workers.progress import Bar
 from inferno.runtime.workers.worker import read_frame, write_frame
 from inferno.settings import settings
@@ -35,6 +35,7 @@ class Worker:
 
     def __init__(self, kind: str = "") -> None:
         self.idle_since = 0.0
+        self._ready = False
         self._log = tempfile.TemporaryFile()
         self._process = start_python("inferno.runtime.workers.worker", [kind] if kind else [], self._log)
 
@@ -44,9 +45,12 @@ class Worker:
         timer.start()
         try:
             write_frame(self._process.stdin, (name, arguments))
+            self._ready = self._ready or bool(read_frame(self._process.stdout))
             status, value = read_frame(self._process.stdout)
         except (EOFError, BrokenPipeError) as error:
             code = self._process.wait()
+            if code > 0 and not self._ready:
+                raise WorkerError(f"a process that compiles cannot start (exit code {code}): {self._last_words()}") from error
             reason = f"signal {-code}" if code < 0 else f"exit code {code}"
             died = WorkerDied(f"{label}: the compiler process died ({reason}). Its last words: {self._last_words()}")
             died.lasting = -code not in _KILLED
@@ -72,8 +76,10 @@ class Worker:
 
 def start_python(module: str, arguments: Sequence[str], log: BinaryIO) -> subprocess.Popen:
     """A process that runs a module with the sources that this one has, its input and output pipes, what it says going to ``log``."""
-    # "-P", since a folder of that name where the process runs would come first otherwise.
-    folders = dict.fromkeys([*(p or os.getcwd() for p in sys.path), str(Path(inferno.__file__).parents[1])])
+    # "-P", and without the folder of the script: a file there may have the name of a module of Python's own, which would come second.
+    script = {"", os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0]))} if sys.argv and not sys.flags.safe_path else set()
+    given = sys.path[1:] if sys.path[:1] and sys.path[0] in script else sys.path
+    folders = dict.fromkeys([*(p or os.getcwd() for p in given), str(Path(inferno.__file__).parents[1])])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     command = [sys.executable, "-P", "-m", module, *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment)
@@ -152,7 +158,7 @@ class Pool:
         worker = worker or Worker()
         try:
             result = worker.run(label, name, arguments)
-        except WorkerDied:
+        except (WorkerDied, WorkerError):
             with self._lock:
                 self._started -= 1
             raise

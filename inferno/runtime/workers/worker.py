@@ -41,6 +41,7 @@ def main(kind: str | None = None) -> None:
     os.dup2(2, 1)
     from inferno.runtime.workers import jobs
 
+    write_frame(answers, "ready")
     for module in jobs.needed(kind) if kind else ():
         if select.select([requests], [], [], 0)[0]:
             break
