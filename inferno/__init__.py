@@ -2,13 +2,13 @@
 
 from inferno.errors import (
     CaptureError, CheckError, CompileError, DivisionByZero, IndexOutOfRange, InfernoError, InputError, LaunchError, ModelChanged, OptionError,
-    PackageError, PassError, PlanError, UnsupportedOperation,
+    PackageError, PassError, PlanError, UnsupportedOperation, WorkerError,
 )
 
 __all__ = [
     "CaptureError", "CheckError", "CompileError", "CompiledModule", "DivisionByZero", "IndexOutOfRange", "InfernoError", "InputError",
-    "LaunchError", "ModelChanged", "OptionError", "PackageError", "PassError", "PlanError", "Stats", "UnsupportedOperation", "compile",
-    "explain", "load", "stats",
+    "LaunchError", "ModelChanged", "OptionError", "PackageError", "PassError", "PlanError", "Stats", "UnsupportedOperation", "WorkerError",
+    "compile", "explain", "load", "stats",
 ]
 
 
