@@ -16,7 +16,7 @@ from torch._dynamo.exc import UserError
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path
+from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path, tree_leaves
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
 from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
@@ -162,6 +162,7 @@ def export_model(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, 
             args, kwargs = model.example_inputs
         return Exported(model, model.call_spec.out_spec, model, None, args, kwargs, dynamic_shapes)
     module = _as_module(model)
+    _require_strides(model, module, args, kwargs)
     learn_caches((args, kwargs))
     try:
         program = _export(model, module, args, kwargs, dynamic_shapes)
@@ -170,6 +171,16 @@ def export_model(model: Any, args: tuple, kwargs: dict[str, Any] | None = None, 
         if not met_a_cache(error):
             raise
     return _export_leaves(model, module, args, kwargs, dynamic_shapes)
+
+
+def _require_strides(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+    """CaptureError for a tensor that is not one block of memory: sparse, or nested."""
+    leaves = tree_leaves((tuple(args), kwargs))
+    inputs = zip((f"argument {name}" for name in _leaf_names(model, args, kwargs, len(leaves))), leaves)
+    for name, value in (*inputs, *module.named_parameters(), *module.named_buffers()):
+        if isinstance(value, torch.Tensor) and (value.layout is not torch.strided or value.is_nested):
+            kind = "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
+            raise CaptureError(f"{name} is a {kind} tensor, which has no strides to read it by: pass a dense one (to_dense(), or padded)")
 
 
 def _export_leaves(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any) -> Exported:

@@ -52,9 +52,10 @@ class Example:
 
 
 def make_recipe(args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any, options: dict[str, Any]) -> Recipe:
-    """The recipe for these arguments, whose tensors are not kept."""
+    """The recipe for these arguments, whose tensors are not kept, but for those without strides, such as sparse ones."""
     def describe(leaf: Any) -> Any:
-        return Example(tuple(leaf.shape), leaf.stride(), leaf.dtype, str(leaf.device)) if isinstance(leaf, Tensor) else leaf
+        plain = isinstance(leaf, Tensor) and leaf.layout is torch.strided and not leaf.is_nested
+        return Example(tuple(leaf.shape), leaf.stride(), leaf.dtype, str(leaf.device)) if plain else leaf
 
     return Recipe(*tree_map(describe, (tuple(args), kwargs)), dynamic_shapes, options)
 

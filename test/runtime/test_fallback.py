@@ -8,7 +8,7 @@ from checks import assert_close_to_float64
 from torch import nn
 
 import inferno
-from inferno.errors import InputError
+from inferno.errors import CaptureError, InputError
 from inferno.runtime.region.dynamo import DynamoModule
 
 F = nn.functional
@@ -194,6 +194,46 @@ def test_branches_on_data_stay_in_one_graph():
     for given in (x, -x):
         assert torch.allclose(fast(given), model(given))
     assert fast.fallbacks and not isinstance(fast, DynamoModule)
+
+
+class Graph(nn.Module):
+    """A layer on a graph whose edges are a sparse matrix."""
+
+    def __init__(self, edges):
+        super().__init__()
+        self.register_buffer("edges", edges)
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.relu(torch.sparse.mm(self.edges, self.linear(x))) * 2
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_sparse_inputs_and_buffers(layout):
+    torch._dynamo.reset()
+    dense, x = torch.randn(6, 6).relu(), torch.randn(6, 4)
+    edges = dense.to_sparse() if layout == "coo" else dense.to_sparse_csr()
+
+    def f(edges, x):
+        return torch.relu(torch.sparse.mm(edges, x) + 1) * 2
+
+    model = Graph(edges)
+    with torch.no_grad():
+        fast, module = inferno.compile(f, (edges, x), target="cpu"), inferno.compile(model, (x,), target="cpu")
+        torch.testing.assert_close(fast(edges, x), torch.relu(dense @ x + 1) * 2)
+        torch.testing.assert_close(module(x), torch.relu(dense @ model.linear(x)) * 2)
+    with pytest.raises(CaptureError, match=rf"argument edges is a sparse_{layout} tensor.*to_dense"):
+        inferno.compile(f, (edges, x), target="cpu", fallback=False)
+    with pytest.raises(CaptureError, match=rf"edges is a sparse_{layout} tensor"):
+        inferno.compile(model, (x,), target="cpu", fallback=False)
+
+
+def test_nested_inputs():
+    torch._dynamo.reset()
+    rows = [torch.randn(2, 4), torch.randn(3, 4)]
+    x = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    fast = inferno.compile(lambda x: (x * 2).sin(), (x,), target="cpu")
+    torch.testing.assert_close(fast(x).values(), (torch.cat(rows) * 2).sin())
 
 
 class Recurrent(nn.Module):
