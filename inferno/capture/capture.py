@@ -33,7 +33,7 @@ from inferno.capture.restrides import replace_restrides
 from inferno.capture.run_decompositions import run_decompositions
 from inferno.capture.signature import Argument, Frozen, Result, Signature, View
 from inferno.capture.symbols import SymbolTable
-from inferno.capture.tracing import one_at_a_time, to_trace
+from inferno.capture.tracing import one_at_a_time, to_trace, without_the_graph_so_far
 from inferno.capture.views import outputs_as_eager
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 
@@ -196,7 +196,7 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
             warnings.simplefilter("ignore")
             args, kwargs = distinct_examples(module, args, kwargs)
             varying = _of_parameters(module, args, kwargs, dynamic_shapes)
-            with to_trace(module) as traced:
+            with to_trace(module) as traced, without_the_graph_so_far():
                 program = _trace(traced, args, kwargs, varying)
             if any(map(is_of_vmap, program.graph.nodes)):
                 program = program.run_decompositions({})  # operations of all samples, in place of those of one

@@ -8,6 +8,8 @@ not run: torch's lazy graph modules write it when it is.
 
 import contextlib
 import functools
+import io
+import logging
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
 from inferno.fork_lock import ForkLock
 
+log = logging.getLogger(__name__)
 P, R = ParamSpec("P"), TypeVar("R")
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called")
@@ -82,3 +85,16 @@ def _line(frame: Any) -> str:
             return f'File "{code.co_filename}", line {frame.f_lineno}, in forward'
         frame = frame.f_back
     return ""
+
+
+@contextlib.contextmanager
+def without_the_graph_so_far() -> Iterator[None]:
+    """Where torch.export fails it prints the graph that it had so far to stderr, hundreds of lines; here they go to the log, as debugging."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            yield
+    except Exception:
+        log.debug("what torch.export printed: %s", said.getvalue())
+        raise
+    sys.stderr.write(said.getvalue())

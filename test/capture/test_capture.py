@@ -1,6 +1,8 @@
 """What a captured program's arguments, results and locations are."""
 
+import logging
 import operator
+import sys
 from collections import namedtuple
 
 import pytest
@@ -11,6 +13,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 
 import inferno
 from inferno.capture import capture
+from inferno.capture.capture import export_model
 from inferno.capture.symbols import SymbolTable
 from inferno.errors import CaptureError, InputError, UnsupportedOperation
 from inferno.mlir import ir, idle_context, walk
@@ -221,3 +224,17 @@ def test_vmap():
     outer = torch.func.vmap(inner, in_dims=(1, None))
     x, scale = torch.randn(4, 2, 3), torch.randn(4, 6)
     torch.testing.assert_close(inferno.compile(outer, (x, scale), target="cpu", fallback=False)(x, scale), outer(x, scale))
+
+
+def test_a_failure_prints_no_graph(capsys, caplog):
+    """torch.export prints to stderr what it had so far; what the model prints there is printed."""
+    def branches(x):
+        print("the model's own", file=sys.stderr)
+        return x.sin() if x.sum() > 0 else x
+
+    caplog.set_level(logging.DEBUG, "inferno")
+    with pytest.raises(CaptureError, match="could not be captured"):
+        export_model(branches, (torch.ones(3),))
+    assert "aten.sin" not in capsys.readouterr().err and any("aten.sum" in r.getMessage() for r in caplog.records)
+    export_model(lambda x: print("the model's own", file=sys.stderr) or x.sin(), (torch.ones(3),))
+    assert "the model's own" in capsys.readouterr().err
