@@ -4,7 +4,7 @@ PyTorch rounds after every operation because each of its kernels stores to memor
 only add error, and the hardware has no bf16 arithmetic worth the name.  Integers, comparisons and f64 stay as they are.
 """
 
-from inferno.mlir import arith, ir, owner, walk
+from inferno.mlir import arith, ir, owner, users, walk
 from inferno.passes.contraction import parse_fused
 
 _NARROW = ("bf16", "f16")
@@ -24,13 +24,15 @@ def _is_narrow(type_: ir.Type) -> bool:
 
 
 def _widen(generic: ir.Operation) -> None:
-    for op in [o.operation for o in generic.regions[0].blocks[0].operations]:
+    for op in walk(generic):
         floats = [*(v.type for v in op.operands), *(r.type for r in op.results)]
         if len(op.regions) or not any(_is_narrow(t) for t in floats) or op.name in _SKIP - {"arith.select"}:
             continue
         if not op.name.startswith(("arith.", "math.")):
             continue
         _compute_wide(op)
+    for op in reversed(walk(generic, "scf.if")):  # outer ones first: what their branches yield may be an inner one's result
+        _choose_wide(op)
     _drop_round_trips(generic)
 
 
@@ -45,6 +47,39 @@ def _compute_wide(op: ir.Operation) -> None:
         for old, made in zip(op.results, new.results):
             old.replace_all_uses_with(arith.truncf(old.type, made) if made.type != old.type else made)
     op.erase()
+
+
+def _choose_wide(choice: ir.Operation) -> None:
+    """Let what an ``scf.if`` chooses between be f32 where a branch computed it so and a reader wants it so: no branch rounds it then."""
+    wide = ir.F32Type.get(choice.context)
+    ends = [region.blocks[0].operations[len(region.blocks[0].operations) - 1].operation for region in choice.regions if len(region.blocks)]
+    for number, result in enumerate(choice.results):
+        if not _is_narrow(result.type) or not any(u.name == "arith.extf" and u.results[0].type == wide for u in users(result)):
+            continue
+        if not any(_is_rounded(end.operands[number], wide) for end in ends):
+            continue
+        narrow = result.type
+        for end in ends:
+            with ir.InsertionPoint(end), choice.location:
+                end.operands[number] = _extend(end.operands[number], wide)
+        readers = list(users(result))
+        result.set_type(wide)
+        with ir.InsertionPoint.after(choice), choice.location:
+            rounded = arith.truncf(narrow, result)
+        for reader in readers:
+            for place, value in enumerate(reader.operands):
+                if value == result:
+                    reader.operands[place] = rounded
+
+
+def _is_rounded(value: ir.Value, wide: ir.Type) -> bool:
+    """Whether it was computed in f32, maybe in a branch of its own."""
+    made = owner(value)
+    if made is not None and made.name == "scf.if":
+        number = list(made.results).index(value)
+        ends = (region.blocks[0].operations[len(region.blocks[0].operations) - 1].operation for region in made.regions)
+        return any(_is_rounded(end.operands[number], wide) for end in ends)
+    return made is not None and made.name == "arith.truncf" and made.operands[0].type == wide
 
 
 def _extend(value: ir.Value, wide: ir.Type) -> ir.Value:
@@ -64,6 +99,6 @@ def _drop_round_trips(generic: ir.Operation) -> None:
         if made is not None and made.name == "arith.truncf" and made.operands[0].type == op.results[0].type and _is_narrow(made.results[0].type):
             op.results[0].replace_all_uses_with(made.operands[0])
             op.erase()
-    for op in reversed([o.operation for o in generic.regions[0].blocks[0].operations]):
+    for op in reversed(walk(generic)):
         if op.name in ("arith.truncf", "arith.extf", "arith.constant") and not any(True for _ in op.results[0].uses):
             op.erase()

@@ -40,3 +40,68 @@ func.func @other_types(%i: tensor<8xi16>, %x: tensor<8xf64>, %ei: tensor<8xi16>,
   } -> tensor<8xf64>
   return %0, %1 : tensor<8xi16>, tensor<8xf64>
 }
+
+/// So are branches, and what is chosen between them is not rounded on the way: the sum and the product are of float32.
+// CHECK-LABEL: func.func @pieces
+// CHECK: %[[R:.*]] = scf.if %{{.*}} -> (f32)
+// CHECK: %[[C:.*]] = scf.if %{{.*}} -> (f32)
+// CHECK: %[[E:.*]] = math.exp %{{.*}} : f32
+// CHECK-NEXT: scf.yield %[[E]] : f32
+// CHECK: arith.addf %[[C]], %{{.*}} : f32
+// CHECK-NOT: truncf
+// CHECK: %[[M:.*]] = arith.mulf %[[R]], %[[R]] : f32
+// CHECK-NEXT: %[[T:.*]] = arith.truncf %[[M]] : f32 to bf16
+// CHECK-NEXT: linalg.yield %[[T]] : bf16
+func.func @pieces(%x: tensor<8xbf16>, %y: tensor<8xbf16>, %z: tensor<8xbf16>, %e: tensor<16xbf16>) -> tensor<16xbf16> {
+  %c8 = arith.constant 8 : index
+  %c4 = arith.constant 4 : index
+  %one = arith.constant 1.0 : bf16
+  %0 = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%e : tensor<16xbf16>) {
+  ^bb0(%o: bf16):
+    %i = linalg.index 0 : index
+    %c = arith.cmpi ult, %i, %c8 : index
+    %r = scf.if %c -> (bf16) {
+      %d = arith.cmpi ult, %i, %c4 : index
+      %r2 = scf.if %d -> (bf16) {
+        %a = tensor.extract %x[%i] : tensor<8xbf16>
+        %b = math.exp %a : bf16
+        scf.yield %b : bf16
+      } else {
+        %a = tensor.extract %z[%i] : tensor<8xbf16>
+        scf.yield %a : bf16
+      }
+      %s = arith.addf %r2, %one : bf16
+      scf.yield %s : bf16
+    } else {
+      %j = arith.subi %i, %c8 : index
+      %a = tensor.extract %y[%j] : tensor<8xbf16>
+      scf.yield %a : bf16
+    }
+    %m = arith.mulf %r, %r : bf16
+    linalg.yield %m : bf16
+  } -> tensor<16xbf16>
+  return %0 : tensor<16xbf16>
+}
+
+/// What is only moved stays as narrow as it is.
+// CHECK-LABEL: func.func @moved
+// CHECK: scf.if %{{.*}} -> (bf16)
+// CHECK-NOT: extf
+func.func @moved(%x: tensor<8xbf16>, %y: tensor<8xbf16>, %e: tensor<16xbf16>) -> tensor<16xbf16> {
+  %c8 = arith.constant 8 : index
+  %0 = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%e : tensor<16xbf16>) {
+  ^bb0(%o: bf16):
+    %i = linalg.index 0 : index
+    %c = arith.cmpi ult, %i, %c8 : index
+    %r = scf.if %c -> (bf16) {
+      %a = tensor.extract %x[%i] : tensor<8xbf16>
+      scf.yield %a : bf16
+    } else {
+      %j = arith.subi %i, %c8 : index
+      %a = tensor.extract %y[%j] : tensor<8xbf16>
+      scf.yield %a : bf16
+    }
+    linalg.yield %r : bf16
+  } -> tensor<16xbf16>
+  return %0 : tensor<16xbf16>
+}
