@@ -10,6 +10,7 @@ from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.row_kernel import RowKernel, parse_row_kernel
 from inferno.schedule.row_maxima import online_sums
+from inferno.schedule.row_work import arithmetic
 from inferno.symbolic import Int, ceildiv, hint
 from inferno.target import Target
 
@@ -153,7 +154,16 @@ def read_rows(kernel: func.FuncOp, target: Target) -> RowKernel | None:
 
 
 def pick(c: RowKernel, target: Target) -> Rows:
-    """The schedule that the rows' length and their number ask for; where that varies the example's."""
+    """The schedule that the rows' length and their number ask for, where that varies the example's; one that computes each value once where what phases
+    compute anew takes longer than memory."""
+    found, known = _by_length(c, target), c.in_example()
+    if not _computes_again(found) or _moving(found, known, target) >= arithmetic(known, True, target):
+        return found
+    held = [replace(found, packed=False)] if found.held else [_held(known, target, lanes(known), False)]
+    return min((found, *(s for s in held if s is not None)), key=lambda s: estimate(s, known, target))
+
+
+def _by_length(c: RowKernel, target: Target) -> Rows:
     varies, c = c.varies, c.in_example()
     vector, whole = lanes(c), most_lanes(c)
     ragged = not varies and vector * 2 <= whole and vector * _narrowest(c) < _RAGGED_BYTES and c.width >= _RAGGED and can_be_ragged(c, whole)
@@ -354,9 +364,19 @@ def _power(x: int) -> int:
     return 1 << max(0, x - 1).bit_length()
 
 
+def _computes_again(s: Rows) -> bool:
+    """Whether a phase computes anew what those in front of it have made."""
+    return s.packed or not s.held
+
+
 def estimate(s: Rows, c: RowKernel, target: Target) -> float:
-    """Microseconds."""
+    """Microseconds: what memory takes, or the arithmetic, whichever is longer."""
     c = c.in_example()
+    return max(_moving(s, c, target), arithmetic(c, _computes_again(s), target))
+
+
+def _moving(s: Rows, c: RowKernel, target: Target) -> float:
+    """Microseconds that memory and the row's reductions take."""
     if s.persistent:
         weighed = _BESIDE_WEIGHTS if len(c.common()) > 1 and not s.common else 1.0
         return estimated(c, s.blocks(c), s.cluster, 0, weighed * (_SHARED_OUT if s.resident > 1 else _ALONE), target)

@@ -201,6 +201,19 @@ def test_few_rows_use_the_machine():
     assert few.across * few.cluster > many.across * many.cluster
 
 
+def test_what_computes_much_computes_it_once():
+    """Long rows are kept, and computed anew in each phase, only where memory takes longer than that."""
+    def gated(x, y, w):
+        x = torch.log_softmax(F.silu(F.layer_norm(torch.log_softmax(x, -1), w.shape, w)) * y, -1)
+        return torch.logsumexp(x, -1)
+
+    shape = (440, 24768)
+    found = [s for s in picked(gated, shape, shape, shape[1:], dtype=torch.float32) if s is not None]
+    assert [s.held for s in found] == [True]
+    (plain,) = picked(lambda x, y: torch.softmax(x + y, -1), (440, 50048), (440, 50048), dtype=torch.float32)
+    assert plain.kept and not plain.held
+
+
 def test_schedules_that_do_not_fit():
     model, args, _ = CASES["layer_norm"]()
     with pytest.raises(CompileError, match="does not keep what is read"):
