@@ -10,6 +10,7 @@ is it looked for.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from inferno.codegen.shuffles import exchange
 from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, splat, store, to_memory
@@ -159,14 +160,15 @@ class _Emitter:
                 scf.YieldOp(self.some(ints.add(first, ints.mul(loop.induction_variable, step)), None, list(loop.inner_iter_args)))
             running = list(loop.results_)
         if not isinstance(length, int) or length % step:
-            running = self.some(ints.add(first, ints.mul(rounds, step)), ints.add(begin, length), running)
+            left = ceil(length % step / s.along) if isinstance(length, int) else s.unroll
+            running = self.some(ints.add(first, ints.mul(rounds, step)), ints.add(begin, length), running, left)
         return running
 
-    def some(self, unit: Integer, end: Integer | None, running: Values) -> Values:
-        """The totals with ``unroll`` units more, of which those from ``end`` on are none."""
+    def some(self, unit: Integer, end: Integer | None, running: Values, count: int = 0) -> Values:
+        """The totals with ``unroll`` units more, or ``count``, of which those from ``end`` on are none."""
         ints, c, s = self.ints, self.c, self.s
         units, inside = [], []
-        for u in range(s.unroll):
+        for u in range(count or s.unroll):
             at = ints.add(unit, u * s.along)
             inside.append(None if end is None else ints.less(at, end))
             units.append(at if end is None else ints.min(at, ints.sub(end, 1)))

@@ -21,6 +21,9 @@ STATIC = 48 * 1024  # bytes of shared memory that a kernel has without asking fo
 # Sums, where their number varies: a maximum of 65536x1024 in bf16 took 80 us by the schedule for 64 rows, and 31 by that for as many.
 _VARYING = 1 << 14
 _LEAST = 4  # vectors that a thread has before a sum is cut for more blocks
+# Bytes that a thread has of a sum at least, and neighbours together, where what divides it leaves vectors of 8 bytes and less; and vectors of up to so
+# many bytes of which it has more under way, in more blocks.
+_OWN, _LINE, _NARROW = 64, 64, 4
 
 
 @dataclass(frozen=True)
@@ -82,15 +85,19 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
     """The schedule that sizes ask for; sums of a number that varies are taken to be many, and are not cut."""
     if not isinstance(c.count, int):
         return replace(pick(replace(c, sizes=tuple(x if isinstance(x, int) else max(_VARYING, hint(x)) for x in c.sizes)), target), chunks=1)
-    vector = max(1, min(8, 16 // c.bytes))
+    vector = whole = max(1, min(8, 16 // c.bytes))
     while c.inner % vector:
         vector //= 2
-    most = 4 if c.extremum is not None else 8
+    most, cut = 4 if c.extremum is not None else 8, vector < whole
+    narrow = cut and not c.along and len(c.combiners) == 1 and vector * c.bytes <= _NARROW and c.bytes < 4
     wide = len(c.combiners) > 1 and any(isinstance(k.type, ir.F64Type) for k in c.combiners)
     most = min(most, _WIDE // vector) if wide else most
     if c.along:
         units = c.length // vector
         along = min(_THREADS, _power(ceil(units / _LEAST)))
+        if cut and (width := vector * c.bytes) <= 8:
+            wanted = _power(ceil(units * width / _OWN * 3 / 4))  # rather a few vectors more than a power of two says than most threads idle
+            along = min(along, max(wanted, min(_LINE // width, _power(units))))
         if c.count * along < _THREADS * target.multiprocessors:  # few sums: more threads each
             along = min(_THREADS, _power(units))
         if c.count == 1 and along == _THREADS and units <= 32 * _THREADS:
@@ -103,12 +110,13 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
         along = min(_THREADS * (2 if wide else 1) // across, _power(ceil(c.length / _LEAST)))
         while along * across < 32:
             along *= 2
+        most *= 2 if narrow else 1
         s = Reductions(across, along, vector, min(most, max(1, ceil(c.length / along))))
         while s.shared_bytes(c) > STATIC and s.threads > 32:
             s = replace(s, along=s.along // 2)
         while s.shared_bytes(c) > STATIC:
             s = replace(s, vector=s.vector // 2)
-    tiles, wanted = s.tiles(c), _RESIDENT * target.multiprocessors * _THREADS // max(_THREADS, s.threads)
+    tiles, wanted = s.tiles(c), _RESIDENT * (2 if narrow else 1) * target.multiprocessors * _THREADS // max(_THREADS, s.threads)
     chunks = min(wanted // tiles, s.units(c) // (s.along * min(s.unroll, _LEAST)))
     if tiles >= target.multiprocessors or chunks < 2:
         return s

@@ -110,3 +110,16 @@ def test_sums_whose_number_varies(model):
     for rows in (5, 1, 64, 333):
         found = check(simulated, model, (torch.randn(rows, 100),))
         assert found.right, f"{rows}: {found}"
+
+
+@pytest.mark.parametrize("dims, shape, along", [((1,), (24369, 1026), 32), ((1,), (24369, 2052), 64), ((1,), (250951, 258), 16), ((1,), (24369, 2048), 64)])
+def test_threads_have_enough_of_sums_of_odd_lengths(dims, shape, along):
+    """Of vectors that are narrow more are a thread's: two bytes each for threads of a block of their own left most of the time to launches."""
+    s, c = picked(lambda x: x.sum(dims), *shape)
+    assert s.along == along
+    assert s.units(c) * s.vector * 2 / s.along >= 24
+
+
+def test_narrow_columns_have_more_under_way():
+    odd, even = (picked(lambda x: x.sum(0), 250951, n)[0] for n in (129, 128))
+    assert (odd.vector, odd.unroll, even.vector, even.unroll) == (1, 16, 8, 8)

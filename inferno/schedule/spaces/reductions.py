@@ -32,6 +32,6 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Reductio
 def valid(kernel: func.FuncOp, schedule: Reductions, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     c, s = read(kernel, target), schedule
-    if c is None or not isinstance(c.count, int) or s.vector != pick(c, target).vector or not 1 <= s.unroll <= 8:
+    if c is None or not isinstance(c.count, int) or s.vector != pick(c, target).vector or not 1 <= s.unroll <= 16:
         return False
     return s.fits(c) and s.shared_bytes(c) <= STATIC
