@@ -109,6 +109,11 @@ CASES = (
     Case("attention", "few queries, keys in parts and splits", F.scaled_dot_product_attention, ((2, 4, 5, 128), (2, 4, 1000, 128), (2, 4, 1000, 128)),
          torch.bfloat16, passes=_ATTENTION, knobs="consumers = 1, keys = 64, turns = false, parts = 2, splits = 3, staged = false"),
     Case(
+        "attention", "one query, each block of a cluster adds up a part", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+        ((2, 8, 1, 128), (2, 2, 1000, 128), (2, 2, 1000, 128)), torch.bfloat16, passes=_ATTENTION,
+        knobs="consumers = 1, keys = 64, turns = false, parts = 2, splits = 3, staged = false",
+    ),
+    Case(
         "attention", "causal, heads share keys, any sizes", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
         (("b", 4, "n", 64), ("b", 2, "n", 64), ("b", 2, "n", 64)), torch.bfloat16, sizes=_SIZES, passes=_ATTENTION, knobs='keys = 64, order = "dynamic"',
     ),

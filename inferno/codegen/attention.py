@@ -30,7 +30,7 @@ from inferno.schedule.result_parts import columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.attention import FEW_ROWS, LINE, Attention, AttentionTiling, Copied, fits, most_rows, read, turned_lines
+from inferno.schedule.attention import FEW_ROWS, LINE, Attention, AttentionTiling, Copied, adders, fits, most_rows, read, turned_lines
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.symbolic import Symbol, minimum
 from inferno.target import Target
@@ -117,7 +117,7 @@ class Emitter:
             scratch = [launch_counter(self.name, self.workers)]
         if s.splits > 1:
             sums = self.tiles * s.splits * InMemory.size(t.rows, t.width.size)
-            scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((self.tiles,), integer_type(64)))]
+            scratch = [pointer(temporary((sums,), ir.F32Type.get())), pointer(temporary((self.tiles * adders(s, a),), integer_type(64)))]
         parameters = [*maps, *(pointer(arguments[x]) for x in self.plain), *self.sizes(arguments), *scratch]
         launch(f"{self.name}_gpu", self.name, parameters, (self.workers * s.shares, 1, 1), (s.threads, 1, 1), (s.parts, 1, 1), self.layout.total)
 

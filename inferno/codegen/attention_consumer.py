@@ -3,7 +3,9 @@
 The scores of the next keys are multiplied in front of the values of these ones; while the latter are, softmax computes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from math import inf
 from typing import NamedTuple
 
@@ -13,10 +15,12 @@ from inferno.codegen.attention_frame import Frame
 from inferno.codegen.attention_products import Products, awaited, fence
 from inferno.codegen.attention_results import Results, result_axes, result_schedule
 from inferno.codegen.attention_scores import Scores
-from inferno.codegen.attention_shares import Shares, meet_parts
+from inferno.codegen.attention_shares import Shares, Sums, meet_parts
 from inferno.codegen.attention_splits import Splits
 from inferno.codegen.attention_softmax import HALVES, Softmax, State, fma, logarithm, number, pack_weights, scale_rows
 from inferno.codegen.attention_tiles import Place
+from inferno.codegen.elements import join
+from inferno.codegen.global_memory import Elements
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
@@ -25,7 +29,8 @@ from inferno.codegen.turns import Turns
 from inferno.codegen.wgmma_epilogue import Warpgroup
 from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.accesses import Access
-from inferno.schedule.attention import held
+from inferno.schedule.attention import held, stores_sums
+from inferno.symbolic import is_multiple
 
 
 # Numbers that a thread has at a time, up to which a loop of one turn may be none: both blocks' would be in registers, of which ptxas spills some
@@ -74,7 +79,8 @@ class Consumer:
         f, words = self.frame, self.words
         self.turns.begin()
         if self.splits is not None:  # while the first copies are on their way
-            with only_if(arith.andi(words.equal(self.member, 0), words.equal(f.rank, 0))):
+            first = words.equal(self.member, 0)
+            with only_if(first if f.adders > 1 else arith.andi(first, words.equal(f.rank, 0))):
                 self.splits.begin(f.worker)
         f.numbers.take_each(self.number, words.value(0), f.keys.start().values, self.tile)
         if f.staged:
@@ -198,14 +204,14 @@ class Consumer:
         sums, totals = self.complete(running)
         if f.kernel.logarithms is not None:
             self.write_statistics(place, running.state.largest, totals)
-        self.gather(tile, sums, totals, running.state.largest)
+        self.gather(tile, place, sums, totals, running.state.largest)
         if not f.early:
             with only_if(words.equal(self.member, 0)):
                 tma.await_stores(0, read=True)
                 f.queries.empty.arrive(self.number)
         return f.keys.next(running.at).values
 
-    def gather(self, tile: ir.Value, sums: Sequence[ir.Value], totals: Sequence[ir.Value], largest: Sequence[ir.Value]) -> None:
+    def gather(self, tile: ir.Value, place: Place, sums: Sequence[ir.Value], totals: Sequence[ir.Value], largest: Sequence[ir.Value]) -> None:
         """The end of a tile, by the first one of the blocks that share its keys, and the last one of the clusters."""
         f, words, splits = self.frame, self.words, self.splits
         if f.schedule.shares == 1:
@@ -214,24 +220,53 @@ class Consumer:
         shares = self.shares
         if f.schedule.parts == 1:
             shares.leave(splits.own(tile), sums, largest, totals)
-            self.gather_splits(tile)
+            self.gather_splits(tile, place)
             return
         shares.barrier()  # another warp may still multiply
         shares.leave(shares.own, sums, largest, totals)
         meet_parts()
-        with only_if(words.equal(f.rank, 0)):
+        with nullcontext() if f.adders > 1 else only_if(words.equal(f.rank, 0)):
             blocks = [shares.block(rank) for rank in range(f.schedule.parts)]
-            if splits is None:
-                shares.add_up(blocks, shares.hand_out)
-                self.finish(*shares.take_back())
-            else:
+            if splits is not None:
                 shares.add_up(blocks, splits.leave_at(tile))
-                self.gather_splits(tile)
+                self.gather_splits(tile, place)
+            else:
+                self.store_all(place, partial(shares.add_up, blocks))
 
-    def gather_splits(self, tile: ir.Value) -> None:
+    def gather_splits(self, tile: ir.Value, place: Place) -> None:
         with only_if(self.splits.all_arrived(tile)):
-            self.splits.add_up(tile, self.shares.hand_out)
+            self.store_all(place, partial(self.splits.add_up, tile))
+
+    def store_all(self, place: Place, add_up: Callable[[Callable[[Integer, Integer, Sums], None]], None]) -> None:
+        """What shares ``add_up`` to, divided by the weights' totals."""
+        f, words = self.frame, self.words
+        if not stores_sums(f.schedule, f.kernel):
+            add_up(self.shares.hand_out)
             self.finish(*self.shares.take_back())
+            return
+        results = [(d.access, self.epilogue.tensor(d.access)) for d in f.kernel.destinations]
+
+        def store(row: Integer, column: Integer, sums: Sums) -> None:
+            (inverse,) = self.softmax.reciprocals([sums.total], f.kernel.safe)
+            query, all_there = words.add(place.first, row), f.tiling.queries.size == f.tiling.rows
+            values = [arith.mulf(x, inverse) for x in sums.columns]
+            with nullcontext() if all_there else only_if(words.less(query, f.tiling.queries.size)):
+                for access, tensor in results:
+                    self.write_columns(access, tensor, query, column, values)
+
+        add_up(store)
+
+    def write_columns(self, access: Access, tensor: Elements, query: Integer, column: Integer, values: Sequence[ir.Value]) -> None:
+        """Neighbouring columns of a result."""
+        t, first = self.frame.tiling, self.epilogue.offset(access, query, column)
+        if not isinstance(access.element, ir.F32Type):
+            values = [arith.truncf(access.element, x) for x in values]
+        step, others = t.width.stride(access), [access.offset, *(a.stride(access) for a in (*t.grid, t.queries))]
+        if step == 1 and all(is_multiple(s, len(values)) for s in others):
+            tensor.write(join(values), first, 0, len(values))
+            return
+        for i, x in enumerate(values):
+            tensor.write(x, self.words.add(first, self.words.mul(i, step)))
 
     def complete(self, running: Running) -> tuple[list[ir.Value], list[ir.Value]]:
         """The sums with those of the last weights, and both rows' sums of weights."""

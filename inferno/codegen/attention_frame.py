@@ -13,7 +13,7 @@ from inferno.codegen.nvvm_builder import Words
 from inferno.codegen.tensor_core import Tile
 from inferno.codegen.tile_numbers import TileNumbers
 from inferno.mlir import ir, nvvm
-from inferno.schedule.attention import Attention, AttentionTiling, Shared, lines, turned_lines
+from inferno.schedule.attention import Attention, AttentionTiling, Shared, adders, lines, turned_lines
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.wgmma import ROW
 from inferno.symbolic import Int
@@ -70,6 +70,10 @@ class Frame:
     def early(self) -> bool:
         """Whether queries are released after the last scores, by each warp; otherwise when results have left their place."""
         return self.schedule.apart or not self.staged
+
+    @property
+    def adders(self) -> int:
+        return adders(self.schedule, self.kernel)
 
     @property
     def warpgroup(self) -> Integer:

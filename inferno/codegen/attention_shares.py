@@ -1,6 +1,6 @@
 """Attention of few queries, whose keys several blocks share: what each has of a row, and how one adds it up.
 
-Blocks of a cluster leave their sums in shared memory, where the first one reads them; clusters in the workspace (``attention_splits``).
+Blocks of a cluster leave their sums in shared memory, where the first one reads them, or each a part of them; clusters in the workspace (``attention_splits``).
 Of a tile only the rows that are queries are left.  Sums leave registers as the tensor core has them, a row over four threads; they are added up
 four neighbours a thread, by all threads, each of which reads all shares at once: what passes is the latency of one read.
 """
@@ -120,14 +120,16 @@ class Shares:
                     store(join([largest[half], totals[half]]), at.state(row), 8)
 
     def add_up(self, shares: Sequence[InShared | InMemory], take: Callable[[Integer, Integer, Sums], None]) -> None:
-        """``take(row, column, sums)`` for every four neighbours, a place, of all ``shares``."""
-        words, count = self.words, self.rows * self.width // 4
+        """``take(row, column, sums)`` for every four neighbours, a place, of all ``shares``; of a part of the rows where all blocks of a cluster do."""
+        words, count, adders = self.words, self.rows * self.width // 4, self.frame.adders
+        count //= adders
+        before = words.mul(self.frame.rank, count) if adders > 1 else 0
         turns = min(max(1, _AT_ONCE // len(shares)), ceildiv(count, THREADS))
         whole = count % (turns * THREADS) == 0
 
         def several(first: Integer) -> None:
             numbers = [words.add(self.member, words.add(first, turn * THREADS)) for turn in range(turns)]
-            places = [self.place(n if whole else words.min(n, count - 1)) for n in numbers]
+            places = [self.place(words.add(before, n if whole else words.min(n, count - 1))) for n in numbers]
             found: list[list[Sums]] = [[] for _ in places]
             for begin in range(0, len(shares), _AT_ONCE):
                 for sums, place in zip(found, places):

@@ -24,7 +24,7 @@ _COUNT = "fence.acq_rel.gpu; atom.relaxed.gpu.global.add.u64 $0, [$1], 1; fence.
 
 
 class Splits:
-    """Of the first block of a cluster."""
+    """Of the first block of a cluster, or of each one, which has a counter and a part of the rows of its own."""
 
     def __init__(self, frame: Frame, shares: Shares) -> None:
         self.frame, self.words, self.shares = frame, frame.words, shares
@@ -55,7 +55,9 @@ class Splits:
         llvm.InlineAsmOp(None, [self.counter(tile), *constants], _BEGIN, "l,l,l,~{memory}", has_side_effects=True)
 
     def counter(self, tile: Integer) -> ir.Value:
-        return widen_pointer(self.words, self.counters, tile, 0, integer_type(64))
+        f, words = self.frame, self.words
+        number = words.add(words.mul(tile, f.adders), f.rank) if f.adders > 1 else tile
+        return widen_pointer(words, self.counters, number, 0, integer_type(64))
 
     def all_arrived(self, tile: Integer) -> ir.Value:
         """Whether all others have left theirs, when this one has."""

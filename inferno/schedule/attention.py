@@ -62,7 +62,7 @@ class Attention(Consumers):
     ``turns``: consumers start their products one after the other, so that one's exponentials lie under another's products.
     ``overlap``: the scores of the next keys are multiplied in front of the values of these ones, and the softmax lies under the latter.
     ``apart``: results have shared memory of their own; otherwise they lie where the queries were, which the next ones wait for.
-    ``parts``: so many blocks, a cluster, share the keys of a tile, and the first one adds up.
+    ``parts``: so many blocks, a cluster, share the keys of a tile, and one or all add up (``adders``).
     ``splits``: so many of these clusters share them, and the last one to arrive adds up what all have left in memory.
     ``bounded``: keys beyond those that the kernel reads to be the last ones, at the call, are not looked at.
     ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
@@ -383,6 +383,17 @@ def completed(s: Attention, a: AttentionKernel) -> Attention:
     return replace(s, bounded=a.reach is not None, staged=s.shares == 1 or most_rows(a.queries.size) > FEW_ROWS)
 
 
+def stores_sums(s: Attention, a: AttentionKernel) -> bool:
+    """Whether what shares add up to is stored by the threads that add; otherwise it goes back to those that multiply."""
+    return s.shares > 1 and not s.staged and a.epilogue is None
+
+
+def adders(s: Attention, a: AttentionKernel) -> int:
+    """Blocks of a cluster, each of which adds up as many whole rows of the clusters' shares.  (One query, 4 heads of keys of 32: 32768 keys in
+    2 parts and 16 splits 20.5 us, by one block 21.0; 2 heads 12.1 and 14.5.)"""
+    return s.parts if stores_sums(s, a) and s.splits > 1 and most_rows(a.queries.size) % s.parts == 0 else 1
+
+
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> list[Attention]:
     """Schedules that may be the best; where sizes vary, ``at`` says which ones."""
     found, pieces = [], pieces_of(a)
@@ -444,7 +455,8 @@ def estimate(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: 
     if s.parts > 1:
         time += _PARTS + _PARTS_EACH * s.parts
     if s.splits > 1:
-        time += _SPLITS + (_SPLITS_EACH + _SPLITS_ROW * rows) * s.splits
+        places = max(1, rows * width / _ADDED / adders(completed(s, a), a))
+        time += _SPLITS + (_SPLITS_EACH + _SPLITS_PLACE * places) * s.splits + (_BOTH if s.parts > 1 else 0)
     if s.pieces > 1:
         time += _PIECES + sum(10 * at(_elements(o, a)) for o in (a.q, a.k, a.v)) / _MEMORY_RATE
     return _START + (_COUNTER if s.order == "dynamic" else 0) + time
@@ -499,10 +511,12 @@ _OF_CLUSTERS, _SHARP = 0.85, 8
 # The power of the share of multiprocessors that have something to do by which their number tells in memory's rate (32768 keys: 8 heads of keys by 96
 # blocks 42.4 us, by 128 36.1; 4 heads 25.3 and 21.9; 8x32x4096x128 of 4 heads of keys 23.1 and 19.8).
 _BUSY = 0.6
-# Microseconds that sharing keys takes: by the blocks of a cluster, and for each; by memory, and for each share and each of its rows, with the time
-# that more blocks need to begin.  Of one query, 32 heads of 128 columns: 8 heads of keys, 512 keys in 4 parts 3.8, in 4 splits 4.4; 8192 in 16 splits
-# 9.9, in 2 parts and 8 splits 10.4; 32768 in 16 splits 37.4; 4 heads of keys, 8192 keys in 32 splits 9.1; 2 heads, 32768 in 64 splits 17.1.
-_PARTS, _PARTS_EACH, _SPLITS, _SPLITS_EACH, _SPLITS_ROW = 0.1, 0.15, 1.2, 0.05, 0.005
+# Microseconds that sharing keys takes: by the blocks of a cluster, and for each; by memory, for each share, and for each of its places that a thread
+# adds up; and by both.  Of one query, 32 heads of 128 columns: 8 heads of keys, 512 keys in 4 parts 3.8, in 4 splits 4.4; 4096 in 16 splits 6.3, in 2
+# parts and 8 splits 6.7; 32768 34.8 and 34.8; 4 heads, 4096 keys in 16 splits 6.0, in 2 parts and 8 splits 5.9 (by one adder 6.4), and 16 splits 6.3 (6.7),
+# in 4 and 4 6.1 (6.4); 32768 in 32 splits 22.1, in 2 parts and 16 splits 20.5 (21.0); 2 heads, 32768 in 2 parts and 32 splits 12.1 (14.5), in 7 and 7 12.2.
+_PARTS, _PARTS_EACH, _SPLITS, _SPLITS_EACH, _SPLITS_PLACE, _BOTH = 0.1, 0.15, 0.8, 0.05, 0.035, 0.55
+_ADDED = 512  # numbers that the threads of a block add up at a time
 _MOST_SPLITS = 255  # that can be counted
 # Of operands in pieces (estimates): products, clocks for each key that weights take, those of a block that waits for its only slot, and what the
 # launch in front takes in microseconds.

@@ -182,6 +182,7 @@ def test_more_blocks_than_a_cluster_share_a_long_cache():
     schedule = chosen(text)
     assert schedule.splits > 1 and not schedule.staged and 120 <= 4 * schedule.shares <= 132
     built = build(text, "attention", schedule)
+    assert schedule.parts == 2 and f"<{4 * schedule.parts}xi64>" in built.gpu  # a counter for each block that adds up
     assert f"grid = [{4 * schedule.shares}, 1, 1]" in built.gpu and built.gpu.count('"inferno.launch"') == 1
     assert built.count(r"atom\.relaxed\.gpu\.global\.add") == built.count(r"atom\.relaxed\.gpu\.global\.cas") == 1
     assembled(built)
@@ -189,7 +190,7 @@ def test_more_blocks_than_a_cluster_share_a_long_cache():
 
 @pytest.mark.parametrize("schedule, early", [
     (Attention(2, 64, order="dynamic"), False), (Attention(1, 48, turns=False, parts=2), True), (Attention(2, 48, apart=False), True),
-    (Attention(1, 32, turns=False, splits=5), False),
+    (Attention(1, 32, turns=False, splits=5), False), (Attention(1, 16, turns=False, parts=2, splits=2, staged=False), True),
 ])
 def test_by_the_simulator(schedule, early):
     """Copies as late as they may be, and as early."""

@@ -148,7 +148,7 @@ def scheduled(schedule, args, is_causal=False):
     return compiled
 
 
-@pytest.mark.parametrize("queries, parts, splits", [(1, 8, 1), (1, 1, 14), (1, 2, 7), (60, 3, 1), (60, 2, 2)])
+@pytest.mark.parametrize("queries, parts, splits", [(1, 8, 1), (1, 1, 14), (1, 2, 7), (1, 4, 4), (60, 3, 1), (60, 2, 2)])
 def test_blocks_share_keys(queries, parts, splits):
     """On several streams at the same time, whichever block is last."""
     args = heads(queries, 7000, 128, batch=1, of=8, shared=2)
