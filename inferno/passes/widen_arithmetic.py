@@ -33,7 +33,7 @@ def _widen(generic: ir.Operation) -> None:
         _compute_wide(op)
     for op in reversed(walk(generic, "scf.if")):  # outer ones first: what their branches yield may be an inner one's result
         _choose_wide(op)
-    _drop_round_trips(generic)
+    drop_round_trips(generic)
 
 
 def _compute_wide(op: ir.Operation) -> None:
@@ -92,7 +92,7 @@ def _extend(value: ir.Value, wide: ir.Type) -> ir.Value:
     return arith.extf(wide, value)
 
 
-def _drop_round_trips(generic: ir.Operation) -> None:
+def drop_round_trips(generic: ir.Operation) -> None:
     """``extf(truncf(x))`` is x, and what nothing reads any more goes."""
     for op in walk(generic, "arith.extf"):
         made = owner(op.operands[0])

@@ -5,7 +5,7 @@ them in one kernel do not where each phase computes anew what those in front of 
 gate took 241 us of 440x24768 points in float32, which memory moves in 31.
 """
 
-from inferno.mlir import owner, walk
+from inferno.mlir import ir, owner, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import CLOCK
 from inferno.schedule.row_kernel import RowKernel
@@ -34,22 +34,34 @@ def instructions(c: RowKernel, again: bool) -> int:
 
 
 def arithmetic(c: RowKernel, again: bool, target: Target) -> float:
-    """Microseconds of a kernel of known sizes whose multiprocessors are busy with it."""
-    return c.count * c.width * instructions(c, again) / (_LANES * CLOCK * target.multiprocessors)
+    """Microseconds of a kernel of known sizes."""
+    return busy(c.count * c.width * instructions(c, again), target)
+
+
+def busy(count: float, target: Target) -> float:
+    """Microseconds of so many instructions of lanes, of which every multiprocessor has its share."""
+    return count / (_LANES * CLOCK * target.multiprocessors)
 
 
 def _instructions(step: RowStep, c: RowKernel) -> int:
     """Of a step's body for a point, without what is computed of its row alone."""
-    narrow = all(d.access.element.width == 16 for d in c.destinations)
     points = {a for a, s in zip(step.block.arguments, step.sources) if s is not None and _differs(s, c)}
-    found = len([k for k in step.combiners if k is not None])
-    for op in walk(step.generic):
-        if op == step.generic or op.name in _NOTHING or not (op.name == "tensor.extract" or any(v in points for v in op.operands)):
+    short = step.reduces or all(d.access.element.width == 16 for d in c.destinations)
+    return len([k for k in step.combiners if k is not None]) + body_instructions(step.generic, points, short)
+
+
+def body_instructions(generic: ir.Operation, points: set[ir.Value] | None = None, short: bool = False) -> int:
+    """Of the body of a structured operation, of what is computed of ``points``, some of its arguments, which are changed, or of all; ``short``: whether
+    exponentials are the hardware's power of two."""
+    points = set(generic.regions[0].blocks[0].arguments) if points is None else points
+    found = 0
+    for op in walk(generic):
+        if op == generic or op.name in _NOTHING or not (op.name == "tensor.extract" or any(v in points for v in op.operands)):
             continue
         points.update(op.results)
         if op.name == "arith.divf" and op.operands[1] not in points:
             found += _DIVIDED
-        elif op.name == "math.exp" and (narrow or step.reduces):
+        elif op.name == "math.exp" and short:
             found += _POWER
         elif op.name == "math.powf" and owner(op.operands[1]) is not None and owner(op.operands[1]).name == "arith.constant":
             found += _SQUARE

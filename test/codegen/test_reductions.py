@@ -123,3 +123,18 @@ def test_threads_have_enough_of_sums_of_odd_lengths(dims, shape, along):
 def test_narrow_columns_have_more_under_way():
     odd, even = (picked(lambda x: x.sum(0), 250951, n)[0] for n in (129, 128))
     assert (odd.vector, odd.unroll, even.vector, even.unroll) == (1, 16, 8, 8)
+
+
+def test_maps_that_each_reader_computes():
+    """Also where a reader takes what another one makes."""
+    def model(x, y):
+        return torch.softmax(torch.softmax(x, 0) * y, 0).sum(0)
+
+    torch.manual_seed(0)
+    args = torch.randn(60, 33), torch.randn(60, 33) * 50
+    passes = "fuse-reductions{target=sm_90a},recompute-maps{target=sm_90a}"
+    simulated = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes=passes)
+    kept = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes="fuse-reductions{target=sm_90a}")
+    assert len(simulated.program.plan.steps) < len(kept.program.plan.steps)
+    found = check(simulated, model, args)
+    assert found.right, str(found)

@@ -1,0 +1,145 @@
+"""On a GPU, compute a map's elements in each kernel that reads them, where that takes less time than writing and reading them.
+
+``fuse-elementwise`` lets an element that costs more than a few operations be computed once, for it does not know yet which kernels there will be.  Where
+``fuse-reductions`` has left such a map a kernel of its own, all of whose readers are maps, reductions or kernels that go over rows, this is known: the
+exponentials of a softmax along the first dimension are written in float32, and read by a sum and by a division, though what they are computed of is as
+wide or half of it.
+"""
+
+from dataclasses import replace
+from math import prod
+from types import SimpleNamespace
+
+from inferno.errors import PassError
+from inferno.mlir import func, ir, users, walk
+from inferno.passes.fuse_elementwise import fuse
+from inferno.passes.generics import PARALLEL, inputs, is_elementwise, is_generic, kinds
+from inferno.passes.programs import callee
+from inferno.passes.widen_arithmetic import drop_round_trips
+from inferno.schedule.accesses import filled, loop_sizes
+from inferno.schedule.assign import choose
+from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.cost import count_bytes
+from inferno.schedule.merge_calls import Edges, edges_of, empty_like, inputs_of, joint_name, merge_in, merged_kernel, tell_sources
+from inferno.schedule.row_work import body_instructions, busy
+from inferno.target import Target, find_target
+
+_MOST = 4  # readers
+# Microseconds of a small kernel behind others, and bytes that one moves in one, as in fuse-reductions.
+_KERNEL, _RATE = 0.9, 3.9e6
+_GENERATORS = ("elementwise", "reductions", "rows")  # that take more operations of each point as they come
+
+
+def recompute_maps(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        changed, place, operations = False, 0, _operations(main)
+        while place < len(operations):
+            op = operations[place]
+            if op.name == "func.call" and _is_map(kernels.get(callee(op))) and _recompute(module, kernels, op, machine):
+                changed, operations = True, _operations(main)  # and the next one is here
+            else:
+                place += 1
+        return changed
+
+    merge_in(module, merge)
+
+
+def _operations(function: func.FuncOp) -> list[ir.Operation]:
+    return [o.operation for o in function.entry_block.operations]
+
+
+def _generics(kernel: func.FuncOp) -> list[ir.Operation]:
+    return [o for o in _operations(kernel) if is_generic(o) and filled(o.results[0]) is None]
+
+
+def _is_known(kernel: func.FuncOp | None) -> bool:
+    """Whether a kernel may be changed, and has sizes that are numbers."""
+    if kernel is None or ATTRIBUTE in kernel.attributes:
+        return False
+    return all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in kernel.entry_block.arguments)
+
+
+def _is_map(kernel: func.FuncOp | None) -> bool:
+    """Whether it is one elementwise operation on points, whose result a reader can compute at any."""
+    generics = _generics(kernel) if _is_known(kernel) else []
+    plain = len(generics) == 1 and len(kernel.type.results) == 1 and is_elementwise(generics[0])
+    return plain and bool(inputs(generics[0])) and not walk(generics[0], "tensor.extract", "scf.if")
+
+
+def _recompute(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target) -> bool:
+    """Let the readers of a map compute it, if that pays; whether they do."""
+    result = call.results[0]
+    readers = list(dict.fromkeys(users(result)))
+    if not 1 < len(readers) <= _MOST or any(r.name != "func.call" or result not in inputs_of(r) or not _is_known(kernels.get(callee(r))) for r in readers):
+        return False
+    before = _time(kernels[callee(call)], target) + sum(_time(kernels[callee(r)], target) for r in readers)
+    made: list[tuple[ir.Operation, Edges, func.FuncOp]] = []
+    for reader in readers:
+        edges = edges_of([call, reader], views=True)
+        edges = replace(edges, exported=tuple(v for v in edges.exported if v != result))
+        kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
+        made.append((reader, edges, kernel))
+        own = len(_generics(kernels[callee(reader)]))
+        if (own == 1 and not _fuse(kernel)) or not _alike(kernel, kernels[callee(reader)], target):
+            break
+    else:
+        if sum(_time(kernel, target) for _, _, kernel in made) < before:
+            known: dict[ir.Value, ir.Value] = {}  # a reader may take what another one makes
+            for reader, edges, kernel in made:
+                _replace(reader, edges, kernel, known)
+                kernels[kernel.name.value] = kernel
+            call.erase()
+            return True
+    for _, _, kernel in made:
+        kernel.operation.erase()
+    return False
+
+
+def _fuse(kernel: func.FuncOp) -> bool:
+    """Let the second operation of two compute what the first one makes; whether that can be."""
+    first, second = _generics(kernel)
+    if set(kinds(second)) != {PARALLEL} and walk(first, "linalg.index"):
+        return False
+    while first.results[0] in inputs(second):
+        new = fuse(first, second, inputs(second).index(first.results[0]), SimpleNamespace(ip=ir.InsertionPoint(second)))
+        if new is None:
+            return False
+        for old, result in zip(second.results, new.results):
+            old.replace_all_uses_with(result)
+        second.erase()
+        second = new.operation if isinstance(new, ir.OpView) else new
+    drop_round_trips(second)
+    for op in reversed(_operations(kernel)):
+        if len(op.results) and not any(True for r in op.results for _ in r.uses):
+            op.erase()
+    return True
+
+
+def _alike(kernel: func.FuncOp, before: func.FuncOp, target: Target) -> bool:
+    """Whether the generator that takes a reader now takes it then."""
+    try:
+        own = choose(before, target).generator
+        return own in _GENERATORS and choose(kernel, target).generator == own
+    except PassError:
+        return False
+
+
+def _replace(reader: ir.Operation, edges: Edges, kernel: func.FuncOp, known: dict[ir.Value, ir.Value]) -> None:
+    with ir.InsertionPoint(reader), reader.location:
+        new = func.CallOp(kernel, [*(known.get(v, v) for v in edges.captured), *empty_like(edges.exported)]).operation
+    tell_sources(new, edges.calls)
+    for old, result in zip(edges.exported, new.results):
+        old.replace_all_uses_with(result)
+        known[old] = result
+    reader.erase()
+
+
+def _time(kernel: func.FuncOp, target: Target) -> float:
+    """Microseconds: what memory takes, or the arithmetic."""
+    work = sum(prod(loop_sizes(g)) * body_instructions(g) for g in _generics(kernel))
+    return _KERNEL + max(count_bytes(kernel) / _RATE, busy(work, target))

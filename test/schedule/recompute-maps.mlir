@@ -1,0 +1,95 @@
+// RUN: inferno-opt %s --pass-pipeline='inferno-fuse,fuse-reductions{target=sm_90a},recompute-maps{target=sm_90a}' --split-input-file | FileCheck %s
+
+#points = affine_map<(d0, d1) -> (d0, d1)>
+#columns = affine_map<(d0, d1) -> (d1)>
+
+/// A softmax along rows of 129 columns: exponentials are computed where they are added up and where they are divided, and are never in memory.
+// CHECK-LABEL: func.func @main
+// CHECK: call @reduce_maximumf
+// CHECK-NEXT: tensor.empty() : tensor<129xf32>
+// CHECK-NEXT: call @subf_exp_reduce_addf
+// CHECK-NEXT: tensor.empty() : tensor<65536x129xf16>
+// CHECK-NEXT: call @subf_exp_divf
+// CHECK-NEXT: return
+// CHECK-LABEL: func.func private @subf_exp_divf
+// CHECK: math.exp
+// CHECK-NEXT: arith.divf
+// CHECK-NEXT: arith.truncf
+// CHECK-LABEL: func.func private @subf_exp_reduce_addf
+// CHECK: linalg.generic
+// CHECK: math.exp
+// CHECK-NEXT: arith.addf
+// CHECK-NOT: linalg.generic
+func.func @main(%x: tensor<65536x129xf16>) -> tensor<65536x129xf16> {
+  %least = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<129xf32>
+  %p = tensor.empty() : tensor<65536x129xf32>
+  %r = tensor.empty() : tensor<65536x129xf16>
+  %m0 = linalg.fill ins(%least : f32) outs(%e : tensor<129xf32>) -> tensor<129xf32>
+  %m = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<65536x129xf16>) outs(%m0 : tensor<129xf32>) {
+  ^bb0(%a: f16, %o: f32):
+    %w = arith.extf %a : f16 to f32
+    %y = arith.maximumf %w, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<129xf32>
+  %exp = linalg.generic {indexing_maps = [#points, #columns, #points], iterator_types = ["parallel", "parallel"]} ins(%x, %m : tensor<65536x129xf16>, tensor<129xf32>) outs(%p : tensor<65536x129xf32>) {
+  ^bb0(%a: f16, %b: f32, %o: f32):
+    %w = arith.extf %a : f16 to f32
+    %d = arith.subf %w, %b : f32
+    %y = math.exp %d : f32
+    linalg.yield %y : f32
+  } -> tensor<65536x129xf32>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<129xf32>) -> tensor<129xf32>
+  %s = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%exp : tensor<65536x129xf32>) outs(%s0 : tensor<129xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %y = arith.addf %a, %o : f32
+    linalg.yield %y : f32
+  } -> tensor<129xf32>
+  %q = linalg.generic {indexing_maps = [#points, #columns, #points], iterator_types = ["parallel", "parallel"]} ins(%exp, %s : tensor<65536x129xf32>, tensor<129xf32>) outs(%r : tensor<65536x129xf16>) {
+  ^bb0(%a: f32, %b: f32, %o: f16):
+    %d = arith.divf %a, %b : f32
+    %y = arith.truncf %d : f32 to f16
+    linalg.yield %y : f16
+  } -> tensor<65536x129xf16>
+  return %q : tensor<65536x129xf16>
+}
+
+// -----
+
+#points = affine_map<(d0, d1) -> (d0, d1)>
+#columns = affine_map<(d0, d1) -> (d1)>
+
+/// What is made of three wider tensors is read: they take longer to read than it does.
+// CHECK-LABEL: func.func @main
+// CHECK: call @mulf_exp(
+// CHECK: call @reduce_addf(
+// CHECK: call @divf(
+func.func @main(%x: tensor<65536x129xf32>, %y: tensor<65536x129xf32>, %z: tensor<65536x129xf32>) -> tensor<65536x129xf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<129xf32>
+  %r = tensor.empty() : tensor<65536x129xf16>
+  %exp = linalg.generic {indexing_maps = [#points, #points, #points, #points], iterator_types = ["parallel", "parallel"]} ins(%x, %y, %z : tensor<65536x129xf32>, tensor<65536x129xf32>, tensor<65536x129xf32>) outs(%r : tensor<65536x129xf16>) {
+  ^bb0(%a: f32, %b: f32, %c: f32, %o: f16):
+    %d = arith.mulf %a, %b : f32
+    %f = arith.mulf %d, %c : f32
+    %g = math.exp %f : f32
+    %h = arith.truncf %g : f32 to f16
+    linalg.yield %h : f16
+  } -> tensor<65536x129xf16>
+  %s0 = linalg.fill ins(%zero : f32) outs(%e : tensor<129xf32>) -> tensor<129xf32>
+  %s = linalg.generic {indexing_maps = [#points, #columns], iterator_types = ["reduction", "parallel"]} ins(%exp : tensor<65536x129xf16>) outs(%s0 : tensor<129xf32>) {
+  ^bb0(%a: f16, %o: f32):
+    %w = arith.extf %a : f16 to f32
+    %y0 = arith.addf %w, %o : f32
+    linalg.yield %y0 : f32
+  } -> tensor<129xf32>
+  %q = linalg.generic {indexing_maps = [#points, #columns, #points], iterator_types = ["parallel", "parallel"]} ins(%exp, %s : tensor<65536x129xf16>, tensor<129xf32>) outs(%r : tensor<65536x129xf16>) {
+  ^bb0(%a: f16, %b: f32, %o: f16):
+    %w = arith.extf %a : f16 to f32
+    %d = arith.divf %w, %b : f32
+    %y0 = arith.truncf %d : f32 to f16
+    linalg.yield %y0 : f16
+  } -> tensor<65536x129xf16>
+  return %q : tensor<65536x129xf16>
+}
