@@ -44,7 +44,7 @@ class Shape:
 
     def shared(self, structured: Structured) -> list[tuple[int, ir.Type]]:
         """The shared arrays: a partial result a warp, or a thread where lanes run along the points."""
-        count = self.threads if not self.lanes_along else self.along // 32 if self.along > 32 else 0
+        count = self.threads if not self.lanes_along else self.threads // 32 if self.along > 32 else 0
         return [(count, c.total) for c in structured.combiners] if count else []
 
 
@@ -54,7 +54,7 @@ def choose_shape(s: Structured, schedule: Universal, target: Target) -> Shape | 
     length, points = s.length if isinstance(s.length, int) else max(_VARYING, hint(s.length)), hint(s.points)
     if s.combiners is None or min(length, bounds(s.length)[1]) < 32 or points == 0:
         return None
-    lanes_along = _runs_along(s)
+    lanes_along = runs_along(s)
     if not lanes_along and points >= schedule.few:
         return None
     if lanes_along:
@@ -76,7 +76,7 @@ def choose_shape(s: Structured, schedule: Universal, target: Target) -> Shape | 
     return Shape(shape.lanes_along, shape.across, shape.along, -(-s.length // chunk), chunk)
 
 
-def _runs_along(s: Structured) -> bool:
+def runs_along(s: Structured) -> bool:
     """Whether neighbouring terms of a sum are neighbours in memory, more than neighbouring points are."""
     inner = next((d for d in reversed(s.serial) if hint(s.sizes[d]) > 1), None)
     points = next((d for d in reversed(s.parallel) if hint(s.sizes[d]) > 1), None)
@@ -88,11 +88,19 @@ def _runs_along(s: Structured) -> bool:
 
 def reduce_by_block(emitter: Emitter, shape: Shape, shared: list[ir.Value], partial: list[ir.Value] | None) -> None:
     """The whole kernel.  ``partial``: where the sums of chunks go, at [chunk, point...]; None where sums are whole."""
-    s, ints = emitter.structured, emitter.ints
-    emitter.contract()
     index = ir.IndexType.get()
-    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
-    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=shape.threads, results=[index]).result)
+    block = emitter.ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+    thread = emitter.ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=shape.threads, results=[index]).result)
+    emitter.contract()
+    to_terms(emitter.structured)
+    reduce_points(emitter, shape, block, thread, shared, partial)
+
+
+def reduce_points(
+    emitter: Emitter, shape: Shape, block: Integer, thread: Integer, shared: list[ir.Value], partial: list[ir.Value] | None = None,
+) -> None:
+    """What the threads of one block do: the sums of its points, where the operation's body yields terms."""
+    s, ints = emitter.structured, emitter.ints
     first, second = (shape.along, shape.across) if shape.lanes_along else (shape.across, shape.along)
     minor, major = ints.rem(thread, first), ints.div(thread, first) if second > 1 else 0
     lane, column = (minor, major) if shape.lanes_along else (major, minor)
@@ -106,7 +114,6 @@ def reduce_by_block(emitter: Emitter, shape: Shape, shared: list[ir.Value], part
     begin = ints.mul(number, shape.chunk)
     end = ints.min(ints.add(begin, shape.chunk), s.length) if shape.chunks > 1 else s.length
     starts = [c.widen(v) for c, v in zip(s.combiners, emitter.running(at))] if partial is None else []
-    to_terms(s)
     totals = _terms(emitter, shape, at, begin, end, lane)
     totals = _across_lanes(emitter, shape, totals, thread, lane, column, shared)
     conditions = [ints.equal(lane, 0)] if shape.along > 1 else []
@@ -182,7 +189,8 @@ def _across_lanes(
             memref.store(value, array, [ints.index(warp)])
         scf.yield_([])
     gpu.barrier()
-    return _tree(emitter, [[memref.load(array, [ints.index(i)]) for array in shared] for i in range(shape.along // 32)])
+    first = ints.mul(column, shape.along // 32)
+    return _tree(emitter, [[memref.load(array, [ints.index(ints.add(first, i))]) for array in shared] for i in range(shape.along // 32)])
 
 
 def _tree(emitter: Emitter, parts: list[Values]) -> Values:

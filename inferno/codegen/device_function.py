@@ -70,6 +70,13 @@ class DeviceFunction:
             self._known.update(zip(op.results, clone.results))
         return self._known[outside]
 
+    def hold(self, buffer: ir.Value, array: ir.Value) -> None:
+        """Let a shared array stand for a buffer of the host function, of known size."""
+        type_ = ir.MemRefType(buffer.type)
+        space = ir.MemRefType(array.type).memory_space
+        here = ir.MemRefType.get(list(type_.shape), type_.element_type, memory_space=space)
+        self._known[buffer] = reinterpreted(here, array, list(type_.shape), lambda size: size)
+
     def define(self, outside: ir.Operation, inside: ir.Operation) -> None:
         """Let the results of a cloned operation stand for the original's."""
         self._known.update(zip(outside.results, inside.results))

@@ -42,7 +42,9 @@ def flatten_accesses(function: ir.Operation, ints: Integers, layouts: Mapping[ir
 
 
 def _resolve(value: ir.Value) -> tuple[ir.Value | None, tuple[list[int], int] | None]:
-    """The parameter that ``value`` is a view of, with strides and offset; (None, None) where they are not constants."""
+    """The parameter or shared array that ``value`` is a view of, with strides and offset; (None, None) where they are not constants."""
+    if owner(value) is None and ir.MemRefType(value.type).memory_space is not None:
+        return None, None
     while (op := owner(value)) is not None and op.name == "memref.cast":
         value = op.operands[0]
     if op is None:
@@ -54,7 +56,7 @@ def _resolve(value: ir.Value) -> tuple[ir.Value | None, tuple[list[int], int] | 
     while op is not None and op.name in _VIEWS:
         value = op.operands[0]
         op = owner(value)
-    flat = op is None and ir.MemRefType(value.type).rank == 1 and ir.MemRefType(value.type).memory_space is None
+    flat = op is None and ir.MemRefType(value.type).rank == 1
     return (value, (list(strides), offset)) if flat else (None, None)
 
 

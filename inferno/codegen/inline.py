@@ -88,7 +88,7 @@ def _scalar(op: ir.Operation, operands: Sequence[ir.Value], outside: Mapping) ->
     new = op.clone()
     for i, v in enumerate(operands):
         new.operands[i] = v
-    for old, value in outside.items():
+    for old, value in ((o, v) for o, v in outside.items() if v is not None):  # what no operation reads has no value
         _replace_inside(new, old, value)
     return list(new.results)
 

@@ -366,7 +366,7 @@ class Launches:
                 with ir.InsertionPoint(op):
                     varying = [materialise(s, self._symbols) for s in sort.shape if not isinstance(s, int)]
                     source = memref.AllocOp(ir.MemRefType.get(static(sort.shape), target.type.element_type), varying, []).memref
-                    copy = _copy(target, source)
+                    copy = copy_between(target, source)
                 self._point_kernel(read_structured(copy), [None], [False])
                 self._copied[target] = source
             sources.append(self._copied.pop(target))
@@ -464,7 +464,8 @@ def _is_copy(op: ir.Operation) -> bool:
     return plain and all(m == ir.AffineMap.get_identity(m.n_dims) for m in maps(op))
 
 
-def _copy(source: ir.Value, target: ir.Value) -> ir.Operation:
+def copy_between(source: ir.Value, target: ir.Value) -> ir.Operation:
+    """A structured operation that makes one buffer what another one of its type and shape is."""
     rank = ir.MemRefType(source.type).rank
     identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
     parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")

@@ -4,6 +4,8 @@ Nothing here is tuned for one kind of operation; what every kind shares is done 
 neighbouring threads on neighbouring elements, 32-bit offsets, running values in registers, long sums by many threads.
 """
 
+from typing import Any
+
 from inferno.codegen import launcher as host
 from inferno.codegen.serial import serialise
 from inferno.codegen.to_buffers import to_buffers
@@ -16,6 +18,11 @@ from inferno.target import Target
 
 def generate(kernel: func.FuncOp, schedule: Universal, target: Target) -> None:
     """Add ``gpu.module @<name>_gpu`` with one kernel or more, and make ``kernel`` their launcher."""
+    generate_launches(kernel, schedule, target, Launches)
+
+
+def generate_launches(kernel: func.FuncOp, schedule: Any, target: Target, form: type[Launches]) -> None:
+    """The same with the kernels that ``form`` makes."""
     name = kernel.name.value
     with kernel.context, ir.Location.unknown():
         buffers = to_buffers(kernel, tm_loops=False)
@@ -25,7 +32,7 @@ def generate(kernel: func.FuncOp, schedule: Universal, target: Target) -> None:
         if not len(module.regions[0].blocks):
             module.regions[0].blocks.append()
         _copy_constants(buffers, module)
-        launches = Launches(function.operation, module, name, schedule, target).build()
+        launches = form(function.operation, module, name, schedule, target).build()
         if walk(module, "linalg.generic", "scf.parallel"):
             run_upstream(shell, "gpu.module(convert-linalg-to-loops)")
             for loop in walk(module, "scf.parallel"):

@@ -45,6 +45,7 @@ _CLASSES = {
     "cublaslt": "inferno.schedule.cublaslt:CublasLt",
     "by_size": "inferno.schedule.by_size:BySize",
     "siblings": "inferno.schedule.siblings:Siblings",
+    "one_block": "inferno.schedule.one_block:OneBlock",
     "bundle": "inferno.schedule.bundle:Bundle",
 }
 

@@ -138,7 +138,7 @@ def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
     edges = _grow(program, head)
     if edges is None or all(_multiplies(program.kernels[callee(call)]) for call in edges.calls):
         return False  # products alone are merge-siblings'
-    joined, apart = program.estimate(edges), sum(_alone(program.kernels[callee(call)], program.target) for call in edges.calls)
+    joined, apart = program.estimate(edges), sum(alone(program.kernels[callee(call)], program.target) for call in edges.calls)
     merged = program.merge(edges) if always or joined < apart else None
     if merged is not None and not always and program.kind(head) == "map" and _reads_apart(merged, program.target):
         merged.operation.erase()
@@ -167,7 +167,7 @@ def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
     return any(rows.spread(c, a) > 2 and rows.row_bytes(c, a) > _CACHED for a in wide)
 
 
-def _alone(kernel: func.FuncOp, target: Target) -> float:
+def alone(kernel: func.FuncOp, target: Target) -> float:
     """Microseconds of a kernel by itself; a sum that is cut into chunks is two."""
     c = reductions.read(kernel, target)
     launches = 2 if c is not None and reductions.pick(c, target).chunks > 1 else 1
