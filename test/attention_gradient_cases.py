@@ -26,16 +26,25 @@ def biased_backward(causal: bool, scale: float) -> Callable:
     return gradients
 
 
-def exact(q: Tensor, k: Tensor, v: Tensor, gradient: Tensor, mask: Tensor | None, causal: bool, scale: float) -> tuple:
-    """In float64, by torch's own differentiation: the result, the largest scores and totals below them, and the gradients."""
-    leaves = [t.detach().double().requires_grad_() for t in (q, k, v)]
+def learned_backward(scale: float) -> Callable:
+    """As ``biased_backward``, with the gradient of the numbers."""
+
+    def gradients(gradient, q, k, v, result, largest, totals, bias):
+        return trained_attention.learned_backward(gradient, q, k, v, bias, result, largest, totals, False, scale)
+
+    return gradients
+
+
+def exact(q: Tensor, k: Tensor, v: Tensor, gradient: Tensor, mask: Tensor | None, causal: bool, scale: float, learned: bool = False) -> tuple:
+    """In float64, by torch's own differentiation: the result, the largest scores and totals below them, and the gradients, with the mask's if ``learned``."""
+    leaves = [t.detach().double().requires_grad_() for t in (q, k, v, *([mask] if learned else []))]
     allowed = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
     allowed = allowed.tril() if causal else allowed
     biased = mask is not None and mask.dtype != torch.bool
     allowed = allowed if mask is None else allowed & (mask != -torch.inf if biased else mask)
     wide = [leaves[0], *(t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in leaves[1:])]
     scores = wide[0] @ wide[1].transpose(-1, -2) * scale
-    scores = (scores + mask.double() if biased else scores).masked_fill(~allowed, -torch.inf)
+    scores = (scores + (leaves[3] if learned else mask.double()) if biased else scores).masked_fill(~allowed, -torch.inf)
     largest = scores.detach().amax(-1, keepdim=True)
     empty = largest == -torch.inf
     largest = largest.masked_fill(empty, 0.0)
@@ -46,9 +55,9 @@ def exact(q: Tensor, k: Tensor, v: Tensor, gradient: Tensor, mask: Tensor | None
 
 def operands(
     batch: int, heads: int, shared: int, queries: int, keys: int, depth: int, width: int, causal: bool = False, mask: Callable | None = None,
-    dtype: torch.dtype = torch.bfloat16, turned: bool = False,
+    dtype: torch.dtype = torch.bfloat16, turned: bool = False, learned: bool = False,
 ) -> tuple[Callable, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """The function, its arguments, and the exact gradients.  ``turned``: heads lie side by side."""
+    """The function, its arguments, and the exact gradients.  ``turned``: heads lie side by side; ``learned``: the mask has a gradient, too."""
     torch.manual_seed(0)
 
     def made(of: int, rows: int, size: int) -> Tensor:
@@ -56,9 +65,10 @@ def operands(
 
     q, k, v, gradient = made(heads, queries, depth), made(shared, keys, depth), made(shared, keys, width), made(heads, queries, width)
     seen, scale = mask() if mask else None, depth**-0.5
-    result, largest, totals, wanted = exact(q, k, v, gradient, seen, causal, scale)
+    result, largest, totals, wanted = exact(q, k, v, gradient, seen, causal, scale, learned)
     if seen is not None and seen.dtype != torch.bool:
-        return biased_backward(causal, scale), (gradient, q, k, v, result.to(dtype), largest.float(), totals.float(), seen), wanted
+        function = learned_backward(scale) if learned else biased_backward(causal, scale)
+        return function, (gradient, q, k, v, result.to(dtype), largest.float(), totals.float(), seen), wanted
     given = (gradient, q, k, v, result.to(dtype), (largest + totals).float(), *(() if seen is None else (seen,)))
     return backward(causal, scale), given, wanted
 

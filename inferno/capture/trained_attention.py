@@ -29,6 +29,10 @@ _LIBRARY.define(
     "biased_attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor result, Tensor largest, Tensor totals, "
     f"{_HOW}) -> (Tensor, Tensor, Tensor)"
 )
+_LIBRARY.define(
+    "learned_attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor result, Tensor largest, Tensor totals, "
+    f"{_HOW}) -> (Tensor, Tensor, Tensor, Tensor)"
+)
 
 # Columns of keys and values together of which the sums still have room in registers (see ``schedule/attention_gradients.py``).
 _WIDEST = 320
@@ -44,9 +48,9 @@ def trained_attention(
 ) -> Tensor:
     """scaled_dot_product_attention as one operation where it is trained; NotImplemented where that is left to its parts.
 
-    Those are float32, whose parts' backward is more exact; masks of numbers that need a gradient; few scores of numbers that vary, whose parts are
+    Those are float32, whose parts' backward is more exact; few scores of numbers that vary, whose parts are
     compiled once for all of them; heads for which there are no kernels that leave weights out of memory; and, unless asked for, what
-    was not timed.
+    was not timed, such as biases that need a gradient.
 
     Dropout's numbers are functions of a seed that torch's generator draws, and of the score's place, so that the backward has the same; they are not those that
     torch's own kernels draw.
@@ -66,8 +70,10 @@ def trained_attention(
         return NotImplemented
     if q.shape[-1] % 8 or v.shape[-1] % 8 or q.shape[-1] + v.shape[-1] > _WIDEST:
         return NotImplemented
-    if attn_mask is not None and (attn_mask.requires_grad or not _is_mask(attn_mask, q, k)):
+    if attn_mask is not None and not _is_mask(attn_mask, q, k):
         return NotImplemented
+    if attn_mask is not None and attn_mask.requires_grad and (is_causal or not settings().unmeasured):
+        return NotImplemented  # of scores that a band hides kernels leave no gradients in memory
     if not (settings().unmeasured or _is_timed(q, k, v, attn_mask)):
         return NotImplemented
     varying = any(not isinstance(n, int) for t in (*tensors, attn_mask) if t is not None for n in t.shape)
@@ -170,12 +176,33 @@ def biased_backward(
     return gradients(gradient, q, k, v, result, weights, scale, kept=None if seed is None else kept(weights, seed, dropout))
 
 
-def gradients(
+def learned_backward(
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, result: Tensor, largest: Tensor, totals: Tensor, causal: bool, scale: float,
+    seed: Tensor | None = None, dropout: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """As ``biased_backward``, and the gradient of the bias: those of scores, rounded as for the products, summed in float32 over what it is broadcast
+    over."""
+    weights = torch.exp(_scores(q, k, bias, causal, scale) - largest.unsqueeze(-1) - totals.unsqueeze(-1))
+    kept_ = None if seed is None else kept(weights, seed, dropout)
+    *found, of_scores = score_gradients(gradient, q, k, v, result, weights, scale, kept=kept_)
+    missing = of_scores.dim() - bias.dim()
+    over = [d for d, n in enumerate(of_scores.shape) if n != 1 and (d < missing or bias.shape[d - missing] == 1)]
+    of_bias = of_scores.float().sum(over, keepdim=True) if over else of_scores
+    return *found, of_bias.reshape(bias.shape).to(bias.dtype)
+
+
+def gradients(*given: Any, **more: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v, as ``score_gradients`` has them."""
+    return score_gradients(*given, **more)[:3]
+
+
+def score_gradients(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, result: Tensor, weights: Tensor, scale: float,
     through: Callable[[Tensor], Tensor] = lambda of_scores: of_scores, order: Callable[[Tensor], list[int]] = order_of, kept: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v, given the weights as float32.  ``through``: the gradients of scaled products by those of the scores that are made of
-    them.  ``order`` gives the order of a gradient's dimensions in memory by its tensor.  ``kept``: by what weights were multiplied."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v, and of scores in their type, given the weights as float32.  ``through``: the gradients of scaled products by those of
+    the scores that are made of them.  ``order`` gives the order of a gradient's dimensions in memory by its tensor.  ``kept``: by what weights were
+    multiplied."""
     (batch, shared), dtype = k.shape[:2], q.dtype
     means = (gradient.float() * result.float()).sum(-1, keepdim=True)
     of_weights = torch.matmul(gradient.float(), _repeated(v, q).float().transpose(-2, -1))
@@ -190,7 +217,7 @@ def gradients(
     of_q = torch.matmul(of_scores.float(), _repeated(k, q).float()) * scale
     of_k = summed(of_scores, q) * scale
     of_v = summed((weights if kept is None else weights * kept).to(dtype), gradient)
-    return in_order(of_q.to(dtype), order(q)), in_order(of_k.to(dtype), order(k)), in_order(of_v.to(dtype), order(v))
+    return in_order(of_q.to(dtype), order(q)), in_order(of_k.to(dtype), order(k)), in_order(of_v.to(dtype), order(v)), of_scores
 
 
 def _scores(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
@@ -216,14 +243,18 @@ def _setup(ctx: Any, inputs: tuple, output: tuple[Tensor, ...]) -> None:
 
 def _differentiate(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple:
     seed, *given = ctx.saved_tensors
+    how = (ctx.causal, ctx.scale, seed, ctx.dropout)
+    if ctx.needs_input_grad[3]:
+        return (*torch.ops.inferno.learned_attention_backward(gradient, *given, *how), None, None, None, None)
     operation = torch.ops.inferno.attention_backward if len(given) == 6 else torch.ops.inferno.biased_attention_backward
-    return (*operation(gradient, *given, ctx.causal, ctx.scale, seed, ctx.dropout), None, None, None, None, None)
+    return (*operation(gradient, *given, *how), None, None, None, None, None)
 
 
 MASKED = {torch.ops.inferno.attention.default: forward, torch.ops.inferno.biased_attention.default: biased_forward}
 """The forwards, whose fourth operand is a mask."""
 OPERATIONS = {
     **MASKED, torch.ops.inferno.attention_backward.default: backward, torch.ops.inferno.biased_attention_backward.default: biased_backward,
+    torch.ops.inferno.learned_attention_backward.default: learned_backward,
 }
 """What each operation is, by operations of torch's."""
 

@@ -113,7 +113,10 @@ class Emitter:
             self.launch_one(self.keys, [*maps, *results], arguments, [])
             return
         q, of_q, sums = g.queries, t.queries, self.sums
-        kept = temporary((self.heads * g.outer.size * g.columns.size * kept_line(g),), q.streamed[0].element)
+        if g.of_scores is None:
+            kept = temporary((self.heads * g.outer.size * g.columns.size * kept_line(g),), q.streamed[0].element)
+        else:
+            kept = arguments[g.of_scores]
         keys = self.operand_map(arguments[q.streamed[0].access.argument], of_q.streamed[0], sums.columns)
         of_queries = [
             self.kept_map(kept, sums.rows, of_q.rows.size, self.queries.group), keys, *self.store_maps(self.queries.stores, q, of_q, sums, arguments),

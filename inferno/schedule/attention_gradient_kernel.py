@@ -49,6 +49,8 @@ class AttentionGradient:
     ``band`` is in terms of queries and keys, and so are ``blocks``, which are those of all positions of ``outer``; with these there is no band.
     ``queries``, of gradients of keys and values: those of queries, the last result, which the same gradients of scores are weights of.  Its batch and
     rows go over queries in the same order as ``batch``, ``outer`` and ``columns``, its columns are ``rows``.
+    ``of_scores``: with these, the number of the result that the rounded gradients of scores are, [``batch``, ``outer``, ``columns``, ``rows``] without gaps,
+    where something else reads them, such as a bias's gradient.
     """
 
     sizes: tuple[Int, ...]
@@ -71,6 +73,7 @@ class AttentionGradient:
     turned: bool
     results: tuple[Sum, ...]
     queries: "AttentionGradient | None"
+    of_scores: int | None
     module: ir.Module = field(repr=False)  # a copy of the kernel, and what is made of it: operations are in there
 
     @property
@@ -103,23 +106,39 @@ class _Parser(Parser):
         self.returned = list(list(self.kernel.entry_block.operations)[-1].operands)
         if len(self.returned) < 3:
             return self.part(range(len(self.returned)))
-        last = len(self.returned) - 1
+        last = 2
+        if len(self.returned) > 4:
+            raise NotUnderstood
         keys = self.part(range(last))
         if keys.blocks is not None:
             raise NotUnderstood
         weight, loops = self.weight, list(self.numbers)
         queries = self.part([last])
-        names: dict[Loop, Loop] = {}
-        for mine, theirs in zip((e for e in self.weight.walk() if e.name == READ), (e for e in weight.walk() if e.name == READ)):
-            steps = {step: loop for loop, step in theirs.strides}
-            names |= {loop: steps[step] for loop, step in mine.strides if step in steps}
-        if not keys.turned or queries.turned or queries.outer.dims or self.tracer.renamed(self.weight, names) is not weight:
+        names = self.names(self.weight, weight)
+        if not keys.turned or queries.turned or queries.outer.dims:
             raise NotUnderstood
         own = list(self.numbers)
         for mine, theirs in (((queries.batch, queries.rows), (keys.batch, keys.outer, keys.columns)), ((queries.columns,), (keys.rows,))):
             if [names.get(own[d]) for group in mine for d in group.dims] != [loops[d] for group in theirs for d in group.dims]:
                 raise NotUnderstood
-        return replace(keys, queries=queries)
+        if len(self.returned) == last + 1:
+            return replace(keys, queries=queries)
+        (scores,), (out,) = self.elements([last + 1])
+        names = self.names(scores, weight)
+        order = [loops[d] for group in (keys.batch, keys.outer, keys.columns, keys.rows) for d in group.dims]
+        if [names.get(loop) for dimension in out for loop in dimension] != order:
+            raise NotUnderstood
+        return replace(keys, queries=queries, of_scores=len(self.kernel.type.inputs) - 1)
+
+    def names(self, expression: Expression, weight: Expression) -> dict[Loop, Loop]:
+        """The loops of ``weight`` by those of an ``expression`` that is the same along loops of its own; NotUnderstood for any other."""
+        names: dict[Loop, Loop] = {}
+        for mine, theirs in zip((e for e in expression.walk() if e.name == READ), (e for e in weight.walk() if e.name == READ)):
+            steps = {step: loop for loop, step in theirs.strides}
+            names |= {loop: steps[step] for loop, step in mine.strides if step in steps}
+        if self.tracer.renamed(expression, names) is not weight:
+            raise NotUnderstood
+        return names
 
     def part(self, which: Sequence[int]) -> AttentionGradient:
         """What the results of these numbers are."""
@@ -233,7 +252,7 @@ class _Parser(Parser):
             raise NotUnderstood
         return AttentionGradient(
             self.sizes, *groups, a, b, scale * factor[0], score, band, blocks, totals, of_totals, gradient, dropout, turned, tuple(made), None,
-            self.module,
+            None, self.module,
         )
 
     def kept(self, gradient: Expression, other: Expression, factor: Expression | None, both: bool) -> tuple[Expression, Expression | None]:

@@ -14,7 +14,7 @@ from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_
 from inferno.schedule.attention_kernel import sources
 from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.elementwise import supported_element
-from inferno.schedule.kept_scores import QuerySums, estimate_queries, heads_together, query_sums
+from inferno.schedule.kept_scores import QuerySums, estimate_queries, heads_together, kept_line, query_sums
 from inferno.schedule.tiling import Axis, axes, direct
 from inferno.target import Target
 
@@ -120,6 +120,8 @@ def supported(g: AttentionGradient) -> bool:
         return False
     if g.queries is not None and (not supported(g.queries) or g.seen.high is not None or (g.seen.low or 0) > 0):
         return False
+    if g.of_scores is not None and (g.band is not None or g.blocks is not None or kept_line(g) != g.rows.size):
+        return False  # blocks that are skipped would hold anything, and the copy engine knows no other lines
     written = {r.destination.access.argument: r.destination.access for r in g.results}
     places = [*g.extras, *written.values()]
     if any(not supported_element(p.element) or prod(p.shape) >= 2**31 for p in places):
@@ -193,7 +195,7 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
     if found is not None and not (takes_unmeasured(kernel.operation) or _timed(found[0])):
         return None
     best = _best(*found, target) if found is not None else None
-    if best is None or found[0].queries is None:
+    if best is None or found[0].queries is None or found[0].of_scores is not None:
         return best and best[1]
     g, tiling = found
     apart = [_best(*each, target) for each in ((replace(g, queries=None), tiling), (g.queries, tiling.queries))]
@@ -203,7 +205,7 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
 def _timed(g: AttentionGradient) -> bool:
     """Whether ``g`` is of a kind that was timed."""
     keys = g.rows if g.turned else g.columns
-    return g.blocks is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
+    return g.blocks is None and g.of_scores is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
 
 
 def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:

@@ -80,10 +80,12 @@ class _Gradients(Fusion):
                 both = (self.best([last, other], start, depth) for other in first if other not in merge.edges.calls)
                 merge = next((m for m in both if m is not None), merge)
             found += [] if merge is None else [merge]
-        found = self.joined(found) or found
-        inside = {c for m in found for c in m.edges.calls}
-        inner = {c for m in found for c in m.edges.calls if depth.get(c, _DEPTH) < _DEPTH and not any(r in m.edges.exported for r in c.results)}
-        if not found or any(u not in inside for c in inner if c in depth for r in c.results for u in readers(r)):
+        parts, found = found, self.joined(found) or found
+        read = self.read_elsewhere(found, depth)
+        if len(read) == 1:
+            found = self.joined(parts, read)
+            read = self.read_elsewhere(found, depth)
+        if not found or read:
             return False
         if not all(self.takes(m.kernel) for m in found):
             return False
@@ -92,13 +94,20 @@ class _Gradients(Fusion):
         self.number()
         return True
 
-    def joined(self, found: Sequence[_Merge]) -> list[_Merge]:
-        """The kernels of queries, and of keys and values, as one; none where that cannot be."""
+    def read_elsewhere(self, found: Sequence[_Merge], depth: Mapping[ir.Operation, int]) -> tuple[ir.Value, ...]:
+        """What is made between scores and results, and read by others than the kernels that were ``found``, of which it is no result."""
+        inside = {c for m in found for c in m.edges.calls}
+        inner = {c for m in found for c in m.edges.calls if depth.get(c, _DEPTH) < _DEPTH and not any(r in m.edges.exported for r in c.results)}
+        return tuple(r for c in self.order if c in inner and c in depth for r in c.results if any(u not in inside for u in readers(r)))
+
+    def joined(self, found: Sequence[_Merge], more: tuple[ir.Value, ...] = ()) -> list[_Merge]:
+        """The kernels of queries, and of keys and values, as one, which also has ``more`` of what is between them as results; none where that cannot
+        be."""
         if not self.together or len(found) != 2 or [m.gradient.turned for m in found].count(True) != 1:
             return []
         both = sorted(found, key=lambda m: not m.gradient.turned)
         calls = sorted({c for m in both for c in m.edges.calls}, key=self.order.__getitem__)
-        merge = self.merged(tuple(calls), tuple(v for m in both for v in m.edges.exported))
+        merge = self.merged(tuple(calls), (*(v for m in both for v in m.edges.exported), *more))
         return [merge] if merge is not None and self.takes(merge.kernel) else []
 
     def descendants(self, start: ir.Operation) -> dict[ir.Operation, int]:

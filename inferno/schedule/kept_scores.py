@@ -59,12 +59,15 @@ def kept_line(g: AttentionGradient) -> int:
 
 def lies_in_blocks(g: AttentionGradient, rows: int) -> bool:
     """Whether 64 keys of neighbouring queries lie together, and not each query's keys: where there are whole tiles of ``rows`` keys alone, of which
-    none reaches into the next head's."""
-    return g.rows.size % rows == 0
+    none reaches into the next head's, and nothing else reads them."""
+    return g.of_scores is None and g.rows.size % rows == 0
 
 
 def heads_together(g: AttentionGradient) -> int:
-    """Positions of the batch whose gradients of scores are kept at a time, of which there is a multiple; 0 if not even those of one can be."""
+    """Positions of the batch whose gradients of scores are kept at a time, of which there is a multiple; 0 if not even those of one can be.  All
+    where they are a result."""
+    if g.of_scores is not None:
+        return g.batch.size
     each = g.outer.size * g.columns.size * kept_line(g) * 2
     return next((n for n in range(min(g.batch.size, KEPT // each), 0, -1) if g.batch.size % n == 0), 0)
 

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 from attention_cases import fused
-from attention_gradient_cases import backward, empty, operands
+from attention_gradient_cases import backward, empty, learned_backward, operands
 from kernels import TARGET, build
 from test_wgmma import assembled, products
 from universal_program import SimulatedModel
@@ -45,6 +45,11 @@ def biases():
     return torch.randn(1, 4, 40, 150)
 
 
+def positions():
+    """Of heads, for a batch."""
+    return torch.randn(1, 2, 40, 72)
+
+
 # (batch, heads, heads of keys, queries, keys, depth, width), the rest of what ``operands`` takes, the schedule
 FORMS = {
     "causal": ((1, 1, 1, 140, 90, 64, 32), {"causal": True, "turned": True}, AttentionGradients(2, 64)),
@@ -55,6 +60,7 @@ FORMS = {
     "together, biases": ((1, 4, 2, 40, 150, 40, 64), {"mask": biases, "causal": True, "dtype": torch.float16}, AttentionGradients(2, 48)),
     "together, in parts": ((1, 4, 2, 80, 128, 64, 32), {"causal": True}, AttentionGradients(1, 64, 3, order="dynamic", apart=True, ahead=True)),
     "together, more keys": ((1, 1, 1, 40, 150, 40, 64), {"dtype": torch.float16, "turned": True}, AttentionGradients(2, 48)),
+    "together, a learned bias": ((2, 2, 2, 40, 72, 40, 32), {"mask": positions, "learned": True}, AttentionGradients(2, 48)),
     "together, half a tile of keys": ((1, 5, 5, 40, 64, 64, 32), {"causal": True}, AttentionGradients(2, 64)),
 }
 
@@ -184,6 +190,17 @@ def test_the_choice():
             assert (choose(kernels(module)[0], TARGET) is not None) == taken
     with pytest.raises(CompileError, match="needs more shared memory or registers"):
         build(text, "attention_gradients", AttentionGradients(2, 128))
+
+
+@pytest.mark.parametrize("keys, taken", [(40, True), (36, False)])
+def test_gradients_of_scores_as_a_result(keys, taken):
+    """Whose lines the copy engine writes."""
+    given = *empty(2, 2, 2, 64, keys, 64), torch.zeros(2, 2, 64), torch.zeros(1, 2, 64, keys)
+    with idle_context(), ir.Location.unknown():
+        module = fused(learned_backward(0.125), given, f"inferno-fuse,{TOGETHER}")
+        kernel, = (k for k in kernels(module) if parse_attention_gradient(k) is not None)
+        assert parse_attention_gradient(kernel).of_scores == len(kernel.type.inputs) - 1
+        assert (choose(kernel, TARGET) is None) and bool(list(spaces.space(kernel, TARGET))) == taken  # not unless asked for
 
 
 def test_left_alone():

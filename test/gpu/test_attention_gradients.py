@@ -13,18 +13,19 @@ pytestmark = [
 ]
 
 
-def step(function, args, dtype):
-    given = [a.detach().to(dtype).requires_grad_(n < 3) if a.is_floating_point() else a for n, a in enumerate(args)]
+def step(function, args, dtype, trained):
+    given = [a.detach().to(dtype).requires_grad_(n < trained) if a.is_floating_point() else a for n, a in enumerate(args)]
     out = function(*given)
     generator = torch.Generator("cuda").manual_seed(1)
     out.backward(torch.randn(out.shape, device="cuda", generator=generator).to(args[0].dtype).to(dtype))
     return [out.detach(), *(a.grad for a in given if a.requires_grad)]
 
 
-def right(function, args, generators):
+def right(function, args, generators, trained=3):
     fast = torch.compile(function, backend="inferno", fullgraph=True, options={"fallback": False})
     dtype = args[0].dtype
-    ours, again, torchs, exact = step(fast, args, dtype), step(fast, args, dtype), step(function, args, dtype), step(function, args, torch.float64)
+    ours, again, torchs, exact = (
+        step(f, args, t, trained) for f, t in ((fast, dtype), (fast, dtype), (function, dtype), (function, torch.float64)))
     for mine, other, theirs, double in zip(ours, again, torchs, exact):
         error = (theirs.double() - double).norm()
         bound = max(1.5 * error if error.isfinite() else 0, torch.finfo(dtype).eps * double.norm())
@@ -99,6 +100,14 @@ def test_masks_of_numbers(size, of, shared, dtype, generators):
         generators.clear()
         torch._dynamo.reset()
         right(grouped_with_mask, (*heads(300, 400, size, of=of, shared=shared, dtype=dtype), given.to(dtype)), generators)
+
+
+@pytest.mark.parametrize("shape, size, of, shared, dtype", [
+    ((1, 4, 304, 400), 64, 4, 4, torch.bfloat16), ((304, 400), 128, 8, 2, torch.bfloat16), ((2, 1, 1, 400), 64, 4, 4, torch.float16),
+    ((2, 4, 304, 400), 64, 4, 4, torch.bfloat16),
+])
+def test_learned_biases(shape, size, of, shared, dtype, generators):
+    right(grouped_with_mask, (*heads(304, 400, size, of=of, shared=shared, dtype=dtype), torch.randn(shape, device="cuda").to(dtype)), generators, 4)
 
 
 @pytest.mark.parametrize("size", [64, 128])

@@ -62,6 +62,38 @@ def test_gradients(function, shapes, more):
         assert ours.dtype == plain.dtype and (ours.double() - exact).norm() <= bound
 
 
+def learned(q, k, v, bias, attention=F.scaled_dot_product_attention):
+    return attention(q, k, v, attn_mask=bias, enable_gqa=True)
+
+
+def learned_step(function, args, dtype):
+    given = [a.detach().to(dtype).requires_grad_() for a in args]
+    out = function(*given)
+    (out * torch.linspace(-1, 1, out.numel(), dtype=dtype).view(out.shape)).sum().backward()
+    return [a.grad for a in given]
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 12, 18), (12, 18), (2, 1, 1, 18), (2, 4, 12, 18)])
+def test_a_learned_bias(shape):
+    """Its gradient is summed over what it is broadcast over."""
+    args = [torch.randn(s).bfloat16() for s in ((2, 4, 12, 16), (2, 2, 18, 16), (2, 2, 18, 8), shape)]
+    functions = [functools.partial(learned, attention=trained_attention)]
+    if len(shape) == 2:
+        functions.append(torch.compile(learned, backend="inferno", fullgraph=True, options={"fallback": False}))
+    exact = learned_step(learned, args, torch.float64)
+    for function in functions:
+        for mine, double in zip(learned_step(function, args, torch.bfloat16), exact):
+            assert mine.shape == double.shape and (mine.double() - double).norm() <= 2 * torch.finfo(torch.bfloat16).eps * double.norm()
+
+
+def test_a_learned_bias_is_asked_for(monkeypatch):
+    q, bias = torch.randn(1, 2, 8, 8).bfloat16().requires_grad_(), torch.randn(8, 8).requires_grad_()
+    assert isinstance(trained_attention(q, q, q, bias), torch.Tensor)
+    assert trained_attention(q, q, q, bias, is_causal=True) is NotImplemented
+    monkeypatch.delenv("INFERNO_UNMEASURED")
+    assert trained_attention(q, q, q, bias) is NotImplemented
+
+
 class Attention(nn.Module):
     def __init__(self):
         super().__init__()

@@ -2,6 +2,7 @@
 // RUN: inferno-opt %s -p 'fuse-attention-gradients{target=sm_90a}' | FileCheck %s --check-prefix=APART
 // RUN: sed 's/return %%of_q,/return %%of_scores,/; s/-> (tensor<2x16x4x8xbf16>,/-> (tensor<2x4x16x24xbf16>,/; s/return \(.*\) : tensor<2x16x4x8xbf16>,/return \1 : tensor<2x4x16x24xbf16>,/' %s | inferno-opt - -p 'fuse-attention-gradients{target=sm_90a always=1}' | FileCheck %s --check-prefix=READ
 // RUN: inferno-opt %s -p 'fuse-attention-gradients{target=sm_90a always=1 together=1}' | FileCheck %s --check-prefix=TOGETHER
+// RUN: sed 's/return %%of_q, %%of_k, %%of_v : \(.*\)$/return %%of_q, %%of_k, %%of_v, %%of_scores : \1, tensor<2x4x16x24xbf16>/; s/^\(func.func @main.*\)) {$/\1, tensor<2x4x16x24xbf16>) {/' %s | inferno-opt - -p 'fuse-attention-gradients{target=sm_90a always=1 together=1}' | FileCheck %s --check-prefix=SCORES
 
 // Two kernels, one of the gradient of queries, the other of those of keys and values, compute the weights for themselves; the sums of a result and
 // its gradient, which are small, stay apart.
@@ -21,6 +22,12 @@
 // TOGETHER: call @means
 // TOGETHER: call @attention_gradient{{.*}} -> (tensor<2x24x4x8xbf16>, tensor<2x24x4x16xbf16>, tensor<2x16x4x8xbf16>)
 // TOGETHER-NOT: call
+// Which are a result where somebody else reads them, as the gradient of a bias does.
+// SCORES-LABEL: func.func @main
+// SCORES: call @means
+// SCORES: call @attention_gradient{{.*}} -> (tensor<2x24x4x8xbf16>, tensor<2x24x4x16xbf16>, tensor<2x16x4x8xbf16>, tensor<2x4x16x24xbf16>)
+// SCORES-NOT: call
+// SCORES: return %{{.*}}#2, %{{.*}}#0, %{{.*}}#1, %{{.*}}#3
 // What somebody else reads is computed in any case.
 // READ-LABEL: func.func @main
 // READ-COUNT-8: call @
