@@ -5,7 +5,7 @@ reductions: each thread reduces its own part in registers, shuffles bring a warp
 shared memory those of blocks; all reductions of a phase share a barrier.  Rows that do not fit the registers are read again in each phase.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -29,7 +29,7 @@ from inferno.codegen.row_exponentials import approximate_exponentials
 from inferno.codegen.row_totals import RowTotals
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, scf
-from inferno.schedule.accesses import Access, row_major
+from inferno.schedule.accesses import Access, Joined, row_major
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_kernel import RowKernel
 from inferno.schedule.row_maxima import OnlineSum, online_sums
@@ -440,7 +440,9 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
         if key not in self._points:
             point, vector = self._chunk[chunk][0], self.s.vector
             inner = at.strides[self.c.runs[-1][-1]]
-            if self.s.ragged:
+            if isinstance(at, Joined):
+                value = self.read_joined(at.pieces, point)
+            elif self.s.ragged:
                 value = self.read_ragged(at, point, self._chunk[chunk][1])
             elif vector == 1 or (self.together() and inner == 0 and not self.flat(at)):
                 value = load(self.ints, buffer, self.offset(at, point), at.element)
@@ -452,6 +454,22 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
                 self.kept.store(at, chunk, value)
             self._points[key] = value
         return self._points[key]
+
+    def read_joined(self, pieces: Sequence[tuple[int, Access]], point: Integer) -> ir.Value:
+        """A vector of one of several pieces, none of which begins inside of one."""
+        (_, at), vector = pieces[0], self.s.vector
+        if len(pieces) == 1:
+            offset = self.offset(at, point)
+            one = vector == 1
+            return load(self.ints, self.buffers[at.argument], offset, at.element) if one else load_vector(
+                self.ints, self.buffers[at.argument], offset, at.element, vector, self.alignment(at))
+        half = len(pieces) // 2
+        type_ = at.element if vector == 1 else ir.VectorType.get([vector], at.element)
+        choice = scf.IfOp(self.ints.less(point, pieces[half][0]), [type_], has_else=True)
+        for block, some in ((choice.then_block, pieces[:half]), (choice.else_block, pieces[half:])):
+            with ir.InsertionPoint(block):
+                scf.yield_([self.read_joined(some, point)])
+        return choice.results[0]
 
     def write(self, stored: list, chunk: object) -> None:
         if not stored:

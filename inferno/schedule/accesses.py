@@ -26,6 +26,14 @@ class Access:
     shape: tuple[Int, ...] = ()
 
 
+@dataclass(frozen=True)
+class Joined(Access):
+    """A concatenation along the innermost loop: of each of its ``pieces`` the first place, and where it is read by the same loops.  All else is as if it
+    were a tensor, in the place of the first piece."""
+
+    pieces: tuple[tuple[int, Access], ...] = ()
+
+
 Linear = tuple[tuple[int, ...], int]
 """Coefficients of the dimensions, and a constant."""
 

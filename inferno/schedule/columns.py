@@ -76,7 +76,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
     c = read_rows(kernel, target)
-    if c is None or c.varies or not c.rows or c.rows[-1] != len(c.sizes) - 1 or lanes(c) == 1:
+    if c is None or c.varies or c.joined or not c.rows or c.rows[-1] != len(c.sizes) - 1 or lanes(c) == 1:
         return None
     if any(d in c.rows for s in c.steps for d in s.indices if d is not None) or any(walk(s.generic, "tensor.extract") for s in c.steps):
         return None

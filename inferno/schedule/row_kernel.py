@@ -4,15 +4,17 @@
 begin with a contraction.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.accesses import Access, destination_index, filled, iterators, loop_sizes, maps, merge, row_major
+from inferno.schedule.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, row_major
 from inferno.schedule.contraction import Destination
-from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, order_of, walk_order
+from inferno.schedule.row_pieces import join_pieces
+from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, order_of, regroup, walk_order
 from inferno.schedule.varying_rows import read_varying
 from inferno.symbolic import Int, hint, product
 
@@ -116,6 +118,11 @@ class RowKernel:
         own = [a for a in accesses if a not in repeated and not any(a.strides[d] != 0 for d in self.rows)]
         return [a for a in own if a.element.width >= 8 and a.strides[self.runs[-1][-1]] != 0]
 
+    @property
+    def joined(self) -> list[Joined]:
+        """Concatenations that are read in place."""
+        return [a for a in dict.fromkeys(a for step in self.steps for a in step.extras) if isinstance(a, Joined)]
+
     def held_bits(self) -> int:
         """Bits a point that lie in registers from one phase to the next, where they are most: of what is read and computed once."""
         first: dict[Access | int, int] = {}
@@ -157,6 +164,8 @@ class _Parser(StepParser):
 
     def parse(self) -> RowKernel | None:
         others = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
+        self.pieces = join_pieces(self.kernel)
+        self.operations = [o.operation for o in self.kernel.entry_block.operations]
         if any(o.name not in others for o in self.operations):
             return None
         structured = [o for o in self.operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
@@ -176,6 +185,26 @@ class _Parser(StepParser):
         return RowKernel(
             tuple(self.sizes), tuple(self.rows), tuple(map(tuple, runs)), tuple(self.values), tuple(steps), destinations, self.module,
         )
+
+    def extra(self, value: ir.Value, map_: ir.AffineMap, order: list[int], sizes: Sequence[int], per_row: bool) -> Access | None:
+        if value not in self.pieces:
+            return super().extra(value, map_, order, sizes, per_row)
+        if per_row or order != list(range(len(sizes))) or len(self.columns) != 1 or self.columns[0] != self.loops[-1] or self.width != sizes[-1]:
+            return None
+        sized = [self.sizes[d] for d in self.loops]
+
+        def by_loops(strides: Sequence[int]) -> tuple[int, ...] | None:
+            steps = regroup([(sizes[d], strides[d]) for d in order], sized)
+            return None if steps is None else tuple(steps)
+
+        found = []
+        for begin, table, less in self.pieces[value]:
+            strides = row_major(table.type.shape)
+            if (steps := by_loops(strides)) is None:
+                return None
+            found.append((begin, Access(argument_index(self.kernel, table), table.type.element_type, steps, -less * strides[-1], tuple(table.type.shape))))
+        steps = by_loops(row_major(sizes))
+        return None if steps is None else Joined(found[0][1].argument, value.type.element_type, steps, 0, tuple(sizes), tuple(found))
 
     def shape(self, structured: list[ir.Operation]) -> bool:
         """Take the finest loops that all operations on points have in common."""

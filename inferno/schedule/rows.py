@@ -138,7 +138,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
     c = read_rows(kernel, target)
-    return None if c is None or len(c.sizes) - 1 in c.rows else c  # else neighbours are of different rows
+    if c is None or len(c.sizes) - 1 in c.rows:  # neighbours are of different rows
+        return None
+    return None if c.joined and lanes(c) * _narrowest(c) < _RAGGED_BYTES else c  # pieces that begin anywhere are read by elementwise kernels
 
 
 def read_rows(kernel: func.FuncOp, target: Target) -> RowKernel | None:
@@ -298,7 +300,7 @@ def turning_phases(s: Rows, c: RowKernel) -> list[int]:
 def can_persist(s: Rows, c: RowKernel) -> bool:
     """Whether blocks can go over all rows and have what they keep of the next one brought: whole vectors of 4, 8 or 16 bytes that lie together and
     are aligned, of rows that several phases go over."""
-    if s.held or not s.kept or s.threads != s.across or s.persistent > c.count or len(turning_phases(s, c)) < 2 or (s.cluster > 1 and not s.sends):
+    if s.held or not s.kept or c.joined or s.threads != s.across or s.persistent > c.count or len(turning_phases(s, c)) < 2 or (s.cluster > 1 and not s.sends):
         return False
     lead = leading(c)
     if s.common and s.ragged and (len(c.rows) != 1 or s.persistent * lead.strides[c.rows[0]] % s.vector):
@@ -330,6 +332,8 @@ def _stored_alike(c: RowKernel) -> bool:
 def lanes(c: RowKernel) -> int:
     """Neighbours that are read at once: 16 bytes of the narrowest tensor, if they divide a row."""
     vector = most_lanes(c)
+    while any(begin % vector for a in c.joined for begin, _ in a.pieces):
+        vector //= 2
     inner = c.run_sizes[-1] if len(c.runs) > 1 else c.width
     while inner % vector and not (c.width % vector == 0 and _contiguous(c)):
         vector //= 2
@@ -351,7 +355,7 @@ def can_be_ragged(c: RowKernel, vector: int) -> bool:
     """Whether rows can be read in whole vectors that lie as memory does, though rows do not begin with one: where all points of a row are neighbours,
     and so in every tensor."""
     places = [d.access for d in c.destinations if c.wide(d.access)] + [a for s in c.steps for a in s.extras if c.wide(a)]
-    return vector > 1 and len(c.runs) == 1 and _contiguous(c) and all(a.strides[c.runs[0][-1]] in (0, 1) for a in places)
+    return vector > 1 and len(c.runs) == 1 and not c.joined and _contiguous(c) and all(a.strides[c.runs[0][-1]] in (0, 1) for a in places)
 
 
 def _contiguous(c: RowKernel) -> bool:
