@@ -3,36 +3,11 @@
 import pytest
 import torch
 from checks import check
+from one_block_cases import CASES, PASSES, choose
 from races import watched
 from universal_program import SimulatedModel, assert_assembles
 
-from inferno.schedule.attributes import ATTRIBUTE, from_attribute
-from inferno.schedule.one_block import OneBlock
 from inferno.target import find_target
-
-F, randn, bf16 = torch.nn.functional, torch.randn, torch.bfloat16
-PASSES = "fuse-small{target=sm_90a always=1},assign-schedules{target=sm_90a}"
-
-# The model, its inputs, and threads; each is one launch.
-CASES = {
-    "a scan between rows": (lambda x, y: (F.rms_norm((x * y[:, :1]).cumsum(-1), x.shape[1:]) + 4).mean(), lambda: (randn(4, 91), randn(4, 91)), 256),
-    "a scan across rows": (lambda x: torch.softmax(x.cumsum(0), 0).flip(0), lambda: (randn(50, 6).to(bf16),), 64),
-    "a long scan": (lambda x: (x.cumsum(-1) + 1, x.logcumsumexp(-1).amax(-1)), lambda: (randn(3, 1000),), 128),
-    "columns": (lambda x, y: (x - x.mean(0, keepdim=True)) * y.sum(-1, keepdim=True), lambda: (randn(40, 48).half(), randn(40, 48).half()), 128),
-    "rows by their numbers": (lambda x, i: torch.softmax(x[i], -1).t().contiguous(), lambda: (randn(9, 33), torch.randint(0, 9, (7,))), 64),
-    "pieces": (lambda x, y: torch.log_softmax(torch.cat((x, torch.tanh(y)), -1).flip(-1), -1), lambda: (randn(3, 37), randn(3, 20)), 32),
-    "integers": (lambda x: (x.cumsum(-1) * (x.amax(0) > 2), (x < 0).any(-1)), lambda: (torch.randint(-9, 9, (5, 70)),), 64),
-    "float64": (lambda x: F.normalize(x, dim=-1).flip(0).amax(), lambda: (randn(6, 40, dtype=torch.float64),), 64),
-    "more than shared memory has": (lambda x: ((x.cumsum(-1) * 2).flip(-1).cumsum(-1), x.sum()), lambda: (randn(2, 9000),), 512),
-}
-
-
-def _choose(threads):
-    def choose(kernel):
-        own = from_attribute(kernel.attributes[ATTRIBUTE])
-        return OneBlock(threads) if isinstance(own, OneBlock) else own
-
-    return choose
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -40,7 +15,7 @@ def test_right(name):
     torch.manual_seed(0)
     model, make, threads = CASES[name]
     args = make()
-    simulated = SimulatedModel(model, args, choose=_choose(threads), passes=PASSES, expand=True)
+    simulated = SimulatedModel(model, args, choose=choose(threads), passes=PASSES, expand=True)
     (launch,) = simulated.program.plan.steps
     assert launch.grid == (1, 1, 1) and launch.block == (threads, 1, 1)
     with watched():
@@ -50,5 +25,5 @@ def test_right(name):
 
 def test_assembles():
     model, make, threads = CASES["a scan between rows"]
-    simulated = SimulatedModel(model, make(), choose=_choose(threads), passes=PASSES, expand=True)
+    simulated = SimulatedModel(model, make(), choose=choose(threads), passes=PASSES, expand=True)
     assert_assembles(simulated.program.gpu, find_target("sm_90a"))
