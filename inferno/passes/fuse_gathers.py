@@ -1,18 +1,26 @@
 """An elementwise operation of which only some elements are picked is computed for those alone.
 
 ``log_softmax(x)[i, target[i]]``, the loss of a classifier, needs one element of each row: what makes the elements goes to where
-``tensor.extract`` picks one, and the tensor of all of them is never made.
+``tensor.extract`` picks one, and the tensor of all of them is never made.  A flip picks every element once, neighbours next to each other: what makes
+them is then computed in the order in which they are wanted, and a flip of a flip is none.
 """
 
-from inferno.mlir import ir, tensor, users, walk
-from inferno.passes.generics import body, element_at, inputs, is_elementwise, knows_sizes, loop_sizes, maps
+from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.passes.contraction import ended_contraction
+from inferno.passes.generics import (
+    body, build, clone_body, covers_loops, element_at, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, maps, outputs,
+)
 from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
 
 
 def fuse_gathers(module: ir.Module) -> None:
     """Rewrite every operation whose result nothing reads but ``tensor.extract``, if that reads no more elements than all of them are: from there
-    on each of the operation's tensors is read at places that need not be neighbours."""
+    on each of the operation's tensors is read at places that need not be neighbours, unless they are flipped.  Tensors that bodies do not read are no
+    operands, and elements at the places of loops are operands."""
+    with ir.Location.unknown(module.context):
+        for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
+            _drop_unread(op)
     for producer in reversed(walk(module.operation, "linalg.generic")):
         if is_elementwise(producer) and len(producer.results) == 1 and knows_sizes(producer) and _is_picked(producer):
             for pick in list(users(producer.results[0])):
@@ -20,6 +28,58 @@ def fuse_gathers(module: ir.Module) -> None:
                     pick.results[0].replace_all_uses_with(element_at(producer, list(pick.operands)[1:], tensor.extract))
                 pick.erase()
             producer.erase()
+    with ir.Location.unknown(module.context):
+        for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
+            _read_in_order(op)
+
+
+def _drop_unread(op: ir.Operation) -> None:
+    """Without the inputs that the body does not use, where others tell how long the loops are."""
+    count, block = len(inputs(op)), body(op)
+    kept = [i for i in range(count) if any(True for _ in block.arguments[i].uses)]
+    if len(kept) != count:
+        _rebuild(op, [(inputs(op)[i], maps(op)[i]) for i in kept], {i: n for n, i in enumerate(kept)})
+
+
+def _read_in_order(op: ir.Operation) -> None:
+    """With operands in the place of elements that are picked at the numbers of loops, as by a flip of a flip, where all others are flipped."""
+    every = walk(op, "tensor.extract")
+    if any(p.parent != op or None in map(_place, list(p.operands)[1:]) for p in every):
+        return
+    picks = [(p, map_) for p in every if (map_ := _map_of(p, len(kinds(op)))) is not None]
+    if not picks:
+        return
+    count = len(inputs(op))
+    operands = [*zip(inputs(op), maps(op)), *((p.operands[0], map_) for p, map_ in picks)]
+    new = _rebuild(op, operands, {i: i for i in range(count)})
+    if new is None:
+        return
+    again = [p for p in walk(new, "tensor.extract") if _map_of(p, len(kinds(new))) is not None]
+    for number, pick in enumerate(again):
+        pick.results[0].replace_all_uses_with(body(new).arguments[count + number])
+        pick.erase()
+
+
+def _rebuild(op: ir.Operation, operands: list[tuple[ir.Value, ir.AffineMap]], places: dict[int, int]) -> ir.Operation | None:
+    """The operation with these inputs, ``places`` of the old ones' that are used; None, and nothing new, where they do not tell the loops' sizes."""
+    count, indexing = len(inputs(op)), [*(m for _, m in operands), *maps(op)[len(inputs(op)):]]
+    if not covers_loops(indexing, len(kinds(op))):
+        return None
+    same = [ir.AffineDimExpr.get(i, op.context) for i in range(len(kinds(op)))]
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        own = [arguments[places[i]] if i in places else None for i in range(count)]
+        return clone_body(body(op), [*own, *arguments[len(operands):]], same)
+
+    with ir.InsertionPoint(op), op.location:
+        new = build([v for v, _ in operands], outputs(op), indexing, kinds(op), fill, op.location)
+    for name in op.attributes:
+        if name not in new.attributes:
+            new.attributes[name] = op.attributes[name]
+    for old, result in zip(op.results, new.results):
+        old.replace_all_uses_with(result)
+    op.erase()
+    return new
 
 
 def _is_picked(producer: ir.Operation) -> bool:
@@ -34,9 +94,52 @@ def _is_picked(producer: ir.Operation) -> bool:
             return False
         number += product(hint(s) for s in sizes)
     read = sum(any(True for _ in a.uses) for a in list(body(producer).arguments)[: len(inputs(producer))])
-    if number * max(1, read) > product(hint(s) for s in shape(producer.results[0])):
+    flips = len(picks) == 1 and _is_flip(picks[0])
+    if number * (1 if flips else max(1, read)) > product(hint(s) for s in shape(producer.results[0])):
         return False
+    if flips and ended_contraction(producer) is not None:
+        return False  # that is the end of a contraction's kernel
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
+
+
+Place = tuple[int | None, int, int]
+"""A loop, or none, what its number is multiplied by, and what is added."""
+
+
+def _place(index: ir.Value) -> Place | None:
+    """What an index of a body is, where that is one loop's number, or its distance from a number."""
+    op = owner(index)
+    if op is None:
+        return None
+    if op.name == "arith.constant":
+        return None, 0, ir.IntegerAttr(op.attributes["value"]).value
+    if op.name == "linalg.index":
+        return ir.IntegerAttr(op.attributes["dim"]).value, 1, 0
+    if op.name not in ("arith.addi", "arith.subi"):
+        return None
+    a, b = (_place(v) for v in op.operands)
+    if a is None or b is None or (a[0] is not None and b[0] is not None):
+        return None
+    sign = 1 if op.name == "arith.addi" else -1
+    return (a[0], a[1], a[2] + sign * b[2]) if a[0] is not None else (b[0], sign * b[1], a[2] + sign * b[2])
+
+
+def _is_flip(pick: ir.Operation) -> bool:
+    """Whether elements are picked in the order of memory, or against it: in the last dimension one behind the other."""
+    generic = _generic_around(pick)
+    found = [_place(v) for v in list(pick.operands)[1:]]
+    if generic is None or not is_elementwise(generic) or any(p is None or p[0] is None for p in found):
+        return False
+    order = [ir.AffineDimExpr(e).position for e in maps(generic)[-1].results]
+    return [p[0] for p in found] == order
+
+
+def _map_of(pick: ir.Operation, count: int) -> ir.AffineMap | None:
+    """The map by which an element is read, where it is picked by the numbers of different loops."""
+    found = [_place(v) for v in list(pick.operands)[1:]]
+    if any(p is None or p[1:] != (1, 0) for p in found) or len({p[0] for p in found}) != len(found):
+        return None
+    return ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(p[0], pick.context) for p in found], pick.context)
 
 
 def _generic_around(op: ir.Operation) -> ir.Operation | None:

@@ -87,3 +87,71 @@ func.func @stays(%x: tensor<8xf32>, %i: tensor<9xindex>, %e: tensor<8xf32>, %o: 
   } -> tensor<9xf32>
   return %r, %d, %s : tensor<9xf32>, tensor<8xf32>, tensor<9xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+
+// A product, flipped: both factors are read from the end, and what only said how long the loops are is no operand.
+// CHECK-LABEL: @flip
+// CHECK-COUNT-1: linalg.generic
+// CHECK-SAME: outs
+// CHECK: %[[C:.*]] = arith.subi
+// CHECK: tensor.extract %arg0[%{{.*}}, %[[C]]]
+// CHECK: tensor.extract %arg1[%{{.*}}, %{{.*}}]
+// CHECK: arith.mulf
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @flip(%x: tensor<4x100xf32>, %y: tensor<4x100xf32>, %e: tensor<4x100xf32>) -> tensor<4x100xf32> {
+  %end = arith.constant 99 : index
+  %d = linalg.generic {indexing_maps = [#points, #points, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : tensor<4x100xf32>, tensor<4x100xf32>) outs(%e : tensor<4x100xf32>) {
+  ^bb0(%p: f32, %q: f32, %old: f32):
+    %m = arith.mulf %p, %q : f32
+    linalg.yield %m : f32
+  } -> tensor<4x100xf32>
+  %r = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%d : tensor<4x100xf32>) outs(%e : tensor<4x100xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %end, %j : index
+    %v = tensor.extract %d[%i, %k] : tensor<4x100xf32>
+    linalg.yield %v : f32
+  } -> tensor<4x100xf32>
+  return %r : tensor<4x100xf32>
+}
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#turned = affine_map<(r, c) -> (c, r)>
+
+// A flip of a flip, transposed, is a transposition.
+// CHECK-LABEL: @back
+// CHECK-COUNT-1: linalg.generic
+// CHECK-SAME: ins(%arg0 : tensor<4x100xf32>)
+// CHECK-NOT: tensor.extract
+// CHECK: return
+func.func @back(%x: tensor<4x100xf32>, %e: tensor<4x100xf32>, %o: tensor<100x4xf32>) -> tensor<100x4xf32> {
+  %end = arith.constant 99 : index
+  %d = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x100xf32>) outs(%e : tensor<4x100xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %end, %j : index
+    %v = tensor.extract %x[%i, %k] : tensor<4x100xf32>
+    linalg.yield %v : f32
+  } -> tensor<4x100xf32>
+  %r = linalg.generic {indexing_maps = [#turned, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%d : tensor<4x100xf32>) outs(%o : tensor<100x4xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %i = linalg.index 1 : index
+    %j = linalg.index 0 : index
+    %k = arith.subi %end, %j : index
+    %v = tensor.extract %d[%i, %k] : tensor<4x100xf32>
+    linalg.yield %v : f32
+  } -> tensor<100x4xf32>
+  return %r : tensor<100x4xf32>
+}
