@@ -258,7 +258,9 @@ def _cut(tiling: Tiling, target: Target, at: At, long: bool) -> Iterator[tuple[W
 
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
     """Schedules with the sides exchanged, and their estimates: where the number of rows is known, and both factors come to shared memory as they are.
-    Tiles fill rounds; where the rows are no multiple of 64 they also have just those."""
+    Tiles fill rounds; where the rows are no multiple of 64 they also have just those.  Windows of images stay the lhs."""
+    if c.lhs.unfolded is not None:
+        return
     width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
     tiling = tile_contraction(turned, width, only_along_k=width == 4) if not c.varies and at(c.M) > _FEW else None
     if tiling is None or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):

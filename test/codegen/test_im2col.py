@@ -87,6 +87,13 @@ def test_other_kernels(change):
     assert chosen(replace(LAYER, **change)) is None
 
 
+@pytest.mark.parametrize("size, features", [(28, 128), (14, 256), (7, 512)])
+def test_images_stay_the_lhs(size, features):
+    """Also where tiles with the sides exchanged would fill rounds better."""
+    found = chosen(Form((32, size, size, features), features, (3, 3), **SAME))
+    assert found is not None and not found.swapped
+
+
 @pytest.mark.parametrize("image, features, window, taken", [
     ((32, 224, 224, 8), 64, 7, False), ((32, 56, 56, 32), 32, 3, True), ((32, 28, 28, 72), 72, 3, True),
 ])
