@@ -59,6 +59,7 @@ _PASSES = {
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "split-terms": "inferno.schedule.split_terms:split_terms",
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",
+    "fuse-totals": "inferno.schedule.fuse_totals:fuse_totals",
     "recompute-maps": "inferno.schedule.recompute_maps:recompute_maps",
     "merge-variances": "inferno.schedule.merge_variances:merge_variances",
     "fuse-scans": "inferno.schedule.fuse_scans:fuse_scans",

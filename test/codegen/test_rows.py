@@ -241,6 +241,20 @@ def test_pieces_that_begin_anywhere_are_put_together_first(monkeypatch):
     assert len(simulated.program.plan.steps) == 2
 
 
+@pytest.mark.parametrize("model", [
+    lambda x, w: (F.layer_norm(x, w.shape, w) ** 2).mean(), lambda x, w: ((y := F.normalize(x, dim=-1) + w), (y * 3).sum()),
+])
+def test_totals_are_of_rows(model):
+    torch.manual_seed(0)
+    args, fused = (torch.randn(301, 72), torch.randn(72)), "fuse-reductions{target=sm_90a}"
+    simulated, apart = (
+        SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes=p) for p in (f"{fused},fuse-totals{{target=sm_90a always=1}}", fused)
+    )
+    assert simulated.program.gpu != apart.program.gpu and len(simulated.program.plan.steps) <= len(apart.program.plan.steps)
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
 def test_schedules_that_do_not_fit():
     model, args, _ = CASES["layer_norm"]()
     with pytest.raises(CompileError, match="does not keep what is read"):
