@@ -66,6 +66,15 @@ CASES = {
     "of every other": lambda: (lambda x: x[:, ::2].sum(1), randn(70, 40)),
     "transposed": lambda: (lambda x: x.t().sum(-1), randn(64, 48)),
 }
+# A map of each sum behind it, of another type, of two results or of its square; with a maximum.
+MAPPED = {
+    "mean of squares": lambda: (lambda x: (x * x).mean(), randn(94, 130).half()),
+    "mean of many": lambda: (lambda x: x.mean(), randn(501, 300).to(bf16)),
+    "norm": lambda: (lambda x: x.norm() * 2, randn(70, 40)),
+    "columns that are cut": lambda: (lambda x: torch.tanh(x.sum(0)) > 0.3, randn(3000, 8)),
+    "maximum": lambda: (lambda x: 1 - x.amax(), randn(120000)),
+    "integers": lambda: (lambda x: x.sum() % 7, torch.randint(-9, 9, (300, 700))),
+}
 # What a kernel's own schedule becomes.
 SCHEDULES = {
     "chosen": {},

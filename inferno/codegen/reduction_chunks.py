@@ -1,6 +1,7 @@
 """The second kernel of a reduction whose sums are cut into chunks: it puts together what they have."""
 
-from inferno.codegen.elements import from_memory, load, store, to_memory
+from inferno.codegen.elements import from_memory, load, splat, store, to_memory
+from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.joining import Joining, Values, where
 from inferno.mlir import arith, gpu, ir, memref, scf
@@ -9,6 +10,12 @@ from inferno.schedule.reductions import Reductions
 
 
 def write_results(c: ReductionKernel, ints: Integers, values: Values, point: Integer, buffers: dict[int, ir.Value]) -> None:
+    """Store what sums come to, or what is made of it."""
+    if c.after is not None:
+        block = c.after.regions[0].blocks[0]
+        count = len(c.after.operands) - len(c.after.results)
+        unread = [splat(ir.IntegerType.get_signless(1), 0)] * len(c.after.results)
+        values = inline_body(block, [values[0]] * count + unread, [])
     at = ints.split(point, [c.size(run) for run in c.points])
     for value, result in zip(values, c.results):
         if result is not None:

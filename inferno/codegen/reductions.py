@@ -43,6 +43,8 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
         raise CompileError(f"@{name}: {s} does not fit {c.count} sums of {c.length}")
     recognise_maximum(c.generic)
     expand_math(c.generic)
+    if c.after is not None:
+        expand_math(c.after)
     buffers = parameters_of(kernel, {a.argument for a in c.results if a is not None})
     blocks = s.tiles(c) * s.chunks
     work = (s.share(c) + s.along * s.unroll) * s.chunks * (s.vector if c.along else 1)

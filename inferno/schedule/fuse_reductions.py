@@ -170,10 +170,12 @@ def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
 
 
 def alone(kernel: func.FuncOp, target: Target) -> float:
-    """Microseconds of a kernel by itself; a sum that is cut into chunks is two."""
-    c = reductions.read(kernel, target)
-    launches = 2 if c is not None and reductions.pick(c, target).chunks > 1 else 1
-    return launches * _KERNEL + _moved_bytes(kernel) / _RATE
+    """Microseconds of a kernel by itself; a sum that is cut into chunks is two, and few blocks do not read as fast as many."""
+    c, moved = reductions.read(kernel, target), _moved_bytes(kernel) / _RATE
+    if c is None or not isinstance(c.count, int):
+        return _KERNEL + moved
+    s = reductions.pick(c, target)
+    return max(reductions.estimate(s, c, target), _KERNEL * (1 + (s.chunks > 1)) + moved)
 
 
 def _moved_bytes(kernel: func.FuncOp) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from math import prod
 
-from inferno.mlir import arith, func, ir, owner, walk
+from inferno.mlir import arith, func, ir, owner, users, walk
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import (
@@ -25,6 +25,7 @@ class ReductionKernel:
 
     ``sources`` are where the arguments of the body are read, None for those that it does not use; the body yields terms.  ``results`` are where
     results go, None for one that nothing reads; ``starts`` what each begins with.  With ``extremum`` the two results are a value and its place.
+    ``after``: a map of each sum by itself, a mean's quotient for instance, whose results they are then.
     """
 
     generic: ir.Operation
@@ -38,6 +39,7 @@ class ReductionKernel:
     starts: tuple[ir.Attribute, ...]
     extremum: Extremum | None
     module: ir.Module = field(repr=False)
+    after: ir.Operation | None = field(default=None, repr=False)
 
     @property
     def block(self) -> ir.Block:
@@ -97,6 +99,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     kernel = module.body.operations[0]
     operations = [o.operation for o in kernel.entry_block.operations]
     generics = [o for o in operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
+    after = generics.pop() if len(generics) == 2 and _is_after(generics[1], generics[0]) else None
     if any("reduction" not in iterators(g) or not supported_body(g) or walk(g, "tensor.extract", "scf.if") or not sink_constants(g) for g in generics):
         return None
     generic = generics[0] if len(generics) == 1 else merge_generics(generics)
@@ -108,14 +111,15 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     count = len(generic.results)
     inputs, block = len(generic.operands) - count, generic.regions[0].blocks[0]
     loops = [d for d in range(len(sizes)) if kinds[d] == "reduction" and sizes[d] != 1]
-    results = _results(kernel, generic, all_maps[inputs:], sizes, kinds)
+    made = after or generic
+    results = _results(kernel, made, all_maps[inputs:] if after is None else [all_maps[inputs]] * len(made.results), sizes, kinds)
     starts = tuple(filled(v) for v in outputs(generic))
     if not loops or results is None or any(x is None for x in starts):
         return None
     sources = _sources(kernel, generic, all_maps, inputs)
     if sources is None:
         return None
-    extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 else None
+    extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 and after is None else None
     combiners = extremum.combiners if extremum is not None else tuple(read_combiner(block, block.arguments[inputs + i], i) for i in range(count))
     if any(k is None for k in combiners):
         return None
@@ -140,7 +144,19 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     points, terms = [d for d in order if d not in loops], [d for d in order if d in loops]
     along = order[-1] in loops
     runs = [tuple(map(tuple, merge(dims, sizes, places))) for dims in (points, terms)]
-    return ReductionKernel(generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module)
+    return ReductionKernel(generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after)
+
+
+def _is_after(after: ir.Operation, generic: ir.Operation) -> bool:
+    """Whether an operation is a map of the sums of another one, which has one result and no other reader, each by itself."""
+    if len(generic.results) != 1 or any(u != after for u in users(generic.results[0])) or "reduction" in iterators(after):
+        return False
+    count = len(after.operands) - len(after.results)
+    block, every = after.regions[0].blocks[0], maps(after)
+    alone = all(v == generic.results[0] for v in list(after.operands)[:count])
+    plain = all(m == ir.AffineMap.get_identity(m.n_dims) for m in every) and not walk(after, "tensor.extract", "scf.if", "linalg.index")
+    unread = not any(len(list(a.uses)) for a in list(block.arguments)[count:])
+    return alone and plain and unread and count > 0 and supported_body(after) and sink_constants(after)
 
 
 def _results(kernel: func.FuncOp, generic: ir.Operation, result_maps: list, sizes: tuple, kinds: list[str]) -> tuple[Access | None, ...] | None:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from inferno.mlir import func, ir
 from inferno.schedule.cost import bit_width
+from inferno.schedule import rows
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction
 from inferno.symbolic import Int, ceildiv, hint
 from inferno.target import Target
@@ -17,6 +18,7 @@ _RESIDENT = 4  # blocks of 256 threads that a multiprocessor has at once
 # 64x256x64x64 with channels last took 115 us in bf16 and 193 in float32, and 130 and 199 by what other sums have.
 _WIDE = 16
 _LAUNCH, _RATE = 0.9, 3e4  # microseconds of a small kernel behind others, bytes a microsecond for each multiprocessor
+_ONE = 6e4  # and of a block's, where they are few
 STATIC = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 # Sums, where their number varies: a maximum of 65536x1024 in bf16 took 80 us by the schedule for 64 rows, and 31 by that for as many.
 _VARYING = 1 << 14
@@ -78,7 +80,16 @@ def choose(kernel: func.FuncOp, target: Target) -> Reductions | None:
 
 
 def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
-    return parse_reduction(kernel) if target.kind == "nvptx" else None
+    """What ``kernel`` computes; with a map behind it where that is of one sum or of sums that are cut, which a kernel puts together in any case, and takes
+    less time than rows of several blocks."""
+    c = parse_reduction(kernel) if target.kind == "nvptx" else None
+    if c is None or c.after is None:
+        return c
+    s = pick(c, target)
+    if not isinstance(c.count, int) or (c.count > 1 and s.chunks == 1):
+        return None
+    other = rows.read(kernel, target)
+    return c if other is None or estimate(s, c, target) < rows.estimate(rows.pick(other, target), other, target) else None
 
 
 def pick(c: ReductionKernel, target: Target) -> Reductions:
@@ -127,7 +138,8 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:
     """Microseconds: what a read of all of it takes, and a second kernel where sums are cut."""
     known = {a for a in (*c.sources, *c.results) if a is not None}
-    return _LAUNCH * (1 + (s.chunks > 1)) + sum(prod(a.shape) * bit_width(a.element) // 8 for a in known) / (_RATE * target.multiprocessors)
+    moved, blocks = sum(prod(a.shape) * bit_width(a.element) // 8 for a in known), s.tiles(c) * s.chunks
+    return _LAUNCH * (1 + (s.chunks > 1)) + moved / min(_RATE * target.multiprocessors, _ONE * blocks)
 
 
 def _power(x: int) -> int:

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 from checks import check
-from reduction_cases import CASES, SCHEDULES, choose, variances
+from reduction_cases import CASES, MAPPED, SCHEDULES, choose, variances
 from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
 
@@ -39,6 +39,18 @@ def test_right(name):
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 def test_schedules(name, schedule):
     right(name, schedule)
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_a_map_of_each_sum(name):
+    """It is part of the kernel that puts chunks together, or of the only one."""
+    torch.manual_seed(0)
+    model, x = MAPPED[name]()
+    simulated = SimulatedModel(model, (x,), choose=choose({}), passes="fuse-reductions{target=sm_90a always=1}")
+    steps = [s.kernel for s in simulated.program.plan.steps]
+    assert len({s.partition("::")[0] for s in steps}) == 1 and all(s.endswith("_sums") for s in steps[1:])
+    found = check(simulated, model, (x,))
+    assert found.right, str(found)
 
 
 @pytest.mark.parametrize("name", ["all bf16", "first of few", "argmax of all bf16", "any"])
@@ -86,7 +98,7 @@ def test_schedules_that_do_not_fit():
 def test_what_reads_the_same_reads_it_once(model, launches):
     torch.manual_seed(0)
     x = torch.randn(2000, 300).to(torch.bfloat16)
-    simulated = SimulatedModel(model, (x,), choose=choose({}), passes="fuse-reductions{target=sm_90a}")
+    simulated = SimulatedModel(model, (x,), choose=choose({}), passes="fuse-reductions{target=sm_90a always=1}")
     assert len(simulated.program.plan.steps) == launches
     found = check(simulated, model, (x,))
     assert found.right, str(found)
