@@ -54,6 +54,17 @@ def test_they_are_autograds(name):
         assert (a is None and b is None) or torch.allclose(a.double(), b, atol=1e-4, rtol=1e-4)
 
 
+def test_windows_of_one_pixel_are_a_product():
+    layer, shape = LAYERS["1x1"]
+    tensors = [t.to(memory_format=torch.channels_last) for t in operands(layer, shape, torch.bfloat16)]
+    run = lambda *given: aten.convolution_backward(*given, None, *options(layer), [True, False, False])[0]  # noqa: E731
+    graph = make_fx(run, tracing_mode="fake", decomposition_table=table())(*tensors)
+    assert not graph.graph.find_nodes(op="call_function", target=aten.convolution.default)
+    found = graph(*tensors)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    assert_close_to_float64(found, run, tensors)
+
+
 @pytest.mark.parametrize("name", [n for n in LAYERS if n != "depthwise"])
 def test_weights_gradients_are_autograds(name):
     """Also of images that are larger than the windows reach, or that are cut off."""

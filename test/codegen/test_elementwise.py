@@ -7,6 +7,8 @@ from kernels import build, choose, elementwise, unary
 from universal_program import SimulatedModel
 
 from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.elementwise import choose as elementwise_schedule
+from inferno.target import find_target
 
 MULTIPLY_ADD_SIGMOID = """
   %p = arith.mulf {0}, {1} : f32
@@ -133,6 +135,22 @@ def test_transposes_go_through_shared_memory(element, tile):
     assert built.schedule.tile == tile and built.count(r"ld\.shared") == built.count(r"ld\.global") == tile * tile // 256
     if built.resources:
         assert built.resources.registers <= 48 and built.resources.spills == 0
+
+
+@pytest.mark.parametrize("turn, tile", [
+    (lambda w: w.flip(1, 2).permute(3, 1, 2, 0).contiguous(), 64), (lambda w: w.flip(1, 2), 0),
+], ids=["transposed", "in order"])
+def test_windows_turned_round(monkeypatch, turn, tile):
+    """Read backwards along their taps: through shared memory where they are transposed as well."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    w, chosen = torch.randn(20, 3, 2, 18).bfloat16(), []
+
+    def choose(kernel):
+        chosen.append(elementwise_schedule(kernel, find_target("sm_90a")))
+        return chosen[-1]
+
+    assert torch.equal(SimulatedModel(turn, (w,), choose=choose)(w), turn(w))
+    assert [s.tile for s in chosen] == [tile]
 
 
 def test_permuted_rows_do_not():

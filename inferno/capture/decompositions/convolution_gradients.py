@@ -58,6 +58,14 @@ def input_gradient(
         for d in range(2, 2 + rank):  # of what is padded behind, no element of the input is read
             found = found.narrow(d, 0, shape[d]) if found.shape[d] != shape[d] else found
         return found
+    if prod(stride) == groups == 1:
+        taps = [2 + d for d in range(rank) if weight.shape[2 + d] > 1]
+        if not taps and gradient.dtype.itemsize == 2 and rank == 2 and gradient.is_contiguous(memory_format=torch.channels_last):
+            rows = gradient.permute(0, 2, 3, 1).reshape(-1, gradient.shape[1])
+            return aten.mm.default(rows, weight.flatten(1)).view(shape[0], *shape[2:], shape[1]).permute(0, 3, 1, 2)
+        turned = weight.transpose(0, 1)
+        around = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding)]
+        return aten.convolution.default(gradient, aten.flip.default(turned, taps) if taps else turned, None, stride, around, dilation, False, [0] * rank, 1)
     least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in zip(gradient.shape[2:], stride, padding, dilation, weight.shape[2:])]
     rest = [n - m for n, m in zip(shape[2:], least)]
     return aten.convolution.default(gradient, weight, None, stride, padding, dilation, True, rest, groups)

@@ -1,0 +1,87 @@
+"""``tensor.extract`` at places that follow from the loops by sums and differences, as an operand with a map: a window that is turned round and transposed,
+as a convolution's gradient reads it, is one tensor walked backwards along its taps.
+
+Only of what lies strewn over memory along the last loop and side by side along another one, which then goes through shared memory in tiles: 512x512x3x3
+in bf16, picked element by element, took longer than the convolution behind it.
+"""
+
+from inferno.mlir import ir, owner, walk
+from inferno.passes.generics import build, clone_body, inputs, kinds, maps, outputs
+from inferno.schedule.accesses import Linear, loop_sizes, row_major
+
+_LEAST = 16  # elements along both loops that a tile is worth it for
+
+
+def read_by_maps(generic: ir.Operation) -> ir.Operation:
+    """``generic``, or what took its place: the same with such tensors as operands, where all that it extracts is of this kind."""
+    sizes, block = loop_sizes(generic), generic.regions[0].blocks[0]
+    extracts = [op.operation for op in walk(generic, "tensor.extract")]
+    if not extracts or sizes is None or not all(isinstance(s, int) for s in sizes):
+        return generic
+    found = [_map(op, generic, sizes) for op in extracts]
+    if any(m is None for m in found):
+        return generic
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        number, count = len(inputs(generic)), len(extracts)
+        for op, argument in zip(extracts, arguments[number:number + count]):
+            op.results[0].replace_all_uses_with(argument)
+        return clone_body(block, [*arguments[:number], *arguments[number + count:]])
+
+    tables, indexing, number = [op.operands[0] for op in extracts], maps(generic), len(inputs(generic))
+    with ir.InsertionPoint(generic), generic.location:
+        made = build(
+            [*inputs(generic), *tables], outputs(generic), [*indexing[:number], *found, *indexing[number:]], kinds(generic), fill, generic.location,
+        )
+    for old, new in zip(generic.results, made.results):
+        old.replace_all_uses_with(new)
+    generic.erase()
+    for op in reversed(walk(made)):  # what the places were computed of
+        if op != made and len(op.results) and not any(True for r in op.results for _ in r.uses):
+            op.erase()
+    return made
+
+
+def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...]) -> ir.AffineMap | None:
+    """The map that an extract reads its tensor by; None where it is of another kind, or may read outside of the tensor."""
+    table = op.operands[0].type
+    if op.parent != generic or not table.has_static_shape:
+        return None
+    places = [_linear(v, len(sizes)) for v in list(op.operands)[1:]]
+    if any(p is None for p in places):
+        return None
+    for (coefficients, begin), size in zip(places, table.shape):
+        reach = [c * (n - 1) for c, n in zip(coefficients, sizes)]
+        if begin + sum(r for r in reach if r < 0) < 0 or begin + sum(r for r in reach if r > 0) >= size:
+            return None
+    strides = [sum(s * p[0][d] for s, p in zip(row_major(table.shape), places)) for d in range(len(sizes))]
+    last = maps(generic)[-1].results[-1]
+    if not isinstance(last, ir.AffineDimExpr) or strides[last.position] <= 1 or sizes[last.position] < _LEAST:
+        return None
+    if not any(s == 1 and n >= _LEAST for s, n in zip(strides, sizes)):
+        return None
+    terms = []
+    for coefficients, begin in places:
+        expression = ir.AffineExpr.get_constant(begin)
+        for d, c in enumerate(coefficients):
+            expression = expression + ir.AffineExpr.get_dim(d) * c if c else expression
+        terms.append(expression)
+    return ir.AffineMap.get(len(sizes), 0, terms)
+
+
+def _linear(value: ir.Value, loops: int) -> Linear | None:
+    """A place as a sum of multiples of loops and a number."""
+    op = owner(value)
+    if op is None:
+        return None
+    if op.name == "linalg.index":
+        return tuple(int(d == ir.IntegerAttr(op.attributes["dim"]).value) for d in range(loops)), 0
+    if op.name == "arith.constant":
+        return (0,) * loops, ir.IntegerAttr(op.attributes["value"]).value
+    if op.name in ("arith.addi", "arith.subi"):
+        first, second = (_linear(v, loops) for v in op.operands)
+        if first is None or second is None:
+            return None
+        sign = 1 if op.name == "arith.addi" else -1
+        return tuple(a + sign * b for a, b in zip(first[0], second[0])), first[1] + sign * second[1]
+    return None
