@@ -78,10 +78,13 @@ def _linear(value: ir.Value, loops: int) -> Linear | None:
         return tuple(int(d == ir.IntegerAttr(op.attributes["dim"]).value) for d in range(loops)), 0
     if op.name == "arith.constant":
         return (0,) * loops, ir.IntegerAttr(op.attributes["value"]).value
-    if op.name in ("arith.addi", "arith.subi"):
+    if op.name in ("arith.addi", "arith.subi", "arith.muli"):
         first, second = (_linear(v, loops) for v in op.operands)
         if first is None or second is None:
             return None
+        if op.name == "arith.muli":
+            number, other = (first, second) if not any(first[0]) else (second, first)
+            return None if any(number[0]) else (tuple(number[1] * c for c in other[0]), number[1] * other[1])
         sign = 1 if op.name == "arith.addi" else -1
         return tuple(a + sign * b for a, b in zip(first[0], second[0])), first[1] + sign * second[1]
     return None

@@ -4,7 +4,7 @@ import pytest
 import torch
 from kernels import build, choose, elementwise, unary
 
-from universal_program import SimulatedModel
+from universal_program import Simulated, SimulatedModel
 
 from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.elementwise import choose as elementwise_schedule
@@ -138,7 +138,8 @@ def test_transposes_go_through_shared_memory(element, tile):
 
 
 @pytest.mark.parametrize("turn, tile", [
-    (lambda w: w.flip(1, 2).permute(3, 1, 2, 0).contiguous(), 64), (lambda w: w.flip(1, 2), 0),
+    (lambda w: w.flip(1, 2).permute(3, 1, 2, 0).contiguous(), 64),
+    (lambda w: w.flip(1, 2), 0),
 ], ids=["transposed", "in order"])
 def test_windows_turned_round(monkeypatch, turn, tile):
     """Read backwards along their taps: through shared memory where they are transposed as well."""
@@ -151,6 +152,33 @@ def test_windows_turned_round(monkeypatch, turn, tile):
 
     assert torch.equal(SimulatedModel(turn, (w,), choose=choose)(w), turn(w))
     assert [s.tile for s in chosen] == [tile]
+
+
+def test_every_second_tap(monkeypatch):
+    """As the phases of a convolution by steps read their windows."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    text = """func.func @main(%w: tensor<20x3x18xf32>) -> tensor<18x2x20xf32> {
+      %e = tensor.empty() : tensor<18x2x20xf32>
+      %r = func.call @pick(%w, %e) : (tensor<20x3x18xf32>, tensor<18x2x20xf32>) -> tensor<18x2x20xf32>
+      return %r : tensor<18x2x20xf32>
+    }
+    func.func private @pick(%w: tensor<20x3x18xf32>, %o: tensor<18x2x20xf32>) -> tensor<18x2x20xf32> {
+      %two = arith.constant 2 : index
+      %r = linalg.generic {indexing_maps = [affine_map<(c, t, f) -> (c, t, f)>], iterator_types = ["parallel", "parallel", "parallel"]}
+        outs(%o : tensor<18x2x20xf32>) {
+        ^bb0(%old: f32):
+          %c = linalg.index 0 : index
+          %t = linalg.index 1 : index
+          %f = linalg.index 2 : index
+          %m = arith.muli %t, %two : index
+          %s = arith.subi %two, %m : index
+          %x = tensor.extract %w[%f, %s, %c] : tensor<20x3x18xf32>
+          linalg.yield %x : f32 } -> tensor<18x2x20xf32>
+      return %r : tensor<18x2x20xf32>
+    }"""
+    w = torch.randn(20, 3, 18)
+    (found,) = Simulated(text, lambda kernel: Elementwise(vector=1, tile=32))(w)
+    assert torch.equal(found, w[:, [2, 0]].permute(2, 1, 0))
 
 
 def test_permuted_rows_do_not():
