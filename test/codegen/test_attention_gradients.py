@@ -46,8 +46,8 @@ def biases():
 
 
 def positions():
-    """Of heads, for a batch."""
-    return torch.randn(1, 2, 40, 72)
+    """For a batch."""
+    return torch.randn(1, 1, 24, 40)
 
 
 # (batch, heads, heads of keys, queries, keys, depth, width), the rest of what ``operands`` takes, the schedule
@@ -60,7 +60,7 @@ FORMS = {
     "together, biases": ((1, 4, 2, 40, 150, 40, 64), {"mask": biases, "causal": True, "dtype": torch.float16}, AttentionGradients(2, 48)),
     "together, in parts": ((1, 4, 2, 80, 128, 64, 32), {"causal": True}, AttentionGradients(1, 64, 3, order="dynamic", apart=True, ahead=True)),
     "together, more keys": ((1, 1, 1, 40, 150, 40, 64), {"dtype": torch.float16, "turned": True}, AttentionGradients(2, 48)),
-    "together, a learned bias": ((2, 2, 2, 40, 72, 40, 32), {"mask": positions, "learned": True}, AttentionGradients(2, 48)),
+    "together, a learned bias": ((2, 1, 1, 24, 40, 16, 16), {"mask": positions, "learned": True}, AttentionGradients(1, 16)),
     "together, half a tile of keys": ((1, 5, 5, 40, 64, 64, 32), {"causal": True}, AttentionGradients(2, 64)),
 }
 
@@ -94,12 +94,12 @@ def forward(q, k, v, mask):
 
 
 def plain_forward(q, k, v, mask):
-    return trained_attention.plain_forward(q, k, v, mask, False, 0.125)
+    return trained_attention.plain_forward(q, k, v, mask, False, 0.25)
 
 
 def test_rows_without_keys_simulated():
     """Of attention by hand they are no numbers, and neither is what depends on them in the backward."""
-    function, (gradient, q, k, v, _, totals, mask), _ = operands(2, 2, 2, 50, 40, 64, 64, mask=some_keys, turned=True)
+    function, (gradient, q, k, v, _, totals, mask), _ = operands(2, 1, 1, 50, 40, 16, 16, mask=some_keys)
     model = SimulatedModel(
         plain_forward, (q, k, v, mask), choose=lambda kernel: Attention(2, 32) if parse_attention(kernel) is not None else None,
         passes="fuse-attention{target=sm_90a always=1}",
@@ -214,15 +214,14 @@ def test_the_choice():
         build(text, "attention_gradients", AttentionGradients(2, 128))
 
 
-@pytest.mark.parametrize("keys, taken", [(40, True), (36, False)])
-def test_gradients_of_scores_as_a_result(keys, taken):
-    """Whose lines the copy engine writes."""
-    given = *empty(2, 2, 2, 64, keys, 64), torch.zeros(2, 2, 64), torch.zeros(1, 2, 64, keys)
+def test_gradients_of_scores_that_cannot_be_a_result():
+    """The copy engine does not write such lines."""
+    given = *empty(2, 2, 2, 64, 36, 64), torch.zeros(2, 2, 64), torch.zeros(1, 2, 64, 36)
     with idle_context(), ir.Location.unknown():
         module = fused(learned_backward(0.125), given, f"inferno-fuse,{TOGETHER}")
         kernel, = (k for k in kernels(module) if parse_attention_gradient(k) is not None)
         assert parse_attention_gradient(kernel).of_scores == len(kernel.type.inputs) - 1
-        assert (choose(kernel, TARGET) is None) and bool(list(spaces.space(kernel, TARGET))) == taken  # not unless asked for
+        assert not list(spaces.space(kernel, TARGET))
 
 
 def test_left_alone():
