@@ -5,10 +5,10 @@
 them is then computed in the order in which they are wanted, and a flip of a flip is none.
 """
 
-from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.mlir import arith, ir, owner, tensor, users, walk
 from inferno.passes.contraction import ended_contraction
 from inferno.passes.generics import (
-    body, build, clone_body, covers_loops, element_at, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, maps, outputs,
+    body, build, clone_body, covers_loops, element_at, index, inputs, is_elementwise, kinds, knows_sizes, loop_sizes, maps, outputs,
 )
 from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
@@ -17,8 +17,10 @@ from inferno.symbolic import hint, product
 def fuse_gathers(module: ir.Module) -> None:
     """Rewrite every operation whose result nothing reads but ``tensor.extract``, if that reads no more elements than all of them are: from there
     on each of the operation's tensors is read at places that need not be neighbours, unless they are flipped.  Tensors that bodies do not read are no
-    operands, and elements at the places of loops are operands."""
+    operands, elements at the places of loops are operands, and those of a slice are picked where it lies."""
     with ir.Location.unknown(module.context):
+        for pick in walk(module.operation, "tensor.extract"):
+            _read_whole(pick)
         for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
             _drop_unread(op)
     for producer in reversed(walk(module.operation, "linalg.generic")):
@@ -29,8 +31,30 @@ def fuse_gathers(module: ir.Module) -> None:
                 pick.erase()
             producer.erase()
     with ir.Location.unknown(module.context):
+        for pick in walk(module.operation, "tensor.extract"):
+            _read_whole(pick)
         for op in [g for g in walk(module.operation, "linalg.generic") if walk(g, "tensor.extract")]:
             _read_in_order(op)
+
+
+def _read_whole(pick: ir.Operation) -> None:
+    """From the tensor that a slice is of, where its places are numbers."""
+    part = owner(pick.operands[0])
+    while part is not None and part.name == "tensor.extract_slice" and len(part.operands) == 1:
+        offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(part.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))
+        left = list(zip(part.results[0].type.shape, list(pick.operands)[1:]))
+        places = []
+        with ir.InsertionPoint(pick), pick.location:
+            for offset, size, step in zip(offsets, sizes, steps):
+                at = left.pop(0)[1] if left and left[0][0] == size else None  # a dimension of one place may be none of the slice's
+                at = arith.muli(at, index(step)) if at is not None and step != 1 else at
+                places.append(index(offset) if at is None else arith.addi(at, index(offset)) if offset else at)
+            new = tensor.ExtractOp(part.operands[0], places)
+        pick.results[0].replace_all_uses_with(new.result)
+        pick.erase()
+        old, pick, part = part, new.operation, owner(part.operands[0])
+        if not any(True for _ in old.results[0].uses):
+            old.erase()
 
 
 def _drop_unread(op: ir.Operation) -> None:
@@ -106,9 +130,9 @@ Place = tuple[int | None, int, int]
 """A loop, or none, what its number is multiplied by, and what is added."""
 
 
-def _place(index: ir.Value) -> Place | None:
+def _place(number: ir.Value) -> Place | None:
     """What an index of a body is, where that is one loop's number, or its distance from a number."""
-    op = owner(index)
+    op = owner(number)
     if op is None:
         return None
     if op.name == "arith.constant":

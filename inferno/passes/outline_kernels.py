@@ -132,8 +132,12 @@ def _is_read_in_place(op: ir.Operation | None) -> bool:
 
 
 def _reads_parts(op: ir.Operation) -> bool:
-    """Whether an operation may read a part of a tensor where it is: not a contraction, whose factors are copied by whole tiles."""
-    return op.name == "tensor.concat" or (op.name == "linalg.generic" and not is_sum_of_products(op) and parse_fused(op) is None)
+    """Whether an operation may read a part of a tensor where it is: not a contraction, whose factors are copied by whole tiles.  A sum of squares is a
+    reduction like any other."""
+    if op.name != "linalg.generic":
+        return op.name == "tensor.concat"
+    found = None if is_sum_of_products(op) else parse_fused(op)
+    return not is_sum_of_products(op) and (found is None or (found.value is None and found.lhs == found.rhs))
 
 
 def _is_anchor(op: ir.Operation) -> bool:

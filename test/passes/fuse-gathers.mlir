@@ -155,3 +155,23 @@ func.func @back(%x: tensor<4x100xf32>, %e: tensor<4x100xf32>, %o: tensor<100x4xf
   } -> tensor<100x4xf32>
   return %r : tensor<100x4xf32>
 }
+
+// -----
+
+// A row of a slice of every other column: an element of the whole tensor, whose dimension of one place the slice has not.
+// CHECK-LABEL: @part
+// CHECK-NOT: tensor.extract_slice
+// CHECK: %[[D:.*]] = arith.muli %{{.*}}, %c2
+// CHECK: %[[C:.*]] = arith.addi %[[D]], %c5
+// CHECK: tensor.extract %arg0[%{{.*}}, %c3{{.*}}, %[[C]]]
+func.func @part(%x: tensor<8x4x100xf32>, %i: tensor<6xindex>, %o: tensor<6xf32>) -> tensor<6xf32> {
+  %p = tensor.extract_slice %x[0, 3, 5] [8, 1, 40] [1, 1, 2] : tensor<8x4x100xf32> to tensor<8x40xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+      ins(%i : tensor<6xindex>) outs(%o : tensor<6xf32>) {
+  ^bb0(%at: index, %old: f32):
+    %row = linalg.index 0 : index
+    %v = tensor.extract %p[%row, %at] : tensor<8x40xf32>
+    linalg.yield %v : f32
+  } -> tensor<6xf32>
+  return %r : tensor<6xf32>
+}

@@ -252,3 +252,36 @@ func.func @main(%table: tensor<8xf32>, %updates: tensor<4xf32>, %at: tensor<4x1x
   } -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+// Squares are summed of a row that is read where it lies; factors of two tensors are copied by whole tiles.
+// CHECK-LABEL: func.func @main
+// CHECK: call @reduce{{.*}}(%arg0, %{{.*}})
+// CHECK: call @extract_slice
+// CHECK: call @
+// CHECK: func.func private @reduce
+// CHECK: tensor.extract_slice
+// CHECK: linalg.generic
+func.func @main(%x: tensor<4x8xf32>, %y: tensor<8xf32>) -> (tensor<f32>, tensor<f32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<f32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<f32>) -> tensor<f32>
+  %row = tensor.extract_slice %x[2, 0] [1, 8] [1, 1] : tensor<4x8xf32> to tensor<8xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(k) -> (k)>, affine_map<(k) -> ()>], iterator_types = ["reduction"]}
+      ins(%row : tensor<8xf32>) outs(%z : tensor<f32>) {
+  ^bb0(%p: f32, %old: f32):
+    %q = arith.mulf %p, %p : f32
+    %s = arith.addf %q, %old : f32
+    linalg.yield %s : f32
+  } -> tensor<f32>
+  %other = tensor.extract_slice %x[1, 0] [1, 8] [1, 1] : tensor<4x8xf32> to tensor<8xf32>
+  %b = linalg.generic {indexing_maps = [affine_map<(k) -> (k)>, affine_map<(k) -> (k)>, affine_map<(k) -> ()>], iterator_types = ["reduction"]}
+      ins(%other, %y : tensor<8xf32>, tensor<8xf32>) outs(%z : tensor<f32>) {
+  ^bb0(%p: f32, %q: f32, %old: f32):
+    %r = arith.mulf %p, %q : f32
+    %s = arith.addf %r, %old : f32
+    linalg.yield %s : f32
+  } -> tensor<f32>
+  return %a, %b : tensor<f32>, tensor<f32>
+}
