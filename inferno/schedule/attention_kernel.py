@@ -298,7 +298,7 @@ class Parser:
         type_ = self.of_rows[number].type
         if not type_.has_static_shape or not isinstance(type_.element_type, ir.F32Type):
             raise NotUnderstood
-        out = [self.tracer.loops(("rows", d), size) for d, size in enumerate(type_.shape)]
+        out = [self.tracer.loops(("rows", number, d), size) for d, size in enumerate(type_.shape)]
         found = self.tracer.element(self.of_rows[number], list(map(place_of, out)))
         own = only([found], CONTRACTION)
         # Its loops are the others' that the product's factors move with in the same way.
