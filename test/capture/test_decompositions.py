@@ -109,6 +109,15 @@ def test_clamps_keep_nan():
         same(aten.clamp_max.Tensor, x, high)
 
 
+@pytest.mark.parametrize("shape", [(), (5,)])
+def test_clamps_of_several_types(shape):
+    whole, longer = torch.arange(-2, 3, dtype=torch.int32)[: None if shape else 1].reshape(shape), torch.full(shape, 1)
+    for x, low, high in ((whole, longer - 2, longer), (whole, longer.to(torch.int8), None), (whole.bool(), longer - 2, longer), (longer, whole, whole + 1)):
+        assert torch.equal(own()[aten.clamp.Tensor](x, low, high), torch.clamp(x, low, high))
+        fast = inferno.compile(torch.clamp, (x, low, high), target="cpu", fallback=False)
+        assert torch.equal(fast(x, low, high), torch.clamp(x, low, high)) and fast(x, low, high).dtype == torch.clamp(x, low, high).dtype
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_quotients_and_remainders(dtype):
     edges = torch.cat([EDGES, torch.tensor([1e10, 0.1, -0.3, 7.0])]).to(dtype)

@@ -54,7 +54,8 @@ def clamp_max(x: Tensor, max: float) -> Tensor:
 
 def clamp_tensor(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
     bounds = [t for t in (min, max) if t is not None]
-    if not _is_float(x, *bounds) and not _is_unsigned(x, *bounds):
+    mixed = any(t.dtype != x.dtype for t in bounds)  # torch-mlir compares them as they are
+    if not mixed and not _is_float(x, *bounds) and not _is_unsigned(x, *bounds):
         return NotImplemented
     found = x if min is None else torch.maximum(x, min)
     return found if max is None else torch.minimum(found, max)
