@@ -145,10 +145,10 @@ def test_largest_scores_simulated():
         torch.testing.assert_close(mine, exact, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(2, 2, 24, 16), (24, 16)])
+@pytest.mark.parametrize("shape", [(2, 4, 24, 16), (24, 16)])
 def test_largest_scores_beside_whole_biases_simulated(shape):
     """Where numbers of a row lie as one dimension or as two."""
-    _, (_, q, k, v, _, largest, totals, bias), _ = operands(2, 2, 2, 24, 16, 16, 16, mask=lambda: torch.randn(shape))
+    _, (_, q, k, v, _, largest, totals, bias), _ = operands(2, 4, 4, 24, 16, 16, 16, mask=lambda: torch.randn(shape))
     model = SimulatedModel(
         lambda *given: trained_attention.biased_forward(*given, False, 0.25), (q, k, v, bias),
         choose=lambda kernel: Attention(1, 16, turns=False) if parse_attention(kernel) is not None else None, passes="fuse-attention{target=sm_90a always=1}",
