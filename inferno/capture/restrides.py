@@ -1,7 +1,8 @@
-"""``as_strided`` that only says how dimensions of size 1 lie in memory, as a reshape.
+"""``as_strided`` that only says how dimensions of size 1 lie in memory, or that counts all elements in another shape, as a reshape.
 
 torch's own decompositions make such calls: a pooling to one element gives its dimensions of size 1 the strides of its input's
-layout, and a group norm flattens what has one dimension.  Every other ``as_strided`` sees how its argument lies in memory.
+layout, and a group norm flattens what has one dimension.  The gradient of such a call, as of a pooling to one element of an image in channels last, is a
+flat tensor that ``as_strided_scatter`` fills.  Every other ``as_strided`` sees how its argument lies in memory.
 """
 
 import torch
@@ -14,13 +15,60 @@ aten = torch.ops.aten
 def replace_restrides(graph: Graph) -> None:
     """Rewrite them in ``graph``, in place."""
     for node in graph.nodes:
-        if node.op == "call_function" and node.target is aten.as_strided.default and _only_reshapes(node):
-            source = node.args[0]
-            with graph.inserting_before(node):
-                view = graph.call_function(aten.view.default, (source, list(node.meta["val"].shape)))
-            view.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": source.meta["val"].view(node.meta["val"].shape)}
-            node.replace_all_uses_with(view)
-            graph.erase_node(node)
+        if node.op != "call_function" or node.kwargs:
+            continue
+        if node.target is aten.as_strided.default and (_only_reshapes(node) or _counts_all(node)):
+            _replace(node, node.args[0])
+        elif node.target is aten.as_strided_scatter.default and _fills_all(node):
+            _replace(node, node.args[1])
+
+
+def _replace(node: Node, source: Node) -> None:
+    shape = list(node.meta["val"].shape)
+    with node.graph.inserting_before(node):
+        view = node.graph.call_function(aten.view.default, (source, shape))
+    view.meta = {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": source.meta["val"].view(shape)}
+    node.replace_all_uses_with(view)
+    node.graph.erase_node(node)
+
+
+def _counts_all(node: Node) -> bool:
+    """Whether both are all elements of a new tensor in their order in memory."""
+    return _is_whole(node.args[0]) and _is_in_order(node.args[0].meta["val"], node.meta["val"])
+
+
+def _fills_all(node: Node) -> bool:
+    """Whether what is written takes the place of a whole new tensor, in its order in memory."""
+    into, source, size, stride, *offset = node.args
+    if not _is_whole(into) or any(offset[:1]) or not isinstance(source, Node):
+        return False
+    value, given = into.meta["val"], source.meta["val"]
+    if any(not isinstance(s, int) for s in (*size, *stride)) or not _is_static(given) or given.dtype != value.dtype or not given.is_contiguous():
+        return False
+    return list(given.shape) == list(size) and _is_in_order(value, torch.empty_strided(size, stride, device="meta"))
+
+
+def _is_in_order(old: Tensor, new: Tensor) -> bool:
+    return _is_static(new) and new.is_contiguous() and new.storage_offset() == old.storage_offset() and new.numel() == old.numel()
+
+
+def _is_static(value: Tensor) -> bool:
+    return all(isinstance(s, int) for s in (*value.shape, *value.stride()))
+
+
+def _is_whole(node: Node) -> bool:
+    """Whether the value is all of a tensor that the graph makes, in one dimension: of more, the order in memory may be that of a caller's tensor."""
+    value = node.meta["val"]
+    if not isinstance(value, Tensor) or not _is_static(value) or len(_large(value)) > 1:
+        return False
+    while node.op == "call_function" and getattr(node.target, "is_view", False) and node.target is not aten.as_strided.default:
+        node = node.args[0]
+    if node.op != "call_function" or getattr(node.target, "is_view", True):
+        return False  # a caller's tensor may lie in memory in another way
+    base = node.meta["val"]
+    return all(
+        isinstance(t, Tensor) and _is_static(t) and t.is_contiguous() and t.numel() == base.numel() > 0 and t.storage_offset() == 0 for t in (value, base)
+    )
 
 
 def _only_reshapes(node: Node) -> bool:
