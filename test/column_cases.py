@@ -23,6 +23,8 @@ CASES = {
     "softmax": lambda: (softmax, (randn(300, 48),)),
     "softmax bf16": lambda: (softmax, (randn(100, 64).to(bf16),)),
     "softmax, odd sizes": lambda: (softmax, (randn(37, 20).half(),)),
+    "softmax, an odd number": lambda: (softmax, (randn(22, 537).to(bf16),)),
+    "normalize, few": lambda: (lambda x: torch.softmax(F.normalize(x, dim=0), 0), (randn(300, 7),)),
     "softmax, middle": lambda: (lambda x: torch.softmax(x, 1), (randn(3, 50, 24),)),
     "channels last": lambda: (batch_norm, (randn(3, 16, 5, 7).to(bf16).contiguous(memory_format=LAST), randn(16).to(bf16), randn(16).to(bf16))),
     "less the mean": lambda: (lambda x: x - x.mean(0, keepdim=True), (randn(65, 40),)),

@@ -93,6 +93,11 @@ class _Columns(Emitter):
 
     # A thread's part.
 
+    def body(self, step: RowStep, chunk: object) -> list[ir.Value]:
+        """Of vectors, of one lane as well."""
+        arguments = [self.argument(step, i, chunk) for i in range(len(step.sources))] + [unused() for _ in step.results]
+        return inline_body(step.block, arguments, self.indices(step, chunk), self.s.vector)
+
     def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         return self.again(reducing, running, stored)
 

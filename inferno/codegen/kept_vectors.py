@@ -54,9 +54,9 @@ class KeptVectors:
         if self.own is None or at not in self.accesses:
             return
         width, pieces = self._pieces(at)
-        lanes = lanes_of(value) if pieces > 1 else []
+        lanes = lanes_of(value) if pieces > 1 or width == 1 else []
         for i, place in enumerate(self._places(at, chunk)):
-            part = value if pieces == 1 else lanes[i] if width == 1 else join(lanes[i * width:(i + 1) * width])
+            part = value if pieces == 1 and width > 1 else lanes[i] if width == 1 else join(lanes[i * width:(i + 1) * width])
             store(part, shared_pointer(self.words, self.words.add(self.at, place)), width * at.element.width // 8)
 
     def bring(self, at: Access, chunk: int, ints: Integers, buffer: ir.Value, offset: Integer, partial: bool) -> None:

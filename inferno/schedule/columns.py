@@ -19,6 +19,7 @@ _SIDE = 4  # threads side by side: 64 bytes of a line
 _BLOCK = 70_000  # bytes that a block keeps, so that three are on a multiprocessor
 _MOST = 220_000
 _PORTABLE = 8
+_FEW = 1 << 20  # points that may be read one by one, where rows side by side are an odd number: launches are what they take
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
     c = read_rows(kernel, target)
-    if c is None or c.varies or c.joined or not c.rows or c.rows[-1] != len(c.sizes) - 1 or lanes(c) == 1:
+    if c is None or c.varies or c.joined or not c.rows or c.rows[-1] != len(c.sizes) - 1 or (lanes(c) == 1 and c.count * c.width > _FEW):
         return None
     if any(d in c.rows for s in c.steps for d in s.indices if d is not None) or any(walk(s.generic, "tensor.extract") for s in c.steps):
         return None
@@ -97,7 +98,7 @@ def lanes(c: RowKernel) -> int:
 def pick(c: RowKernel, target: Target) -> Columns:
     """The schedule that the rows' length and their number ask for."""
     vector = lanes(c)
-    across = min(_SIDE, 1 << (c.count // vector).bit_length() - 1)
+    across = min(_SIDE if vector > 1 else 32, 1 << (c.count // vector).bit_length() - 1)
     point = across * vector * max(1, sum(a.element.width // 8 for a in kept_accesses(c)))
     cluster = 1
     while cluster < _PORTABLE and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):

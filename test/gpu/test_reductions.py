@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check, poison_memory
-from reduction_cases import CASES, SCHEDULES, choose, variances
+from reduction_cases import CASES, MAPPED, SCHEDULES, choose, variances
 from torch.export import Dim
 from universal_program import compile_universal
 
@@ -15,9 +15,9 @@ pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU of this kind")
 
 
-def right(model, args, schedule="chosen"):
+def right(model, args, schedule="chosen", passes=""):
     args = tuple(a.cuda() for a in args)
-    compiled = compile_universal(model, args, args[0].device, "sm_90a", choose(SCHEDULES[schedule]))
+    compiled = compile_universal(model, args, args[0].device, "sm_90a", choose(SCHEDULES[schedule]), passes=passes)
     poison_memory()
     found = check(compiled, model, args)
     assert found.right, str(found)
@@ -29,6 +29,13 @@ def test_cases(name, schedule):
     torch.manual_seed(0)
     model, *args = CASES[name]()
     right(model, args, schedule)
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_a_map_of_each_sum(name):
+    torch.manual_seed(0)
+    model, *args = MAPPED[name]()
+    right(model, args, passes="fuse-reductions{target=sm_90a always=1}")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
