@@ -6,6 +6,7 @@ from checks import assert_close_to_float64
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from inferno.capture import split_gradients
 from inferno.capture.split_gradients import split_convolution_gradients
 
 F = nn.functional
@@ -17,6 +18,11 @@ LAYERS = {
     "transposed": (nn.ConvTranspose2d(8, 4, 3, stride=2, output_padding=1), (32, 8, 34, 34)),
     "3d": (nn.Conv3d(2, 3, 3), (4, 2, 33, 33, 33)),
 }
+
+
+@pytest.fixture(autouse=True)
+def from_a_megabyte(monkeypatch):
+    monkeypatch.setattr(split_gradients, "_LEAST_BYTES", 1 << 20)
 
 
 def gradients(layer, wanted):
