@@ -8,7 +8,7 @@ say so: a total by itself is read by all multiprocessors at the rate of memory, 
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, tensor, walk
+from inferno.mlir import clone_onto, func, ir, linalg, owner, tensor, walk
 from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, is_generic, kinds, maps, outputs, yielded
 from inferno.passes.programs import callee, readers
 from inferno.schedule import rows
@@ -66,14 +66,15 @@ def _total(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Total | None
     kernel = kernels.get(callee(call)) if call.name == "func.call" else None
     if not _is_known(kernel) or len(kernel.type.results) != 1 or ir.ShapedType(kernel.type.results[0]).rank:
         return None
-    generics = [o for o in _operations(kernel) if is_generic(o) and filled(o.results[0]) is None]
-    if len(generics) != 1 or len(generics[0].results) != 1 or set(kinds(generics[0])) != {REDUCTION} or len(kinds(generics[0])) < 2:
+    generic, *behind = [o for o in _operations(kernel) if is_generic(o) and filled(o.results[0]) is None] or [None]
+    if generic is None or len(generic.results) != 1 or set(kinds(generic)) != {REDUCTION} or len(kinds(generic)) < 2:
         return None
-    (generic,) = generics
+    if any(kinds(o) or any(isinstance(v, ir.BlockArgument) for v in inputs(o)) for o in behind):
+        return None  # what is behind it is of one number
     running, last = body(generic).arguments[len(inputs(generic))], owner(yielded(generic)[0])
     if filled(outputs(generic)[0]) is None or last is None or last.parent != generic or len(last.operands) != 2 or walk(generic, "linalg.index", "scf.if"):
         return None
-    plain = all(isinstance(v, ir.BlockArgument) for v in inputs(generic)) and list(_operations(kernel)[-1].operands) == list(generic.results)
+    plain = all(isinstance(v, ir.BlockArgument) for v in inputs(generic)) and list(_operations(kernel)[-1].operands) == list((behind or [generic])[-1].results)
     combiner = read_combiner(body(generic), running, 0) if plain and list(last.operands).count(running) == 1 and sum(1 for _ in running.uses) == 1 else None
     if combiner is None or combiner.name == "arith.mulf" or (combiner.sums and combiner.narrow.width < 32):
         return None  # what rows come to would be rounded, or beyond the largest number
@@ -128,10 +129,10 @@ def _named(module: ir.Module, name: str) -> func.FuncOp:
 def _split(module: ir.Module, found: _Total, sizes: tuple[int, ...], leading: int) -> tuple[ir.Operation, ir.Operation]:
     """Calls in front of the total's of kernels that make the rows' totals and add these up."""
     generic, given = found.generic, inputs_of(found.call)
-    element, count = found.kernel.type.results[0].element_type, len(sizes)
+    element, count = generic.results[0].type.element_type, len(sizes)
     made, name = ir.RankedTensorType.get(sizes[:leading], element), found.kernel.name.value
     running = body(generic).arguments[len(inputs(generic))]
-    combiner, start = read_combiner(body(generic), running, 0), filled(outputs(generic)[0])
+    combiner = read_combiner(body(generic), running, 0)
     outer = [ir.AffineDimExpr.get(d) for d in range(leading)]
     first = new_kernel(module, found.kernel, name, [v.type for v in given], [made])
     with ir.InsertionPoint(first.entry_block):
@@ -160,9 +161,15 @@ def _split(module: ir.Module, found: _Total, sizes: tuple[int, ...], leading: in
 
     with ir.InsertionPoint(second.entry_block):
         x, to = second.entry_block.arguments
-        begin = linalg.fill(arith.constant(element, start), outs=[to])
-        identity = ir.AffineMap.get_identity(leading)
-        func.ReturnOp(build([x], [begin], [identity, ir.AffineMap.get(leading, 0, [])], [REDUCTION] * leading, combine, generic.location).results)
+        known = {found.kernel.entry_block.arguments[len(given)]: to}
+        for op in _operations(found.kernel):
+            if op == generic:
+                to_one = [ir.AffineMap.get_identity(leading), ir.AffineMap.get(leading, 0, [])]
+                known[op.results[0]] = build([x], [known[outputs(generic)[0]]], to_one, [REDUCTION] * leading, combine, generic.location).results[0]
+            elif op.name == "func.return":
+                func.ReturnOp([known[v] for v in op.operands])
+            else:
+                clone_onto(op, known)
     with ir.InsertionPoint(found.call), found.call.location:
         each = func.CallOp(first, [*given, tensor.EmptyOp(list(sizes[:leading]), element).result]).operation
         total = func.CallOp(second, [each.results[0], found.call.operands[len(given)]]).operation
