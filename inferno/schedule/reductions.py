@@ -7,6 +7,7 @@ from typing import ClassVar
 from inferno.mlir import func, ir
 from inferno.schedule.cost import bit_width
 from inferno.schedule import rows
+from inferno.schedule.row_work import body_instructions
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction
 from inferno.symbolic import Int, ceildiv, hint
 from inferno.target import Target
@@ -23,9 +24,14 @@ STATIC = 48 * 1024  # bytes of shared memory that a kernel has without asking fo
 # Sums, where their number varies: a maximum of 65536x1024 in bf16 took 80 us by the schedule for 64 rows, and 31 by that for as many.
 _VARYING = 1 << 14
 _LEAST = 4  # vectors that a thread has before a sum is cut for more blocks
-# Bytes that a thread has of a sum at least, and neighbours together, where what divides it leaves vectors of 8 bytes and less; and vectors of up to so
-# many bytes of which it has more under way, in more blocks.
-_OWN, _LINE, _NARROW = 64, 64, 4
+# Where what divides a sum leaves vectors of 8 bytes and less: bytes that a thread has of it at least, and threads.  Sums of 250951x258 in float16 took 31.7
+# us by 16 threads of 5 and 9 vectors, 77.5 by 64 of 3, of 250951x129 21.1 by 16, 39.1 by 32 and 76.7 by 64, of 24369x1026 in bf16 12.1 by 32 and 30.8 by 256.
+_OWN, _TOGETHER = 64, 16
+# Bytes of vectors of numbers of 16 bits, up to which threads that have a sum each have twice as many under way: sums of the columns of 250951x129 in
+# float16 took 28.0 us, and 32.1.
+_NARROW = 4
+# Instructions of a term from which a thread has few at once: the largest of tanh(exp(x - m) / s) of 1998x18176 in bf16 took 181 registers and 103 us.
+_MUCH, _FEW = 24, 16
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,7 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
     while c.inner % vector:
         vector //= 2
     most, cut = 4 if c.extremum is not None else 8, vector < whole
+    most = max(1, min(most, _FEW // vector)) if body_instructions(c.generic) >= _MUCH else most
     narrow = cut and not c.along and len(c.combiners) == 1 and vector * c.bytes <= _NARROW and c.bytes < 4
     wide = len(c.combiners) > 1 and any(isinstance(k.type, ir.F64Type) for k in c.combiners)
     most = min(most, _WIDE // vector) if wide else most
@@ -108,7 +115,7 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
         along = min(_THREADS, _power(ceil(units / _LEAST)))
         if cut and (width := vector * c.bytes) <= 8:
             wanted = _power(ceil(units * width / _OWN * 3 / 4))  # rather a few vectors more than a power of two says than most threads idle
-            along = min(along, max(wanted, min(_LINE // width, _power(units))))
+            along = min(along, max(wanted, _TOGETHER))
         if c.count * along < _THREADS * target.multiprocessors:  # few sums: more threads each
             along = min(_THREADS, _power(units))
         if c.count == 1 and along == _THREADS and units <= 32 * _THREADS:
@@ -127,7 +134,7 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
             s = replace(s, along=s.along // 2)
         while s.shared_bytes(c) > STATIC:
             s = replace(s, vector=s.vector // 2)
-    tiles, wanted = s.tiles(c), _RESIDENT * (2 if narrow else 1) * target.multiprocessors * _THREADS // max(_THREADS, s.threads)
+    tiles, wanted = s.tiles(c), _RESIDENT * target.multiprocessors * _THREADS // max(_THREADS, s.threads)
     chunks = min(wanted // tiles, s.units(c) // (s.along * min(s.unroll, _LEAST)))
     if tiles >= target.multiprocessors or chunks < 2:
         return s
