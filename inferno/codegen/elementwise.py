@@ -23,6 +23,9 @@ from inferno.symbolic import Int, ceildiv, divisor, is_multiple, product, reach
 from inferno.target import Target
 
 
+_MUCH = 16  # operations of a branch that lanes of a vector may all leave out
+
+
 def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None:
     """Add the ``gpu.module`` of an elementwise kernel and make ``kernel`` its launcher."""
     point = parse_pointwise(kernel)
@@ -229,7 +232,12 @@ class _Emitter:
         for region, wanted in zip(op.regions, (True, False)):
             self.active = tuple((before[0] is None or before[0][i]) and whole[i] in (wanted, None) for i in range(lanes))
             self.clamped = before[1] or None in whole
-            found.append([as_vector(v, lanes) for v in inline(region)] if any(self.active) else None)
+            if not any(self.active):
+                found.append(None)
+            elif None in whole and _computes_much(region):
+                found.append(self.where_any(lanes_of(condition), wanted, op, region, inline))
+            else:
+                found.append([as_vector(v, lanes) for v in inline(region)])
         self.active, self.clamped = before
         then, other = found
         if then is None or other is None:
@@ -237,6 +245,22 @@ class _Emitter:
         if None in whole:
             return [self.chosen(condition, known, a, b) for a, b in zip(then, other)]
         return [vector.shuffle(a, b, [i if w else lanes + i for i, w in enumerate(whole)]) for a, b in zip(then, other)]
+
+    def where_any(
+        self, conditions: list[ir.Value], wanted: bool, op: ir.Operation, region: ir.Region, inline: Callable[[ir.Region], list[ir.Value]],
+    ) -> list[ir.Value]:
+        """The values of a branch that is taken if any lane takes it, else 0: most vectors lie in one piece."""
+        some, lanes = conditions[0], len(conditions)
+        for x in conditions[1:]:
+            some = arith.ori(some, x) if wanted else arith.andi(some, x)
+        types = [ir.VectorType.get([lanes], r.type) for r in op.results]
+        choice = scf.IfOp(some, types, has_else=True)
+        taken, left = (choice.then_block, choice.else_block) if wanted else (choice.else_block, choice.then_block)
+        with ir.InsertionPoint(taken):
+            scf.yield_([as_vector(v, lanes) for v in inline(region)])
+        with ir.InsertionPoint(left):
+            scf.yield_([splat(t, 0) for t in types])
+        return list(choice.results)
 
     def chosen(self, condition: ir.Value, known: Condition, a: ir.Value, b: ir.Value) -> ir.Value:
         """Lanes of ``a`` where the condition is true, of ``b`` where not: all at once where it is one for all, lane by lane where few differ."""
@@ -351,6 +375,12 @@ class _Emitter:
 def _is_constant(region: ir.Region) -> bool:
     """Whether a branch yields nothing but constants, and values from around it."""
     return all(o.operation.name in ("arith.constant", "scf.yield") for o in region.blocks[0].operations)
+
+
+def _computes_much(region: ir.Region) -> bool:
+    """Whether a branch computes more than going around it costs."""
+    inside = [op for o in region.blocks[0].operations for op in walk(o)]
+    return sum(op.name.startswith(("arith.", "math.", "llvm.")) and op.name != "arith.constant" for op in inside) > _MUCH
 
 
 def _unused() -> ir.Value:
