@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, yielded
-from inferno.passes.programs import callee, readers, root_of, takes_unmeasured, wants_library
+from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
 from inferno.schedule import columns, grid_rows, reductions, rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
@@ -66,8 +66,6 @@ class _Program:
             kernel = self.merge(edges)
             read = ((form, form.read(kernel, self.target)) for form in (reductions, columns, grid_rows, rows))
             form, c = next((found for found in read if found[1] is not None), (None, None))
-            if form is rows and c.joined and not takes_unmeasured(self.module.operation):
-                form = None
             self.estimates[key] = form.estimate(form.pick(c, self.target), c, self.target) if form is not None else None
             kernel.operation.erase()
         return self.estimates[key]

@@ -11,7 +11,7 @@ from inferno.errors import CompileError
 from inferno.mlir import ir, idle_context
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.workers import jobs
-from inferno.schedule import assign, fuse_reductions, rows
+from inferno.schedule import assign, rows
 from inferno.schedule.assign import kernels
 from inferno.target import find_target
 
@@ -218,10 +218,8 @@ def test_what_computes_much_computes_it_once():
     ((40, 44), torch.float32, {}), ((2, 6), torch.float64, {}),
     ((16, 8, 136), torch.bfloat16, {"threads": 64, "across": 32, "held": False, "kept": 0, "unroll": 2}),
 ])
-def test_concatenations_are_read_in_place(widths, dtype, schedule, monkeypatch):
+def test_concatenations_are_read_in_place(widths, dtype, schedule):
     """Also parts of tensors, and with operations on what was put together."""
-    monkeypatch.setattr(fuse_reductions, "takes_unmeasured", lambda module: True)
-
     def model(*pieces):
         x = torch.cat((pieces[0][:, : widths[0]], *pieces[1:]), -1)
         return torch.log_softmax(F.silu(x) * 3, -1)
@@ -234,8 +232,7 @@ def test_concatenations_are_read_in_place(widths, dtype, schedule, monkeypatch):
     assert found.right, str(found)
 
 
-def test_pieces_that_begin_anywhere_are_put_together_first(monkeypatch):
-    monkeypatch.setattr(fuse_reductions, "takes_unmeasured", lambda module: True)
+def test_pieces_that_begin_anywhere_are_put_together_first():
     pieces = torch.randn(37, 33).half(), torch.randn(37, 33).half()
     simulated = SimulatedModel(lambda *x: torch.softmax(torch.cat(x, -1), -1), pieces, choose=lambda k: assign.choose(k, TARGET), passes=PASSES, expand=True)
     assert len(simulated.program.plan.steps) == 2

@@ -57,7 +57,7 @@ def test_programs(model, rows, columns, dtype):
 @pytest.mark.parametrize("rows, columns, dtype", [
     (1800, 804, torch.float32), (1998, 9088, torch.bfloat16), (700, 36, torch.float32), (3000, 512, torch.float16), (40, 60000, torch.float32),
 ])
-def test_concatenations_are_read_in_place(unmeasured, rows, columns, dtype):
+def test_concatenations_are_read_in_place(rows, columns, dtype):
     run(side_by_side, rows, columns, dtype)
 
 
