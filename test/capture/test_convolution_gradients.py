@@ -54,14 +54,17 @@ def test_they_are_autograds(name):
         assert (a is None and b is None) or torch.allclose(a.double(), b, atol=1e-4, rtol=1e-4)
 
 
-def test_windows_of_one_pixel_are_a_product():
-    layer, shape = LAYERS["1x1"]
-    tensors = [t.to(memory_format=torch.channels_last) for t in operands(layer, shape, torch.bfloat16)]
-    run = lambda *given: aten.convolution_backward(*given, None, *options(layer), [True, False, False])[0]  # noqa: E731
+@pytest.mark.parametrize("images", [2, 64])
+def test_windows_of_one_pixel_are_products(images):
+    """Of many pixels in parts."""
+    layer, (_, *rest) = LAYERS["1x1"]
+    tensors = [t.to(memory_format=torch.channels_last) for t in operands(layer, (images, *rest), torch.bfloat16)]
+    run = lambda *given: aten.convolution_backward(*given, None, *options(layer), [True, True, False])[:2]  # noqa: E731
     graph = make_fx(run, tracing_mode="fake", decomposition_table=table())(*tensors)
     assert not graph.graph.find_nodes(op="call_function", target=aten.convolution.default)
+    assert len(graph.graph.find_nodes(op="call_function", target=aten.bmm.default)) == (images > 2)
     found = graph(*tensors)
-    assert found.is_contiguous(memory_format=torch.channels_last)
+    assert found[0].is_contiguous(memory_format=torch.channels_last)
     assert_close_to_float64(found, run, tensors)
 
 

@@ -23,6 +23,8 @@ _MOST_PHASES, _MOST_TERMS = 16, 128
 _PIXEL = 16  # bytes of a pixel's channels, of which there are whole ones
 _MOST_STEP = 8  # of the copy engine through an image
 _PANEL = 32  # channels of a tap that it brings together, at least, where taps are columns
+# Of a product over pixels: results of a block, blocks that there should be, pixels of each at least.
+_TILE, _BLOCKS, _LEAST_PIXELS = 64, 132, 512
 
 Sizes = Sequence[int]
 
@@ -60,9 +62,8 @@ def input_gradient(
         return found
     if prod(stride) == groups == 1:
         taps = [2 + d for d in range(rank) if weight.shape[2 + d] > 1]
-        if not taps and gradient.dtype.itemsize == 2 and rank == 2 and gradient.is_contiguous(memory_format=torch.channels_last):
-            rows = gradient.permute(0, 2, 3, 1).reshape(-1, gradient.shape[1])
-            return aten.mm.default(rows, weight.flatten(1)).view(shape[0], *shape[2:], shape[1]).permute(0, 3, 1, 2)
+        if not taps and _are_rows(gradient):
+            return aten.mm.default(_rows(gradient), weight.flatten(1)).view(shape[0], *shape[2:], shape[1]).permute(0, 3, 1, 2)
         turned = weight.transpose(0, 1)
         around = [d * (k - 1) - p for d, k, p in zip(dilation, weight.shape[2:], padding)]
         return aten.convolution.default(gradient, aten.flip.default(turned, taps) if taps else turned, None, stride, around, dilation, False, [0] * rank, 1)
@@ -73,6 +74,8 @@ def input_gradient(
 
 def weight_gradient(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes) -> Tensor:
     """The gradient of the weight of a convolution without groups, in memory as the weight: place and tap change their parts."""
+    if prod(weight.shape[2:]) == prod(stride) == 1 and not any(padding) and _are_rows(gradient, x):
+        return _sum_of_pixels(_rows(gradient), _rows(x)).view(weight.shape)
     widths = []
     for n, places, taps, s, p, d in zip(x.shape[2:], gradient.shape[2:], weight.shape[2:], stride, padding, dilation):
         widths = [p, (places - 1) * s + (taps - 1) * d + 1 - n - p, *widths]
@@ -83,6 +86,25 @@ def weight_gradient(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, 
     ).transpose(0, 1)
     last = weight.dim() == 4 and weight.is_contiguous(memory_format=torch.channels_last)
     return sums.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+
+
+def _are_rows(*tensors: Tensor) -> bool:
+    """Whether each is a matrix of pixels by channels in memory, of 16 bits."""
+    return all(t.dim() == 4 and t.dtype.itemsize == 2 and t.is_contiguous(memory_format=torch.channels_last) for t in tensors)
+
+
+def _rows(image: Tensor) -> Tensor:
+    return image.permute(0, 2, 3, 1).reshape(-1, image.shape[1])
+
+
+def _sum_of_pixels(a: Tensor, b: Tensor) -> Tensor:
+    """``a.T @ b`` of many rows: where the results are too few for all multiprocessors, in parts of the rows, which are added up in float32."""
+    tiles = -(-a.shape[1] // _TILE) * -(-b.shape[1] // _TILE)
+    parts = max((p for p in range(1, _BLOCKS // tiles + 1) if a.shape[0] % p == 0 and a.shape[0] // p >= _LEAST_PIXELS), default=1)
+    if parts == 1:
+        return aten.mm.default(a.t(), b)
+    first, second = (t.view(parts, -1, t.shape[1]).float() for t in (a, b))
+    return aten.bmm.default(first.transpose(1, 2), second).sum(0).to(a.dtype)
 
 
 def _is_summed(gradient: Tensor, x: Tensor, weight: Tensor, stride: Sizes, groups: int) -> bool:
