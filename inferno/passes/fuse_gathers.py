@@ -1,7 +1,7 @@
 """An elementwise operation of which only some elements are picked is computed for those alone.
 
 ``log_softmax(x)[i, target[i]]``, the loss of a classifier, needs one element of each row: what makes the elements goes to where
-``tensor.extract`` picks one, and the tensor of all of them is never made.  A flip picks every element once, neighbours next to each other: what makes
+``tensor.extract`` picks one, and the tensor of all of them is never made.  Flips and whole rows are picked with neighbours next to each other: what makes
 them is then computed in the order in which they are wanted, and a flip of a flip is none.
 """
 
@@ -14,10 +14,13 @@ from inferno.passes.shapes import shape
 from inferno.symbolic import hint, product
 
 
+_LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's
+
+
 def fuse_gathers(module: ir.Module) -> None:
     """Rewrite every operation whose result nothing reads but ``tensor.extract``, if that reads no more elements than all of them are: from there
-    on each of the operation's tensors is read at places that need not be neighbours, unless they are flipped.  Tensors that bodies do not read are no
-    operands, elements at the places of loops are operands, and those of a slice are picked where it lies."""
+    on each of the operation's tensors is read at places that need not be neighbours, unless whole rows are picked or flipped.  Tensors that bodies
+    do not read are no operands, elements at the places of loops are operands, and those of a slice are picked where it lies."""
     with ir.Location.unknown(module.context):
         for pick in walk(module.operation, "tensor.extract"):
             _read_whole(pick)
@@ -118,10 +121,10 @@ def _is_picked(producer: ir.Operation) -> bool:
             return False
         number += product(hint(s) for s in sizes)
     read = sum(any(True for _ in a.uses) for a in list(body(producer).arguments)[: len(inputs(producer))])
-    flips = len(picks) == 1 and _is_flip(picks[0])
-    if number * (1 if flips else max(1, read)) > product(hint(s) for s in shape(producer.results[0])):
+    neighbours = len(picks) == 1 and _in_order(picks[0]) and _reads_in_order(producer)
+    if number * (1 if neighbours else max(1, read)) > product(hint(s) for s in shape(producer.results[0])):
         return False
-    if flips and ended_contraction(producer) is not None:
+    if neighbours and ended_contraction(producer) is not None:
         return False  # that is the end of a contraction's kernel
     return all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer)[: len(inputs(producer))] for e in m.results)
 
@@ -148,14 +151,24 @@ def _place(number: ir.Value) -> Place | None:
     return (a[0], a[1], a[2] + sign * b[2]) if a[0] is not None else (b[0], sign * b[1], a[2] + sign * b[2])
 
 
-def _is_flip(pick: ir.Operation) -> bool:
-    """Whether elements are picked in the order of memory, or against it: in the last dimension one behind the other."""
-    generic = _generic_around(pick)
-    found = [_place(v) for v in list(pick.operands)[1:]]
-    if generic is None or not is_elementwise(generic) or any(p is None or p[0] is None for p in found):
+def _in_order(pick: ir.Operation) -> bool:
+    """Whether elements that are picked one behind the other are neighbours, of whole rows or of flipped ones: as fast to read as in order."""
+    generic, type_ = _generic_around(pick), pick.operands[0].type
+    if generic is None or not is_elementwise(generic) or type_.rank == 0:
         return False
-    order = [ir.AffineDimExpr(e).position for e in maps(generic)[-1].results]
-    return [p[0] for p in found] == order
+    last, order = _place(pick.operands[len(pick.operands) - 1]), maps(generic)[-1].results
+    if last is None or last[0] is None or last[0] != ir.AffineDimExpr(order[len(order) - 1]).position:
+        return False
+    width = hint(shape(pick.operands[0])[-1]) * getattr(type_.element_type, "width", 64) // 8
+    return width >= _LINE or all(p is not None and p[0] is not None for p in (_place(v) for v in list(pick.operands)[1:]))
+
+
+def _reads_in_order(producer: ir.Operation) -> bool:
+    """Whether neighbours of an operation's result are made of neighbours, or of what they have in common."""
+    made = maps(producer)[-1].results
+    last = ir.AffineDimExpr(made[len(made) - 1]).position if len(made) else None
+    reads = [[ir.AffineDimExpr(e).position for e in m.results if isinstance(e, ir.AffineDimExpr)] for m in maps(producer)[: len(inputs(producer))]]
+    return all(last not in r or r[-1] == last for r in reads)
 
 
 def _map_of(pick: ir.Operation, count: int) -> ir.AffineMap | None:

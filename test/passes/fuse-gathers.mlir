@@ -175,3 +175,46 @@ func.func @part(%x: tensor<8x4x100xf32>, %i: tensor<6xindex>, %o: tensor<6xf32>)
   } -> tensor<6xf32>
   return %r : tensor<6xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#turned = affine_map<(r, c) -> (c, r)>
+
+// Whole rows of a product are picked of both factors, but not where a factor lies across them.
+// CHECK-LABEL: @rows
+// CHECK: linalg.generic
+// CHECK: tensor.extract %arg0[%[[I:.*]], %{{.*}}]
+// CHECK: tensor.extract %arg0[%[[I]], %{{.*}}]
+// CHECK: %[[D:.*]] = linalg.generic
+// CHECK: linalg.generic
+// CHECK: tensor.extract %[[D]]
+func.func @rows(%x: tensor<40x40xf32>, %i: tensor<40xindex>, %e: tensor<40x40xf32>) -> (tensor<40x40xf32>, tensor<40x40xf32>) {
+  %d = linalg.generic {indexing_maps = [#points, #points, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %x : tensor<40x40xf32>, tensor<40x40xf32>) outs(%e : tensor<40x40xf32>) {
+  ^bb0(%p: f32, %q: f32, %old: f32):
+    %m = arith.mulf %p, %q : f32
+    linalg.yield %m : f32
+  } -> tensor<40x40xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r)>, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%i : tensor<40xindex>) outs(%e : tensor<40x40xf32>) {
+  ^bb0(%at: index, %old: f32):
+    %c = linalg.index 1 : index
+    %v = tensor.extract %d[%at, %c] : tensor<40x40xf32>
+    linalg.yield %v : f32
+  } -> tensor<40x40xf32>
+  %t = linalg.generic {indexing_maps = [#points, #turned, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %x : tensor<40x40xf32>, tensor<40x40xf32>) outs(%e : tensor<40x40xf32>) {
+  ^bb0(%p: f32, %q: f32, %old: f32):
+    %m = arith.mulf %p, %q : f32
+    linalg.yield %m : f32
+  } -> tensor<40x40xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r)>, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%i : tensor<40xindex>) outs(%e : tensor<40x40xf32>) {
+  ^bb0(%at: index, %old: f32):
+    %c = linalg.index 1 : index
+    %v = tensor.extract %t[%at, %c] : tensor<40x40xf32>
+    linalg.yield %v : f32
+  } -> tensor<40x40xf32>
+  return %r, %s : tensor<40x40xf32>, tensor<40x40xf32>
+}
