@@ -106,8 +106,9 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
     while c.inner % vector:
         vector //= 2
     most, cut = 4 if c.extremum is not None else 8, vector < whole
-    most = max(1, min(most, _FEW // vector)) if body_instructions(c.generic) >= _MUCH else most
-    narrow = cut and not c.along and len(c.combiners) == 1 and vector * c.bytes <= _NARROW and c.bytes < 4
+    long = body_instructions(c.generic) >= _MUCH
+    most = max(1, min(most, _FEW // vector)) if long else most
+    narrow = not long and cut and not c.along and len(c.combiners) == 1 and vector * c.bytes <= _NARROW and c.bytes < 4
     wide = len(c.combiners) > 1 and any(isinstance(k.type, ir.F64Type) for k in c.combiners)
     most = min(most, _WIDE // vector) if wide else most
     if c.along:
