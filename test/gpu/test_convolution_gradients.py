@@ -54,15 +54,29 @@ def test_transposed(name, dtype, last):
     assert not any("insert_slice" in row.kernel for row in compiled.explain().rows)
 
 
+@pytest.mark.parametrize("last", [True, False], ids=["channels last", "row-major"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_input_gradients(name, dtype):
+def test_input_gradients(name, dtype, last):
     layer, shape = CONVOLUTIONS[name]
     how = layer.stride, layer.padding, layer.dilation, layer.transposed, layer.output_padding, layer.groups
     weight, x = layer.weight.detach().to("cuda", dtype), torch.randn(shape, device="cuda", dtype=dtype)
     gradient = torch.randn(layer.cuda().float()(x.float()).shape, device="cuda", dtype=dtype)
+    if last and x.dim() == 4:
+        gradient, x, weight = (t.to(memory_format=torch.channels_last) for t in (gradient, x, weight))
     run = lambda g, x, w: aten.convolution_backward(g, x, w, None, *how, [True, False, False])[0]  # noqa: E731
     compiled = assert_right(run, (gradient, x, weight), unit=unit(dtype))
+    assert not {"universal", "library"} & {row.generator for row in compiled.explain().rows}
+
+
+@pytest.mark.parametrize("window", [1, 3])
+@pytest.mark.parametrize("dtype", DTYPES[:2], ids=str)
+def test_both_gradients(dtype, window):
+    """Of many pixels, in channels-last order."""
+    shapes = (8, 128, 56, 56), (8, 64, 56, 56), (128, 64, window, window)
+    args = tuple(torch.randn(shape, device="cuda", dtype=dtype).to(memory_format=torch.channels_last) for shape in shapes)
+    how = [1, 1], [window // 2] * 2, [1, 1], False, [0, 0], 1
+    compiled = assert_right(lambda g, x, w: aten.convolution_backward(g, x, w, None, *how, [True, True, False])[:2], args)
     assert not {"universal", "library"} & {row.generator for row in compiled.explain().rows}
 
 
