@@ -100,6 +100,8 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     operations = [o.operation for o in kernel.entry_block.operations]
     generics = [o for o in operations if o.name == "linalg.generic" and filled(o.results[0]) is None]
     after = generics.pop() if len(generics) == 2 and _is_after(generics[1], generics[0]) else None
+    if not generics:  # of constants alone
+        return None
     if any("reduction" not in iterators(g) or not supported_body(g) or walk(g, "tensor.extract", "scf.if") or not sink_constants(g) for g in generics):
         return None
     generic = generics[0] if len(generics) == 1 else merge_generics(generics)

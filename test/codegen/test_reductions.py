@@ -149,3 +149,19 @@ def test_maps_that_each_reader_computes():
     assert len(simulated.program.plan.steps) < len(kept.program.plan.steps)
     found = check(simulated, model, args)
     assert found.right, str(found)
+
+
+def test_a_reduction_of_nothing_but_a_constant_is_none():
+    """What ``all`` becomes of rows of which one is known to be false."""
+    text = """func.func private @k(%x: tensor<4x8xi32>, %out: tensor<4xi1>) -> tensor<4xi1> {
+      %false = arith.constant false
+      %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
+          ins(%x : tensor<4x8xi32>) outs(%out : tensor<4xi1>) {
+      ^bb0(%a: i32, %b: i1):
+        linalg.yield %false : i1
+      } -> tensor<4xi1>
+      return %r : tensor<4xi1>
+    }"""
+    with idle_context():
+        module = ir.Module.parse(text)
+        assert reductions.read(module.body.operations[0], find_target("sm_90a")) is None
