@@ -73,7 +73,7 @@ def _read_in_order(op: ir.Operation) -> None:
     every = walk(op, "tensor.extract")
     if any(p.parent != op or None in map(_place, list(p.operands)[1:]) for p in every):
         return
-    picks = [(p, map_) for p in every if (map_ := _map_of(p, len(kinds(op)))) is not None]
+    picks = [(p, map_) for p in every if (map_ := _map_of(p, op)) is not None]
     if not picks:
         return
     count = len(inputs(op))
@@ -81,7 +81,7 @@ def _read_in_order(op: ir.Operation) -> None:
     new = _rebuild(op, operands, {i: i for i in range(count)})
     if new is None:
         return
-    again = [p for p in walk(new, "tensor.extract") if _map_of(p, len(kinds(new))) is not None]
+    again = [p for p in walk(new, "tensor.extract") if _map_of(p, new) is not None]
     for number, pick in enumerate(again):
         pick.results[0].replace_all_uses_with(body(new).arguments[count + number])
         pick.erase()
@@ -171,12 +171,14 @@ def _reads_in_order(producer: ir.Operation) -> bool:
     return all(last not in r or r[-1] == last for r in reads)
 
 
-def _map_of(pick: ir.Operation, count: int) -> ir.AffineMap | None:
-    """The map by which an element is read, where it is picked by the numbers of different loops."""
-    found = [_place(v) for v in list(pick.operands)[1:]]
+def _map_of(pick: ir.Operation, op: ir.Operation) -> ir.AffineMap | None:
+    """The map by which an element is read, where it is picked by the numbers of different loops of ``op``, which go over all of the tensor."""
+    found, sizes = [_place(v) for v in list(pick.operands)[1:]], loop_sizes(op)
     if any(p is None or p[1:] != (1, 0) for p in found) or len({p[0] for p in found}) != len(found):
         return None
-    return ir.AffineMap.get(count, 0, [ir.AffineDimExpr.get(p[0], pick.context) for p in found], pick.context)
+    if any(size is None or size != sizes[p[0]] for p, size in zip(found, shape(pick.operands[0]))):
+        return None
+    return ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(p[0], pick.context) for p in found], pick.context)
 
 
 def _generic_around(op: ir.Operation) -> ir.Operation | None:

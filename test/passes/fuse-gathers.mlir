@@ -218,3 +218,28 @@ func.func @rows(%x: tensor<40x40xf32>, %i: tensor<40xindex>, %e: tensor<40x40xf3
   } -> tensor<40x40xf32>
   return %r, %s : tensor<40x40xf32>, tensor<40x40xf32>
 }
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+
+// What begins at the loops' numbers but goes on behind them is no operand.
+// CHECK-LABEL: @longer
+// CHECK: linalg.generic {{.*}} outs(
+// CHECK: tensor.extract %arg0
+func.func @longer(%x: tensor<4x100xf32>, %e: tensor<4x100xf32>, %o: tensor<4x98xf32>) -> tensor<4x98xf32> {
+  %d = linalg.generic {indexing_maps = [#points, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x100xf32>) outs(%e : tensor<4x100xf32>) {
+  ^bb0(%p: f32, %old: f32):
+    %m = math.rsqrt %p : f32
+    linalg.yield %m : f32
+  } -> tensor<4x100xf32>
+  %r = linalg.generic {indexing_maps = [#points], iterator_types = ["parallel", "parallel"]} outs(%o : tensor<4x98xf32>) {
+  ^bb0(%old: f32):
+    %r = linalg.index 0 : index
+    %c = linalg.index 1 : index
+    %v = tensor.extract %d[%r, %c] : tensor<4x100xf32>
+    linalg.yield %v : f32
+  } -> tensor<4x98xf32>
+  return %r : tensor<4x98xf32>
+}
