@@ -1,60 +1,89 @@
-"""A factor of a product of matrices that lies in memory so that the copy engine brings no tiles of it is written as a matrix first, where that pays.
+"""A factor of a product of matrices that lies in memory so that the tensor core takes no tiles of it is written as a matrix first, where that pays.
 
-So do the patches of an image: rows of a patch are apart, and so are rows of patches, which together is more than a tensor map has dimensions for.
+So do the patches of an image: rows of a patch are apart, and so are rows of patches, which together is more than a tensor map has dimensions for.  And
+so does a factor of TF32 whose terms are not innermost: tiles of it would be turned in shared memory, each as often as it is read.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inferno.mlir import clone_onto, func, ir, tensor, walk
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import PARALLEL, REDUCTION, build, inputs, kinds, loop_sizes, maps, outputs
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import callee, programs
+from inferno.passes.programs import FREEZE, FROZEN, PREPARED, callee, programs, root_of, wants_library
+from inferno.passes.shapes import argument_attributes
 from inferno.schedule import wgmma
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
-from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.contraction import Contraction, parse_contraction
+from inferno.schedule.cost import bit_width
 from inferno.schedule.merge_calls import replace_call
 from inferno.schedule.wgmma import MEMORY_RATE
 from inferno.schedule.spaces import estimate_of
+from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
 
 # 6272x768x768 of 32 images' patches: 6.3 us to order them and 23.2 to multiply, where element by element 212 are estimated.
 _LAUNCH = 2.0  # microseconds of the kernel in front, beside its bytes (an estimate, as wgmma's for its own temporaries)
 _PAYS = 0.8  # of the time without, by estimates that are some percent off
+# Of the time where the generator would turn the factor: a copy by its launcher is estimated alike, but does not write whole lines.  (H200, 4096^3: 498.3 us
+# with tiles turned in shared memory, 387.5 with nothing to turn.)
+_PAYS_TURNED = 1.01
 
 
 @dataclass(frozen=True)
 class _Order:
-    """Argument ``number`` of a kernel, which its contraction reads by ``before``, is to have the dimensions of ``loops``, in this order."""
+    """Argument ``number`` of a kernel, which its contraction reads by ``before``, is to have the dimensions of ``loops``, in this order.
+    ``turns``: the generator takes the kernel without that too, and turns the factor."""
 
     number: int
     loops: tuple[int, ...]
     before: ir.AffineMap
     shape: tuple[int, ...]
+    turns: bool = False
 
 
 def order_operands(module: ir.Module, target: str) -> None:
-    """For Hopper's tensor cores, give kernels without a schedule that their generator does not take a factor in the order of their loops, if it then takes
-    them and the estimates say that it pays.  Calls that take one tensor in one order share the ordered one."""
+    """For Hopper's tensor cores, give kernels without a schedule that their generator does not take, or turns tiles for, a factor in the order of their
+    loops, where the estimates say that it pays.  Calls that take one tensor in one order share the ordered one.
+
+    A frozen weight that would only be turned stays as it is: ``prepare-operands`` does that once."""
     machine = find_target(target)
-    if not machine.hopper:
+    if not machine.hopper or wants_library(module):
         return
     with module.context, ir.Location.unknown():
-        orders = {k.name.value: (k, *found) for k in kernels(module) if ATTRIBUTE not in k.attributes and (found := _ordered(k, machine)) is not None}
-        if not orders:
-            return
-        names = Names(module)
-        for program in programs(module):
-            made: dict[tuple, ir.Value] = {}
-            for call in [c for c in walk(program, "func.call") if callee(c) in orders]:
-                _, new, order = orders[callee(call)]
+        passes = [_order_once(module, machine) for _ in range(2)]  # the second one for the other factor
+    if any(passes):
+        deduplicate_kernels(module)
+
+
+def _order_once(module: ir.Module, target: Target) -> bool:
+    """Give kernels one of their factors in its order: whether there are any."""
+    orders = {k.name.value: (k, *found) for k in kernels(module) if ATTRIBUTE not in k.attributes and (found := _ordered(k, target)) is not None}
+    names = Names(module)
+    for program in programs(module) if orders else ():
+        made: dict[tuple, ir.Value] = {}
+        frozen = _frozen(program)
+        for call in [c for c in walk(program, "func.call") if callee(c) in orders]:
+            _, new, order = orders[callee(call)]
+            if not (order.turns and root_of(call.operands[order.number]) in frozen):
                 _replace(call, new, order, made)
-            outline_program(program, names)
-        for kernel, *_ in orders.values():
-            kernel.operation.erase()
-    deduplicate_kernels(module)
+        outline_program(program, names)
+    called = {callee(c) for c in walk(module.operation, "func.call")}
+    for kernel, new, _ in orders.values():
+        for each in (kernel, new):
+            if each.name.value not in called:
+                each.operation.erase()
+    return bool(orders)
+
+
+def _frozen(program: func.FuncOp) -> list[ir.Value]:
+    """The arguments of ``@main`` of which ``prepare-operands`` may make copies."""
+    if FREEZE not in program.attributes:
+        return []
+    entries = argument_attributes(program.operation)
+    return [a for a, e in zip(program.regions[0].blocks[0].arguments, entries) if FROZEN in e or PREPARED in e]
 
 
 def _ordered(kernel: func.FuncOp, target: Target) -> tuple[func.FuncOp, _Order] | None:
@@ -62,16 +91,15 @@ def _ordered(kernel: func.FuncOp, target: Target) -> tuple[func.FuncOp, _Order] 
     c = parse_contraction(kernel)
     if c is None or c.varies or None in (c.lhs.access, c.rhs.access) or c.lhs.access.argument == c.rhs.access.argument:
         return None
-    if wgmma.precision(kernel, c) is None or wgmma.candidates(kernel, c, target):
-        return None
-    own = estimate_of(kernel, choose(kernel, target), target)
-    if own is None:
+    most = _most(kernel, c, target) if wgmma.precision(kernel, c) is not None else None
+    if most is None:
         return None
     op = next(o for o in walk(kernel, "linalg.generic") if REDUCTION in kinds(o))
     for number in (0, 1):
         order = _order_of(kernel, op, number)
         if order is None:
             continue
+        order = replace(order, turns=most[1])
         new = _with_order(kernel, order)
         made = parse_contraction(new)
         times = [time for time, _ in wgmma.candidates(new, made, target)] if made is not None else []
@@ -79,10 +107,26 @@ def _ordered(kernel: func.FuncOp, target: Target) -> tuple[func.FuncOp, _Order] 
         bytes_ = 2 * tensor_type.element_type.width // 8
         for size in order.shape:
             bytes_ *= size
-        if times and min(times) + _LAUNCH + bytes_ / MEMORY_RATE < _PAYS * own:
+        if times and min(times) + _LAUNCH + bytes_ / MEMORY_RATE < most[0]:
             return new, order
         new.operation.erase()
     return None
+
+
+def _most(kernel: func.FuncOp, c: Contraction, target: Target) -> tuple[float, bool] | None:
+    """Microseconds that a kernel may take with what orders its factor, and whether it would be taken without; None where all is in order."""
+    found = wgmma.candidates(kernel, c, target)
+    if not found:
+        own = estimate_of(kernel, choose(kernel, target), target)
+        return (_PAYS * own, False) if own is not None else None
+    width = bit_width(c.lhs.element) // 8
+    if width != 4:
+        return None
+    tilings = {rewrite: tile_contraction(c, width, only_along_k=True, rewrite=rewrite) for rewrite in (True, False)}
+    sides = [side for t in tilings.values() if t is not None for side in ((c.lhs, t.lhs, t.m, t.k), (c.rhs, t.rhs, t.n, t.k))]
+    if not any(o.prologue is None and (s.raw is not None or s.copied) and r.stride(o.access) == 1 != k.stride(o.access) for o, s, r, k in sides):
+        return None
+    return _PAYS_TURNED * min(time for time, _ in found), True
 
 
 def _order_of(kernel: func.FuncOp, op: ir.Operation, number: int) -> _Order | None:

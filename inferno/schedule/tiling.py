@@ -62,6 +62,11 @@ class Source:
     raw_along_k: bool = False
     prologue: bool = False
 
+    @property
+    def is_turned(self) -> bool:
+        """Whether tiles get another order in shared memory."""
+        return self.raw is not None and self.along_k != self.raw_along_k
+
 
 @dataclass(frozen=True)
 class Axes:

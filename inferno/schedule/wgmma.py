@@ -486,20 +486,23 @@ _APART = 1.3  # times longer a step takes where blocks are at different terms, a
 # columns innermost, 16x4096x11008 (192: 36.2, 48: 48.9); two slots, 16x4096x11008 (88: 55, 32: 97) and 16x8192x28672 (56: 324).
 _BYTES = {True: (330, 0.078), False: (530, 0.03)}
 _TWO_SLOTS = (550, 0.15)
+# Clocks of an element of TF32 that is turned in shared memory, and the share of the step's products that are not done meanwhile, since both read there
+# (H200, columns innermost: 1024^3 in 64x128 19.7 us, lines along k 8.3; 2048^3 in 128x128 84.7 and 49; 6144^3 in 128x192 2386, in 128x256 along k 1303).
+_TURN, _TURN_BESIDE = 0.165, 0.65
 STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
 MEMORY_RATE = 4.3e6  # bytes a microsecond
 
 
-def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool) -> float:
+def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool, multiply: float) -> float:
     """Clocks that it takes to rewrite a step's tiles: about four instructions an element besides the body, three warps; for ``few``
-    rows and bytes what was measured."""
-    clocks = 0.0
+    rows and bytes, and where tiles are turned beside products of ``multiply`` clocks, what was measured."""
+    clocks = _TURN_BESIDE * multiply if tiling.lhs.is_turned or tiling.rhs.is_turned else 0.0
     for rows, operand, source in ((s.lhs_height, c.lhs, tiling.lhs), (s.tile_n, c.rhs, tiling.rhs)):
         if source.raw is not None:
             body = list(operand.prologue.block.operations) if operand.prologue is not None else []
             work = sum(12 if o.operation.name.startswith("math.") else 1 for o in body)
             start, each = (_BYTES[source.along_k] if s.raw > 3 else _TWO_SLOTS) if few and _of_bytes(tiling) else (0, 9 / 96)
-            clocks += start + rows * depth * each * (4 + work) / 9
+            clocks += start + rows * depth * (_TURN + each * work / 9 if source.is_turned else each * (4 + work) / 9)
     return clocks
 
 
@@ -549,7 +552,7 @@ def estimate(
     wide *= _STRADDLING if not few and not tiling.rhs.along_k and s.tile_n * width % ROW and at(tiling.n.size) > s.tile_n else 1
     copied = s.chunks * (s.lhs_height / lhs + wide / rhs) * s.row
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
-    step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few), _LATENCY / (s.stages - 1))
+    step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
     step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
     step *= _SWAPPED if s.swapped and s.tile_n < _WIDE else 1
     # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.

@@ -47,6 +47,17 @@ def test_tf32(tf32, m, n, k):
     right(lambda x, w, b: F.gelu(F.linear(x, w, b)), tuple(randn(*s, dtype=torch.float32) for s in ((m, k), (n, k), (n,))))
 
 
+@pytest.mark.parametrize("function, shapes, count", [
+    (lambda x, w: torch.relu(x @ w), ((2048, 2048), (2048, 2048)), 1),
+    (lambda x, w: torch.relu(x @ w), ((3000, 2056), (2056, 2501)), 1),
+    (lambda x, w: torch.relu(x.mT @ w), ((1536, 2048), (1536, 2048)), 2),
+    (torch.bmm, ((4, 2048, 1024), (4, 1024, 2048)), 1),
+])
+def test_factors_transposed_before(tf32, function, shapes, count):
+    compiled = right(function, tuple(randn(*s, dtype=torch.float32) for s in shapes))
+    assert compiled.ir("scheduled").count("call @transpose") == count
+
+
 @pytest.mark.parametrize("dtype", [*HALVES, torch.float32])
 @pytest.mark.parametrize("m, n, k", [(256, 384, 192), (200, 136, 72), (99, 131, 67)])
 @pytest.mark.parametrize("layout", LAYOUTS)
