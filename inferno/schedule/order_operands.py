@@ -27,9 +27,9 @@ from inferno.target import Target, find_target
 # 6272x768x768 of 32 images' patches: 6.3 us to order them and 23.2 to multiply, where element by element 212 are estimated.
 _LAUNCH = 2.0  # microseconds of the kernel in front, beside its bytes (an estimate, as wgmma's for its own temporaries)
 _PAYS = 0.8  # of the time without, by estimates that are some percent off
-# Of the time where the generator would turn the factor: a copy by its launcher is estimated alike, but does not write whole lines.  (H200, 4096^3: 498.3 us
-# with tiles turned in shared memory, 387.5 with nothing to turn.)
-_PAYS_TURNED = 1.01
+# Of the time where the generator would turn the factor.  Of 768^3 and 1024^3 that time is estimated right (15.8 for 15.7 us, 20.6 for 19.7), and the one
+# without anything to turn too long (8.2 for 6.3, 10.4 for 8.3).  A copy by its launcher is estimated like the kernel in front, which alone writes whole lines.
+_PAYS_TURNED = 1.05
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,19 @@ def order_operands(module: ir.Module, target: str) -> None:
 
     A frozen weight that would only be turned stays as it is: ``prepare-operands`` does that once."""
     machine = find_target(target)
-    if not machine.hopper or wants_library(module):
+    if not machine.hopper:
         return
     with module.context, ir.Location.unknown():
-        passes = [_order_once(module, machine) for _ in range(2)]  # the second one for the other factor
-    if any(passes):
-        deduplicate_kernels(module)
+        if _order_once(module, machine):
+            _order_once(module, machine)  # the other factor
+            deduplicate_kernels(module)
 
 
 def _order_once(module: ir.Module, target: Target) -> bool:
     """Give kernels one of their factors in its order: whether there are any."""
-    orders = {k.name.value: (k, *found) for k in kernels(module) if ATTRIBUTE not in k.attributes and (found := _ordered(k, target)) is not None}
-    names = Names(module)
+    names, library = Names(module), wants_library(module)
+    free = [k for k in kernels(module) if ATTRIBUTE not in k.attributes]
+    orders = {k.name.value: (k, *found) for k in free if (found := _ordered(k, target, names, library)) is not None}
     for program in programs(module) if orders else ():
         made: dict[tuple, ir.Value] = {}
         frozen = _frozen(program)
@@ -86,12 +87,12 @@ def _frozen(program: func.FuncOp) -> list[ir.Value]:
     return [a for a, e in zip(program.regions[0].blocks[0].arguments, entries) if FROZEN in e or PREPARED in e]
 
 
-def _ordered(kernel: func.FuncOp, target: Target) -> tuple[func.FuncOp, _Order] | None:
+def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -> tuple[func.FuncOp, _Order] | None:
     """The kernel with a factor in another order, and which."""
     c = parse_contraction(kernel)
     if c is None or c.varies or None in (c.lhs.access, c.rhs.access) or c.lhs.access.argument == c.rhs.access.argument:
         return None
-    most = _most(kernel, c, target) if wgmma.precision(kernel, c) is not None else None
+    most = _most(kernel, c, target, library) if wgmma.precision(kernel, c) is not None else None
     if most is None:
         return None
     op = next(o for o in walk(kernel, "linalg.generic") if REDUCTION in kinds(o))
@@ -108,19 +109,21 @@ def _ordered(kernel: func.FuncOp, target: Target) -> tuple[func.FuncOp, _Order] 
         for size in order.shape:
             bytes_ *= size
         if times and min(times) + _LAUNCH + bytes_ / MEMORY_RATE < most[0]:
+            new.attributes["sym_name"] = ir.StringAttr.get(names.unique(new.name.value))
             return new, order
         new.operation.erase()
     return None
 
 
-def _most(kernel: func.FuncOp, c: Contraction, target: Target) -> tuple[float, bool] | None:
-    """Microseconds that a kernel may take with what orders its factor, and whether it would be taken without; None where all is in order."""
+def _most(kernel: func.FuncOp, c: Contraction, target: Target, library: bool) -> tuple[float, bool] | None:
+    """Microseconds that a kernel may take with what orders its factor, and whether it would be taken without; None where all is in order.  A
+    ``library`` turns no tiles."""
     found = wgmma.candidates(kernel, c, target)
     if not found:
         own = estimate_of(kernel, choose(kernel, target), target)
         return (_PAYS * own, False) if own is not None else None
     width = bit_width(c.lhs.element) // 8
-    if width != 4:
+    if width != 4 or library:
         return None
     tilings = {rewrite: tile_contraction(c, width, only_along_k=True, rewrite=rewrite) for rewrite in (True, False)}
     sides = [side for t in tilings.values() if t is not None for side in ((c.lhs, t.lhs, t.m, t.k), (c.rhs, t.rhs, t.n, t.k))]

@@ -1,4 +1,5 @@
 // RUN: inferno-opt %s -p 'order-operands{target=sm_90a}' | FileCheck %s
+// RUN: sed 's/^module {/module attributes {inferno.matmul = "library"} {/' %s | inferno-opt - -p 'order-operands{target=sm_90a}' | FileCheck %s
 // RUN: inferno-opt %s -p 'order-operands{target=sm_80}' | FileCheck %s --check-prefix=OTHER
 
 // The patches of 32 images: rows of a patch and rows of patches are apart, which is more dimensions than the copy engine knows. They are a matrix once,
