@@ -113,7 +113,6 @@ def reduce_points(
     at = emitter.place(point)
     begin = ints.mul(number, shape.chunk)
     end = ints.min(ints.add(begin, shape.chunk), s.length) if shape.chunks > 1 else s.length
-    starts = [c.widen(v) for c, v in zip(s.combiners, emitter.running(at))] if partial is None else []
     totals = _terms(emitter, shape, at, begin, end, lane)
     totals = _across_lanes(emitter, shape, totals, thread, lane, column, shared)
     conditions = [ints.equal(lane, 0)] if shape.along > 1 else []
@@ -125,6 +124,7 @@ def reduce_points(
     writer = scf.IfOp(condition)
     with ir.InsertionPoint(writer.then_block):
         if partial is None:
+            starts = [c.widen(v) for c, v in zip(s.combiners, emitter.running(at))]
             totals = emitter.combine([c.to_total(v) for c, v in zip(s.combiners, starts)], totals)
             emitter.store(at, [c.round(v) for c, v in zip(s.combiners, totals)])
         else:

@@ -350,12 +350,14 @@ class Emitter(RaggedRows, PersistentRows, RowTotals):
         return inline_body(step.block, arguments, self.indices(step, chunk), lanes, custom={"tensor.extract": self.extract})
 
     def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-        """``tensor.extract`` from an argument of the kernel, for each lane by itself."""
+        """``tensor.extract`` from an argument of the kernel, for each lane by itself; within it, for a vector's lanes may be beyond the row's ends, and what is
+        computed of their numbers is anywhere."""
         ints, table = self.ints, ir.RankedTensorType(op.operands[0].type)
         buffer, strides = self.buffers[ir.BlockArgument(op.operands[0]).arg_number], row_major(table.shape)
         lanes = max((v.type.shape[0] for v in operands[1:] if isinstance(v.type, ir.VectorType)), default=0)
         each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in operands[1:]] for i in range(max(1, lanes))]
-        found = [load(ints, buffer, ints.dot([ints.narrow(v) for v in at], strides), table.element_type) for at in each]
+        inside = [[ints.min(ints.narrow(v), size - 1) for v, size in zip(at, table.shape)] for at in each]
+        found = [load(ints, buffer, ints.dot(at, strides), table.element_type) for at in inside]
         return join(found) if lanes else found[0]
 
     def argument(self, step: RowStep, number: int, chunk: object) -> ir.Value:
