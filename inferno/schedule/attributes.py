@@ -84,6 +84,14 @@ def from_attribute(attribute: ir.Attribute) -> Any:
     return cls(**values)
 
 
+def stands_for(text: str, attribute: ir.Attribute) -> bool:
+    """Whether ``text`` says the same schedule as ``attribute``, maybe with fewer knobs: those that its version did not have are as usual."""
+    try:
+        return from_attribute(ir.Attribute.parse(text, attribute.context)) == from_attribute(attribute)
+    except (PassError, ir.MLIRError, ValueError, TypeError):
+        return False
+
+
 def _value(attribute: ir.Attribute) -> Any:
     if isinstance(attribute, ir.DictAttr):
         return from_attribute(attribute)

@@ -24,7 +24,7 @@ from inferno.runtime.plan.plan import Plan, Preparation
 from inferno.runtime.plan.reader import read_module, read_preparation
 from inferno.runtime.workers.tuning import Problem, problem_of
 from inferno.schedule.assign import choosers, generators, kernels
-from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute, stands_for, to_attribute
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.schedule.known import key_of, set_known, take_asked
 from inferno.target import Target, find_target
@@ -112,8 +112,8 @@ def fuse(
         # The local form does not look at the rest of the module: 3 ms instead of 100 for 43 kernels.
         texts = {k.name.value: f"module {{\n{k.operation.get_asm(use_local_scope=True)}\n}}\n" for k in kernels(module)}
         best = {name: text.partition("\n")[0] for name, key in keys.items() if known and (text := known.get(key))}
-        had = {k.name.value: str(k.attributes[ATTRIBUTE]) for k in kernels(module) if k.name.value in best and key_of(k) == keys[k.name.value]}
-    ignored = [name for name, text in had.items() if text != best[name] and matmul == "auto"]
+        had = {k.name.value: k.attributes[ATTRIBUTE] for k in kernels(module) if k.name.value in best and key_of(k) == keys[k.name.value]}
+    ignored = [name for name, schedule in had.items() if not stands_for(best[name], schedule) and matmul == "auto"]
     return Fused(stages, texts, lifted_values(module), recorder.records, keys, ignored)
 
 
