@@ -12,6 +12,7 @@ from inferno.schedule.contraction import Contraction, Operand, oriented, parse_c
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.result_parts import ROW, brought_tensors, columns_together
+from inferno.schedule.shared_tiles import CLUSTERS, height, line_factor, panel, shares
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
 from inferno.settings import settings
@@ -169,6 +170,9 @@ _PAIRS = tuple(
 """Tiles of one consumer each, where the end of one is behind the other's products."""
 
 
+_SHARED = tuple((replace(s, cluster=2, across=across), share) for s, share in CANDIDATES for across in (False, True))
+
+
 def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     """The schedule with the lowest estimate if ``kernel`` is a contraction for Hopper's tensor cores, else None."""
     c = parse_contraction(kernel) if target.hopper else None
@@ -198,8 +202,9 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
         pairs = _PAIRS if not c.varies and at(tiling.m.size) > _FEW and are_long(c) and has_whole_lines(c) else ()
         cut = _cut(tiling, target, at, are_long(c)) if not c.varies and tiling.rhs.along_k else ()
-        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *pairs, *cut):
-            if s.split > 1 and not splits(s, tiling, width, target, at):
+        shared = _SHARED if _gain_by_sharing(c, tiling, width, at) else ()
+        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *pairs, *cut, *shared):
+            if (s.split > 1 and not splits(s, tiling, width, target, at)) or not shares(s, tiling):
                 continue
             s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, tiling), inside=lies_inside(s, c, tiling))
             s = fit(s, c, tiling, target)
@@ -236,6 +241,12 @@ def has_whole_lines(c: Contraction) -> bool:
     """Whether all lines of all tensors, whose sizes are known, begin at 16 bytes."""
     accesses = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations)]
     return all(s in (0, 1) or s * bit_width(a.element) % 128 == 0 for a in accesses for s in a.strides)
+
+
+def _gain_by_sharing(c: Contraction, tiling: Tiling, width: int, at: At) -> bool:
+    """Whether lines of a factor begin inside of 128 bytes, so that what two blocks bring together is worth waiting for each other."""
+    many = settings().unmeasured and not c.varies and at(tiling.m.size) > _FEW
+    return many and max(line_factor(o, width, at) for o in (tiling.lhs, tiling.rhs)) > 1
 
 
 def _cut(tiling: Tiling, target: Target, at: At, long: bool) -> Iterator[tuple[Wgmma, float]]:
@@ -391,17 +402,6 @@ def raw_bytes(s: Wgmma, tiling: Tiling, depth: int) -> tuple[int, int]:
     )
 
 
-def panel(rows: int, along_k: bool, most: int = 64) -> int:
-    """Rows of an operand's tile that one box of the copy engine holds: where k is not innermost they are a line, of up to 128 bytes."""
-    return rows if along_k else next(p for p in (16, 32, 64) if p >= min(rows, most))
-
-
-def height(rows: int, along_k: bool, most: int = 64) -> int:
-    """Rows of whole panels."""
-    each = panel(rows, along_k, most)
-    return ceil(rows / each) * each
-
-
 def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | None:
     """``s`` with as many stages as shared memory holds beside raw slots, which are no more; None if that is less than 2, or too few for the
     sums that the blocks of a cluster leave in them."""
@@ -550,7 +550,9 @@ def estimate(
     depth = s.chunks * s.row // width
     wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
     wide *= _STRADDLING if not few and not tiling.rhs.along_k and s.tile_n * width % ROW and at(tiling.n.size) > s.tile_n else 1
-    copied = s.chunks * (s.lhs_height / lhs + wide / rhs) * s.row
+    wide *= 1 if few else line_factor(tiling.rhs, width, at)
+    tall = s.lhs_height * (1 if few or c.lhs.unfolded is not None else line_factor(tiling.lhs, width, at))
+    copied = s.chunks * (tall / lhs + wide / rhs) * s.row
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
     step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
@@ -587,4 +589,5 @@ def estimate(
     if few:
         memory *= _slowed(s, tiling, width, target, at, s.tile_n // (1 if second is None else 2))
     copies = sum(2 + 2 * at(product(o.shape)) * width / MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
-    return (_START + _CLEAR * s.stream) + max(clocks / CLOCK, memory) + _BOTH[few] * min(clocks / CLOCK, memory) + after / CLOCK + copies
+    time = max(clocks / CLOCK, memory) + _BOTH[few] * min(clocks / CLOCK, memory) + after / CLOCK
+    return CLUSTERS[s.cluster] * (_START + _CLEAR * s.stream + time + copies)

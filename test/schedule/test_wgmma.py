@@ -54,6 +54,14 @@ def test_ends_of_tiles_are_behind_products_where_they_are_long(m, k, n, body, ex
     assert chosen.pingpong == pingpong and (chosen.bring > 0) == bring
 
 
+@pytest.mark.parametrize("unmeasured, found", [("0", (256, 160, 1)), ("1", (128, 256, 2))])
+def test_lines_that_begin_anywhere_are_brought_together(unmeasured, found, monkeypatch):
+    """Rows of 4104 elements, of which seven of eight begin inside of 128 bytes, take the copy engine longer: fewer of them are brought."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", unmeasured)
+    s, whole = choose(matmul(4000, 10000, 4104, "bf16", rhs="n,k"), "wgmma"), choose(matmul(4000, 10000, 4096, "bf16", rhs="n,k"), "wgmma")
+    assert (s.tile_m, s.tile_n, s.cluster) == found and whole.cluster == 1
+
+
 def test_wide_matmul():
     s = choose(matmul(4096, 11008, 4096, "bf16"), "wgmma")
     assert (s.tile_m, s.tile_n) == (128, 256)

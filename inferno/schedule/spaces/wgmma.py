@@ -9,9 +9,10 @@ from math import ceil
 from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
+from inferno.schedule.shared_tiles import height, shares
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import (
-    CANDIDATES, Wgmma, candidates, estimate, fit, height, lies_inside, panel, precision, raw_bytes, slots_to_bring, splits,
+    CANDIDATES, Wgmma, candidates, estimate, fit, lies_inside, precision, raw_bytes, slots_to_bring, splits,
     streams, supported,
 )
 from inferno.settings import settings
@@ -25,8 +26,6 @@ _SHARES = {
     (1, 128, 32): 0.6,
 }
 _COLUMNS = {n for _, _, n in _SHARES}
-# What schedules with clusters take beside their estimates: 102 times of 50 matmuls on an H200 were 1.12 and 1.30 times those, others 0.97 times.
-_CLUSTERS = {1: 1.0, 2: 1.12, 4: 1.3}
 _FORMS = (
     Wgmma(), Wgmma(pingpong=True), Wgmma(cluster=2), Wgmma(pingpong=True, cluster=2), Wgmma(cluster=4),
     Wgmma(cluster=2, across=True), Wgmma(cluster=4, across=True), Wgmma(stream=True),
@@ -47,7 +46,7 @@ def space_of(kernel: func.FuncOp, c: Contraction, target: Target) -> Iterator[tu
     for rewrite in (True, False):
         tiling = _tile(kernel, c, rewrite)
         if tiling is not None:
-            yield from ((_CLUSTERS[s.cluster] * estimate(s, share, c, tiling, target), s) for share, s in forms(c, tiling, rewrite, target))
+            yield from ((estimate(s, share, c, tiling, target), s) for share, s in forms(c, tiling, rewrite, target))
 
 
 def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iterator[tuple[float, Wgmma]]:
@@ -131,11 +130,4 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
             return False
         steps = tiling.k_steps(depth)
         return isinstance(steps, int) and (s.split - 1) * ceil(steps / s.split) < steps
-    if s.cluster > 1:
-        # All of a cluster's tiles begin inside, and a block copies whole panels, or groups of 8 rows, of the tile that they share.
-        rows, along_k, each, size = (
-            (s.lhs_height, tiling.lhs.along_k, s.tile_n, tiling.n.size) if s.across else (s.tile_n, tiling.rhs.along_k, s.tile_m, tiling.m.size)
-        )
-        pieces, inside = rows // 8 if along_k else ceil(rows / panel(rows, False)), ceil(size / each) % s.cluster == 0
-        return s.cluster <= 8 and inside and not _rewritten(tiling) and pieces > 0 and pieces % s.cluster == 0
-    return not s.across
+    return shares(s, tiling)
