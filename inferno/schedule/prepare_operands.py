@@ -1,8 +1,11 @@
 """Weights in the form in which a contraction's kernel reads them are made by ``@prepare``, once, and not by the kernel at every call.
 
-A float32 weight is split into three bf16 (see ``presplit``); one that the copy engine cannot read gets strides that it can.  Which form a
-kernel wants its schedule tells, so this comes after the choice.  The kernel gets a further argument for it, and keeps the weight.
+A float32 weight is split into three bf16 (see ``presplit``); one that the copy engine cannot read gets strides that it can, and one of TF32 whose terms
+are not innermost is transposed.  Which form a kernel wants its schedule tells, so this comes after the choice.  The kernel gets a further argument for
+it, and keeps the weight.
 """
+
+from typing import Any
 
 from inferno.errors import PassError
 from inferno.mlir import clone_onto, func, ir, walk
@@ -12,7 +15,7 @@ from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import FREEZE, FROZEN, MAIN, PREPARE, PREPARED, callee, programs, root_of
 from inferno.passes.shapes import argument_attributes
-from inferno.schedule import bf16x6, presplit
+from inferno.schedule import bf16x6, presplit, wgmma
 from inferno.schedule.accesses import Access
 from inferno.schedule.assign import assign_schedules, kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute, to_attribute
@@ -102,6 +105,9 @@ class _Prepare:
                     new = None
                 else:
                     new.attributes[ATTRIBUTE] = to_attribute(schedule)
+            elif _turns_one(from_attribute(kernel.attributes[ATTRIBUTE]), c := parse_contraction(new)):
+                found = [item for item in wgmma.candidates(new, c, self.target) if not item[1].rewrite]
+                new.attributes[ATTRIBUTE] = to_attribute(min(found, key=lambda item: item[0])[1])
             self.variants[name, wanted] = new
         return self.variants[name, wanted]
 
@@ -162,8 +168,17 @@ def _forms(kernel: func.FuncOp, across: bool) -> tuple[Form, ...]:
         tiling = bf16x6.tile(c)
     else:
         width = c.lhs.element.width // 8
-        tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite)
+        tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite and not _turns_one(schedule, c))
     return _copies(c, tiling) if tiling is not None else ()
+
+
+def _turns_one(schedule: Any, c: Contraction) -> bool:
+    """Whether all that is done to tiles in shared memory is turning those of one operand, which a copy of it saves."""
+    if schedule.generator != "wgmma" or not schedule.rewrite or c.lhs.element.width != 32:
+        return False
+    tiling = tile_contraction(c, 4, only_along_k=True)
+    others = [s for s in (tiling.lhs, tiling.rhs) if s.raw is not None or s.copied]
+    return len(others) == 1 and others[0].is_turned and not others[0].prologue
 
 
 def _copies(c: Contraction, tiling: Tiling) -> tuple[Form, ...]:

@@ -1,8 +1,8 @@
 // RUN: inferno-opt %s -p 'order-operands{target=sm_90a},assign-schedules{target=sm_90a},prepare-operands{target=sm_90a}' | FileCheck %s
 // RUN: inferno-opt %s -p 'order-operands{target=sm_90a}' | FileCheck %s --check-prefix=ORDER
 
-// TF32 factors need their terms innermost: %v is transposed by a kernel, the frozen %w once, %s, of bf16, not at all, and of a small product
-// tiles are turned in shared memory.
+// TF32 factors need their terms innermost: %v is transposed by a kernel, the frozen %w once, and %s, of bf16, not at all. Of the small product
+// tiles would be turned in shared memory; its frozen weight is transposed, too.
 // ORDER-LABEL: func.func @main
 // ORDER: call @mm(%arg0, %arg1,
 // ORDER: %[[T:.*]] = call @transpose(%arg2,
@@ -13,6 +13,7 @@
 // CHECK-SAME: %arg7: tensor<2048x2048xf32> {inferno.kind = "prepared",
 // CHECK: call @mm_frozen(%arg0, %arg1, %arg7,
 // CHECK: call @mm_ordered(
+// CHECK: call @small_frozen(%arg3, %arg4, %arg8,
 // CHECK: func.func @prepare
 // CHECK: call @transpose(
 // CHECK: func.func private @mm_ordered(
@@ -26,7 +27,7 @@
 #w = affine_map<(m, n, k) -> (k, n)>
 #o = affine_map<(m, n, k) -> (m, n)>
 module {
-  func.func @main(%x: tensor<2048x2048xf32>, %w: tensor<2048x2048xf32> {inferno.frozen}, %v: tensor<2048x2048xf32>, %a: tensor<256x256xf32>, %b: tensor<256x256xf32>,
+  func.func @main(%x: tensor<2048x2048xf32>, %w: tensor<2048x2048xf32> {inferno.frozen}, %v: tensor<2048x2048xf32>, %a: tensor<256x256xf32>, %b: tensor<256x256xf32> {inferno.frozen},
                   %r: tensor<2048x2048xbf16>, %s: tensor<2048x2048xbf16>)
       -> (tensor<2048x2048xf32>, tensor<2048x2048xf32>, tensor<256x256xf32>, tensor<2048x2048xf32>) attributes {inferno.freeze = 20000000 : i64} {
     %e = tensor.empty() : tensor<2048x2048xf32>

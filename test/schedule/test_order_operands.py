@@ -5,6 +5,7 @@ import torch
 
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
+from inferno.runtime.check.calls import without_schedules
 from inferno.schedule import order_operands
 from inferno.tools.ir_program import IrProgram
 
@@ -70,3 +71,18 @@ def test_only_where_tf32_is_allowed_and_no_library_is_asked_for(monkeypatch):
     assert "@transpose" not in ordered(program("mk", "kn", "", ""))
     assert "@transpose" not in ordered(text.replace("module {", 'module attributes {inferno.matmul = "library"} {', 1))
     assert "@transpose" in ordered(text)
+
+
+def test_a_frozen_weight_is_transposed_once(tmp_path):
+    text = program("mk", "kn", "", TF32).replace(", %w: tensor<72x56xf32>)", ", %w: tensor<72x56xf32> {inferno.frozen})", 1)
+    text = text.replace("tensor<40x56xf32> {", "tensor<40x56xf32> attributes {inferno.freeze = 100000 : i64} {", 1)
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        run_pipeline(module, "order-operands{target=sm_90a},assign-schedules{target=sm_90a},prepare-operands{target=sm_90a}")
+        made = str(module)
+    assert "call @product_frozen(" in made and "rewrite = false" in made
+    path = tmp_path / "prepare.mlir"
+    path.write_text(without_schedules(made.replace("@main", "@unused").replace("@prepare", "@main")))
+    w = torch.randn(72, 56)
+    (given,) = IrProgram.read(path, target="cpu")(w)
+    assert torch.equal(given, w.t())
