@@ -77,7 +77,7 @@ RAGGED = {
     "residual and rms_norm": lambda n: (residual_norm, (randn(5, n).to(bf16), randn(5, n).to(bf16), randn(n).to(bf16))),
     "a mask": lambda n: (lambda x, m: torch.softmax(x + m, -1), (randn(3, 5, n).to(bf16), randn(5, n).to(bf16))),
     "logsumexp": lambda n: (lambda x: torch.logsumexp(x, -1), (randn(5, n).half(),)),
-    "a flip": lambda n: (lambda x, y: torch.softmax((x + y).flip(-1), -1), (randn(5, n).half(), randn(5, n).half())),
+    "a flip": lambda n: (lambda x, y: torch.softmax((x + y).flip(-1) * x, -1), (randn(5, n).half(), randn(5, n).half())),
 }
 RAGGED_SCHEDULES = {
     "held": {"threads": 64, "across": 32},
