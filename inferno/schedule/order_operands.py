@@ -129,6 +129,8 @@ def _most(kernel: func.FuncOp, c: Contraction, target: Target, library: bool) ->
     sides = [side for t in tilings.values() if t is not None for side in ((c.lhs, t.lhs, t.m, t.k), (c.rhs, t.rhs, t.n, t.k))]
     if not any(o.prologue is None and (s.raw is not None or s.copied) and r.stride(o.access) == 1 != k.stride(o.access) for o, s, r, k in sides):
         return None
+    if not isinstance(choose(kernel, target), wgmma.Wgmma):  # few rows or columns, and windows, are other generators'
+        return None
     return _PAYS_TURNED * min(time for time, _ in found), True
 
 
