@@ -20,7 +20,6 @@ from inferno.settings import settings
 _LIBRARY = torch.library.Library("inferno", "FRAGMENT")
 _HOW = "bool causal, float scale, Tensor? seed=None, float dropout=0.0"
 _LIBRARY.define(f"attention(Tensor q, Tensor k, Tensor v, Tensor? mask, {_HOW}) -> (Tensor, Tensor)")
-_LIBRARY.define(f"plain_attention(Tensor q, Tensor k, Tensor v, Tensor? mask, {_HOW}) -> (Tensor, Tensor)")
 _LIBRARY.define(
     f"attention_backward(Tensor gradient, Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor result, Tensor totals, {_HOW}) "
     "-> (Tensor, Tensor, Tensor)"
@@ -45,7 +44,7 @@ _NUMBERS = 1 << 16  # of which dropout draws one for each score
 
 def trained_attention(
     q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, *,
-    scale: float | None = None, enable_gqa: bool = False, empty: bool = True,
+    scale: float | None = None, enable_gqa: bool = False,
 ) -> Tensor:
     """scaled_dot_product_attention as one operation where it is trained; NotImplemented where that is left to its parts.
 
@@ -54,7 +53,7 @@ def trained_attention(
     was not timed, such as biases that need a gradient.
 
     Dropout's numbers are functions of a seed that torch's generator draws, and of the score's place, so that the backward has the same; they are not those that
-    torch's own kernels draw.  A row that a mask of bools hides is 0 if ``empty``, else NaN, as softmax has it.
+    torch's own kernels draw.
     """
     tensors = (q, k, v)
     if not settings().attention or (dropout_p and not _drops(q, k, attn_mask, dropout_p)):
@@ -82,9 +81,7 @@ def trained_attention(
         return NotImplemented
     factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     biased = attn_mask is not None and attn_mask.dtype != torch.bool
-    if biased and not empty:
-        return NotImplemented
-    operation = torch.ops.inferno.biased_attention if biased else torch.ops.inferno.attention if empty else torch.ops.inferno.plain_attention
+    operation = torch.ops.inferno.biased_attention if biased else torch.ops.inferno.attention
     seed = torch.randint(SEEDS, (), device=q.device) if dropout_p else None
     return operation(q, k, v, attn_mask, is_causal, factor, seed, dropout_p)[0]
 
@@ -124,14 +121,6 @@ def forward(
     return out, (totals if mask is None else _where(empty, math.inf, totals)).squeeze(-1)
 
 
-def plain_forward(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float, seed: Tensor | None = None, dropout: float = 0.0,
-) -> tuple[Tensor, Tensor]:
-    """The same, of which rows without a key are NaN, and their logarithms that or -infinity: either way so is all of the backward that depends on them."""
-    out, highest, logarithms, _ = _attend(q, k, v, mask, causal, scale, seed, dropout, zero=False)
-    return out, (highest + logarithms).squeeze(-1)
-
-
 def biased_forward(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor, causal: bool, scale: float, seed: Tensor | None = None, dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -143,14 +132,13 @@ def biased_forward(
 
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float, seed: Tensor | None, dropout: float,
-    zero: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The result and, of each row, the largest score, the logarithm of the sum of exponentials below it, and whether there is no key."""
     scores = _scores(q, k, mask, causal, scale)
     highest = scores.amax(-1, keepdim=True)
     powers = torch.exp(scores - highest)
     sums, empty = powers.sum(-1, keepdim=True), highest == -math.inf
-    weights = powers / sums if mask is None or not zero else _where(empty, 0.0, powers / sums)
+    weights = powers / sums if mask is None else _where(empty, 0.0, powers / sums)
     weights = weights if seed is None else weights * kept(scores, seed, dropout)
     out = torch.matmul(weights.to(q.dtype).float(), _repeated(v, q).float()).to(q.dtype)
     return in_order(out, order_of(q)), highest, torch.log(sums), empty
@@ -262,10 +250,7 @@ def _differentiate(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple:
     return (*operation(gradient, *given, *how), None, None, None, None, None)
 
 
-MASKED = {
-    torch.ops.inferno.attention.default: forward, torch.ops.inferno.plain_attention.default: plain_forward,
-    torch.ops.inferno.biased_attention.default: biased_forward,
-}
+MASKED = {torch.ops.inferno.attention.default: forward, torch.ops.inferno.biased_attention.default: biased_forward}
 """The forwards, whose fourth operand is a mask."""
 OPERATIONS = {
     **MASKED, torch.ops.inferno.attention_backward.default: backward, torch.ops.inferno.biased_attention_backward.default: biased_backward,

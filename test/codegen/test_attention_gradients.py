@@ -93,28 +93,6 @@ def forward(q, k, v, mask):
     return trained_attention.forward(q, k, v, mask, True, 0.125)
 
 
-def plain_forward(q, k, v, mask):
-    return trained_attention.plain_forward(q, k, v, mask, False, 0.25)
-
-
-def test_rows_without_keys_simulated():
-    """Of attention by hand they are no numbers, and neither is what depends on them in the backward."""
-    function, (gradient, q, k, v, _, totals, mask), _ = operands(2, 1, 1, 50, 40, 16, 16, mask=some_keys)
-    model = SimulatedModel(
-        plain_forward, (q, k, v, mask), choose=lambda kernel: Attention(2, 32) if parse_attention(kernel) is not None else None,
-        passes="fuse-attention{target=sm_90a always=1}",
-    )
-    result, found = model(q, k, v, mask)
-    empty = torch.isposinf(totals)
-    assert len(model.program.plan.steps) == 1 and empty.any() and torch.equal(~found.isfinite(), empty) and torch.equal(result.isnan().all(-1), empty)
-    torch.testing.assert_close(found[~empty], totals[~empty], rtol=1e-6, atol=1e-6)
-    given, by_formula = (gradient, q, k, v, result, found, mask), plain_forward(q, k, v, mask)
-    back = SimulatedModel(
-        function, given, choose=lambda kernel: AttentionGradients(1, 32) if parse_attention_gradient(kernel) is not None else None, passes=TOGETHER)
-    for mine, plain in zip(back(*given), function(gradient, q, k, v, *by_formula, mask)):
-        assert plain.isnan().any() and torch.equal(mine.isnan(), plain.isnan())
-
-
 def test_logarithms_simulated():
     """What the forward leaves for the backward."""
     _, (_, q, k, v, _, totals, mask), _ = operands(2, 2, 1, 50, 40, 64, 64, causal=True, mask=some_keys, turned=True)

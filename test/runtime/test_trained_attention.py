@@ -10,7 +10,6 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from inferno.capture import trained_attention as trained
-from inferno.capture.attention_by_hand import join_attention
 from inferno.capture.specialise import varies
 from inferno.capture.trained_attention import trained_attention
 from inferno.runtime.region import backend
@@ -137,79 +136,6 @@ def test_dropout():
     wanted = torch.autograd.grad((plain * kept * 4 / 3) @ leaves[2].repeat(3, 1, 1, 1), leaves, gradient.double())
     for mine, exact in zip(gradients, wanted):
         assert (mine - exact).norm() <= 1.5 * torch.finfo(torch.bfloat16).eps * exact.norm()
-
-
-def by_hand(q, k, v, hidden):
-    weights = torch.matmul(q, k.transpose(2, 3)) / q.shape[-1]**0.5
-    weights = F.softmax(weights.masked_fill(hidden == 0, float("-inf")), dim=-1, dtype=torch.float32).to(q.dtype)
-    return (F.dropout(weights, 0.25, True) @ v).transpose(1, 2).contiguous()
-
-
-def test_dropout_by_hand(monkeypatch):
-    """Values of one each give the weights: those that are kept, a row without a key as NaN, gradients that fit, and no scores for the backward."""
-    operations = []
-    plain = backend.expand_attention
-    monkeypatch.setattr(backend, "expand_attention", lambda graph: (operations.extend(str(n.target) for n in graph.graph.nodes), plain(graph)))
-    fast = torch.compile(by_hand, backend="inferno", fullgraph=True, options={"fallback": False})
-    q, k = (torch.randn(2, 2, 32, 32).bfloat16() for _ in range(2))
-    v, hidden = torch.eye(32).expand(2, 2, 32, 32).bfloat16(), torch.ones(1, 1, 32, 32).tril()
-    given = [t.clone().requires_grad_() for t in (q, k, v)]
-    weights = fast(*given, hidden)
-    gradient = torch.randn(weights.shape).bfloat16()
-    weights.backward(gradient)
-    assert "inferno.plain_attention.default" in operations and "inferno.attention_backward.default" in operations
-    leaves = [t.double().requires_grad_() for t in (q, k, v)]
-    plain = (leaves[0] @ leaves[1].mT * 32**-0.5).masked_fill(hidden == 0, -torch.inf).softmax(-1)
-    kept = weights.detach().transpose(1, 2) > 0
-    assert 0.7 < kept.double().sum() / plain.count_nonzero() < 0.8
-    exact = ((plain * kept * 4 / 3) @ leaves[2]).transpose(1, 2)
-    for mine, double in zip((weights, *(t.grad for t in given)), (exact, *torch.autograd.grad(exact, leaves, gradient.double(), retain_graph=True))):
-        assert (mine.double() - double).norm() <= 1.5 * torch.finfo(torch.bfloat16).eps * double.norm()
-    hidden[0, 0, 3] = 0
-    weights = fast(*given, hidden)
-    assert weights[:, 3].isnan().all() and not weights[:, :3].isnan().any() and not weights[:, 4:].isnan().any()
-    weights.sum().backward()
-    assert given[2].grad.isnan().all()
-
-
-def by_hand_with_weights(q, k, v):
-    weights = torch.softmax(q @ k.mT * 0.1, -1)
-    return weights @ v, weights
-
-
-def by_hand_added(q, k, v):
-    return torch.softmax(q @ k.mT * 0.1 + q[:, :, :, :1], -1) @ v
-
-
-def by_hand_written(q, k, v):
-    q = q * 2
-    scores = q @ k.mT
-    v = v * 1
-    v.add_(1)
-    return torch.softmax(scores, -1) @ v
-
-
-def by_hand_in_a_band(q, k, v):
-    n = torch.arange(8)
-    return torch.softmax((q @ k.mT).masked_fill(n > n[:, None], -torch.inf), -1) @ v
-
-
-def by_hand_along_queries(q, k, v):
-    return torch.softmax(q @ k.mT, -2) @ v
-
-
-@pytest.mark.parametrize("function", [by_hand_with_weights, by_hand_added, by_hand_written, by_hand_in_a_band, by_hand_along_queries])
-def test_by_hand_left_alone(function):
-    graphs = []
-
-    def note(graph, inputs):
-        before = str(graph.graph)
-        join_attention(graph.graph)
-        graphs.append(str(graph.graph) == before)
-        return graph
-
-    torch.compile(function, backend=note, fullgraph=True)(*(torch.randn(2, 2, 8, 8).bfloat16().requires_grad_() for _ in range(3)))
-    assert graphs == [True]
 
 
 def test_what_is_kept():

@@ -15,7 +15,6 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 from torch.utils._python_dispatch import _disable_current_modes
 
-from inferno.capture.attention_by_hand import join_attention
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
 from inferno.capture.decompositions.losses import multilabel_margin_loss
@@ -35,7 +34,6 @@ from inferno.runtime.prepared import share
 from inferno.runtime.region.graphs import make_graph
 from inferno.runtime.region.region import Region, build_region
 from inferno.runtime.check.region_check import check_region
-from inferno.settings import settings
 from inferno.tf32 import takes_tf32
 
 log = logging.getLogger(__name__)
@@ -61,8 +59,6 @@ def inferno(graph: GraphModule, inputs: Sequence[Any], *, mode: str | None = Non
 def compile_captured(graph: GraphModule, inputs: Sequence[Any], *, options: Options, regions: list[tuple[str, Region]]) -> Callable:
     """A graph that Dynamo captured, compiled; its regions are added to ``regions``, the backward's when it is first needed."""
     held = [n.meta["grapharg"].example for n in graph.graph.nodes if n.op == "placeholder" and n.meta.get("grapharg") is not None]
-    if settings().unmeasured:
-        join_attention(graph.graph)
     _replace_functions(graph)
     compiled = aot_autograd(
         fw_compiler=functools.partial(_compile, options, regions, "forward"),
