@@ -55,8 +55,9 @@ def test_they_are_autograds(name):
 
 
 @pytest.mark.parametrize("images", [2, 64])
-def test_windows_of_one_pixel_are_products(images):
+def test_windows_of_one_pixel_are_products(monkeypatch, images):
     """Of many pixels in parts."""
+    monkeypatch.setattr(convolution_gradients, "_PRODUCT", (16, 128))
     layer, (_, *rest) = LAYERS["1x1"]
     tensors = [t.to(memory_format=torch.channels_last) for t in operands(layer, (images, *rest), torch.bfloat16)]
     run = lambda *given: aten.convolution_backward(*given, None, *options(layer), [True, True, False])[:2]  # noqa: E731
