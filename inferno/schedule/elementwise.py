@@ -17,6 +17,7 @@ ACROSS = 2
 _MOST_MIXED = 3  # choices that the lanes of a vector may differ in: three pieces of odd lengths were at 78% of a copy
 _ROUNDS = 4  # blocks a multiprocessor that there are at least then
 _OPERATION = 0.15  # bytes that a copy moves while a lane does one operation: 4.2 TB/s beside 28 T operations a second
+_FULL = 4  # blocks a multiprocessor, below which 8 points a thread are too many: sigmoid(x * y + z) of 256x4096 in bf16 took 3.04 us, and 2.40 with 4
 _FAR = 8192  # points between two that read the same: four blocks' own
 
 
@@ -57,6 +58,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     points = hint(point.points)
     while threads > 64 and points < target.multiprocessors * threads * vector:
         threads //= 2
+    if vector == 8 and points < _FULL * target.multiprocessors * threads * vector:
+        vector = 4
     while vector > 1 and points < target.multiprocessors * threads * vector:
         vector //= 2
     inner = point.sizes[point.runs[-1][-1]] if point.runs else 1
