@@ -25,6 +25,8 @@ from inferno.schedule.row_work import body_instructions, busy
 from inferno.target import Target, find_target
 
 _MOST = 4  # readers
+# Operations of a kernel that computes a map again: of maps of maps, each with several readers, they would double with each one.
+_LARGEST = 200
 # Microseconds of a small kernel behind others, and bytes that one moves in one, as in fuse-reductions.
 _KERNEL, _RATE = 0.9, 3.9e6
 _GENERATORS = ("elementwise", "reductions", "rows")  # that take more operations of each point as they come
@@ -57,6 +59,11 @@ def _generics(kernel: func.FuncOp) -> list[ir.Operation]:
     return [o for o in _operations(kernel) if is_generic(o) and filled(o.results[0]) is None]
 
 
+def _size(kernel: func.FuncOp) -> int:
+    """How many operations its bodies have."""
+    return sum(len(g.regions[0].blocks[0].operations) for g in _generics(kernel))
+
+
 def _is_known(kernel: func.FuncOp | None) -> bool:
     """Whether a kernel may be changed, and has sizes that are numbers."""
     if kernel is None or ATTRIBUTE in kernel.attributes:
@@ -76,6 +83,8 @@ def _recompute(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Oper
     result = call.results[0]
     readers = list(dict.fromkeys(users(result)))
     if not 1 < len(readers) <= _MOST or any(r.name != "func.call" or result not in inputs_of(r) or not _is_known(kernels.get(callee(r))) for r in readers):
+        return False
+    if any(_size(kernels[callee(r)]) + inputs_of(r).count(result) * _size(kernels[callee(call)]) > _LARGEST for r in readers):
         return False
     before = _time(kernels[callee(call)], target) + sum(_time(kernels[callee(r)], target) for r in readers)
     made: list[tuple[ir.Operation, Edges, func.FuncOp]] = []
