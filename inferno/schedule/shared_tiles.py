@@ -19,8 +19,16 @@ CLUSTERS = {1: 1.0, 2: 1.12, 4: 1.3, 8: 1.3}
 _INSIDE_OF_A_LINE = 2.5
 
 
-def line_factor(source: Source, width: int, at: At) -> float:
-    """How much longer the copy engine takes for an operand, by the share of its lines that begin inside of 128 bytes."""
+def line_factors(tiling: Tiling, width: int, at: At) -> tuple[float, float]:
+    """How much longer the copy engine takes for lhs and rhs, by the share of an operand's lines that begin inside of 128 bytes.  1 for both where lhs is
+    windows that overlap in memory: such products were timed as they are."""
+    size = at(tiling.lhs.axes[0].size)
+    if any(at(s) < size for s in tiling.lhs.strides[1:]):
+        return 1.0, 1.0
+    return _line_factor(tiling.lhs, width, at), _line_factor(tiling.rhs, width, at)
+
+
+def _line_factor(source: Source, width: int, at: At) -> float:
     if len(source.strides) < 2 or at(source.axes[0].size) * width <= ROW:
         return 1.0
     return 1 + (_INSIDE_OF_A_LINE - 1) * (1 - gcd(at(source.strides[1]) * width, ROW) / ROW)

@@ -12,7 +12,7 @@ from inferno.schedule.contraction import Contraction, Operand, oriented, parse_c
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.result_parts import ROW, brought_tensors, columns_together
-from inferno.schedule.shared_tiles import CLUSTERS, height, line_factor, panel, shares
+from inferno.schedule.shared_tiles import CLUSTERS, height, line_factors, panel, shares
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
 from inferno.settings import settings
@@ -246,7 +246,7 @@ def has_whole_lines(c: Contraction) -> bool:
 def _gain_by_sharing(c: Contraction, tiling: Tiling, width: int, at: At) -> bool:
     """Whether lines of a factor begin inside of 128 bytes, so that what two blocks bring together is worth waiting for each other."""
     many = settings().unmeasured and not c.varies and at(tiling.m.size) > _FEW
-    return many and max(line_factor(o, width, at) for o in (tiling.lhs, tiling.rhs)) > 1
+    return many and max(line_factors(tiling, width, at)) > 1
 
 
 def _cut(tiling: Tiling, target: Target, at: At, long: bool) -> Iterator[tuple[Wgmma, float]]:
@@ -550,8 +550,8 @@ def estimate(
     depth = s.chunks * s.row // width
     wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
     wide *= _STRADDLING if not few and not tiling.rhs.along_k and s.tile_n * width % ROW and at(tiling.n.size) > s.tile_n else 1
-    wide *= 1 if few else line_factor(tiling.rhs, width, at)
-    tall = s.lhs_height * (1 if few or c.lhs.unfolded is not None else line_factor(tiling.lhs, width, at))
+    lines = (1, 1) if few or c.lhs.unfolded is not None else line_factors(tiling, width, at)
+    tall, wide = s.lhs_height * lines[0], wide * lines[1]
     copied = s.chunks * (tall / lhs + wide / rhs) * s.row
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
