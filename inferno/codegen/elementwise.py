@@ -13,11 +13,12 @@ from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.lane_patterns import Condition, Pattern, Patterns, uniform
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.transposing import Transposing, shared_arrays
+from inferno.codegen.transposing_vectors import VectorTransposing, shared_words
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, owner, scf, vector, walk
 from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, row_major
-from inferno.schedule.elementwise import Elementwise, reused, transposed
+from inferno.schedule.elementwise import Elementwise, reused, transposed, transposes_by_vectors
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
 from inferno.symbolic import Int, ceildiv, divisor, is_multiple, product, reach
 from inferno.target import Target
@@ -56,9 +57,14 @@ def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Poi
         raise CompileError(f"@{kernel.name.value} has no transposed input; its schedule must have tile = 0")
     across, numbers = found
     width, name = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64, kernel.name.value
-    with gpu_function(kernel, buffers, schedule.threads, shared_arrays(point, numbers, schedule.tile)) as function:
+    make, arrays = Transposing, shared_arrays(point, numbers, schedule.tile)
+    if schedule.vector > 1:
+        if not transposes_by_vectors(point, schedule, across, numbers):
+            raise CompileError(f"@{kernel.name.value} does not transpose by vectors so; its schedule must have vector = 1")
+        make, arrays = VectorTransposing, shared_words(point, numbers, schedule)
+    with gpu_function(kernel, buffers, schedule.threads, arrays) as function:
         ints = integers_for(kernel, width, function.buffers)
-        emitter = Transposing(point, schedule, across, numbers, ints, function.buffers, function.shared)
+        emitter = make(point, schedule, across, numbers, ints, function.buffers, function.shared)
         emitter.emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (emitter.blocks(), 1, 1), (schedule.threads, 1, 1))

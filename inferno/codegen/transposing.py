@@ -40,7 +40,8 @@ class Transposing:
     def grid(self) -> list[Int]:
         """Tiles, or single coordinates, along every run."""
         sizes, last = self.point.run_sizes, len(self.point.runs) - 1
-        return [ceildiv(s, self.schedule.tile) if r in (self.across, last) else s for r, s in enumerate(sizes)]
+        sides = dict(zip((self.across, last), self.schedule.sides))
+        return [ceildiv(s, sides[r]) if r in sides else s for r, s in enumerate(sizes)]
 
     def emit(self) -> None:
         ints, tile, threads = self.ints, self.schedule.tile, self.schedule.threads
@@ -98,7 +99,8 @@ class Transposing:
     def write(self, results: list[ir.Value], where: list[Integer], i: Integer, j: Integer) -> None:
         """Store where the unclamped coordinates ``i`` and ``j`` lie inside the box."""
         ints, sizes, last = self.ints, self.point.run_sizes, len(self.point.runs) - 1
-        conditions = [ints.less(x, sizes[r]) for r, x in ((self.across, i), (last, j)) if sizes[r] % self.schedule.tile != 0]
+        ends = zip((self.across, last), (i, j), self.schedule.sides)
+        conditions = [ints.less(x, sizes[r]) for r, x, side in ends if sizes[r] % side != 0]
         if not conditions:
             self.store(results, where)
             return

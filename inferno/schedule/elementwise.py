@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from inferno.mlir import func, ir, owner, walk
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
-from inferno.symbolic import hint, is_multiple
+from inferno.symbolic import divisor, hint, is_multiple
 from inferno.target import Target
 
 
@@ -28,7 +30,8 @@ class Elementwise:
     ``across`` > 1: each thread does so many iterations of one loop, along which inputs are broadcast, and reads these once.
 
     ``tile`` > 0: inputs that are contiguous along another dimension than the result go through shared memory in square
-    tiles of that many points; ``vector`` and ``unroll`` have no meaning then.
+    tiles of that many points.  With ``vector`` > 1 they are read and written by vectors, and a block has ``across`` tiles along that
+    dimension and ``unroll`` along the result's, as one.
     """
 
     generator: ClassVar[str] = "elementwise"
@@ -38,6 +41,11 @@ class Elementwise:
     unroll: int = 1
     tile: int = 0
     across: int = 1
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Points of a block's tile along the dimension in which inputs are contiguous, and along that in which the result is."""
+        return self.tile * self.across, self.tile * self.unroll
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
@@ -49,6 +57,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         return None
     if (found := transposed(point)) is not None:
         # 4 points of 4 bytes or 16 narrower ones a thread.
+        if takes_unmeasured(kernel.operation) and (vector := transposed_vector(point, *found)) > 1:
+            return Elementwise(threads=256 if vector > 2 else 128, vector=vector, tile=8 * vector)
         narrow = max(bit_width(point.sources[n].element) for n in found[1]) <= 16
         return Elementwise(threads=256, vector=1, tile=64 if narrow else 32)
     # One vector of 16 bytes a thread, and no more than that of a result (bf16 to f32 by 32 took 108 us where torch.compile's kernel takes 99),
@@ -177,6 +187,34 @@ def transposed(point: Pointwise) -> tuple[int, tuple[int, ...]] | None:
         if numbers and hint(sizes[across]) >= 16 and len(numbers) <= 4:
             return across, numbers
     return None
+
+
+def transposed_vector(point: Pointwise, across: int, numbers: tuple[int, ...]) -> int:
+    """Elements of the vectors of 16 bytes by which the inputs ``numbers`` can be read along the run ``across``, and written along the last one;
+    1 where they cannot."""
+    last = len(point.runs) - 1
+    width = {max(8, bit_width(point.sources[n].element)) // 8 for n in numbers}
+    vector = 16 // max(width)
+    whole = len(width) == 1 and all(is_multiple(point.run_sizes[r], vector) and 2 * hint(point.run_sizes[r]) >= 8 * vector for r in (across, last))
+    if not whole or any(aligned(point, point.sources[n], across, vector) < vector for n in numbers):
+        return 1
+    return vector if all(aligned(point, d, last, vector) == vector for d in point.destinations) else 1
+
+
+def transposes_by_vectors(point: Pointwise, schedule: Elementwise, across: int, numbers: tuple[int, ...]) -> bool:
+    """Whether the generator takes a schedule with vectors for transposed inputs: whole lines, and as much of the tile for each warp."""
+    vector, warps, (width, height) = schedule.vector, schedule.threads // 32, schedule.sides
+    if vector != transposed_vector(point, across, numbers) or schedule.tile != 8 * vector or warps % schedule.across or warps % schedule.unroll:
+        return False
+    words = width * 4 // vector if vector > 4 else width
+    held = words * height * max(4, 16 // vector) * len(numbers)
+    return held <= 40 * 1024 and height // 4 % (warps // schedule.across) == 0 and words // 4 % (warps // schedule.unroll) == 0
+
+
+def aligned(point: Pointwise, at: Access, run: int, lanes: int) -> int:
+    """How many of ``lanes`` neighbours along a run of loops, from a multiple of them on, are known to be aligned together."""
+    strides = [s for r, s in enumerate(point.run_strides(at)) if r != run]
+    return math.gcd(lanes, *(divisor(s) for s in [*strides, at.offset]))
 
 
 def _in_rows(point: Pointwise, lanes: int) -> bool:

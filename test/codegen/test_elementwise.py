@@ -6,6 +6,7 @@ from kernels import build, choose, elementwise, unary
 
 from universal_program import Simulated, SimulatedModel
 
+from inferno.passes.programs import UNMEASURED
 from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.elementwise import choose as elementwise_schedule
 from inferno.target import find_target
@@ -179,6 +180,39 @@ def test_every_second_tap(monkeypatch):
     w = torch.randn(20, 3, 18)
     (found,) = Simulated(text, lambda kernel: Elementwise(vector=1, tile=32))(w)
     assert torch.equal(found, w[:, [2, 0]].permute(2, 1, 0))
+
+
+@pytest.mark.parametrize("model, shapes, dtype, schedule", [
+    (lambda x: x.t().contiguous(), ((72, 136),), torch.bfloat16, Elementwise(256, 8, 1, 64)),
+    (lambda x: x.t().contiguous(), ((136, 200),), torch.bfloat16, Elementwise(128, 8, 2, 64, 2)),
+    (lambda x, y: torch.relu(x.permute(2, 0, 1) + y).contiguous(), ((3, 20, 44), (44, 3, 20)), torch.float32, Elementwise(64, 4, 1, 32)),
+    (lambda x, y, b: (x.mT * y.mT + b).contiguous(), ((2, 32, 68), (2, 32, 68), (68, 1)), torch.float32, Elementwise(256, 4, 2, 32)),
+    (lambda x: torch.triu(x.t().contiguous()), ((36, 64),), torch.float32, Elementwise(256, 4, 1, 32, 2)),
+    (lambda x: x.t().contiguous(), ((18, 34),), torch.float64, Elementwise(64, 2, 1, 16, 2)),
+    (lambda x: x.t().contiguous(), ((144, 80),), torch.bool, Elementwise(256, 16, 1, 128)),
+    (lambda x: x.t().float().contiguous(), ((72, 64),), torch.bfloat16, Elementwise(256, 8, 1, 64)),
+])
+def test_transposes_by_vectors(model, shapes, dtype, schedule):
+    """Of tiles that the tensor does not fill, too, beside inputs that are read in order and one element for many, and with a body that knows where it is."""
+    args = tuple((torch.randn(s) > 0) if dtype == torch.bool else torch.randn(s).to(dtype) for s in shapes)
+    own = SimulatedModel(model, args, choose=lambda kernel: schedule)
+    torch.testing.assert_close(own(*args), model(*args))
+
+
+@pytest.mark.parametrize("element, vector", [("f32", 4), ("bf16", 8), ("f64", 2)])
+def test_vectors_of_transposes_are_whole(element, vector):
+    def text(m, n):
+        return elementwise([((m, n), element)], ((n, m), element), ["n,m", "m,n"], "mn", f"linalg.yield %x0 : {element}")
+
+    marked = f"module attributes {{{UNMEASURED}}} {{ {text(512, 1024)} }}"
+    built = build(marked, "elementwise")
+    assert (built.schedule.vector, built.schedule.tile) == (vector, 8 * vector)
+    bits = 64 if element == "f64" else 32
+    assert built.accesses() == {f"{a}.v{128 // bits}.b{bits}" for a in ("ld.global.nc", "st.global")}
+    if built.resources:
+        assert built.resources.registers <= 32 and built.resources.spills == 0
+    ragged = f"module attributes {{{UNMEASURED}}} {{ {text(512, 1025)} }}"
+    assert choose(ragged, "elementwise").vector == 1 and choose(text(512, 1024), "elementwise").vector == 1
 
 
 def test_permuted_rows_do_not():

@@ -7,7 +7,7 @@ from math import log2
 
 from inferno.mlir import func
 from inferno.schedule.cost import bit_width, count_bytes
-from inferno.schedule.elementwise import Elementwise, choose, reused, transposed
+from inferno.schedule.elementwise import Elementwise, choose, reused, transposed, transposes_by_vectors
 from inferno.schedule.pointwise import parse_pointwise
 from inferno.target import Target
 
@@ -27,9 +27,9 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementw
     if not isinstance(point.points, int):
         return
     least = _START + count_bytes(kernel) / _RATE
-    for threads, vector, (unroll, across), tile in itertools.product((64, 128, 256, 512), (1, 2, 4, 8), _REPEATS, (32, 64) if own.tile else (0,)):
+    for threads, vector, (unroll, across), tile in itertools.product((64, 128, 256, 512), (1, 2, 4, 8), _REPEATS, (16, 32, 64) if own.tile else (0,)):
         s = Elementwise(threads, vector, unroll, tile, across)
-        if (not tile or (vector, unroll, across) == (1, 1, 1)) and valid(kernel, s, target):
+        if (not tile or vector > 1 or unroll == across == 1) and valid(kernel, s, target):
             knobs = ((threads, own.threads), (vector, own.vector), (unroll, own.unroll), (tile or 1, own.tile or 1), (across, own.across))
             away = sum(abs(log2(a / b)) for a, b in knobs)
             yield least * (1 + _STEP * away), s
@@ -48,7 +48,9 @@ def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:
     if not s.tile:
         widest = max(bit_width(d.element) // 8 for d in point.destinations)
         return s == replace(own, threads=s.threads, unroll=s.unroll, across=s.across) or s.vector * widest <= 16
-    if s.tile not in (32, 64):
+    if s.vector > 1:
+        return own.vector > 1 and transposes_by_vectors(point, s, *transposed(point))
+    if s.tile not in (32, 64) or s.unroll * s.across > 1:
         return False
     held = sum((s.tile + 4) * s.tile * bit_width(point.sources[n].element) // 8 for n in transposed(point)[1])
     return held <= _SHARED and s.tile % (s.threads // 32) == 0
