@@ -10,6 +10,9 @@ Custom = Callable[[ir.Operation, list[ir.Value]], ir.Value]
 """Builds what stands for an operation of the body, from the operation and its new operands, some of which may be vectors."""
 Branch = Callable[[ir.Operation, ir.Value, Callable[[ir.Region], list[ir.Value]]], Sequence[ir.Value]]
 """Builds what stands for the results of an ``scf.if``, from it, its new condition, and what inlines one of its regions at the insertion point."""
+Narrow = Callable[[ir.Operation, list[ir.Value]], ir.Value | None]
+"""Builds the result of an operation in arith of which several lanes are known to be one number: a scalar, or a vector of as many lanes as there
+are groups of neighbours that are; None where nothing is known."""
 
 
 def epilogue_arguments(
@@ -33,7 +36,7 @@ def epilogue_arguments(
 def inline_body(
     block: ir.Block, arguments: Sequence[ir.Value], indices: Sequence[ir.Value] = (), lanes: int = 0,
     custom: Mapping[str, Custom] | None = None, outside: Mapping[ir.Value, ir.Value] | None = None,
-    branch: Branch | None = None,
+    branch: Branch | None = None, narrow: Narrow | None = None,
 ) -> list[ir.Value]:
     """Clone the operations of ``block`` at the insertion point and return what it yields.
 
@@ -46,39 +49,42 @@ def inline_body(
     known: dict[ir.Value, ir.Value] = {**(outside or {}), **dict(zip(block.arguments, arguments))}
     custom = custom or {}
 
-    def widen(type_: ir.Type) -> ir.Type:
-        return ir.VectorType.get([lanes], type_)
+    def as_vector(value: ir.Value, count: int) -> ir.Value:
+        if not isinstance(value.type, ir.VectorType):
+            return vector.broadcast(ir.VectorType.get([count], value.type), value)
+        return value if lanes_of(value) == count else vector.shuffle(value, value, [i * lanes_of(value) // count for i in range(count)])
 
-    def as_vector(value: ir.Value) -> ir.Value:
-        return value if isinstance(value.type, ir.VectorType) else vector.broadcast(widen(value.type), value)
+    def whole(value: ir.Value | None) -> ir.Value | None:
+        return value if value is None or not lanes_of(value) else as_vector(value, lanes)
 
     for op in block.operations:
         op = op.operation
         operands = [known.get(v, v) for v in op.operands]
         if op.name in ("linalg.yield", "tm_tensor.yield") or (op.name == "scf.yield" and branch is not None):
-            return operands
+            return [whole(v) for v in operands] if narrow is not None else operands
         if op.name == "linalg.index":
             known[op.results[0]] = indices[ir.IntegerAttr(op.attributes["dim"]).value]
             continue
         outside = known if len(op.regions) else {}
         if op.name == "scf.if" and branch is not None and len(op.results):
-            results = branch(op, operands[0], lambda region, known=known: inline_body(region.blocks[0], [], indices, lanes, custom, known, branch))
+            results = branch(
+                op, whole(operands[0]), lambda region, known=known: inline_body(region.blocks[0], [], indices, lanes, custom, known, branch, narrow),
+            )
         elif op.name in custom:
-            results = [custom[op.name](op, operands)]
+            results = [custom[op.name](op, [whole(v) for v in operands])]
         elif not lanes or not any(isinstance(v.type, ir.VectorType) for v in [*operands, *outside.values()]):
             results = _scalar(op, operands, outside)
         elif op.name.startswith("arith.") and not len(op.regions):
-            attributes = {name: op.attributes[name] for name in op.attributes}
-            results = ir.Operation.create(
-                op.name, results=[widen(r.type) for r in op.results], operands=[as_vector(v) for v in operands],
-                attributes=attributes, loc=op.location,
-            ).results
+            found = narrow(op, operands) if narrow is not None else None
+            count = max(lanes_of(v) for v in operands)
+            results = [found] if found is not None else on_vectors(op, [as_vector(v, count) for v in operands], count)
         else:
+            count = max(lanes_of(v) for v in [*operands, *outside.values()] if v is not None)
             each = [
-                _scalar(op, [_lane(v, i) for v in operands], {k: _lane(v, i) for k, v in outside.items()})
-                for i in range(lanes)
+                _scalar(op, [_lane(v, i, count) for v in operands], {k: _lane(v, i, count) for k, v in outside.items()})
+                for i in range(count)
             ]
-            results = [vector.FromElementsOp(widen(r.type), [e[j] for e in each]).result for j, r in enumerate(op.results)]
+            results = [vector.FromElementsOp(ir.VectorType.get([count], r.type), [e[j] for e in each]).result for j, r in enumerate(op.results)]
         known.update(zip(op.results, results))
     raise ValueError("the block does not end in a yield")
 
@@ -93,8 +99,26 @@ def _scalar(op: ir.Operation, operands: Sequence[ir.Value], outside: Mapping) ->
     return list(new.results)
 
 
-def _lane(value: ir.Value, lane: int) -> ir.Value:
-    return vector.ExtractOp(value, [], [lane]).result if isinstance(value.type, ir.VectorType) else value
+def on_vectors(op: ir.Operation, operands: Sequence[ir.Value], count: int) -> Sequence[ir.Value]:
+    """An operation in arith on vectors of ``count`` lanes."""
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    types = [ir.VectorType.get([count], r.type) for r in op.results]
+    return ir.Operation.create(op.name, results=types, operands=list(operands), attributes=attributes, loc=op.location).results
+
+
+def on_scalars(op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
+    """The only result of an operation on scalars."""
+    return _scalar(op, operands, {})[0]
+
+
+def lanes_of(value: ir.Value | None) -> int:
+    """How many lanes a vector has; 0 of a scalar."""
+    return ir.VectorType(value.type).shape[0] if value is not None and isinstance(value.type, ir.VectorType) else 0
+
+
+def _lane(value: ir.Value, lane: int, count: int) -> ir.Value:
+    """Lane ``lane`` of ``count``."""
+    return vector.ExtractOp(value, [], [lane * lanes_of(value) // count]).result if lanes_of(value) else value
 
 
 def _replace_inside(op: ir.Operation, old: ir.Value, new: ir.Value) -> None:

@@ -81,7 +81,10 @@ class VectorTransposing(Transposing):
              ints.mul(ints.add(ints.mul(ints.rem(warp, s.across), _GROUP), fast), s.vector))
             for turn in range(0, height // 4, warps // s.across)
         ]
-        loaded = [(array, j, i, self.vector_at(self.point.sources[n], at(i, j, self.across))) for n, array in zip(self.transposed, self.shared) for j, i in rows]
+        loaded = [
+            (array, j, i, self.vector_at(self.point.sources[n], at(i, j, self.across)))
+            for n, array in zip(self.transposed, self.shared) for j, i in rows
+        ]
         for array, j, i, value in loaded:
             begin = ints.add(self.row(lines, j), ints.div(i, lines.packed))
             words = lanes_of(value if lines.packed == 1 else vector.bitcast(ir.VectorType.get([s.vector // lines.packed], lines.word), value))

@@ -215,6 +215,22 @@ def test_vectors_of_transposes_are_whole(element, vector):
     assert choose(ragged, "elementwise").vector == 1 and choose(text(512, 1024), "elementwise").vector == 1
 
 
+@pytest.mark.parametrize("number", [
+    lambda i: i // 4 * 3 + i % 4, lambda i: (i - 100) // 8 + (i - 100) % 8, lambda i: (i * 300_000_007 >> 3) + (i * 300_000_007) % 8,
+    lambda i: (i >> 2 & 1) + (i & 3) * 2,
+], ids=["groups", "negative", "wrapping", "bits"])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_numbers_of_groups_of_points(monkeypatch, number, dtype):
+    """Computed once for the points that have one, and for each where numbers are negative or wrap around."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+
+    def model(x):
+        return x + number(torch.arange(32 * 64, dtype=dtype).view(32, 64))
+
+    x = torch.zeros(32, 64, dtype=dtype)
+    assert torch.equal(SimulatedModel(model, (x,), choose=lambda kernel: Elementwise(64, 8))(x), model(x))
+
+
 def test_permuted_rows_do_not():
     text = elementwise([((64, 32, 128), "f32")], ((32, 64, 128), "f32"), ["b,a,c", "a,b,c"], "abc", "linalg.yield %x0 : f32")
     assert choose(text, "elementwise").tile == 0

@@ -10,6 +10,7 @@ from universal_program import Simulated
 import inferno
 from inferno.runtime.region import region as regions
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.schedule.elementwise import Elementwise
 
 native_dropout = torch.ops.aten.native_dropout
 
@@ -38,6 +39,20 @@ def test_the_mask_of_a_dropout(dtype):
     # Ten rounds of two products with a high word: a block of four words for each four neighbours, and not one for each element.
     blocks = {4: 1, 2: 2, 8: 1}[dtype.itemsize]
     assert len(re.findall(r"mul\.(hi|wide)\.u32", drawing.ptx)) <= 20 * blocks + 2
+
+
+@pytest.mark.parametrize("dtype, vector, products", [(torch.float32, 4, {"i64"}), (torch.bfloat16, 8, {"i64", "vector<2xi64>"})], ids=str)
+def test_the_numbers_of_neighbours_are_drawn_together(dtype, vector, products, monkeypatch):
+    """Where a row of the tensor is some vectors, a block of four words is computed once for the four points that have them."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    x, y = torch.randn(150, 1024).to(dtype), torch.zeros(150, 1024).to(dtype)
+    program = compiled(lambda x, y: native_dropout(x, 0.2, True)[0] + y, x, y)
+    expected = MadeUp().dropout(x, 0.2)[0]
+    order = re.findall(r'inferno.name = "x(\d)"', program.stages["fused"].split("func.func @main")[1].split("->")[0])
+    given = dict(zip("0123", [*MadeUp().advance((4,)), x, y]))
+    own = Simulated(program.stages["scheduled"], lambda kernel: Elementwise(vector=vector))
+    assert torch.equal(own(*(given[n] for n in order))[0], expected)
+    assert set(re.findall(r"arith\.muli .* : (.*i64.*)", own.gpu)) == products
 
 
 def test_inside_another_kernel():
