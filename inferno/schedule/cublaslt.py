@@ -11,12 +11,13 @@ from inferno.mlir import func, ir
 from inferno.passes.programs import takes_tf32
 from inferno.schedule import wgmma
 from inferno.schedule.accesses import Access
-from inferno.schedule.contraction import Contraction, Destination, Group, parse_contraction
+from inferno.schedule.contraction import Contraction, Destination, Group, Operand, parse_contraction
 from inferno.schedule.contraction_parts import ContractionParts, Part, Temporary
 from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported
 from inferno.schedule.library_epilogue import Epilogue, match_epilogue
 from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.shared_tiles import SECTOR
 from inferno.symbolic import Undecided, hint, product
 from inferno.target import Target
 
@@ -35,14 +36,15 @@ _TILES = sorted({
     tile for m in (64, 128, 192, 256, 320) for n in range(32, 257, 8) if m * n <= 320 * 128 and (m <= 128 or n >= 64) for tile in ((m, n), (n, m))
 })
 _RATES = {"f32": 5e7, "f64": 5e7}  # operations a microsecond that an H200 does of others, roughly
+_INSIDE = 1.55  # times longer a factor takes whose rows begin inside of a sector (128x4104x4096 17.6 us, 512x4104x4096 31.5; 13 products)
 _MEMORY_RATE, _L2_RATE = 4.2e6, 8e6  # bytes a microsecond
 # A kernel behind the call: besides, and bytes a microsecond, half of which L2 has, until what it reads and writes is more than L2 keeps (GELU behind
 # 8192x3584x3584 40 us, behind 2048x4096x4096 12.6, as much as a kernel of torch's takes).
 _AFTER, _AFTER_RATE, _KEPT = 2.2, 8.8e6, 2e7
 # It is taken where it is expected to take so much less: the estimates for ours are 5 to 10% too high, and up to a quarter for short kernels.  What is chosen
-# loses 0.7% to the better one of the two in the mean, and 19% at most, of 86 products that were measured both ways, of 96 to 16384 rows, plain and with what
-# comes behind, and 1.2% and 12% of 50 others; they are 1.10 times as fast as eager in the mean of those 86.
-_CLEARLY, _SHORT, _FEW = 0.935, 15.0, 64
+# loses 0.7% to the better one of the two in the mean, and 10% at most, of 161 products that were measured both ways, of 96 to 16384 rows, plain and with what
+# comes behind (1.1% and 27% with 0.935, and without what reading a factor again takes); 86 of them are 1.10 times as fast as eager in the mean.
+_CLEARLY, _SHORT, _FEW = 0.92, 15.0, 64
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ def _time(c: Contraction) -> float:
 def _products(c: Contraction) -> float:
     """Microseconds of the products, in the tiles and parts of the terms that take least."""
     batch, m, n, k = (hint(x) for x in (c.B, c.M, c.N, c.K))
+    tall, wide = (_INSIDE if _begins_inside_of_sectors(o) else 1.0 for o in (c.lhs, c.rhs))
     best = inf
     for parts in (1, 2, 4, 8):
         if parts > 1 and k < _LONG * parts:
@@ -132,11 +135,15 @@ def _products(c: Contraction) -> float:
         for tile_m, tile_n in _TILES:
             rounds = ceil(m / tile_m) * ceil(n / tile_n) * batch * parts / _MULTIPROCESSORS
             rounds = ceil(rounds) if rounds <= 4 else rounds + 0.5
-            step = max(tile_m * tile_n / 32 / _SHARE, (tile_m + tile_n) * 128 / _COPIED)
+            step = max(tile_m * tile_n / 32 / _SHARE, (tall * tile_m + wide * tile_n) * 128 / _COPIED)
             clocks = min(clocks, rounds * ceil(ceil(k / 64) / parts) * step + tile_m * tile_n * 2 / _STORED)
         joined = _JOINED + 8 * parts * batch * m * n / _L2_RATE if parts > 1 else 0
         best = min(best, clocks / CLOCK + joined)
     return best
+
+
+def _begins_inside_of_sectors(o: Operand) -> bool:
+    return any(hint(s) * bit_width(a.element) // 8 % SECTOR for a in o.reads for s in a.strides if s not in (0, 1))
 
 
 def refusal(kernel: func.FuncOp) -> str | None:

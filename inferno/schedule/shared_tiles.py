@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from math import ceil, gcd
+from math import ceil
 from typing import TYPE_CHECKING
 
-from inferno.schedule.cost import At
+from inferno.schedule.cost import At, bit_width
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.tiling import Source, Tiling
+from inferno.symbolic import product
 
 if TYPE_CHECKING:
+    from inferno.schedule.contraction import Contraction
     from inferno.schedule.wgmma import Wgmma
 
-# What schedules with clusters take beside their estimates: 102 times of 50 matmuls on an H200 were 1.12 and 1.30 times those, others 0.97 times.
-CLUSTERS = {1: 1.0, 2: 1.12, 4: 1.3, 8: 1.3}
-# Times longer lines take that begin inside of 128 bytes: the copy engine gets them as two (4000x4104x10000 in 128x128 932 us, 495 estimated without;
-# 1000^3 in 64x128 10.1 and 6.8).
-_INSIDE_OF_A_LINE = 2.5
+# What schedules with clusters take beside their estimates: 102 times of 50 matmuls on an H200 were 1.12 times those, others 0.97 times; 67 times of 13
+# whose rows begin inside of a sector 0.88, others of those 0.86.
+_TOGETHER, _TOGETHER_INSIDE = 1.12, 1.03
+SECTOR = 32  # bytes that L2 gets at a time
+# Times longer rows take, by where they begin.  Inside of a sector the copy engine brings them by about 16 bytes a clock, and every other row begins at
+# one: a multiprocessor gets 25 to 28 bytes a clock (2048x2056x2048 in 128x256 37.7 us, 512x4104x4096 in 128x128 that two blocks share 38.2,
+# 2048x2048x2056, `x @ w`, in 256x160 32.4), of other rows that begin inside of 128 bytes all that products take (2048x2064x2048 and 2048x2080x2048 in
+# 128x256 24.2 and 24.0 us; 4096x4128x4096 186, with rhs tiles that two blocks share 181).
+_INSIDE_OF_A_SECTOR, _INSIDE_OF_A_LINE = 2.6, 1.3
+# Bytes a microsecond of a factor that several tiles read while memory brings it (batches of 8 x 256x1024x2048 in 128x128 17.6 us, in 256x128, which
+# read the weights once, 14.8; 128x8192x8192 with a residual in 64x128 46.8, in 128x64 40.0: of 121 matmuls what is chosen then loses 1.5%, not 1.8).
+_AGAIN_RATE = 1.5e7
 
 
 def line_factors(tiling: Tiling, width: int, at: At) -> tuple[float, float]:
-    """How much longer the copy engine takes for lhs and rhs, by the share of an operand's lines that begin inside of 128 bytes.  1 for both where lhs is
-    windows that overlap in memory: such products were timed as they are."""
-    size = at(tiling.lhs.axes[0].size)
-    if any(at(s) < size for s in tiling.lhs.strides[1:]):
+    """How much longer the copy engine takes for lhs and rhs whose rows do not all begin at 128 bytes.  1 for both where one is windows that overlap in
+    memory: such products were timed as they are."""
+    if any(0 < at(s) < at(o.axes[0].size) for o in (tiling.lhs, tiling.rhs) for s in o.strides[1:]):
         return 1.0, 1.0
     return _line_factor(tiling.lhs, width, at), _line_factor(tiling.rhs, width, at)
 
@@ -31,7 +39,26 @@ def line_factors(tiling: Tiling, width: int, at: At) -> tuple[float, float]:
 def _line_factor(source: Source, width: int, at: At) -> float:
     if len(source.strides) < 2 or at(source.axes[0].size) * width <= ROW:
         return 1.0
-    return 1 + (_INSIDE_OF_A_LINE - 1) * (1 - gcd(at(source.strides[1]) * width, ROW) / ROW)
+    pitch = at(source.strides[1]) * width
+    return _INSIDE_OF_A_SECTOR if pitch % SECTOR else _INSIDE_OF_A_LINE if pitch % ROW else 1.0
+
+
+def begins_inside_of_sectors(tiling: Tiling, width: int, at: At) -> bool:
+    """Whether rows of a factor do, so that what blocks bring together is worth waiting for each other."""
+    return max(line_factors(tiling, width, at)) == _INSIDE_OF_A_SECTOR
+
+
+def waiting_factor(s: Wgmma, tiling: Tiling, width: int, at: At) -> float:
+    """How much longer blocks take because those of a cluster wait for each other."""
+    return 1.0 if s.cluster == 1 else _TOGETHER_INSIDE if begins_inside_of_sectors(tiling, width, at) else _TOGETHER
+
+
+def read_again(s: Wgmma, c: Contraction, tiling: Tiling, at: At) -> float:
+    """Microseconds that memory takes longer because tiles of other blocks read a factor at the same time; windows of images are left out."""
+    lhs, rhs = s.sharing
+    rows, columns = ceil(at(tiling.m.size) / s.tile_m) / rhs, ceil(at(tiling.n.size) / s.tile_n) / lhs
+    read = (*(c.rhs.reads if rows > 1 else ()), *(c.lhs.reads if columns > 1 and c.lhs.unfolded is None else ()))
+    return sum(at(product(a.shape)) * bit_width(a.element) // 8 for a in read) / _AGAIN_RATE
 
 
 def panel(rows: int, along_k: bool, most: int = 64) -> int:

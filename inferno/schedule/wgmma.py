@@ -12,7 +12,7 @@ from inferno.schedule.contraction import Contraction, Operand, oriented, parse_c
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.result_parts import ROW, brought_tensors, columns_together
-from inferno.schedule.shared_tiles import CLUSTERS, height, line_factors, panel, shares
+from inferno.schedule.shared_tiles import begins_inside_of_sectors, height, line_factors, panel, read_again, shares, waiting_factor
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
 from inferno.settings import settings
@@ -202,7 +202,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
         pairs = _PAIRS if not c.varies and at(tiling.m.size) > _FEW and are_long(c) and has_whole_lines(c) else ()
         cut = _cut(tiling, target, at, are_long(c)) if not c.varies and tiling.rhs.along_k else ()
-        shared = _SHARED if _gain_by_sharing(c, tiling, width, at) else ()
+        gain = not c.varies and c.lhs.unfolded is None and at(tiling.m.size) > _FEW and begins_inside_of_sectors(tiling, width, at)
+        shared = (*_SHARED, *(_shared_cut(tiling, target, at) if settings().unmeasured else ())) if gain else ()
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *pairs, *cut, *shared):
             if (s.split > 1 and not splits(s, tiling, width, target, at)) or not shares(s, tiling):
                 continue
@@ -243,12 +244,6 @@ def has_whole_lines(c: Contraction) -> bool:
     return all(s in (0, 1) or s * bit_width(a.element) % 128 == 0 for a in accesses for s in a.strides)
 
 
-def _gain_by_sharing(c: Contraction, tiling: Tiling, width: int, at: At) -> bool:
-    """Whether lines of a factor begin inside of 128 bytes, so that what two blocks bring together is worth waiting for each other."""
-    many = settings().unmeasured and not c.varies and at(tiling.m.size) > _FEW
-    return many and max(line_factors(tiling, width, at)) > 1
-
-
 def _cut(tiling: Tiling, target: Target, at: At, long: bool) -> Iterator[tuple[Wgmma, float]]:
     """Tiles as wide as fill one to four rounds, with their shares of the tensor core's rate; of one consumer each only where their ends are not ``long``
     (1024x3584x3584 with a residual: 112 columns 41.9 us, 224 of both 36.9)."""
@@ -265,6 +260,16 @@ def _cut(tiling: Tiling, target: Target, at: At, long: bool) -> Iterator[tuple[W
             yield made, share
             if tile_m == 128 and tile_n <= _WIDEST[256] and not long:
                 yield replace(made, pingpong=True), share
+
+
+def _shared_cut(tiling: Tiling, target: Target, at: At) -> Iterator[tuple[Wgmma, float]]:
+    """Tiles that the blocks of a cluster share, as wide as fill one to four rounds of clusters, with their shares of the tensor core's rate."""
+    for tile_m, cluster, across, rounds in itertools.product((128, 256), (2, 4), (False, True), range(1, 5)):
+        together = cluster * clusters_at_once(cluster, target.multiprocessors) * rounds // (ceil(at(tiling.m.size) / tile_m) * at(tiling.positions))
+        together, unit = (together // cluster * cluster, 16) if across else (together, 8 * cluster)
+        tile_n = unit * ceil(at(tiling.n.size) / together / unit) if together else 0
+        if 64 <= tile_n <= _WIDEST[tile_m]:
+            yield (made := Wgmma(tile_m, tile_n, 8, 2, cluster=cluster, across=across)), _CUT_SHARE * _share_of(made)
 
 
 def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
@@ -453,6 +458,7 @@ _LATENCY = 1200  # clocks from the start of a copy to its arrival
 _ALONE = 0.91  # of that time where one consumer reads what arrives (fitted like the tiles' shares)
 _SWAPPED, _WIDE = 1.2, 160  # times longer a step takes with the sides exchanged, where a tile has fewer columns: the rows are the operand that each
 # consumer reads all of (9 times of 5 matmuls; of 112 columns 0.9 of the estimate with it, as others are, of 160 and 176 0.9 without)
+_TURNED_BACK = 1.01  # the same of others: of equal ones the usual is chosen (8 x 256x1024x2048, `x @ w`, in 256x128 14.6 us, exchanged 15.9)
 _OUTSIDE = 7  # clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us)
 # Of few rows.  Memory takes longer by this share of the time in which multiprocessors have nothing to read, where k is innermost or not.
 # (4x8192x28672, 359 of 396 places taken: 118.6 us, 598 of 660: 117.2, 512 of 528: 113.5; columns innermost, 1x4096x11008 172 of 264: 26.7,
@@ -540,7 +546,7 @@ def estimate(
     columns are among the ``tiling``'s, and of two sums comes one result."""
     width = bit_width(c.lhs.element) // 8
     lhs, rhs = s.sharing
-    rounds = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) * s.blocks / target.multiprocessors
+    rounds = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) / clusters_at_once(s.blocks, target.multiprocessors)
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.  (With two rhs it was not seen: 5.2 rounds
     # of 1024x4096x11008 take as long as 6.)
     rounds = rounds if s.stream else ceil(rounds) if rounds <= 4 or second is not None else rounds + 0.5
@@ -556,7 +562,7 @@ def estimate(
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
     step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
-    step *= _SWAPPED if s.swapped and s.tile_n < _WIDE else 1
+    step *= (_SWAPPED if s.tile_n < _WIDE else _TURNED_BACK) if s.swapped else 1
     # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.
     row_tiles = ceil(at(tiling.m.size) / s.tile_m)
     outside = s.chunks * _OUTSIDE * max(0, (row_tiles - 1) * s.tile_m + s.lhs_height - at(tiling.m.size))
@@ -586,8 +592,9 @@ def estimate(
     clocks += _HOT * products / target.multiprocessors
     held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it
     memory = moved_bytes(c, at, () if second is None else [a for a in second.reads if a.argument not in held]) / MEMORY_RATE
+    memory += read_again(s, c, tiling, at) if second is None and not few else 0
     if few:
         memory *= _slowed(s, tiling, width, target, at, s.tile_n // (1 if second is None else 2))
     copies = sum(2 + 2 * at(product(o.shape)) * width / MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     time = max(clocks / CLOCK, memory) + _BOTH[few] * min(clocks / CLOCK, memory) + after / CLOCK
-    return CLUSTERS[s.cluster] * (_START + _CLEAR * s.stream + time + copies)
+    return waiting_factor(s, tiling, width, at) * (_START + _CLEAR * s.stream + time + copies)

@@ -33,6 +33,7 @@ def test_parts_and_widths_that_were_measured_best(m, k, n, tile):
     assert (s.tile_m, s.tile_n, s.split) == tile and s.spread == (s.split > 1 and m > 64)
 
 
+NARROW = "%y0 = arith.truncf %s : f32 to bf16"
 ADD = """%u = arith.extf %e0 : bf16 to f32
   %t = arith.addf %s, %u : f32
   %y0 = arith.truncf %t : f32 to bf16"""
@@ -54,12 +55,21 @@ def test_ends_of_tiles_are_behind_products_where_they_are_long(m, k, n, body, ex
     assert chosen.pingpong == pingpong and (chosen.bring > 0) == bring
 
 
-@pytest.mark.parametrize("unmeasured, found", [("0", (256, 160, 1)), ("1", (128, 256, 2))])
-def test_lines_that_begin_anywhere_are_brought_together(unmeasured, found, monkeypatch):
-    """Rows of 4104 elements, of which seven of eight begin inside of 128 bytes, take the copy engine longer: fewer of them are brought."""
+@pytest.mark.parametrize("k, unmeasured, found", [
+    (4104, "0", (128, 128, 2, False)), (4104, "1", (256, 80, 4, True)), (4112, "0", (128, 128, 1, False)), (4096, "1", (128, 128, 1, False)),
+])
+def test_rows_that_begin_inside_of_sectors_are_brought_together(k, unmeasured, found, monkeypatch):
+    """Every other row of 4104 elements begins inside of 32 bytes, which takes the copy engine longer: blocks share them.  Rows of 4112 begin at sectors."""
     monkeypatch.setenv("INFERNO_UNMEASURED", unmeasured)
-    s, whole = choose(matmul(4000, 10000, 4104, "bf16", rhs="n,k"), "wgmma"), choose(matmul(4000, 10000, 4096, "bf16", rhs="n,k"), "wgmma")
-    assert (s.tile_m, s.tile_n, s.cluster) == found and whole.cluster == 1
+    s = choose(matmul(512, 4096, k, "bf16", rhs="n,k"), "wgmma")
+    assert (s.tile_m, s.tile_n, s.cluster, s.across) == found
+
+
+@pytest.mark.parametrize("m, rhs, tile", [(256, "bkn", (256, 128)), (256, "bnk", (256, 128)), (512, "bnk", (128, 128))])
+def test_a_factor_that_memory_brings_is_read_once(m, rhs, tile):
+    """Eight times 1024 x 2048 weights take as long from memory as the products of 256 rows: one tile has all of those."""
+    s = choose(contraction({"b": 8, "m": m, "n": 2048, "k": 1024}, "bmk", rhs, "bmn", "bf16", results=("bf16",), body=NARROW), "wgmma")
+    assert (s.tile_m, s.tile_n, s.cluster, s.split, s.swapped) == (*tile, 1, 1, False)
 
 
 def test_wide_matmul():
