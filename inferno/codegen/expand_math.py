@@ -18,6 +18,7 @@ import math as pymath
 
 from inferno.codegen.elements import splat
 from inferno.mlir import arith, ir, llvm, math, owner, users, walk
+from inferno.settings import settings
 
 
 def expand_math(kernel_op) -> None:
@@ -28,8 +29,10 @@ def expand_math(kernel_op) -> None:
             if (number := _constant(op.operands[0])) is not None and number >= 0:
                 with ir.InsertionPoint(op):
                     _replace(op, splat(op.results[0].type, pymath.sqrt(number)))
+        yielded = [v.type for op in walk(operation, "linalg.yield") for v in op.operands]
+        rounded = all(str(t) in ("bf16", "f16") for t in yielded) and settings().unmeasured
         for op in walk(operation, "arith.addf"):
-            _replace(op, _one_plus_erf(op))
+            _replace(op, _one_plus_erf(op, rounded))
         for op in reversed(walk(operation, "math.erf", "arith.divf")):
             if not len(list(op.results[0].uses)):
                 op.erase()
@@ -136,7 +139,8 @@ _TANH_BOUND = 0.6
 _TANH = (-0.33333298563957214, 0.13331958651542664, -0.05378668010234833, 0.020805364474654198, -0.005905838217586279)
 
 
-def _one_plus_erf(op: ir.Operation) -> ir.Value | None:
+def _one_plus_erf(op: ir.Operation, rounded: bool) -> ir.Value | None:
+    """``rounded``: all that the kernel computes is rounded to 16 bits."""
     erf = _other(op, 1.0, ("math.erf",)) if _float32(op.results[0]) else None
     if erf is None:
         return None
@@ -146,6 +150,8 @@ def _one_plus_erf(op: ir.Operation) -> ir.Value | None:
         if quotient is not None and quotient.name == "arith.divf" and (divisor := _constant(quotient.operands[1])):
             # erf(x / sqrt(2)): eager multiplies too, and an exact division is as long as all the rest.
             x = arith.mulf(quotient.operands[0], splat(f32, 1 / divisor))
+        if rounded:
+            return _one_plus_erf_of_reciprocal(x)
         # Beyond 12 the Gaussian is 0 and infinity would make 0 * infinity of it.
         distance = arith.minimumf(_intrinsic("llvm.fabs.f32", x), splat(f32, 12.0))
         w = arith.mulf(distance, splat(f32, _ERFC_SCALE))
@@ -154,6 +160,25 @@ def _one_plus_erf(op: ir.Operation) -> ir.Value | None:
         erfc = arith.mulf(_polynomial(s, (1.0, *_ERFC)), gauss)
         negative = arith.cmpf(arith.CmpFPredicate.OLT, x, splat(f32, 0.0))
         return arith.select(negative, erfc, arith.subf(splat(f32, 2.0), erfc))
+
+
+# The same in 1 / (1 + w), of a distance whose square is the Gaussian's exponent of 2: three instructions of 23 fewer, |error| < 4e-7.
+_ERFC_RECIPROCAL = (-0.017712744, 0.377847522, -0.477279305, 1.716297325, -1.791429194, 1.510448661, -0.31817228)
+_BITS = pymath.sqrt(pymath.log2(pymath.e))
+
+
+def _one_plus_erf_of_reciprocal(x: ir.Value) -> ir.Value:
+    """As much as numbers of 16 bits show."""
+    f32 = x.type
+    root = owner(x)
+    factor = _constant(root.operands[1]) if root is not None and root.name == "arith.mulf" else None
+    scaled = arith.mulf(x, splat(f32, _BITS)) if factor is None else arith.mulf(root.operands[0], splat(f32, factor * _BITS))
+    distance = arith.minimumf(_intrinsic("llvm.fabs.f32", scaled), splat(f32, 12.0 * _BITS))
+    r = _reciprocal(arith.addf(arith.mulf(distance, splat(f32, _ERFC_SCALE / _BITS)), splat(f32, 1.0)))
+    gauss = _exp2(arith.negf(arith.mulf(distance, distance)))
+    erfc = arith.mulf(_polynomial(r, _ERFC_RECIPROCAL), gauss)
+    negative = arith.cmpf(arith.CmpFPredicate.OLT, scaled, splat(f32, 0.0))
+    return arith.select(negative, erfc, arith.subf(splat(f32, 2.0), erfc))
 
 
 def _tanh(op: ir.Operation) -> ir.Value | None:

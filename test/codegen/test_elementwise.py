@@ -215,6 +215,16 @@ def test_vectors_of_transposes_are_whole(element, vector):
     assert choose(ragged, "elementwise").vector == 1 and choose(text(512, 1024), "elementwise").vector == 1
 
 
+@pytest.mark.parametrize("scale", [0.01, 1.0, 8.0])
+def test_gelu_of_16_bits(monkeypatch, scale):
+    """Is the exact function's rounded value, or one beside it where that lies between two."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    x = (torch.randn(64, 64) * scale).bfloat16()
+    own = SimulatedModel(torch.nn.functional.gelu, (x,), choose=lambda kernel: Elementwise(64, 8))(x).double()
+    exact = torch.nn.functional.gelu(x.double())
+    assert bool(((own - exact).abs() <= (1 / 256 + 1e-3) * exact.abs().clamp(min=1e-8)).all())
+
+
 @pytest.mark.parametrize("number", [
     lambda i: i // 4 * 3 + i % 4, lambda i: (i - 100) // 8 + (i - 100) % 8, lambda i: (i * 300_000_007 >> 3) + (i * 300_000_007) % 8,
     lambda i: (i >> 2 & 1) + (i & 3) * 2,

@@ -111,3 +111,29 @@ def test_new_values_of_the_same_shape():
     compiled = inferno.compile(multiply_add_sigmoid, tuple(randn(100, 100) for _ in range(3)))
     found = check(compiled, multiply_add_sigmoid, tuple(randn(100, 100) for _ in range(3)))
     assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.bool, torch.int64])
+def test_transposes_by_vectors(dtype, unmeasured):
+    """Of tiles that the tensor fills and does not, of two inputs, beside others, and of a body that knows where it is."""
+    def tensor(*shape):
+        x = torch.randn(shape, device="cuda")
+        return x > 0 if dtype == torch.bool else (10 * x).to(dtype)
+
+    for m, n in ((512, 1024), (1008, 528), (144, 80)):
+        x = tensor(m, n)
+        own = inferno.compile(lambda x: x.t().contiguous(), (x,))
+        assert torch.equal(own(x), x.t()) and any("vector = 1 " not in str(k.schedule) for k in own.programs[0].kernels.values())
+    x = tensor(6, 64, 144)
+    own = inferno.compile(lambda x: x.permute(2, 0, 1).contiguous(), (x,))
+    assert torch.equal(own(x), x.permute(2, 0, 1))
+    if dtype != torch.bool:
+        x, y, z = tensor(3, 144, 272), tensor(3, 144, 272), tensor(3, 272, 144)
+        assert_right(lambda x, y, z, b: (x.mT * y.mT + z).contiguous() - b, (x, y, z, tensor(272, 1)))
+        assert_right(lambda x: torch.triu(x[0].t().contiguous()), (x,))
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 8.0])
+def test_gelu_of_16_bits(scale, unmeasured):
+    for dtype in (torch.bfloat16, torch.float16):
+        assert_right(torch.nn.functional.gelu, (randn(333, 65, dtype=dtype) * scale,))

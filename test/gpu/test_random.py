@@ -82,6 +82,19 @@ def test_layouts(dtype):
     same(ours, theirs)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_dropout_beside_others(dtype, unmeasured):
+    """Numbers are drawn where they are used, for several neighbours at once where these are one row's."""
+    def f(x, y, b):
+        return native_dropout(x, 0.1, True)[0] + y, native_dropout(y * 1, 0.5, True)[0] * x + b, F.dropout(x.mT.contiguous(), 0.3)
+
+    for rows, columns in ((1024, 2048), (900, 1023), (77, 12), (3, 100_000)):
+        x, y = (torch.randn(rows, columns, device="cuda").to(dtype) for _ in range(2))
+        _, ours, theirs = both(f, x, y, y[0])
+        for a, b in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(a, b, rtol=2e-2 if dtype.itemsize == 2 else 1e-5, atol=2e-2 if dtype.itemsize == 2 else 1e-5)
+
+
 def test_the_order_among_what_is_drawn_in_eager():
     def f(x):
         a = F.dropout(x.sin(), 0.5)
