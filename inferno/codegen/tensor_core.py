@@ -179,19 +179,20 @@ def store_matrices(words: Words, address: Integer, registers: Sequence[ir.Value]
 def multiply_registers(
     sums: Sequence[ir.Value], lhs: Sequence[ir.Value], rhs: ir.Value, turned: bool, first: bool, kind: str = "bf16", lhs_turned: bool = False,
 ) -> list[ir.Value]:
-    """One product of bf16 or f16 with 16 terms: ``sums`` (floats) plus the lhs, in four registers or by its descriptor, times the rhs of a
-    descriptor.
+    """One product of bf16 or f16 with 16 terms, or of TF32 with 8: ``sums`` (floats) plus the lhs, in four registers or by its descriptor, times the
+    rhs of a descriptor.
 
     ``turned``: the rhs is not k innermost; ``lhs_turned``: nor is the lhs, which has a descriptor.  The product is under way: it belongs to no group yet.
     """
     count = len(sums)
     outputs = ", ".join(f"${i}" for i in range(count))
     factors = ", ".join(f"${2 * count + i}" for i in range(len(lhs)))
-    factors, layouts = (f"{{{factors}}}", int(turned)) if len(lhs) > 1 else (factors, f"{int(lhs_turned)}, {int(turned)}")
+    factors, layouts = (f"{{{factors}}}", f", {int(turned)}") if len(lhs) > 1 else (factors, f", {int(lhs_turned)}, {int(turned)}")
+    terms, layouts = (8, "") if kind == "tf32" else (16, layouts)  # (TF32 has no other layout)
     text = (
         f"{{ .reg .pred p; setp.ne.b32 p, {int(not first)}, 0; "
-        f"wgmma.mma_async.sync.aligned.m64n{2 * count}k16.f32.{kind}.{kind} {{{outputs}}}, {factors}, ${2 * count + len(lhs)}, "
-        f"p, 1, 1, {layouts}; }}"
+        f"wgmma.mma_async.sync.aligned.m64n{2 * count}k{terms}.f32.{kind}.{kind} {{{outputs}}}, {factors}, ${2 * count + len(lhs)}, "
+        f"p, 1, 1{layouts}; }}"
     )
     return _tied(text, sums, [*lhs, rhs])
 

@@ -56,18 +56,18 @@ def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
         raise CompileError(f"@{kernel.name.value} is not a contraction for tensor cores")
     c = oriented(c, schedule.swapped)
     width = 4 if kind == "tf32" else 2
-    tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite)
+    tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite, registers=schedule.registers)
     if tiling is None:
         raise CompileError(f"@{kernel.name.value} has operands that cannot be copied to shared memory")
     if schedule.threads > 384:
         raise CompileError(f"@{kernel.name.value}: {schedule} needs more registers than a block has")
     prepare_bodies(c)
+    emitter = Emitter
     if schedule.stream:
-        from inferno.codegen.stream_k import StreamEmitter  # which is made of this module's
-
-        emit(kernel, StreamEmitter(kernel.name.value, c, tiling, schedule, target, kind))
-    else:
-        emit(kernel, Emitter(kernel.name.value, c, tiling, schedule, target, kind))
+        from inferno.codegen.stream_k import StreamEmitter as emitter  # which is made of this module's
+    elif schedule.registers:
+        from inferno.codegen.wgmma_registers import RegisterEmitter as emitter
+    emit(kernel, emitter(kernel.name.value, c, tiling, schedule, target, kind))
 
 
 def prepare_bodies(c: Contraction) -> None:
@@ -298,7 +298,7 @@ class Emitter(TileCopies, BroughtTiles, SplitSums):
         self.first = words.mul(self.rank, each) if s.split > 1 else 0
         self.end = words.min(words.add(self.first, each), self.steps)
         barriers = words.add(device.shared, self.layout.barriers)
-        self.ring = Ring(words, barriers, s.stages, self.readers, s.cluster, self.fillers)
+        self.ring = Ring(words, barriers, s.stages, self.releases, s.cluster, self.fillers)
         self.turns = Barriers(words, words.add(barriers, 16 * s.stages))
         self.raw = Ring(words, words.add(barriers, 16 * s.stages + 16), s.raw, self.raw_readers)
         with only_if(words.equal(self.thread, 0)):
@@ -342,6 +342,11 @@ class Emitter(TileCopies, BroughtTiles, SplitSums):
     def readers(self) -> int:
         """Consumers that read a slot."""
         return 1 if self.schedule.pingpong else self.schedule.consumers
+
+    @property
+    def releases(self) -> int:
+        """Arrivals that free a slot."""
+        return self.readers
 
     @property
     def fillers(self) -> int:

@@ -6,7 +6,7 @@ written in whole lines while the next tile is multiplied; otherwise warps write 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from inferno.codegen import tma
 from inferno.codegen.elements import join
@@ -36,6 +36,8 @@ class Warpgroup:
 class Epilogue(PairEpilogue, ResultLines):
     """Of a consumer's tile.  ``maps`` has a tensor map for each destination that is staged; ``lines`` are those that warps write."""
 
+    apart: ClassVar[int] = 8
+
     group: Warpgroup
     maps: dict[int, ir.Value]
     brought: Any = None  # ``BroughtParts``: what comes to shared memory of what the epilogue reads
@@ -48,15 +50,18 @@ class Epilogue(PairEpilogue, ResultLines):
         """
         words = self.words
         self.m0, self.n0 = m0, n0
-        row = words.add(m0, words.add(words.shl(self.group.warp, 4), words.shr(self.group.lane, 2)))
-        self.place_thread(grid, row, words.add(n0, words.shl(words.mask(self.group.lane, 3), 1)))
+        self.place_thread(grid, words.add(m0, self.first_row()), words.add(n0, words.shl(words.mask(self.group.lane, 3), 1)))
         self.width = columns_together(self.contraction, self.tiling, self.schedule)
         self.load_part(0, 0)
+
+    def first_row(self) -> Integer:
+        """This thread's first one of 64 rows; its other one is ``apart`` behind it."""
+        return self.words.add(self.words.shl(self.group.warp, 4), self.words.shr(self.group.lane, 2))
 
     def load_part(self, begin: int, block: int) -> None:
         """Read what the epilogue needs for some columns of 64 rows."""
         end = min(begin + self.width, self.schedule.tile_n)
-        self.load([64 * block + 8 * half for half in range(2)], range(begin // 8, end // 8))
+        self.load([64 * block + self.apart * half for half in range(2)], range(begin // 8, end // 8))
 
     def emit(self, sums: Sequence[Sequence[ir.Value]]) -> None:
         """``sums`` as ``Multiplier.finish`` gives them.  A part's loads are under way while the one before is computed."""
@@ -78,7 +83,7 @@ class Epilogue(PairEpilogue, ResultLines):
                     written += 1
                 else:
                     for half in range(2):
-                        self.write(destination.access, 64 * block + 8 * half, begin // 8, [each[half] for each in pairs])
+                        self.write(destination.access, 64 * block + self.apart * half, begin // 8, [each[half] for each in pairs])
             if self.brought is not None:
                 if not self.maps:  # otherwise they have, for what is staged
                     tma.fence_shared()
@@ -94,11 +99,11 @@ class Epilogue(PairEpilogue, ResultLines):
     def take_brought(self, begin: int, block: int, pairs: int) -> None:
         if self.brought is not None:
             for (access, half, j), value in self.brought.take(pairs).items():
-                self._seen[access, 64 * block + 8 * half, begin // 8 + j] = value
+                self._seen[access, 64 * block + self.apart * half, begin // 8 + j] = value
 
     def apply_pairs(self, block: int, j: int, values: Sequence[ir.Value]) -> list[list[ir.Value]]:
         """The results of both halves of 64 rows at columns ``8 j``."""
-        return [self.apply(64 * block + 8 * half, j, neighbours(values, j, half)) for half in range(2)]
+        return [self.apply(64 * block + self.apart * half, j, neighbours(values, j, half)) for half in range(2)]
 
     # Their way to memory.
 

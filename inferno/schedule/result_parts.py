@@ -28,6 +28,8 @@ class StoreMap:
 
 def store_maps(c: Contraction, tiling: Axes, schedule: Any) -> dict[int, StoreMap]:
     """The maps of the destinations that are staged, by number: a tile has to consist of lines that a swizzle knows."""
+    if schedule.generator == "wgmma" and schedule.registers:
+        return {}  # the rows of a thread are neighbours there
     found = {i: m for i, m in ((i, _store_map(d, tiling, schedule.swapped)) for i, d in enumerate(c.destinations)) if m is not None}
     if schedule.swapped:
         return found if columns_together(c, tiling, schedule) % 16 == 0 else {}

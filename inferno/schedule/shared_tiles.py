@@ -72,6 +72,12 @@ def height(rows: int, along_k: bool, most: int = 64) -> int:
     return ceil(rows / each) * each
 
 
+def shared_memory_clocks(s: Wgmma) -> float:
+    """Clocks of a step of shared memory, 128 bytes each, where the lhs is read to registers: both tiles are written, the lhs is read once and the
+    rhs by each consumer."""
+    return 2 * s.tile_m + (1 + s.consumers) * s.tile_n
+
+
 def shares(s: Wgmma, tiling: Tiling) -> bool:
     """Whether the blocks of a cluster, if there is one, can share tiles: all of a cluster's tiles begin inside, and a block copies whole panels,
     or groups of 8 rows, of the tile that they share."""

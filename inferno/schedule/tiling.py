@@ -104,11 +104,12 @@ def axes(group: Group) -> list[Axis]:
     return [Axis(tuple(run), size) for run, size in zip(group.runs, group.run_sizes)]
 
 
-def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bool = True, offset: bool = False) -> Tiling | None:
+def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bool = True, offset: bool = False, registers: bool = False) -> Tiling | None:
     """The tiling of ``c`` for operands of ``width`` bytes an element; None where a temporary would be needed that cannot be.
 
     ``only_along_k``: the tensor core reads tiles of this type with k innermost only (TF32).  ``rewrite``: tiles are rewritten in
-    shared memory where that is possible; otherwise there are temporaries.  ``offset``: the rhs may be a slice of a tensor.
+    shared memory where that is possible; otherwise there are temporaries.  ``offset``: the rhs may be a slice of a tensor.  ``registers``: the lhs
+    goes to the tensor core by them, and its tiles may have any order.
     """
     found = pick_axes(c, turned=only_along_k)
     if found is None:
@@ -116,7 +117,7 @@ def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bo
     others = (*found.grid, *found.steps)
     if c.lhs.unfolded is not None and c.lhs.unfolded.summed:
         return None
-    lhs = _source(c.lhs, found.m, found.k, others, width, only_along_k, rewrite)
+    lhs = _source(c.lhs, found.m, found.k, others, width, only_along_k and not registers, rewrite)
     rhs = _source(c.rhs, found.n, found.k, others, width, only_along_k, rewrite, offset)
     if lhs is None or rhs is None:
         return None

@@ -12,7 +12,7 @@ from inferno.schedule.contraction import Contraction, Operand, oriented, parse_c
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.result_parts import ROW, brought_tensors, columns_together
-from inferno.schedule.shared_tiles import begins_inside_of_sectors, height, line_factors, panel, read_again, shares, waiting_factor
+from inferno.schedule.shared_tiles import begins_inside_of_sectors, height, line_factors, panel, read_again, shared_memory_clocks, shares, waiting_factor
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
 from inferno.settings import settings
@@ -53,6 +53,7 @@ class Wgmma:
     ``resident``: blocks that a multiprocessor has at a time, each with its share of the shared memory and of the registers.
     ``bring``: if not 0, tensors of the results' size that the end of a tile reads come to shared memory, by the copy engine while products run, to
     so many slots of 64 rows a consumer.
+    ``registers``: the lhs, TF32 with its terms outermost, goes to the tensor core by registers, to which consumers read it as it is.
     ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first ``helpers`` warpgroups, from ``raw`` slots;
     otherwise they are computed to temporaries first.
     """
@@ -82,6 +83,7 @@ class Wgmma:
     swapped: bool = False
     resident: int = 1
     bring: int = 0
+    registers: bool = False
 
     @property
     def row(self) -> int:
@@ -211,7 +213,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             s = fit(s, c, tiling, target)
             if s is not None:
                 found.append((estimate(s, share, c, tiling, target, at), s))
-    return [*found, *_turned(c, target, at)]
+    from inferno.schedule.wgmma_registers import by_registers  # which is made of this module's
+    return [*found, *_turned(c, target, at), *by_registers(c, target, at)]
 
 
 def bringing(c: Contraction, target: Target) -> Iterator[tuple[float, Wgmma]]:
@@ -348,13 +351,10 @@ SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts 
 _FEW = 64  # rows that are multiplied together, however few there are
 _CUT_SHARE = 0.98  # of the rate that other tiles reach: where they are as good these are what was measured (2048x3584x3584 in 128x224 73.0 us)
 _WIDEST, _NARROWEST = {128: 256, 256: 160}, 80  # columns of tiles that are cut to fill rounds, by rows: what registers hold, and what is worth it
-_TURNED = range(_FEW + 1, 513)
-"""Rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little."""
+_TURNED = range(_FEW + 1, 513)  # rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little
 
 
-def thin_schedules(
-    tiling: Tiling, width: int, target: Target, at: At = hint, factors: int = 1, most: int | None = None,
-) -> list[Wgmma]:
+def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint, factors: int = 1, most: int | None = None) -> list[Wgmma]:
     """Schedules for up to 64 rows, which cost the time of reading the rhs: it is dealt out evenly to all multiprocessors, and most of
     their shared memory is slots for it, as it takes 40 KB under way on each to keep memory busy.  ``factors``: a tile of the rhs is made of
     so many.  ``most``: as for ``candidates``."""
@@ -562,7 +562,7 @@ def estimate(
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
     step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
-    step *= (_SWAPPED if s.tile_n < _WIDE else _TURNED_BACK) if s.swapped else 1
+    step = max(step, shared_memory_clocks(s)) if s.registers else step * ((_SWAPPED if s.tile_n < _WIDE else _TURNED_BACK) if s.swapped else 1)
     # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.
     row_tiles = ceil(at(tiling.m.size) / s.tile_m)
     outside = s.chunks * _OUTSIDE * max(0, (row_tiles - 1) * s.tile_m + s.lhs_height - at(tiling.m.size))
@@ -579,7 +579,7 @@ def estimate(
     sums, after = s.tile_m * s.tile_n * 4, 0.0
     if s.spread:
         clocks += _SPREAD + sums / _SPREAD_RATE
-    elif s.split > 1 and not few:
+    elif s.split > 1 and not (few or s.registers):
         clocks += _EXCHANGE + (s.split - 1) * sums / _EXCHANGE_RATE
     elif s.split > 1:
         warps = ceil((s.lhs_rows or s.tile_m) / 16) / (s.tile_m // 16)  # that have rows of the tensor
@@ -593,7 +593,7 @@ def estimate(
     held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it
     memory = moved_bytes(c, at, () if second is None else [a for a in second.reads if a.argument not in held]) / MEMORY_RATE
     memory += read_again(s, c, tiling, at) if second is None and not few else 0
-    if few:
+    if few or s.registers:
         memory *= _slowed(s, tiling, width, target, at, s.tile_n // (1 if second is None else 2))
     copies = sum(2 + 2 * at(product(o.shape)) * width / MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     time = max(clocks / CLOCK, memory) + _BOTH[few] * min(clocks / CLOCK, memory) + after / CLOCK

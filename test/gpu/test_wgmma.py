@@ -58,6 +58,13 @@ def test_factors_transposed_before(tf32, function, shapes, count):
     assert compiled.ir("scheduled").count("call @transpose") == count
 
 
+@pytest.mark.parametrize("m, n, k", [(16, 4096, 4096), (60, 3072, 768), (100, 1500, 1000), (200, 4100, 1032), (256, 2048, 4096), (500, 1024, 1024)])
+def test_by_registers(tf32, m, n, k):
+    args = tuple(randn(*s, dtype=torch.float32) for s in ((m, k), (k, n), (n,), (m, n)))
+    right(lambda x, w: x @ w, args[:2])
+    right(lambda x, w, b, r: torch.relu(x @ w + b) + r, args)
+
+
 @pytest.mark.parametrize("dtype", [*HALVES, torch.float32])
 @pytest.mark.parametrize("m, n, k", [(256, 384, 192), (200, 136, 72), (99, 131, 67)])
 @pytest.mark.parametrize("layout", LAYOUTS)

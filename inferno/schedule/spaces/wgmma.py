@@ -90,7 +90,7 @@ def valid_for(kernel: func.FuncOp, c: Contraction, schedule: Wgmma, target: Targ
 
 def is_regular(s: Wgmma) -> bool:
     """Whether it is not one for few rows or with the sides exchanged, whose tiles are cut to measure, or with two blocks a multiprocessor."""
-    return not (s.lhs_rows or s.swapped or s.resident > 1) and s.chunks == 1 and s.tile_n in _COLUMNS
+    return not (s.lhs_rows or s.swapped or s.registers or s.resident > 1) and s.chunks == 1 and s.tile_n in _COLUMNS
 
 
 def _tile(kernel: func.FuncOp, c: Contraction, rewrite: bool) -> Tiling | None:

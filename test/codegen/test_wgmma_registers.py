@@ -1,0 +1,81 @@
+"""A TF32 factor whose terms are outermost, read to registers: numbers on the simulator, what is emitted, where it is chosen."""
+
+import dataclasses
+import re
+
+import pytest
+import torch
+from contractions import contraction
+from kernels import TARGET, build, check_arrivals
+from test_wgmma import TF32, assembled, products
+from universal_program import SimulatedModel
+
+from inferno.errors import CompileError
+from inferno.mlir import func, idle_context, ir
+from inferno.schedule import wgmma
+from inferno.schedule.assign import kernels
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.wgmma import Wgmma
+from inferno.target import TARGETS
+
+
+def by_registers(tile_m: int, tile_n: int, stages: int, **more) -> Wgmma:
+    return Wgmma(tile_m, tile_n, stages, tile_m // 64, swapped=True, registers=True, persistent=more.get("split", 1) == 1, **more)
+
+
+def layer(x, w, bias, added):
+    return torch.relu(torch.einsum("...mk,...kn->...mn", x, w) + bias) + added
+
+
+@pytest.mark.parametrize("batch, m, n, schedule", [
+    ((), 13, 100, by_registers(64, 16, 2)), ((), 40, 136, by_registers(128, 40, 3, split=2)), ((3,), 60, 132, by_registers(128, 64, 2, split=2, spread=True)),
+], ids=["edges", "cluster", "spread"])
+def test_numbers(monkeypatch, batch, m, n, schedule):
+    monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=4))
+    torch.manual_seed(5)
+    args = [torch.randn(*batch, m, 172), torch.randn(*batch, 172, n) / 8, torch.randn(n), torch.randn(*batch, m, n)]
+
+    def choose(kernel: func.FuncOp) -> Wgmma:
+        kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32")
+        return schedule
+
+    run = SimulatedModel(layer, tuple(args), choose=choose)
+    assert run.program.gpu.count('"inferno.launch"') == 1
+    result, expected = run(*args), layer(*(a.double() for a in args))
+    assert (result.double() - expected).norm() / expected.norm() < 1e-3
+
+
+@pytest.mark.parametrize("schedule", [by_registers(128, 256, 4), by_registers(64, 16, 8, resident=2), by_registers(128, 128, 4, split=4, spread=True)])
+def test_products_are_under_way_while_the_next_factors_are_loaded(schedule):
+    built = build(contraction({"m": schedule.tile_n, "n": 1024, "k": 1024}, "mk", "kn", "mn", **TF32), "wgmma", schedule)
+    assembled(built)
+    assert products(built) == [f"m64n{schedule.tile_n}k8.f32.tf32"] * 8 and not built.accesses("shared") & {"ld.shared.b32", "st.shared.b32"}
+    check_arrivals(built.ptx)
+    loop = built.ptx[built.ptx.index("wgmma.commit_group"):]
+    assert loop.index("ld.shared.v2") < loop.index("wgmma.wait_group")
+    # Registers that are loaded to are no products' (the assembler would wait for each of these).
+    loaded = set(re.findall(r"%r\d+", " ".join(re.findall(r"ld\.shared\.v2\.b32\s+\{(.*?)\}", built.ptx))))
+    factors = set(re.findall(r"%r\d+", " ".join(re.findall(r"tf32 \{[^}]*\}, \{([^}]*)\}", built.ptx))))
+    assert len(loaded) >= 16 and len(factors) >= 16 and not loaded & factors
+
+
+def candidates(m: int, k: int, n: int, weights: str = "kn") -> list[Wgmma]:
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(contraction({"m": m, "n": n, "k": k}, "mk", weights, "mn", **TF32))
+        own = kernels(module)[0]
+        return [s for _, s in wgmma.candidates(own, parse_contraction(own), TARGET) if s.registers]
+
+
+def test_where_they_are_tried(monkeypatch):
+    assert not candidates(16, 4096, 4096)
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    for rows in (16, 256, 512):
+        assert all(s.swapped and rows <= 2 * s.tile_n for s in candidates(rows, 4096, 4096)) and candidates(rows, 4096, 4096)
+    assert not candidates(513, 4096, 4096) and not candidates(16, 4096, 4096, "nk")
+    assert not candidates(16, 4096, 4097)  # lines that the copy engine does not read
+
+
+@pytest.mark.parametrize("weights, more", [("nk", {}), ("kn", {"pingpong": True}), ("kn", {"chunks": 2})])
+def test_what_it_is_not_for(weights, more):
+    with pytest.raises(CompileError, match="lhs"):
+        build(contraction({"m": 64, "n": 256, "k": 256}, "mk", weights, "mn", **TF32), "wgmma", by_registers(128, 64, 4, **more))
