@@ -229,7 +229,7 @@ class Weighs(nn.Module):
 
 @pytest.fixture(scope="module")
 def weighs():
-    """(compiled with graphs, compiled without, inputs): all steps but the first are launched early; the last is the library's."""
+    """(compiled with graphs, compiled without, inputs): the last step is the library's."""
     torch.manual_seed(0)
     model, inputs = Weighs().to("cuda", torch.bfloat16).eval(), torch.randn(8, 100, 16384, device="cuda", dtype=torch.bfloat16)
     graphed, plain = (inferno.compile(model, (inputs[0],), matmul="library", cuda_graphs=g) for g in (True, False))
