@@ -176,16 +176,15 @@ def test_lengths_that_vary(monkeypatch):
 
 
 @pytest.mark.parametrize("change", [
-    None, "off", "float32", "no gradient", "a mask to train", "a mask of integers",
-    "a mask of others", "all dropped", "dropped beside a mask of heads", "other heads", "wide",
+    None, "off", "float32", "no gradient", "a mask of integers", "a mask of others",
+    "all dropped", "dropped beside a mask of heads", "other heads", "wide",
 ])
 def test_left_to_its_parts(monkeypatch, change):
     if change == "off":
         monkeypatch.setenv("INFERNO_UNMEASURED", "0")
     dtype = torch.float32 if change == "float32" else torch.bfloat16
     q = torch.randn(1, 4, 8, 192 if change == "wide" else 16, dtype=dtype, requires_grad=change != "no gradient")
-    mask = torch.zeros(8, 8, dtype=dtype, requires_grad=True) if change == "a mask to train" else None
-    mask = torch.zeros(8, 8, dtype=torch.int32) if change == "a mask of integers" else mask
+    mask = torch.zeros(8, 8, dtype=torch.int32) if change == "a mask of integers" else None
     mask = torch.ones(2, 1, 8, 8, dtype=torch.bool) if change == "a mask of others" else mask
     mask = torch.ones(1, 4, 8, 8).bool().expand(3, 4, 8, 8) if change == "dropped beside a mask of heads" else mask
     q = q.expand(3, -1, -1, -1) if change == "dropped beside a mask of heads" else q
