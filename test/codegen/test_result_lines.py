@@ -9,6 +9,7 @@ from kernels import build
 from test_wgmma import ROUND, assembled
 from universal_program import SimulatedModel
 
+from inferno.schedule.dual import Dual
 from inferno.schedule.wgmma import Wgmma
 from inferno.target import TARGETS
 
@@ -30,6 +31,21 @@ def test_numbers(monkeypatch, m, n, schedule):
     run = SimulatedModel(layer, tuple(args), choose=lambda kernel: schedule)
     result, expected = run(*args), layer(*(a.double() for a in args))
     assert "nvvm.stmatrix" in run.program.gpu
+    assert ((result.double() - expected).abs() / (expected.abs() + 1)).max() < 2 ** -7
+
+
+def test_numbers_of_two_products(monkeypatch):
+    monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=2))
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    torch.manual_seed(5)
+
+    def swiglu(x, w, v):
+        return torch.nn.functional.silu(torch.nn.functional.linear(x, w)) * torch.nn.functional.linear(x, v)
+
+    args = [torch.randn(134, 72).bfloat16(), torch.randn(97, 72).bfloat16() / 8, torch.randn(97, 72).bfloat16() / 8]
+    run = SimulatedModel(swiglu, tuple(args), choose=lambda kernel: Dual(128, 96, 2, 2), passes="fuse-duals{target=sm_90a always=1}")
+    result, expected = run(*args), swiglu(*(a.double() for a in args))
+    assert run.program.gpu.count('"inferno.launch"') == 1 and "nvvm.stmatrix" in run.program.gpu
     assert ((result.double() - expected).abs() / (expected.abs() + 1)).max() < 2 ** -7
 
 

@@ -88,7 +88,7 @@ def test_rows(m):
     right(geglu, (m, 512), (512, 1032), (512, 1032), most=2)
 
 
-@pytest.mark.parametrize("m, k, n", [(77, 200, 264), (300, 72, 1000), (130, 1024, 8), (16, 4096, 520)])
+@pytest.mark.parametrize("m, k, n", [(77, 200, 264), (300, 72, 1000), (130, 1024, 8), (16, 4096, 520), (300, 264, 5003), (16, 768, 1001)])
 def test_ragged(m, k, n):
     right(swiglu, (m, k), (n, k), (n, k), dtype=torch.float16, most=2)
     right(geglu, (m, k), (k, n), (k, n), dtype=torch.float16, most=2)
