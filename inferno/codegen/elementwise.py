@@ -21,7 +21,6 @@ from inferno.passes.shapes import shape
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.elementwise import Elementwise, reused, transposed, transposes_by_vectors
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
-from inferno.settings import settings
 from inferno.symbolic import Int, ceildiv, divisor, is_multiple, product, reach
 from inferno.target import Target
 
@@ -224,7 +223,7 @@ class _Emitter:
         return inline_body(
             self.point.block, [v if v is not None else _unused() for v in values], self.indices(start, lanes), lanes,
             {"tensor.extract": self.extract}, self.point.outside(self.buffers), lambda *a: self.branch(lanes, *a),
-            NarrowLanes(Patterns(self.patterns.known, strict=True), lanes) if lanes and settings().unmeasured else None,
+            NarrowLanes(Patterns(self.patterns.known, strict=True), lanes) if lanes else None,
         )
 
     def branch(self, lanes: int, op: ir.Operation, condition: ir.Value, inline: Callable[[ir.Region], list[ir.Value]]) -> Sequence[ir.Value]:

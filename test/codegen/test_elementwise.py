@@ -6,7 +6,6 @@ from kernels import build, choose, elementwise, unary
 
 from universal_program import Simulated, SimulatedModel
 
-from inferno.passes.programs import UNMEASURED
 from inferno.schedule.elementwise import Elementwise
 from inferno.schedule.elementwise import choose as elementwise_schedule
 from inferno.target import find_target
@@ -130,8 +129,8 @@ def test_refuses(text):
 
 @pytest.mark.parametrize("element, tile", [("f32", 32), ("bf16", 64), ("i1", 64)])
 def test_transposes_go_through_shared_memory(element, tile):
-    shape = (1000, 2000)
-    text = elementwise([(shape, element)], ((2000, 1000), element), ["n,m", "m,n"], "mn", f"linalg.yield %x0 : {element}")
+    shape = (1001, 2000)
+    text = elementwise([(shape, element)], ((2000, 1001), element), ["n,m", "m,n"], "mn", f"linalg.yield %x0 : {element}")
     built = build(text, "elementwise")
     assert built.schedule.tile == tile and built.count(r"ld\.shared") == built.count(r"ld\.global") == tile * tile // 256
     if built.resources:
@@ -204,15 +203,15 @@ def test_vectors_of_transposes_are_whole(element, vector):
     def text(m, n):
         return elementwise([((m, n), element)], ((n, m), element), ["n,m", "m,n"], "mn", f"linalg.yield %x0 : {element}")
 
-    marked = f"module attributes {{{UNMEASURED}}} {{ {text(512, 1024)} }}"
-    built = build(marked, "elementwise")
+    built = build(text(512, 1024), "elementwise")
     assert (built.schedule.vector, built.schedule.tile) == (vector, 8 * vector)
     bits = 64 if element == "f64" else 32
     assert built.accesses() == {f"{a}.v{128 // bits}.b{bits}" for a in ("ld.global.nc", "st.global")}
     if built.resources:
         assert built.resources.registers <= 32 and built.resources.spills == 0
-    ragged = f"module attributes {{{UNMEASURED}}} {{ {text(512, 1025)} }}"
-    assert choose(ragged, "elementwise").vector == 1 and choose(text(512, 1024), "elementwise").vector == 1
+    assert choose(text(512, 1025), "elementwise").vector == 1
+    many = build(text(4096, 8192), "elementwise")
+    assert many.schedule.sides == ((64, 64) if element != "f64" else (32, 32)) and many.count("ld.global") == many.count("st.global") == 2
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 8.0])
@@ -230,10 +229,8 @@ def test_gelu_of_16_bits(monkeypatch, scale):
     lambda i: (i >> 2 & 1) + (i & 3) * 2,
 ], ids=["groups", "negative", "wrapping", "bits"])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
-def test_numbers_of_groups_of_points(monkeypatch, number, dtype):
+def test_numbers_of_groups_of_points(number, dtype):
     """Computed once for the points that have one, and for each where numbers are negative or wrap around."""
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-
     def model(x):
         return x + number(torch.arange(32 * 64, dtype=dtype).view(32, 64))
 

@@ -114,7 +114,7 @@ def test_new_values_of_the_same_shape():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.bool, torch.int64])
-def test_transposes_by_vectors(dtype, unmeasured):
+def test_transposes_by_vectors(dtype):
     """Of tiles that the tensor fills and does not, of two inputs, beside others, and of a body that knows where it is."""
     def tensor(*shape):
         x = torch.randn(shape, device="cuda")

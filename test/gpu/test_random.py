@@ -83,7 +83,7 @@ def test_layouts(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_dropout_beside_others(dtype, unmeasured):
+def test_dropout_beside_others(dtype):
     """Numbers are drawn where they are used, for several neighbours at once where these are one row's."""
     def f(x, y, b):
         return native_dropout(x, 0.1, True)[0] + y, native_dropout(y * 1, 0.5, True)[0] * x + b, F.dropout(x.mT.contiguous(), 0.3)
