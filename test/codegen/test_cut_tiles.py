@@ -25,9 +25,10 @@ def layer(x, w, bias, added):
 
 @pytest.mark.parametrize("m, n, schedule", [
     (70, 168, Wgmma(64, 80, 2, 1)), (130, 96, Wgmma(128, 80, 2, 2, inside=True)), (150, 152, Wgmma(64, 112, 2, 2, pingpong=True)),
-], ids=["parts", "inside", "pingpong"])
+    (70, 312, Wgmma(128, 80, 2, 2, cluster=4, across=True)), (250, 160, Wgmma(64, 96, 2, 1, cluster=4)),
+], ids=["parts", "inside", "pingpong", "four across", "four"])
 def test_numbers(monkeypatch, m, n, schedule):
-    monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=2))
+    monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=2 if schedule.cluster == 1 else 6))
     torch.manual_seed(5)
     args = [torch.randn(m, 72).bfloat16(), torch.randn(n, 72).bfloat16() / 8, torch.randn(n).bfloat16(), torch.randn(m, n).bfloat16()]
     run = SimulatedModel(layer, tuple(args), choose=lambda kernel: schedule)
