@@ -24,8 +24,9 @@ SECTOR = 32  # bytes that L2 gets at a time
 # 128x256 24.2 and 24.0 us; 4096x4128x4096 186, with rhs tiles that two blocks share 181).
 _INSIDE_OF_A_SECTOR, _INSIDE_OF_A_LINE = 2.6, 1.3
 # Bytes a microsecond of a factor that several tiles read while memory brings it (batches of 8 x 256x1024x2048 in 128x128 17.6 us, in 256x128, which
-# read the weights once, 14.8; 128x8192x8192 with a residual in 64x128 46.8, in 128x64 40.0: of 121 matmuls what is chosen then loses 1.5%, not 1.8).
-_AGAIN_RATE = 1.5e7
+# read the weights once, 14.8; 128x8192x8192 with a residual in 64x128 46.8, in 128x64 40.0: of 121 matmuls what is chosen then loses 1.5%, not 1.8;
+# 256x18944x3584 in 256x128 and four parts 55.9, in 128x128 and two 61.1).
+_AGAIN_RATE = 1.2e7
 
 
 def line_factors(tiling: Tiling, width: int, at: At) -> tuple[float, float]:

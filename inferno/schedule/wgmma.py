@@ -171,8 +171,8 @@ _PAIRS = tuple(
 )
 """Tiles of one consumer each, where the end of one is behind the other's products."""
 
-
-_SHARED = tuple((replace(s, cluster=2, across=across), share) for s, share in CANDIDATES for across in (False, True))
+_ALL_COLUMNS = ((Wgmma(64, 256, 5, 1), 0.9),)  # 8 x 1024x2048x256, `x @ w`: 15.3 us; in 128x128, which read the lhs twice, 17.4
+_SHARED = tuple((replace(s, cluster=cluster, across=across), share) for s, share in CANDIDATES for cluster in (2, 4) for across in (False, True))
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
@@ -201,11 +201,11 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         few = [(_deep(s, tiling, width), 1.0) for s in thin_schedules(tiling, width, target, at, most=most)]
         if not (c.varies or tiling.rhs.along_k or tiling.lhs.raw or tiling.rhs.raw):
             few += [(replace(s, resident=2), share) for s, share in few if s.tile_n <= 128]
-        spread = _SPREAD_CANDIDATES if at(tiling.m.size) > _FEW else ()
+        spread = (*_SPREAD_CANDIDATES, *(_ALL_COLUMNS if c.lhs.unfolded is None else ())) if at(tiling.m.size) > _FEW else ()
         pairs = _PAIRS if not c.varies and at(tiling.m.size) > _FEW and are_long(c) and has_whole_lines(c) else ()
         cut = _cut(tiling, target, at, are_long(c)) if not c.varies and tiling.rhs.along_k else ()
         gain = not c.varies and c.lhs.unfolded is None and at(tiling.m.size) > _FEW and begins_inside_of_sectors(tiling, width, at)
-        shared = (*_SHARED, *(_shared_cut(tiling, target, at) if settings().unmeasured else ())) if gain else ()
+        shared = (*_SHARED, *_shared_cut(tiling, target, at)) if gain else ()
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *pairs, *cut, *shared):
             if (s.split > 1 and not splits(s, tiling, width, target, at)) or not shares(s, tiling):
                 continue
@@ -555,9 +555,9 @@ def estimate(
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST) * s.row / ROW
     depth = s.chunks * s.row // width
     wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
-    wide *= _STRADDLING if not few and not tiling.rhs.along_k and s.tile_n * width % ROW and at(tiling.n.size) > s.tile_n else 1
     lines = (1, 1) if few or c.lhs.unfolded is not None else line_factors(tiling, width, at)
-    tall, wide = s.lhs_height * lines[0], wide * lines[1]
+    straddling = not few and not tiling.rhs.along_k and s.tile_n * width % ROW and at(tiling.n.size) > s.tile_n
+    tall, wide = s.lhs_height * lines[0], wide * max(lines[1], _STRADDLING if straddling else 1)
     copied = s.chunks * (tall / lhs + wide / rhs) * s.row
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
