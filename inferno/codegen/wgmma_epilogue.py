@@ -82,8 +82,7 @@ class Epilogue(PairEpilogue, ResultLines):
                     self.write_lines(destination.access, block, begin, pairs, written)
                     written += 1
                 else:
-                    for half in range(2):
-                        self.write(destination.access, 64 * block + self.apart * half, begin // 8, [each[half] for each in pairs])
+                    self.write_halves(destination.access, 64 * block, begin // 8, pairs)
             if self.brought is not None:
                 if not self.maps:  # otherwise they have, for what is staged
                     tma.fence_shared()
@@ -100,6 +99,11 @@ class Epilogue(PairEpilogue, ResultLines):
         if self.brought is not None:
             for (access, half, j), value in self.brought.take(pairs).items():
                 self._seen[access, 64 * block + self.apart * half, begin // 8 + j] = value
+
+    def write_halves(self, access: Access, down: int, first: int, pairs: Sequence[Sequence[ir.Value]]) -> None:
+        """Both rows' pairs of 64 rows, from ``8 first`` columns on."""
+        for half in range(2):
+            self.write(access, down + self.apart * half, first, [each[half] for each in pairs])
 
     def apply_pairs(self, block: int, j: int, values: Sequence[ir.Value]) -> list[list[ir.Value]]:
         """The results of both halves of 64 rows at columns ``8 j``."""

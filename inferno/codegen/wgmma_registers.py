@@ -13,7 +13,7 @@ eight of a term are apart by what lets 16 threads read all banks of shared memor
 from collections.abc import Sequence
 from typing import ClassVar
 
-from inferno.codegen.elements import lanes_of
+from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
 from inferno.codegen.nvvm_builder import integer_type, load_shared, loop
@@ -22,6 +22,8 @@ from inferno.codegen.wgmma import Emitter
 from inferno.codegen.wgmma_epilogue import Epilogue
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, nvvm
+from inferno.schedule.accesses import Access
+from inferno.symbolic import is_multiple
 
 _PANEL = 32  # rows of a line of 128 bytes
 _TERMS = 8  # of a product
@@ -43,6 +45,22 @@ class RegisterEpilogue(Epilogue):
         for part in parts[1:]:
             made = words.add(made, part)
         return made
+
+    def write_halves(self, access: Access, down: int, first: int, pairs: Sequence[Sequence[ir.Value]]) -> None:
+        words, m, n = self.words, self.tiling.m, self.tiling.n
+        step, others = n.stride(access), [access.offset, m.size, n.stride(access), *(a.stride(access) for a in self.tiling.grid)]
+        if m.stride(access) != 1 or not all(is_multiple(x, 2) for x in others):
+            super().write_halves(access, down, first, pairs)
+            return
+        # Two rows are one aligned pair in memory.
+        row = words.add(self.row, down)
+        offset, inside = self.offset(access, row, self.column), [words.less(row, m.size)] if m.size % self.schedule.tile_m else []
+        for j, both in enumerate(pairs, first):
+            for lane, value in enumerate(zip(*(lanes_of(each) for each in both))):
+                column = 8 * j + lane
+                outside = n.size % self.schedule.tile_n != 0
+                conditions = [*inside, words.less(words.add(self.column, column), n.size)] if outside else inside
+                self._write_if(conditions, self.tensor(access), join(list(value)), offset, column * step)
 
 
 class RegisterEmitter(Emitter):

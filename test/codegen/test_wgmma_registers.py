@@ -51,6 +51,7 @@ def test_products_are_under_way_while_the_next_factors_are_loaded(schedule):
     assembled(built)
     assert products(built) == [f"m64n{schedule.tile_n}k8.f32.tf32"] * 8 and not built.accesses("shared") & {"ld.shared.b32", "st.shared.b32"}
     check_arrivals(built.ptx)
+    assert "st.global.b32" not in built.ptx  # two rows are neighbours
     loop = built.ptx[built.ptx.index("wgmma.commit_group"):]
     assert loop.index("ld.shared.v2") < loop.index("wgmma.wait_group")
     # Registers that are loaded to are no products' (the assembler would wait for each of these).
