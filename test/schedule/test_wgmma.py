@@ -44,7 +44,8 @@ ERF = """%g = math.erf %s : f32
 
 
 @pytest.mark.parametrize("m, k, n, body, extras, pingpong, bring", [
-    (6304, 768, 3072, ERF, (), True, False), (6304, 768, 768, ADD, (("mn", "bf16"),), False, True),
+    (6304, 768, 3072, ERF, (), True, False), (8192, 256, 1024, NARROW, (), True, False),
+    (6304, 768, 768, ADD, (("mn", "bf16"),), False, True),
     (4096, 3072, 768, ADD, (("mn", "bf16"),), False, False),
 ])
 def test_ends_of_tiles_are_behind_products_where_they_are_long(m, k, n, body, extras, pingpong, bring, monkeypatch):
