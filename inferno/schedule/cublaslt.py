@@ -36,14 +36,14 @@ _TILES = sorted({
     tile for m in (64, 128, 192, 256, 320) for n in range(32, 257, 8) if m * n <= 320 * 128 and (m <= 128 or n >= 64) for tile in ((m, n), (n, m))
 })
 _RATES = {"f32": 5e7, "f64": 5e7}  # operations a microsecond that an H200 does of others, roughly
-_INSIDE = 1.55  # times longer a factor takes whose rows begin inside of a sector (128x4104x4096 17.6 us, 512x4104x4096 31.5; 13 products)
+_INSIDE = 1.55  # times longer a factor takes whose rows begin inside of a sector (128x4104x4096 17.6 us, 512x4104x4096 31.5; 35 products)
 _MEMORY_RATE, _L2_RATE = 4.2e6, 8e6  # bytes a microsecond
 # A kernel behind the call: besides, and bytes a microsecond, half of which L2 has, until what it reads and writes is more than L2 keeps (GELU behind
 # 8192x3584x3584 40 us, behind 2048x4096x4096 12.6, as much as a kernel of torch's takes).
 _AFTER, _AFTER_RATE, _KEPT = 2.2, 8.8e6, 2e7
 # It is taken where it is expected to take so much less: the estimates for ours are 5 to 10% too high, and up to a quarter for short kernels.  What is chosen
-# loses 0.8% to the better one of the two in the mean, and 22% at most, of 188 products that were measured both ways, of 96 to 16384 rows, plain and with what
-# comes behind (0.9% from 15 us on; 0.9% with 0.9, 1.0% with 0.93); 86 of them are 1.10 times as fast as eager in the mean.
+# loses 0.9% to the better one of the two in the mean, and 22% at most, of 221 products that were measured both ways, of 96 to 16384 rows, plain and with what
+# comes behind (a tenth of a percent more from 15 us on, with 0.9 or with 0.93); 86 of them are 1.10 times as fast as eager in the mean.
 _CLEARLY, _SHORT, _FEW = 0.92, 12.0, 64
 
 
