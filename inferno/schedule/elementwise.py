@@ -13,7 +13,7 @@ from inferno.target import Target
 
 
 # Iterations that a thread does of a loop along which it reads or computes the same.  On an H200, with 1 and with 2: bilinear interpolation in bf16 129
-# and 95 us, gelu(x + row) 79 and 73, rotary embeddings 72.5 and 72.7.
+# and 95 us, gelu(x + row) 79 and 73, rotary embeddings 72.5 and 72.7.  In float32, where a copy takes twice as long, these took 128.1 and 131.6.
 ACROSS = 2
 _MOST_MIXED = 3  # choices that the lanes of a vector may differ in: three pieces of odd lengths were at 78% of a copy
 _ROUNDS = 4  # blocks a multiprocessor that there are at least then
@@ -81,7 +81,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         vector = 4  # which lie in one row each, and are read at once
     while vector > 1 and _across_pieces(point, vector) > _MOST_MIXED:
         vector //= 2
-    across = ACROSS
+    across = ACROSS if _narrowest(point) <= 2 else 1
     while across > 1 and (not isinstance(point.points, int) or points < _ROUNDS * target.multiprocessors * threads * vector * across
                           or reused(point, across, vector) is None):
         across //= 2
@@ -201,16 +201,15 @@ def transposed_vector(point: Pointwise, across: int, numbers: tuple[int, ...]) -
 
 
 def _transposing(point: Pointwise, across: int, vector: int, target: Target) -> Elementwise:
-    """Tiles whose sides are 256 bytes, or 128 of narrow elements, where these are enough blocks.
+    """Tiles whose sides are 256 bytes, where these are enough blocks, and 128 otherwise.
 
-    Of 8192x8192 an H200 took in bf16 83.1 us an element at a time, 69.3 by vectors, 69.0 in tiles of 128x128; in float32 135.8, 136.3 in tiles of 32x32,
-    134.1 in tiles of 64x64 and 130.8 with 512 threads for them.
+    Of 8192x8192 an H200 took in bf16 83.1 us an element at a time, 69.3 in tiles of 64x64 and 67.3 in tiles of 128x128, with 512 threads 68.3; in float32
+    135.8, 136.3 in tiles of 32x32, 134.1 in tiles of 64x64 and 130.4 with 512 threads for them, with 1024 147.7.
     """
-    wide, sizes = 1 if vector > 4 else 2, point.run_sizes
-    tiles = hint(point.points) / max(1, min(hint(sizes[across]), 8 * vector * wide) * min(hint(sizes[-1]), 8 * vector * wide))
-    if wide == 1 or tiles < _ROUNDS * target.multiprocessors:
+    sides = [min(hint(point.run_sizes[r]), 16 * vector) for r in (across, -1)]
+    if vector > 8 or hint(point.points) < _ROUNDS * target.multiprocessors * math.prod(sides):
         return Elementwise(threads=256 if vector > 2 else 128, vector=vector, tile=8 * vector)
-    return Elementwise(threads=512 if vector > 2 else 256, vector=vector, unroll=wide, tile=8 * vector, across=wide)
+    return Elementwise(threads=128 * vector, vector=vector, unroll=2, tile=8 * vector, across=2)
 
 
 def transposes_by_vectors(point: Pointwise, schedule: Elementwise, across: int, numbers: tuple[int, ...]) -> bool:

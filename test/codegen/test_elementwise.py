@@ -183,7 +183,7 @@ def test_every_second_tap(monkeypatch):
 
 @pytest.mark.parametrize("model, shapes, dtype, schedule", [
     (lambda x: x.t().contiguous(), ((72, 136),), torch.bfloat16, Elementwise(256, 8, 1, 64)),
-    (lambda x: x.t().contiguous(), ((136, 200),), torch.bfloat16, Elementwise(128, 8, 2, 64, 2)),
+    (lambda x: x.t().contiguous(), ((136, 200),), torch.bfloat16, Elementwise(1024, 8, 2, 64, 2)),
     (lambda x, y: torch.relu(x.permute(2, 0, 1) + y).contiguous(), ((3, 20, 44), (44, 3, 20)), torch.float32, Elementwise(64, 4, 1, 32)),
     (lambda x, y, b: (x.mT * y.mT + b).contiguous(), ((2, 32, 68), (2, 32, 68), (68, 1)), torch.float32, Elementwise(256, 4, 2, 32)),
     (lambda x: torch.triu(x.t().contiguous()), ((36, 64),), torch.float32, Elementwise(256, 4, 1, 32, 2)),
@@ -211,13 +211,12 @@ def test_vectors_of_transposes_are_whole(element, vector):
         assert built.resources.registers <= 32 and built.resources.spills == 0
     assert choose(text(512, 1025), "elementwise").vector == 1
     many = build(text(4096, 8192), "elementwise")
-    assert many.schedule.sides == ((64, 64) if element != "f64" else (32, 32)) and many.count("ld.global") == many.count("st.global") == 2
+    assert many.schedule.sides == (16 * vector, 16 * vector) and many.count("ld.global") == many.count("st.global") == 2
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 8.0])
-def test_gelu_of_16_bits(monkeypatch, scale):
+def test_gelu_of_16_bits(scale):
     """Is the exact function's rounded value, or one beside it where that lies between two."""
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     x = (torch.randn(64, 64) * scale).bfloat16()
     own = SimulatedModel(torch.nn.functional.gelu, (x,), choose=lambda kernel: Elementwise(64, 8))(x).double()
     exact = torch.nn.functional.gelu(x.double())

@@ -15,6 +15,7 @@ _START = 1.5  # microseconds of a kernel that does next to nothing
 _RATE = 4.3e6  # bytes a microsecond that an H200's memory moves
 _STEP = 0.01  # how much worse a schedule is taken to be for each doubling that it is away from the model's choice: it only sorts them
 _SHARED = 48 * 1024
+_THREADS, _VECTORS = (64, 128, 256, 512, 1024), (1, 2, 4, 8, 16)
 _REPEATS = ((1, 1), (2, 1), (4, 1), (1, 2), (1, 4))  # vectors a block apart, or iterations of another loop
 
 
@@ -27,7 +28,8 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementw
     if not isinstance(point.points, int):
         return
     least = _START + count_bytes(kernel) / _RATE
-    for threads, vector, (unroll, across), tile in itertools.product((64, 128, 256, 512), (1, 2, 4, 8), _REPEATS, (16, 32, 64) if own.tile else (0,)):
+    tiles = (16, 32, 64, 128) if own.tile else (0,)
+    for threads, vector, (unroll, across), tile in itertools.product(_THREADS, _VECTORS, (*_REPEATS, (2, 2)), tiles):
         s = Elementwise(threads, vector, unroll, tile, across)
         if (not tile or vector > 1 or unroll == across == 1) and valid(kernel, s, target):
             knobs = ((threads, own.threads), (vector, own.vector), (unroll, own.unroll), (tile or 1, own.tile or 1), (across, own.across))
@@ -38,12 +40,12 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementw
 def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     own, s = choose(kernel, target), schedule
-    if own is None or bool(own.tile) != bool(s.tile) or s.threads not in (64, 128, 256, 512) or s.vector not in (1, 2, 4, 8):
+    if own is None or bool(own.tile) != bool(s.tile) or s.threads not in _THREADS or s.vector not in _VECTORS:
         return False
-    if (s.unroll, s.across) not in _REPEATS:
+    if not (s.tile and s.vector > 1) and ((s.unroll, s.across) not in _REPEATS or s.threads > 512 or s.vector > 8):
         return False
     point = parse_pointwise(kernel)
-    if not isinstance(point.points, int) or (s.across > 1 and reused(point, s.across, s.vector) is None):
+    if not isinstance(point.points, int) or (not s.tile and s.across > 1 and reused(point, s.across, s.vector) is None):
         return False
     if not s.tile:
         widest = max(bit_width(d.element) // 8 for d in point.destinations)
