@@ -32,6 +32,13 @@ CASES = {
     "a weight a point": lambda: (lambda x, w: x * w / (x * w).sum(0, keepdim=True), (randn(50, 24).abs(), randn(50, 1).abs())),
     "integers": lambda: (lambda x: (x - x.amin(0)) * x.sum(0), (torch.randint(-9, 9, (70, 6)),)),
 }
+# Rows that are side by side where they are read and one behind the other where they are written.
+TURNED = {
+    "bf16": lambda: (F.instance_norm, (randn(2, 16, 5, 7).to(bf16).contiguous(memory_format=LAST) + 1,)),
+    "float32": lambda: (F.instance_norm, (randn(3, 8, 6, 6).contiguous(memory_format=LAST),)),
+    "threads of no row": lambda: (F.instance_norm, (randn(3, 24, 9, 40).half().contiguous(memory_format=LAST),)),
+    "to float32": lambda: (lambda x: F.instance_norm(x.float()), (randn(2, 16, 4, 8).to(bf16).contiguous(memory_format=LAST),)),
+}
 # What a kernel's own schedule becomes.
 SCHEDULES = {
     "chosen": {},
@@ -45,7 +52,7 @@ def choose(change: dict):
     """A way to choose schedules: ``columns``' own, changed."""
     def chosen(kernel):
         target = find_target("sm_90a")
-        c = columns.read(kernel, target)
+        c = columns.parse(kernel, target)
         return None if c is None or len(c.steps) < 2 else replace(columns.pick(c, target), **change)
 
     return chosen

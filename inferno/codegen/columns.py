@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from inferno.codegen.shuffles import exchange
 from inferno.codegen.cluster import arrive_in_cluster, await_cluster, read_remote, wait_for_cluster
-from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, store_vector, to_memory
+from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, load, load_vector, store, store_vector, to_memory
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.gpu_function import gpu_function, parameters_of, stored_type
 from inferno.codegen.inline import inline_body
@@ -22,7 +22,7 @@ from inferno.codegen.rows import Emitter, unused
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref
 from inferno.schedule.accesses import Access
-from inferno.schedule.columns import Columns, kept_accesses, read, row_runs
+from inferno.schedule.columns import Columns, kept_accesses, parse, row_runs
 from inferno.schedule.combiners import Combiner
 from inferno.schedule.row_steps import RowStep
 from inferno.target import Target
@@ -30,7 +30,7 @@ from inferno.target import Target
 
 def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that goes over such rows, and make ``kernel`` its launcher."""
-    c, s, name = read(kernel, target), schedule, kernel.name.value
+    c, s, name = parse(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} does not go over rows side by side")
     if s.threads % 32 or s.threads & (s.threads - 1) or 32 % s.across or c.count % s.vector or s.across * s.vector > s.threads:
@@ -175,10 +175,19 @@ class _Columns(Emitter):
 
         def put() -> None:
             for d, value in zip(stored, values):
-                store_vector(self.ints, value, self.buffers[d.access.argument], self.offset(d.access, point), self.alignment(d.access))
+                self.put(d.access, self.offset(d.access, point), value)
 
         if stored:
             self.where([x for x in (inside, self.mine) if x is not None], put)
+
+    def put(self, at: Access, offset: Integer, value: ir.Value) -> None:
+        """Write a vector's rows; one by one where they lie apart, which a warp's points make whole sectors of."""
+        buffer, step = self.buffers[at.argument], at.strides[self.c.rows[-1]]
+        if step == 1:
+            store_vector(self.ints, value, buffer, offset, self.alignment(at))
+            return
+        for i, x in enumerate(lanes_of(value)):
+            store(self.ints, x, buffer, self.ints.add(offset, i * step))
 
     def write_rows(self, phase: int) -> None:
         found = [d for d in self.c.destinations if self.c.values[d.source].per_row and self.c.computed(d.source) == phase]

@@ -6,6 +6,7 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access, merge
 from inferno.schedule.cost import bit_width
 from inferno.schedule.row_kernel import RowKernel
@@ -16,6 +17,7 @@ from inferno.target import Target
 # their own), a batch norm of 64x256x64x64 with channels last 302 and 631, which is read three times.
 _RATE = 0.45
 _SIDE = 4  # threads side by side: 64 bytes of a line
+_SECTOR = 32  # bytes that memory moves at least
 _BLOCK = 70_000  # bytes that a block keeps, so that three are on a multiprocessor
 _MOST = 220_000
 _PORTABLE = 8
@@ -75,13 +77,30 @@ def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
 
 
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
+    """What ``kernel`` computes if that is of a kind that can be generated, and was timed or is asked for."""
+    c = parse(kernel, target)
+    return c if c is not None and (not turns(c) or takes_unmeasured(kernel.operation)) else None
+
+
+def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
     c = read_rows(kernel, target)
-    if c is None or c.varies or c.joined or not c.rows or c.rows[-1] != len(c.sizes) - 1 or (lanes(c) == 1 and c.count * c.width > _FEW):
+    if c is None or c.varies or c.joined or not c.rows or (lanes(c) == 1 and c.count * c.width > _FEW):
+        return None
+    if c.rows[-1] != len(c.sizes) - 1 and not turns(c):
         return None
     if any(d in c.rows for s in c.steps for d in s.indices if d is not None) or any(walk(s.generic, "tensor.extract") for s in c.steps):
         return None
     return c
+
+
+def turns(c: RowKernel) -> bool:
+    """Whether rows are side by side where they are read, by whole sectors, and one behind the other where they are written: an instance norm of images
+    with channels last."""
+    inner, point = c.rows[-1], c.runs[-1][-1]
+    read = {a for s in c.steps for a in s.extras if c.wide(a) and any(a.strides[d] for d in c.rows)}
+    side = all(a.strides[inner] == 1 and a.strides[point] not in (0, 1) for a in read)
+    return bool(read) and side and inner < point and lanes(c) > 1 and all(_side(c) * lanes(c) * a.element.width >= 8 * _SECTOR for a in read)
 
 
 def lanes(c: RowKernel) -> int:
@@ -98,7 +117,7 @@ def lanes(c: RowKernel) -> int:
 def pick(c: RowKernel, target: Target) -> Columns:
     """The schedule that the rows' length and their number ask for."""
     vector = lanes(c)
-    across = min(_SIDE if vector > 1 else 32, 1 << (c.count // vector).bit_length() - 1)
+    across = min(_side(c) if vector > 1 else 32, 1 << (c.count // vector).bit_length() - 1)
     point = across * vector * max(1, sum(a.element.width // 8 for a in kept_accesses(c)))
     cluster = 1
     while cluster < _PORTABLE and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):
@@ -112,9 +131,15 @@ def pick(c: RowKernel, target: Target) -> Columns:
     return Columns(threads, across, vector, cluster, s.unroll, min(s.rounds(c), _MOST // each) if each else 0)
 
 
+def _side(c: RowKernel) -> int:
+    """Threads side by side: where rows are written one behind the other, so few that a warp's points of a row are whole sectors."""
+    apart = [bit_width(d.access.element) // 8 for d in c.destinations if c.wide(d.access) and d.access.strides[c.rows[-1]] != 1]
+    return min([_SIDE, *(32 * n // _SECTOR for n in apart)])
+
+
 def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     """Microseconds."""
     kept = set(kept_accesses(c)) if s.kept >= s.rounds(c) else set()
     every = [a for p in range(c.phases) for a in c.needed(p)[0]]
     again = sum(row_bytes(c, a) for a in every if a not in kept) - sum(row_bytes(c, a) for a in set(every) - kept)
-    return estimated(c, s.blocks(c), s.cluster, 0, _RATE, target) + again / (_RATE * 4e6)
+    return estimated(c, s.blocks(c), s.cluster, 0, _RATE, target, beside=True) + again / (_RATE * 4e6)

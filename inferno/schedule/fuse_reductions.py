@@ -10,8 +10,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, users, walk
-from inferno.passes.generics import body, inputs, yielded
-from inferno.passes.programs import callee, readers, root_of, wants_library
+from inferno.passes.generics import body, inputs, maps, yielded
+from inferno.passes.programs import callee, readers, root_of, takes_unmeasured, wants_library
 from inferno.passes.shapes import UnknownSize, symbol_arguments
 from inferno.schedule import columns, grid_rows, reductions, rows
 from inferno.schedule.accesses import filled, iterators, loop_sizes
@@ -58,6 +58,14 @@ class _Program:
             self.kinds[name] = None if left else _kind(kernel)
         found = self.kinds[name]
         return None if found == "map" and _changes_places(call, self.kernels[name]) else found
+
+    def permutes(self, call: ir.Operation) -> bool:
+        """Whether a call is a map of one tensor that changes the order of its dimensions."""
+        if self.kind(call) != "map":
+            return False
+        generic = next(o.operation for o in self.kernels[callee(call)].entry_block.operations if o.operation.name == "linalg.generic")
+        every = maps(generic)
+        return len(every) == 2 and every[0].is_permutation and every[0] != every[1]
 
     def estimate(self, edges: Edges) -> float | None:
         """Microseconds of the kernel that calls become, by the generator that takes it; None where none does."""
@@ -162,7 +170,7 @@ def _tell(program: _Program, edges: Edges, reason: str) -> None:
 
 def _reads_apart(kernel: func.FuncOp, target: Target) -> bool:
     """Whether rows of a large tensor would be read whose neighbours lie apart: a kernel that transposes it first costs less."""
-    c = rows.read(kernel, target)
+    c = rows.read(kernel, target) if columns.read(kernel, target) is None else None
     wide = {a for step in c.steps for a in step.extras if c.wide(a)} if c is not None else set()
     return any(rows.spread(c, a) > 2 and rows.row_bytes(c, a) > _CACHED for a in wide)
 
@@ -205,12 +213,14 @@ def _grow(program: _Program, head: ir.Operation) -> Edges | None:
 
 
 def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operation]) -> ir.Operation | None:
-    """The first call that may join: a reader of the group's results, or a reduction of what it reads, that needs nothing which waits for the
-    group."""
+    """The first call that may join: a reader of the group's results, a reduction of what it reads, or a transposition beside one that the group begins
+    with, that needs nothing which waits for the group."""
     made = {r for c in calls for r in c.results}
     shared = {root_of(v) for c in calls for v in inputs_of(c)}
     candidates = {u for r in made for u in readers(r)}
     candidates |= {u for v in shared for u in readers(v) if program.kind(u) == "reduction"}
+    if takes_unmeasured(program.module.operation) and program.permutes(calls[0]):
+        candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]
     able = [
         u for u in candidates

@@ -441,11 +441,12 @@ def spread(c: RowKernel, access: Access) -> float:
     return 1.0 if inner in (0, 1) else max(1.0, 0.7 * min(_SECTOR, inner * bit_width(access.element) // 8) / (bit_width(access.element) // 8))
 
 
-def estimated(c: RowKernel, blocks: int, cluster: int, again: int, share: float, target: Target) -> float:
-    """Microseconds of so many blocks that read ``again`` bytes once more, at a share of the rate of a copy."""
+def estimated(c: RowKernel, blocks: int, cluster: int, again: int, share: float, target: Target, beside: bool = False) -> float:
+    """Microseconds of so many blocks that read ``again`` bytes once more, at a share of the rate of a copy; ``beside``: rows are read side by side."""
     written = sum(row_bytes(c, d.access) for d in c.destinations)
     known = {a for step in c.steps for a in step.extras}
-    moved = written + sum(min(row_bytes(c, a), _bytes(a)) * spread(c, a) for a in known) + sum(extracted_bytes(step.generic) for step in c.steps)
+    moved = written + sum(min(row_bytes(c, a), _bytes(a)) * (1.0 if beside else spread(c, a)) for a in known)
+    moved += sum(extracted_bytes(step.generic) for step in c.steps)
     at_once = min(blocks, (clusters_at_once(cluster, target.multiprocessors) * cluster if cluster > 1 else target.multiprocessors))
     in_cache = again and c.width * 4 * at_once / cluster < 3e7
     rate = share * min(_SHARE * target.multiprocessors, _ONE * at_once)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check
-from column_cases import CASES, SCHEDULES, choose
+from column_cases import CASES, SCHEDULES, TURNED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
@@ -11,9 +11,9 @@ from inferno.errors import CompileError
 from inferno.target import find_target
 
 
-def right(name, schedule="chosen"):
+def right(name, schedule="chosen", cases=CASES):
     torch.manual_seed(0)
-    model, args = CASES[name]()
+    model, args = cases[name]()
     simulated = SimulatedModel(model, args, choose=choose(SCHEDULES[schedule]), passes=PASSES)
     assert len(simulated.program.plan.steps) == 1
     found = check(simulated, model, args)
@@ -30,6 +30,21 @@ def test_right(name):
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 def test_schedules(name, schedule):
     right(name, schedule)
+
+
+@pytest.fixture
+def unmeasured(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_turned(unmeasured, name):
+    right(name, cases=TURNED)
+
+
+def test_turned_by_two_blocks(unmeasured):
+    simulated = right("threads of no row", "two blocks", TURNED)
+    assert_assembles(simulated.program.gpu, find_target("sm_90a"))
 
 
 def test_assembles():

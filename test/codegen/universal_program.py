@@ -13,6 +13,7 @@ from inferno.mlir import ir, idle_context, walk
 from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.lift_constants import lifted_values
 from inferno.passes.manager import run_pipeline
+from inferno.passes.programs import UNMEASURED
 from inferno.runtime.workers import jobs
 from inferno.runtime.call.finish import Finish
 from inferno.runtime.module import CompiledModule, _tensor
@@ -21,6 +22,7 @@ from inferno.runtime.plan.plan import read_plan
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, to_attribute
 from inferno.schedule.universal import Universal
+from inferno.settings import settings
 from inferno.target import Target, find_target
 from inferno.targets import nvptx
 
@@ -94,6 +96,8 @@ def _fuse(captured, passes: str = "", expand: bool = False) -> tuple[str, list]:
     linalg, _ = jobs.lower_to_linalg(captured.text)
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(linalg)
+        if settings().unmeasured:
+            module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
         if expand:
             module.operation.attributes[EXPAND] = ir.UnitAttr.get()
         run_pipeline(module, f"inferno-fuse,{passes}" if passes else "inferno-fuse")

@@ -1,11 +1,14 @@
 """Kernels that go over rows side by side on a GPU: the numbers of every schedule, and of rows of all lengths."""
 
+import inferno
 import pytest
 import torch
 from checks import check, poison_memory
-from column_cases import CASES, SCHEDULES, choose, softmax
+from column_cases import CASES, SCHEDULES, TURNED, choose, softmax
 from row_kernel_cases import PASSES
 from universal_program import compile_universal
+
+F = torch.nn.functional
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a GPU with clusters")
@@ -25,6 +28,20 @@ def test_cases(name, schedule):
     torch.manual_seed(0)
     model, args = CASES[name]()
     right(model, args, schedule)
+
+
+@pytest.mark.parametrize("name", TURNED)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_turned(unmeasured, name, schedule):
+    right(*TURNED[name](), schedule)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(64, 256, 64, 64), (5, 72, 33, 31), (2, 512, 150, 149)])
+def test_turned_sizes(unmeasured, shape, dtype):
+    x = (torch.randn(shape, device="cuda") + 1).to(dtype).contiguous(memory_format=torch.channels_last)
+    found = check(inferno.compile(F.instance_norm, (x,)), F.instance_norm, (x,))
+    assert found.right, str(found)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -268,3 +268,70 @@ func.func private @subf(%arg0: index {inferno.hint = 3 : i64, inferno.range = [1
   } -> tensor<?x?x64xf32>
   return %0 : tensor<?x?x64xf32>
 }
+
+// -----
+
+#last = affine_map<(n, c, p) -> (n, p, c)>
+#each = affine_map<(n, c, p) -> (n, c, p)>
+#image = affine_map<(n, c, p) -> (n, c)>
+
+// Images with channels last less their mean, rows one behind the other: both transpositions of the image are part of the kernel.
+// CHECK-LABEL: module attributes {inferno.unmeasured}
+// CHECK: func.func @main
+// CHECK: %[[R:.*]] = call @[[K:rows[a-z_0-9]*]](%arg0, %{{.*}})
+// CHECK-NOT: call
+// CHECK: return %[[R]]
+// CHECK: func.func private @[[K]](%{{.*}}: tensor<2x40x16xbf16>, %{{.*}}: tensor<2x16x40xf32>) -> tensor<2x16x40xf32>
+// CHECK-COUNT-4: linalg.generic
+// CPU-LABEL: func.func @main
+// CPU-COUNT-4: call
+module attributes {inferno.unmeasured} {
+  func.func @main(%x: tensor<2x40x16xbf16>) -> tensor<2x16x40xf32> {
+    %e = tensor.empty() : tensor<2x16x40xbf16>
+    %f = tensor.empty() : tensor<2x16x40xf32>
+    %g = tensor.empty() : tensor<2x16xf32>
+    %t = call @transpose(%x, %e) : (tensor<2x40x16xbf16>, tensor<2x16x40xbf16>) -> tensor<2x16x40xbf16>
+    %w = call @widen(%x, %f) : (tensor<2x40x16xbf16>, tensor<2x16x40xf32>) -> tensor<2x16x40xf32>
+    %s = call @sum(%w, %g) : (tensor<2x16x40xf32>, tensor<2x16xf32>) -> tensor<2x16xf32>
+    %r = call @sub(%t, %s, %f) : (tensor<2x16x40xbf16>, tensor<2x16xf32>, tensor<2x16x40xf32>) -> tensor<2x16x40xf32>
+    return %r : tensor<2x16x40xf32>
+  }
+  func.func private @transpose(%x: tensor<2x40x16xbf16>, %o: tensor<2x16x40xbf16>) -> tensor<2x16x40xbf16> {
+    %r = linalg.generic {indexing_maps = [#last, #each], iterator_types = ["parallel", "parallel", "parallel"]}
+        ins(%x : tensor<2x40x16xbf16>) outs(%o : tensor<2x16x40xbf16>) {
+    ^bb0(%a: bf16, %old: bf16):
+      linalg.yield %a : bf16
+    } -> tensor<2x16x40xbf16>
+    return %r : tensor<2x16x40xbf16>
+  }
+  func.func private @widen(%x: tensor<2x40x16xbf16>, %o: tensor<2x16x40xf32>) -> tensor<2x16x40xf32> {
+    %r = linalg.generic {indexing_maps = [#last, #each], iterator_types = ["parallel", "parallel", "parallel"]}
+        ins(%x : tensor<2x40x16xbf16>) outs(%o : tensor<2x16x40xf32>) {
+    ^bb0(%a: bf16, %old: f32):
+      %y = arith.extf %a : bf16 to f32
+      linalg.yield %y : f32
+    } -> tensor<2x16x40xf32>
+    return %r : tensor<2x16x40xf32>
+  }
+  func.func private @sum(%x: tensor<2x16x40xf32>, %o: tensor<2x16xf32>) -> tensor<2x16xf32> {
+    %z = arith.constant 0.0 : f32
+    %f = linalg.fill ins(%z : f32) outs(%o : tensor<2x16xf32>) -> tensor<2x16xf32>
+    %r = linalg.generic {indexing_maps = [#each, #image], iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%x : tensor<2x16x40xf32>) outs(%f : tensor<2x16xf32>) {
+    ^bb0(%a: f32, %s: f32):
+      %y = arith.addf %a, %s : f32
+      linalg.yield %y : f32
+    } -> tensor<2x16xf32>
+    return %r : tensor<2x16xf32>
+  }
+  func.func private @sub(%x: tensor<2x16x40xbf16>, %m: tensor<2x16xf32>, %o: tensor<2x16x40xf32>) -> tensor<2x16x40xf32> {
+    %r = linalg.generic {indexing_maps = [#each, #image, #each], iterator_types = ["parallel", "parallel", "parallel"]}
+        ins(%x, %m : tensor<2x16x40xbf16>, tensor<2x16xf32>) outs(%o : tensor<2x16x40xf32>) {
+    ^bb0(%a: bf16, %b: f32, %old: f32):
+      %w = arith.extf %a : bf16 to f32
+      %y = arith.subf %w, %b : f32
+      linalg.yield %y : f32
+    } -> tensor<2x16x40xf32>
+    return %r : tensor<2x16x40xf32>
+  }
+}
