@@ -72,7 +72,7 @@ def trained_attention(
         return NotImplemented
     if attn_mask is not None and not _is_mask(attn_mask, q, k):
         return NotImplemented
-    if attn_mask is not None and attn_mask.requires_grad and (is_causal or not settings().unmeasured):
+    if attn_mask is not None and attn_mask.requires_grad and is_causal:
         return NotImplemented  # of scores that a band hides kernels leave no gradients in memory
     if not (settings().unmeasured or _is_timed(q, k, v, attn_mask)):
         return NotImplemented

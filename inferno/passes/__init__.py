@@ -11,6 +11,7 @@ _PASSES = {
     # torch -> linalg
     "import-bitcasts": "inferno.passes.import_bitcasts:import_bitcasts",
     "import-constants": "inferno.passes.import_constants:import_constants",
+    "import-roundings": "inferno.passes.import_roundings:import_roundings",
     "import-scans": "inferno.passes.import_scans:import_scans",
     "name-symbols": "inferno.passes.name_symbols:name_symbols",
     "trim-windows": "inferno.passes.trim_windows:trim_windows",

@@ -15,6 +15,7 @@ from inferno.passes.generics import (
 from inferno.passes.greedy import rewrite_greedily
 from inferno.passes.locations import merge
 from inferno.passes.shapes import shape
+from inferno.passes.widen_arithmetic import mark_rounding
 from inferno.passes.write_slices import WRITES, is_update
 from inferno.symbolic import hint, product
 
@@ -57,6 +58,8 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             continue  # the end of a contraction reads each of its tensors at one place for each point
         if marked and (_keeps_end(producer, consumer, number) or _repeats_much(producer, consumer)):
             continue
+        if only_user(value) is None:
+            mark_rounding(producer)
         new = fuse(producer, consumer, number, rewriter)
         if new is None:
             continue

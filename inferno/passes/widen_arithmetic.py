@@ -2,13 +2,18 @@
 
 PyTorch rounds after every operation because each of its kernels stores to memory; in one kernel the roundings in between
 only add error, and the hardware has no bf16 arithmetic worth the name.  Integers, comparisons and f64 stay as they are.
+
+What says ``inferno.rounds`` is rounded all the same: a cast that the program asks for, and a value that several read, each of which
+would have it with other bits otherwise: no column's greatest number would be equal to any of its elements.
 """
 
 from inferno.mlir import arith, ir, owner, users, walk
 from inferno.passes.contraction import parse_fused
 
+ROUNDS = "inferno.rounds"
 _NARROW = ("bf16", "f16")
 # What is computed in f32 instead: everything that takes and gives floats of one type.
+_MOVES = ("arith.constant", "arith.bitcast", "arith.extf", "tensor.extract")
 _SKIP = {"arith.constant", "arith.bitcast", "arith.truncf", "arith.extf", "linalg.yield", "tensor.extract", "arith.select"}
 
 
@@ -17,6 +22,15 @@ def widen_arithmetic(module: ir.Module) -> None:
     for op in walk(module.operation, "linalg.generic"):
         if parse_fused(op) is None:
             _widen(op)
+
+
+def mark_rounding(generic: ir.Operation) -> None:
+    """Let what a generic yields in 16 bits be rounded, in whatever body its own is."""
+    block = generic.regions[0].blocks[0]
+    for value in block.operations[len(block.operations) - 1].operands:
+        made = owner(value)
+        if made is not None and _is_narrow(value.type) and made.name not in _MOVES:
+            made.attributes[ROUNDS] = ir.UnitAttr.get()
 
 
 def _is_narrow(type_: ir.Type) -> bool:
@@ -42,10 +56,14 @@ def _compute_wide(op: ir.Operation) -> None:
     with ir.InsertionPoint(op), op.location:
         operands = [_extend(v, wide) if _is_narrow(v.type) else v for v in op.operands]
         results = [wide if _is_narrow(r.type) else r.type for r in op.results]
-        attributes = {name: op.attributes[name] for name in op.attributes}
+        attributes = {name: op.attributes[name] for name in op.attributes if name != ROUNDS}
         new = ir.Operation.create(op.name, results=results, operands=operands, attributes=attributes)
         for old, made in zip(op.results, new.results):
-            old.replace_all_uses_with(arith.truncf(old.type, made) if made.type != old.type else made)
+            if made.type != old.type:
+                made = arith.truncf(old.type, made)
+                if ROUNDS in op.attributes:
+                    made.owner.attributes[ROUNDS] = ir.UnitAttr.get()
+            old.replace_all_uses_with(made)
     op.erase()
 
 
@@ -54,7 +72,7 @@ def _choose_wide(choice: ir.Operation) -> None:
     wide = ir.F32Type.get(choice.context)
     ends = [region.blocks[0].operations[len(region.blocks[0].operations) - 1].operation for region in choice.regions if len(region.blocks)]
     for number, result in enumerate(choice.results):
-        if not _is_narrow(result.type) or not any(u.name == "arith.extf" and u.results[0].type == wide for u in users(result)):
+        if ROUNDS in choice.attributes or not _is_narrow(result.type) or not any(u.name == "arith.extf" and u.results[0].type == wide for u in users(result)):
             continue
         if not any(_is_rounded(end.operands[number], wide) for end in ends):
             continue
@@ -85,7 +103,7 @@ def _is_rounded(value: ir.Value, wide: ir.Type) -> bool:
 def _extend(value: ir.Value, wide: ir.Type) -> ir.Value:
     """The value in f32, without going through the narrow type where it was just rounded to it."""
     made = owner(value)
-    if made is not None and made.name == "arith.truncf" and made.operands[0].type == wide:
+    if made is not None and made.name == "arith.truncf" and made.operands[0].type == wide and ROUNDS not in made.attributes:
         return made.operands[0]
     if made is not None and made.name == "arith.constant":
         return arith.constant(wide, ir.FloatAttr.get(wide, ir.FloatAttr(made.attributes["value"]).value))
@@ -93,10 +111,12 @@ def _extend(value: ir.Value, wide: ir.Type) -> ir.Value:
 
 
 def drop_round_trips(generic: ir.Operation) -> None:
-    """``extf(truncf(x))`` is x, and what nothing reads any more goes."""
+    """``extf(truncf(x))`` is x, unless it says that it rounds, and what nothing reads any more goes."""
     for op in walk(generic, "arith.extf"):
         made = owner(op.operands[0])
-        if made is not None and made.name == "arith.truncf" and made.operands[0].type == op.results[0].type and _is_narrow(made.results[0].type):
+        if made is None or made.name != "arith.truncf" or ROUNDS in made.attributes:
+            continue
+        if made.operands[0].type == op.results[0].type and _is_narrow(made.results[0].type):
             op.results[0].replace_all_uses_with(made.operands[0])
             op.erase()
     for op in reversed(walk(generic)):

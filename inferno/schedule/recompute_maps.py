@@ -15,7 +15,7 @@ from inferno.mlir import func, ir, users, walk
 from inferno.passes.fuse_elementwise import fuse
 from inferno.passes.generics import PARALLEL, inputs, is_elementwise, is_generic, kinds
 from inferno.passes.programs import callee
-from inferno.passes.widen_arithmetic import drop_round_trips
+from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.assign import choose
 from inferno.schedule.attributes import ATTRIBUTE
@@ -114,6 +114,7 @@ def _fuse(kernel: func.FuncOp) -> bool:
     first, second = _generics(kernel)
     if set(kinds(second)) != {PARALLEL} and walk(first, "linalg.index"):
         return False
+    mark_rounding(first)  # the others read it, too
     while first.results[0] in inputs(second):
         new = fuse(first, second, inputs(second).index(first.results[0]), SimpleNamespace(ip=ir.InsertionPoint(second)))
         if new is None:

@@ -43,7 +43,8 @@ def _upstream() -> dict[Any, Callable]:
 def table() -> dict[Any, Callable]:
     """Every decomposition, by operator overload; ours come first.  Made anew, because libraries register operators at any time."""
     theirs = _upstream()
-    return {**theirs, **{op: _either(function, theirs[op]) if op in theirs else function for op, function in own().items()}}
+    found = {**theirs, **{op: _either(function, theirs[op]) if op in theirs else function for op, function in own().items()}}
+    return conversions.keep_casts(found)
 
 
 def _either(first: Callable, second: Callable) -> Callable:

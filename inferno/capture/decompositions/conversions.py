@@ -1,6 +1,8 @@
 """Conversions between types that the import gets wrong."""
 
+import functools
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -29,3 +31,38 @@ def _compared(operator: Any) -> Callable:
 
 TABLE = {prims.convert_element_type.default: convert}
 TABLE.update({c: _compared(c) for c in (aten.gt.Tensor, aten.ge.Tensor, aten.lt.Tensor, aten.le.Tensor)})
+
+# What is a cast by another name.
+_CASTS = (aten.type_as.default, aten.copy.default)
+_inside: ContextVar[bool] = ContextVar("inside of a decomposition", default=False)
+
+
+def keep_casts(table: dict[Any, Callable]) -> dict[Any, Callable]:
+    """The decompositions of ``table``, but casts to 16-bit floats that the program itself asks for stay ``_to_copy``, which is imported as a rounding;
+    those inside of a decomposition are ``convert_element_type``, as all casts are."""
+    casts = table[aten._to_copy.default]
+
+    def cast(x: Tensor, **options: Any) -> Tensor:
+        if isinstance(x, Tensor) and not _inside.get() and _rounds(x.dtype, options.get("dtype")):
+            return NotImplemented
+        return casts(x, **options)
+
+    within = {op: functools.wraps(function)(_within(function)) for op, function in table.items() if op not in _CASTS}
+    return {**table, **within, aten._to_copy.default: cast}
+
+
+def _within(function: Callable) -> Callable:
+    def decomposition(*args: Any, **kwargs: Any) -> Any:
+        token = _inside.set(True)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _inside.reset(token)
+
+    return decomposition
+
+
+def _rounds(source: torch.dtype, target: torch.dtype | None) -> bool:
+    return target in (torch.bfloat16, torch.float16) and source != target and source in (
+        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
+    )
