@@ -56,8 +56,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         return None
     if (found := transposed(point)) is not None:
         # 4 points of 4 bytes or 16 narrower ones a thread.
-        if (vector := transposed_vector(point, *found)) > 1:
-            return _transposing(point, found[0], vector, target)
+        if (by_vectors := _by_vectors(point, *found, target)) is not None:
+            return by_vectors
         narrow = max(bit_width(point.sources[n].element) for n in found[1]) <= 16
         return Elementwise(threads=256, vector=1, tile=64 if narrow else 32)
     # One vector of 16 bytes a thread, and no more than that of a result (bf16 to f32 by 32 took 108 us where torch.compile's kernel takes 99),
@@ -200,16 +200,22 @@ def transposed_vector(point: Pointwise, across: int, numbers: tuple[int, ...]) -
     return vector if all(aligned(point, d, last, vector) == vector for d in point.destinations) else 1
 
 
-def _transposing(point: Pointwise, across: int, vector: int, target: Target) -> Elementwise:
-    """Tiles whose sides are 256 bytes, where these are enough blocks, and 128 otherwise.
+def _by_vectors(point: Pointwise, across: int, numbers: tuple[int, ...], target: Target) -> Elementwise | None:
+    """Tiles whose sides are 256 bytes, where these are enough blocks and fit, and 128 otherwise; None where vectors are not whole.
 
     Of 8192x8192 an H200 took in bf16 83.1 us an element at a time, 69.3 in tiles of 64x64 and 67.3 in tiles of 128x128, with 512 threads 68.3; in float32
     135.8, 136.3 in tiles of 32x32, 134.1 in tiles of 64x64 and 130.4 with 512 threads for them, with 1024 147.7.
     """
+    vector = transposed_vector(point, across, numbers)
+    if vector == 1:
+        return None
     sides = [min(hint(point.run_sizes[r]), 16 * vector) for r in (across, -1)]
-    if vector > 8 or hint(point.points) < _ROUNDS * target.multiprocessors * math.prod(sides):
-        return Elementwise(threads=256 if vector > 2 else 128, vector=vector, tile=8 * vector)
-    return Elementwise(threads=128 * vector, vector=vector, unroll=2, tile=8 * vector, across=2)
+    moves = len(list(point.block.operations)) == 1  # 1024 threads have 64 registers each, which is little for arithmetic on vectors
+    threads = 128 * vector if vector < 8 or moves else 512
+    large = Elementwise(threads=threads, vector=vector, unroll=2, tile=8 * vector, across=2)
+    small = Elementwise(threads=256 if vector > 2 else 128, vector=vector, tile=8 * vector)
+    many = vector <= 8 and hint(point.points) >= _ROUNDS * target.multiprocessors * math.prod(sides)
+    return next((s for s in ([large, small] if many else [small]) if transposes_by_vectors(point, s, across, numbers)), None)
 
 
 def transposes_by_vectors(point: Pointwise, schedule: Elementwise, across: int, numbers: tuple[int, ...]) -> bool:

@@ -237,6 +237,18 @@ def test_numbers_of_groups_of_points(number, dtype):
     assert torch.equal(SimulatedModel(model, (x,), choose=lambda kernel: Elementwise(64, 8))(x), model(x))
 
 
+@pytest.mark.parametrize("element, vectors", [("f32", [4, 4, 4, 4]), ("bf16", [8, 8, 8, 8]), ("i8", [16, 16, 1, 1])])
+def test_tiles_of_several_inputs_fit(element, vectors):
+    add = "arith.addi" if element == "i8" else "arith.addf"
+    for count, vector in enumerate(vectors, 1):
+        body = "\n".join(f"%s{i} = {add} {f'%s{i - 1}' if i > 1 else '%x0'}, %x{i} : {element}" for i in range(1, count))
+        body += f"\nlinalg.yield {f'%s{count - 1}' if count > 1 else '%x0'} : {element}"
+        text = elementwise([((4096, 8192), element)] * count, ((8192, 4096), element), ["n,m"] * count + ["m,n"], "mn", body)
+        built = build(text, "elementwise")
+        assert built.schedule.vector == vector
+        assert built.resources is None or built.resources.spills == 0
+
+
 def test_permuted_rows_do_not():
     text = elementwise([((64, 32, 128), "f32")], ((32, 64, 128), "f32"), ["b,a,c", "a,b,c"], "abc", "linalg.yield %x0 : f32")
     assert choose(text, "elementwise").tile == 0
