@@ -11,7 +11,6 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Destination
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import Axes, Axis, direct
-from inferno.settings import settings
 from inferno.symbolic import Int, bounds, ceildiv, is_multiple, product, reach
 
 ROW = 128  # bytes of a tile's row in shared memory: the span of the swizzle, and the depth of a step along k
@@ -80,10 +79,11 @@ def _together(c: Contraction, schedule: Any, widest: int) -> int:
 
 
 def written_in_lines(c: Contraction, tiling: Axes, schedule: Any) -> frozenset[int]:
-    """The destinations, by number, of which warps write lines: of 16 bits, where none is staged, and parts have 32 or 64 columns.  (Of two products
-    that are one no GPU has written any.)"""
-    width, generators = columns_together(c, tiling, schedule), ("wgmma", "dual") if settings().unmeasured else ("wgmma",)
-    if schedule.generator not in generators or schedule.swapped or store_maps(c, tiling, schedule) or not {width, schedule.tile_n % width} <= {0, 32, 64}:
+    """The destinations, by number, of which warps write lines: of 16 bits, where none is staged, and parts have 32 or 64 columns."""
+    width = columns_together(c, tiling, schedule)
+    if schedule.generator not in ("wgmma", "dual") or schedule.swapped or store_maps(c, tiling, schedule):
+        return frozenset()
+    if not {width, schedule.tile_n % width} <= {0, 32, 64}:
         return frozenset()
     return frozenset(i for i, d in enumerate(c.destinations) if _has_lines(d.access, tiling))
 

@@ -53,9 +53,8 @@ class Wgmma:
     ``resident``: blocks that a multiprocessor has at a time, each with its share of the shared memory and of the registers.
     ``bring``: if not 0, tensors of the results' size that the end of a tile reads come to shared memory, by the copy engine while products run, to
     so many slots of 64 rows a consumer.
-    ``registers``: the lhs, TF32 with its terms outermost, goes to the tensor core by registers, to which consumers read it as it is.
-    ``rewrite``: prologues are applied to tiles in shared memory, by warps of the first ``helpers`` warpgroups, from ``raw`` slots;
-    otherwise they are computed to temporaries first.
+    ``registers``: the lhs, TF32 with its terms outermost, goes to the tensor core by registers.  ``rewrite``: prologues are applied to tiles in shared
+    memory, by warps of the first ``helpers`` warpgroups, from ``raw`` slots; otherwise they are computed to temporaries first.
     """
 
     generator: ClassVar[str] = "wgmma"
@@ -216,7 +215,8 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             if s is not None:
                 found.append((estimate(s, share, c, tiling, target, at), s))
     from inferno.schedule.wgmma_registers import by_registers  # which is made of this module's
-    return [*found, *_turned(c, target, at), *by_registers(c, target, at)]
+    mine = [*by_registers(c, target, at)]  # faster than tiles that are turned in shared memory, which take longer than estimated
+    return [*(x for x in found if not (mine and x[1].rewrite)), *_turned(c, target, at), *mine]
 
 
 def bringing(c: Contraction, target: Target) -> Iterator[tuple[float, Wgmma]]:

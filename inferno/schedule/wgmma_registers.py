@@ -6,26 +6,37 @@ from dataclasses import replace
 from math import ceil
 
 from inferno.schedule.contraction import Contraction, oriented
-from inferno.schedule.cost import At, bit_width
+from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.wgmma import Wgmma, estimate, fit, splits
+from inferno.schedule.wgmma import MEMORY_RATE, Wgmma, estimate, fit, splits
 from inferno.settings import settings
 from inferno.target import Target
 
-_ROWS = 512
-"""So many rows are few: with more the long factor is read several times, and it pays to transpose it first."""
+_ROWS = range(9, 513)
+"""So many rows are few: with more the long factor is read several times, and it pays to transpose it first; fewer are ``vectors``'."""
+# Microseconds, besides the estimates of other tiles: blocks of a cluster with so few columns have added up sooner, and two consumers, in tiles of 128,
+# take longer from memory (H200: 16x768x3072 in 64x16 4.8, in two parts 4.2, where 5.6 and 6.1 are estimated; 16x4096x11008 in 128x16 59.5, in 64x16
+# 54.7, where 57.5 and 57.7 are).
+_PARTS, _WIDE = -0.65, 0.06
+# Of the estimate with more than so many columns (256x4096x4096 in two parts of 64x256 29.6 and 38.5 us, 256x4096x11008 in 128x256 82 and 103,
+# 512x4096x4096 in two parts of 128x256 47.7 and 62).
+_COLUMNS, _LESS = 192, 0.8
 
 
 def by_registers(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
     """Schedules with the sides exchanged for few rows of TF32 times what has its terms outermost, and their estimates: all rows are a tile's columns, or
-    a half of them.  No GPU has run them yet: there are none without the setting that says so."""
+    a half of them.  No GPU has run batches of them yet: those need the setting that says so.
+
+    On an H200 the best of them is faster than tiles that are turned in shared memory in all of 28 products of 16 to 512 rows."""
     width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
-    if not settings().unmeasured or width != 4 or c.varies or at(c.M) > _ROWS or c.lhs.unfolded is not None:
+    if width != 4 or c.varies or at(c.M) not in _ROWS or c.lhs.unfolded is not None:
         return
     tiling = tile_contraction(turned, width, only_along_k=True, registers=True)
     if tiling is None or tiling.lhs.along_k or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
-    rows = at(tiling.n.size)
+    if tiling.positions != 1 and not settings().unmeasured:
+        return
+    rows, memory = at(tiling.n.size), moved_bytes(c, at) / MEMORY_RATE
     widths = dict.fromkeys(8 * ceil(rows / parts / 8) for parts in (1, 2) if rows <= 256 * parts)
     for tile_n, consumers, split, spread in itertools.product(widths, (1, 2), range(1, 9), (False, True)):
         s = Wgmma(64 * consumers, tile_n, 16, consumers, persistent=split == 1, split=split, spread=spread, swapped=True, registers=True)
@@ -33,4 +44,6 @@ def by_registers(c: Contraction, target: Target, at: At) -> Iterator[tuple[float
             continue
         for each in (s, replace(s, resident=2)) if split == consumers == 1 and tile_n <= 64 else (s,):
             if (made := fit(each, turned, tiling, target)) is not None:
-                yield estimate(made, 1.0, turned, tiling, target, at), made
+                more = _PARTS * (split > 1) + _WIDE * memory * (consumers > 1)
+                time = estimate(made, 1.0, turned, tiling, target, at)
+                yield time * (_LESS if tile_n > _COLUMNS else 1) + more, made

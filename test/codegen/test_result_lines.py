@@ -36,7 +36,6 @@ def test_numbers(monkeypatch, m, n, schedule):
 
 def test_numbers_of_two_products(monkeypatch):
     monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=16))
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     torch.manual_seed(5)
 
     def swiglu(x, w, v):
