@@ -37,6 +37,7 @@ TURNED = {
     "bf16": lambda: (F.instance_norm, (randn(2, 16, 5, 7).to(bf16).contiguous(memory_format=LAST) + 1,)),
     "float32": lambda: (F.instance_norm, (randn(3, 8, 6, 6).contiguous(memory_format=LAST),)),
     "threads of no row": lambda: (F.instance_norm, (randn(3, 24, 9, 40).half().contiguous(memory_format=LAST),)),
+    "one image": lambda: (F.instance_norm, (randn(1, 24, 9, 8).half().contiguous(memory_format=LAST),)),
     "to float32": lambda: (lambda x: F.instance_norm(x.float()), (randn(2, 16, 4, 8).to(bf16).contiguous(memory_format=LAST),)),
 }
 # What a kernel's own schedule becomes.

@@ -9,7 +9,7 @@ from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access, merge
 from inferno.schedule.cost import bit_width
-from inferno.schedule.row_kernel import RowKernel
+from inferno.schedule.row_kernel import RowKernel, parse_by_loops
 from inferno.schedule.rows import estimated, read_rows, row_bytes
 from inferno.target import Target
 
@@ -85,6 +85,9 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
 def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
     c = read_rows(kernel, target)
+    if c is None:  # of one image with channels last, which its reductions read as it lies, and maps by rows
+        c = read_rows(kernel, target, parse_by_loops)
+        c = c if c is not None and c.rows and c.rows[-1] != len(c.sizes) - 1 else None
     if c is None or c.varies or c.joined or not c.rows or (lanes(c) == 1 and c.count * c.width > _FEW):
         return None
     if c.rows[-1] != len(c.sizes) - 1 and not turns(c):

@@ -14,7 +14,7 @@ from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import Access, Joined, argument_index, destination_index, filled, iterators, loop_sizes, maps, merge, row_major
 from inferno.schedule.contraction import Destination
 from inferno.schedule.row_pieces import join_pieces
-from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, order_of, regroup, walk_order
+from inferno.schedule.row_steps import RowStep, RowValue, StepParser, covered_loops, order_of, regroup
 from inferno.schedule.varying_rows import read_varying
 from inferno.symbolic import Int, hint, product
 
@@ -152,6 +152,13 @@ def parse_row_kernel(kernel: func.FuncOp) -> RowKernel | None:
     return c if c is not None and _has_known_points(c) else None
 
 
+def parse_by_loops(kernel: func.FuncOp) -> RowKernel | None:
+    """The same where reductions walk what they read in the order of their loops, which is another one than of memory; None where sizes vary."""
+    generics = [o.operation for o in kernel.entry_block.operations if o.operation.name == "linalg.generic"]
+    turned = any("reduction" in iterators(g) and any(m.is_permutation and m != ir.AffineMap.get_identity(m.n_dims) for m in maps(g)) for g in generics)
+    return _ByLoops.read(kernel) if turned and not symbol_arguments(kernel.operation) else None
+
+
 def _has_known_points(c: RowKernel) -> bool:
     """Whether only rows vary: how many there are, and where they begin."""
     every = [*(a for s in c.steps for a in s.extras), *(d.access for d in c.destinations)]
@@ -223,7 +230,7 @@ class _Parser(StepParser):
             if prod(sizes) != points:
                 continue
             every, count = maps(generic), len(generic.operands) - len(generic.results)
-            order = walk_order(generic, sizes) if reduces else order_of(every[count], sizes)
+            order = self.order(generic, sizes) if reduces else order_of(every[count], sizes)
             if order is None:
                 return False
             orders.append(order)
@@ -254,3 +261,7 @@ class _Parser(StepParser):
             strides = tuple(of_rows.get(d, 0) for d in self.loops) if self.values[number].per_row else tuple(whole)
             found.append(Destination(number, Access(argument, value.type.element_type, strides, 0, tuple(value.type.shape))))
         return tuple(found)
+
+
+class _ByLoops(_Parser):
+    by_loops = True

@@ -60,6 +60,7 @@ class StepParser:
     the others ``columns``; there are ``count`` rows of ``width`` points.  Methods return None for what is not understood."""
 
     with_tables: ClassVar[bool] = False  # whether bodies may extract elements of tensors
+    by_loops: ClassVar[bool] = False  # whether reductions walk points in the order of their loops, and not of what they read
     sizes: Sequence[int]
     loops: list[int]
     rows: list[int]
@@ -98,6 +99,10 @@ class StepParser:
             value = op.operands[0]
         return self.known.get(value)
 
+    def order(self, generic: ir.Operation, sizes: Sequence[int], full: Sequence[ir.AffineMap] = ()) -> list[int] | None:
+        """The loops of a reduction, outermost first; ``full`` as for ``walk_order``."""
+        return [d for d, s in enumerate(sizes) if s != 1] if self.by_loops else walk_order(generic, sizes, full)
+
     def knows_tables(self, generic: ir.Operation) -> bool:
         """Whether all that a body extracts from are arguments of the kernel that nothing writes to."""
         results = len(self.kernel.type.inputs) - len(self.kernel.type.results)
@@ -114,7 +119,7 @@ class StepParser:
         _forget(generic, live)
         numbers = [self.find(v) for v in generic.operands][:count]
         full = [m for m, n in zip(every, numbers) if n is not None and not self.values[n].per_row]
-        order = walk_order(generic, sizes, full) if reduces else order_of(every[count], sizes)
+        order = self.order(generic, sizes, full) if reduces else order_of(every[count], sizes)
         if order is None or sorted(order) != [d for d, s in enumerate(sizes) if s != 1] or not any(live):
             return None
         points = prod(sizes)

@@ -1,5 +1,6 @@
 """The schedule of kernels that go over rows: how many threads have a row, and whether it stays in their registers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
@@ -153,9 +154,9 @@ def _reads_pieces(c: RowKernel, target: Target) -> bool:
     return whole and not c.varies and 2 * arithmetic(c, False, target) <= _moving(_by_length(c, target), c, target)
 
 
-def read_rows(kernel: func.FuncOp, target: Target) -> RowKernel | None:
+def read_rows(kernel: func.FuncOp, target: Target, parse: Callable[[func.FuncOp], RowKernel | None] = parse_row_kernel) -> RowKernel | None:
     """The same for rows that lie in any way."""
-    c = parse_row_kernel(kernel) if target.kind == "nvptx" else None
+    c = parse(kernel) if target.kind == "nvptx" else None
     if c is None or c.width < 2:
         return None
     if any(not supported_body(s.generic) or any(walk(i, "tensor.extract") for i in walk(s.generic, "scf.if")) for s in c.steps):
