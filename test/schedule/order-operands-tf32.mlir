@@ -2,7 +2,7 @@
 // RUN: inferno-opt %s -p 'order-operands{target=sm_90a}' | FileCheck %s --check-prefix=ORDER
 
 // TF32 factors need their terms innermost: %v is transposed by a kernel, the frozen %w once, and %s, of bf16, not at all. Of the small product
-// tiles would be turned in shared memory; its frozen weight is transposed, too.
+// numbers would come by registers; its frozen weight is transposed, too.
 // ORDER-LABEL: func.func @main
 // ORDER: call @mm(%arg0, %arg1,
 // ORDER: %[[T:.*]] = call @transpose(%arg2,
