@@ -244,7 +244,7 @@ class _Emitter:
             if not any(self.active):
                 found.append(None)
             elif None in whole and self.is_long() and _computes_much(region):
-                found.append(self.where_any(lanes_of(condition), wanted, op, region, inline))
+                found.append(self.where_any(lanes_of(as_vector(condition, lanes)), wanted, op, region, inline))
             else:
                 found.append([as_vector(v, lanes) for v in inline(region)])
         self.active, self.clamped = before

@@ -87,3 +87,13 @@ def test_vectors_lie_across_few_pieces(lengths, vector):
 
     SimulatedModel(cat, tuple(torch.empty(4000, n, dtype=torch.bfloat16) for n in lengths), choose=choose, expand=True)
     assert [s.vector for s in chosen] == [vector]
+
+
+def test_much_computed_beside_a_constant():
+    """A branch that all lanes take or none, in rows long enough to leave it out."""
+    x = torch.randn(3, 1024)
+    own = SimulatedModel(
+        lambda x: torch.cat((F.gelu(x) * torch.tanh(x) * torch.sigmoid(x), torch.zeros_like(x))), (x,),
+        choose=lambda kernel: elementwise.Elementwise(vector=4), expand=True,
+    )
+    torch.testing.assert_close(own(x), torch.cat((F.gelu(x) * torch.tanh(x) * torch.sigmoid(x), torch.zeros_like(x))))
