@@ -515,6 +515,15 @@ def test_group_norm(dtype):
             check(aten.native_group_norm.default, x, weight, bias, shape[0], 6, size, 3, 1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_group_norm_channels_last(monkeypatch, dtype):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    for shape, order in (((2, 6, 5, 4), torch.channels_last), ((2, 6, 3, 2, 4), torch.channels_last_3d), ((2, 6, 1, 1), torch.channels_last)):
+        x = (normal(*shape) + 1).to(dtype).contiguous(memory_format=order)
+        for weight, bias in ((None, None), (normal(6).to(dtype), normal(6).to(dtype))):
+            check(aten.native_group_norm.default, x, weight, bias, 2, 6, x[0, 0].numel(), 3, 1e-5)
+
+
 def test_slices_at_places_of_one_dimension():
     from inferno.capture.decompositions.scattering import _one_row_of_places, put_slices
 

@@ -28,6 +28,16 @@ def test_right(name):
     assert found.right, str(found)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_groups_of_channels_last(monkeypatch, dtype):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    x, w, b = torch.randn(2, 16, 5, 7).to(dtype).contiguous(memory_format=torch.channels_last), torch.randn(16).to(dtype), torch.randn(16).to(dtype)
+    simulated = SimulatedModel(lambda *a: F.group_norm(a[0], 2, *a[1:]), (x, w, b), choose=choose({}), passes=PASSES)
+    assert len(simulated.program.plan.steps) == 1
+    found = check(simulated, lambda *a: F.group_norm(a[0], 2, *a[1:]), (x, w, b))
+    assert found.right, str(found)
+
+
 @pytest.mark.parametrize("name", ["softmax bf16", "batch_norm, odd sizes", "what neighbours share"])
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 def test_schedules(name, schedule):

@@ -38,9 +38,10 @@ def test_turned(unmeasured, name, schedule):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(64, 256, 64, 64), (5, 72, 33, 31), (2, 512, 150, 149)])
-def test_turned_sizes(unmeasured, shape, dtype):
+@pytest.mark.parametrize("norm", [F.instance_norm, lambda x: F.group_norm(x, 8)], ids=["instances", "groups"])
+def test_channels_last(unmeasured, norm, shape, dtype):
     x = (torch.randn(shape, device="cuda") + 1).to(dtype).contiguous(memory_format=torch.channels_last)
-    found = check(inferno.compile(F.instance_norm, (x,)), F.instance_norm, (x,))
+    found = check(inferno.compile(norm, (x,)), norm, (x,))
     assert found.right, str(found)
 
 
