@@ -8,6 +8,7 @@ in bf16 took 150 us instead of 625, a LayerNorm of 131072x1024 131 instead of 44
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from math import prod
 
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.generics import body, inputs, maps, yielded
@@ -60,11 +61,13 @@ class _Program:
         return None if found == "map" and _changes_places(call, self.kernels[name]) else found
 
     def permutes(self, call: ir.Operation) -> bool:
-        """Whether a call is a map of one tensor that changes the order of its dimensions."""
+        """Whether a call is a map of one tensor that changes the order of its dimensions; of a large one, unless what was not timed is asked for."""
         if self.kind(call) != "map":
             return False
         generic = next(o.operation for o in self.kernels[callee(call)].entry_block.operations if o.operation.name == "linalg.generic")
-        every = maps(generic)
+        every, sizes = maps(generic), loop_sizes(generic)
+        if not takes_unmeasured(self.module.operation) and (any(not isinstance(n, int) for n in sizes) or prod(sizes) < columns.LARGE):
+            return False
         return len(every) == 2 and every[0].is_permutation and every[0] != every[1]
 
     def estimate(self, edges: Edges) -> float | None:
@@ -219,7 +222,7 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     shared = {root_of(v) for c in calls for v in inputs_of(c)}
     candidates = {u for r in made for u in readers(r)}
     candidates |= {u for v in shared for u in readers(v) if program.kind(u) == "reduction"}
-    if takes_unmeasured(program.module.operation) and program.permutes(calls[0]):
+    if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]
     able = [
