@@ -60,7 +60,7 @@ class ResultLines:
                 at = words.add(down, turned)
                 chunk = words.shl(tma.swizzled(words, at, words.shr(place, 2), 2 * columns), 4)
                 inside = words.add(words.mul(at, 2 * columns), words.add(chunk, words.shl(words.mask(place, 3), 2)))
-                word, plus = load_shared(words, words.add(line, inside), words.type, 1), turned * stride
+                word, plus = load_shared(words, words.add(line, inside), words.type, 1, in_place=True), turned * stride
                 here = [words.less(words.add(row, turned), self.tiling.m.size)] if self.tiling.m.size % self.schedule.tile_m != 0 else []
                 if (odd + plus) % 2 == 0:
                     self._put(_halves(word, access), access, words.add(offset, words.shl(place, 1)), plus, 2, here)

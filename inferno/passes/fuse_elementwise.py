@@ -58,7 +58,7 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             continue  # the end of a contraction reads each of its tensors at one place for each point
         if marked and (_keeps_end(producer, consumer, number) or _repeats_much(producer, consumer)):
             continue
-        if only_user(value) is None:
+        if only_user(value) is None and _meets_itself(value):
             mark_rounding(producer)
         new = fuse(producer, consumer, number, rewriter)
         if new is None:
@@ -66,6 +66,26 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
         rewriter.replace_op(consumer, new)
         return False
     return True
+
+
+def _meets_itself(value: ir.Value) -> bool:
+    """Whether a reader picks elements of a value, or stores the greatest, which others may compare with what they compute of the same value: both have
+    to be rounded then.  What only computes has the smaller error without."""
+    return any(_picks(use.owner.operation) for use in value.uses)
+
+
+def _picks(reader: ir.Operation) -> bool:
+    if reader.name != "linalg.generic":
+        return reader.name != "func.return"
+    if is_copy(reader) or walk(reader, "tensor.extract"):
+        return True
+    extrema = [o for o in walk(reader, "arith.maximumf", "arith.minimumf", "arith.cmpf") if all(_varies(v) for v in o.operands)]
+    return any(REDUCTION not in kinds(reader) or o.operands[0].type.width == 16 for o in extrema)
+
+
+def _varies(value: ir.Value) -> bool:
+    made = owner(value)
+    return made is None or made.name != "arith.constant"
 
 
 def _multiplies_two(consumer: ir.Operation) -> bool:
