@@ -87,13 +87,11 @@ def shared_pointer(words: Words, address: Integer) -> ir.Value:
     return operation("llvm.inttoptr", [pointer_type(SHARED)], [words.value(address)])
 
 
-def load_shared(words: Words, address: Integer, element: ir.Type, count: int, in_place: bool = False) -> ir.Value:
-    """``count`` neighbours from a shared address that is aligned to all of them; a scalar if it is one.  ``in_place``: by all threads that come here,
-    not only by those that use it."""
+def load_shared(words: Words, address: Integer, element: ir.Type, count: int) -> ir.Value:
+    """``count`` neighbours from a shared address that is aligned to all of them; a scalar if it is one."""
     type_ = element if count == 1 else ir.VectorType.get([count], element)
     alignment = ir.IntegerAttr.get(integer_type(64), count * element.width // 8)
-    more = {"volatile_": ir.UnitAttr.get()} if in_place else {}
-    return operation("llvm.load", [type_], [shared_pointer(words, address)], alignment=alignment, **more)
+    return operation("llvm.load", [type_], [shared_pointer(words, address)], alignment=alignment)
 
 
 def load_remote(words: Words, address: Integer, rank: Integer, count: int, plus: int = 0) -> ir.Value:

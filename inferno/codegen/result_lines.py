@@ -1,7 +1,8 @@
 """Results of 16 bits whose lines begin anywhere, as those of 50257 columns do: no tensor map describes them, and the pairs that a thread has are aligned
 in every other line only.
 
-Each warp puts its 16 rows of a part in shared memory, and writes line by line the words of 32 bits that memory has of them, 128 bytes an instruction.
+Each warp puts its 16 rows of a part in shared memory that only it uses, and writes line by line the words of 32 bits that memory has of them, 128 bytes an
+instruction.
 Where a line begins inside of a word, its words are made of neighbours' halves, and the elements at both ends are written by themselves.
 """
 
@@ -27,6 +28,8 @@ class ResultLines:
 
         def inside() -> None:
             base = words.add(self.group.staging, turn % self.schedule.buffers * 64 * ROW)
+            if 2 * columns != ROW:  # a warp stays within what it has of every part: no other one waits for it
+                base = words.add(base, words.mul(words.shl(self.group.warp, 4), ROW - 2 * columns))
             nvvm.SyncWarpOp(words.value(-1))  # all lanes have read what was there before
             self.stage_matrices(base, 2 * columns, pairs)
             nvvm.SyncWarpOp(words.value(-1))
@@ -60,7 +63,7 @@ class ResultLines:
                 at = words.add(down, turned)
                 chunk = words.shl(tma.swizzled(words, at, words.shr(place, 2), 2 * columns), 4)
                 inside = words.add(words.mul(at, 2 * columns), words.add(chunk, words.shl(words.mask(place, 3), 2)))
-                word, plus = load_shared(words, words.add(line, inside), words.type, 1, in_place=True), turned * stride
+                word, plus = load_shared(words, words.add(line, inside), words.type, 1), turned * stride
                 here = [words.less(words.add(row, turned), self.tiling.m.size)] if self.tiling.m.size % self.schedule.tile_m != 0 else []
                 if (odd + plus) % 2 == 0:
                     self._put(_halves(word, access), access, words.add(offset, words.shl(place, 1)), plus, 2, here)
