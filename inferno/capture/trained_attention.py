@@ -50,7 +50,7 @@ def trained_attention(
 
     Those are float32, whose parts' backward is more exact; few scores of numbers that vary, whose parts are
     compiled once for all of them; heads for which there are no kernels that leave weights out of memory; and, unless asked for, what
-    was not timed, such as biases that need a gradient.
+    was not timed.
 
     Dropout's numbers are functions of a seed that torch's generator draws, and of the score's place, so that the backward has the same; they are not those that
     torch's own kernels draw.

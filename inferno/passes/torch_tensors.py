@@ -3,8 +3,10 @@
 torch-mlir's own conversion of types folds the casts away.
 """
 
+from collections.abc import Callable
+
 from inferno.errors import PassError
-from inferno.mlir import ir, run_upstream
+from inferno.mlir import arith, ir, linalg, run_upstream, tensor
 
 _INTEGERS = {"si64": "i64", "si32": "i32", "si16": "i16", "si8": "i8"}
 
@@ -31,3 +33,25 @@ def builtin_type(type_: ir.Type) -> ir.RankedTensorType:
 def from_builtin(value: ir.Value, type_: ir.Type) -> ir.Value:
     """Of the torch dialect's ``type_``, which is that of the same tensor."""
     return ir.Operation.create("torch_c.from_builtin_tensor", results=[type_], operands=[value]).results[0]
+
+
+def element_name(value: ir.Value) -> str:
+    """``si32`` of ``!torch.vtensor<[4,5],si32>``; nothing for a type that does not say its sizes."""
+    sizes, _, element = str(value.type).partition("],")
+    return element.removesuffix(">") if sizes.startswith("!torch.vtensor<[") else ""
+
+
+def replace_elementwise(op: ir.Operation, compute: Callable[[ir.Type, ir.Value], ir.Value]) -> None:
+    """Compute an operation's result of the elements of its first operand, of the same shape: ``compute(type, element)``."""
+    source, element = to_builtin(op.operands[0]), builtin_type(op.results[0].type).element_type
+    type_ = ir.RankedTensorType(source.type)
+    sizes = [tensor.DimOp(source, arith.constant(ir.IndexType.get(), d)).result if type_.is_dynamic_dim(d) else n for d, n in enumerate(type_.shape)]
+    target = tensor.EmptyOp(sizes, element).result
+    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    generic = linalg.GenericOp([target.type], [source], [target], ir.ArrayAttr.get([identity] * 2), ir.ArrayAttr.get([parallel] * type_.rank))
+    body = generic.regions[0].blocks.append(type_.element_type, element, arg_locs=[op.location] * 2)
+    with ir.InsertionPoint(body):
+        linalg.YieldOp([compute(element, body.arguments[0])])
+    op.results[0].replace_all_uses_with(from_builtin(generic.results[0], op.results[0].type))
+    op.erase()

@@ -13,11 +13,10 @@ from inferno.passes.generics import PARALLEL, REDUCTION, body, build, inputs, is
 from inferno.passes.programs import callee, readers
 from inferno.schedule import rows
 from inferno.schedule.accesses import filled, loop_sizes
-from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.combiners import read_combiner
 from inferno.schedule.fuse_reductions import alone
 from inferno.schedule.merge_calls import (
-    Edges, defer, edges_of, inputs_of, joint_name, merge_in, merged_kernel, new_kernel, replace_calls, tell_sources, waits,
+    Edges, defer, edges_of, inputs_of, joint_name, may_change, merge_in, merged_kernel, new_kernel, operations_in, replace_calls, tell_sources, waits,
 )
 from inferno.target import Target, find_target
 
@@ -39,11 +38,11 @@ def fuse_totals(module: ir.Module, target: str, always: str = "") -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed, place, operations = False, 0, _operations(main)
+        changed, place, operations = False, 0, operations_in(main)
         while place < len(operations):
             found = _total(operations[place], kernels)
             if found is not None and any(_fuse(module, main, kernels, found, made, machine, always == "1") for made in _makers(found, kernels)):
-                changed, operations = True, _operations(main)
+                changed, operations = True, operations_in(main)
             else:
                 place += 1
         return changed
@@ -51,22 +50,11 @@ def fuse_totals(module: ir.Module, target: str, always: str = "") -> None:
     merge_in(module, merge)
 
 
-def _operations(function: func.FuncOp) -> list[ir.Operation]:
-    return [o.operation for o in function.entry_block.operations]
-
-
-def _is_known(kernel: func.FuncOp | None) -> bool:
-    """Whether a kernel may be changed, and has sizes that are numbers."""
-    if kernel is None or ATTRIBUTE in kernel.attributes:
-        return False
-    return all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in kernel.entry_block.arguments)
-
-
 def _total(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Total | None:
     kernel = kernels.get(callee(call)) if call.name == "func.call" else None
-    if not _is_known(kernel) or len(kernel.type.results) != 1 or ir.ShapedType(kernel.type.results[0]).rank:
+    if not may_change(kernel) or len(kernel.type.results) != 1 or ir.ShapedType(kernel.type.results[0]).rank:
         return None
-    generic, *behind = [o for o in _operations(kernel) if is_generic(o) and filled(o.results[0]) is None] or [None]
+    generic, *behind = [o for o in operations_in(kernel) if is_generic(o) and filled(o.results[0]) is None] or [None]
     if generic is None or len(generic.results) != 1 or set(kinds(generic)) != {REDUCTION} or len(kinds(generic)) < 2:
         return None
     if any(kinds(o) or any(isinstance(v, ir.BlockArgument) for v in inputs(o)) for o in behind):
@@ -74,7 +62,8 @@ def _total(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Total | None
     running, last = body(generic).arguments[len(inputs(generic))], owner(yielded(generic)[0])
     if filled(outputs(generic)[0]) is None or last is None or last.parent != generic or len(last.operands) != 2 or walk(generic, "linalg.index", "scf.if"):
         return None
-    plain = all(isinstance(v, ir.BlockArgument) for v in inputs(generic)) and list(_operations(kernel)[-1].operands) == list((behind or [generic])[-1].results)
+    returned = list(operations_in(kernel)[-1].operands) == list((behind or [generic])[-1].results)
+    plain = returned and all(isinstance(v, ir.BlockArgument) for v in inputs(generic))
     combiner = read_combiner(body(generic), running, 0) if plain and list(last.operands).count(running) == 1 and sum(1 for _ in running.uses) == 1 else None
     if combiner is None or combiner.name == "arith.mulf" or (combiner.sums and combiner.narrow.width < 32):
         return None  # what rows come to would be rounded, or beyond the largest number
@@ -84,7 +73,7 @@ def _total(call: ir.Operation, kernels: dict[str, func.FuncOp]) -> _Total | None
 def _makers(found: _Total, kernels: dict[str, func.FuncOp]) -> list[ir.Operation]:
     """The calls that make what a total is of, if they go over rows."""
     made = dict.fromkeys(owner(v) for v in inputs_of(found.call))
-    return [m for m in made if m is not None and m.name == "func.call" and _is_known(kernels.get(callee(m)))]
+    return [m for m in made if m is not None and m.name == "func.call" and may_change(kernels.get(callee(m)))]
 
 
 def _fuse(
@@ -92,7 +81,7 @@ def _fuse(
 ) -> bool:
     """Let ``maker`` have the rows' totals, if that pays; whether it does."""
     before = rows.read(kernels[callee(maker)], target)
-    if before is None or before.varies or waits(found.call, {maker}, {o: i for i, o in enumerate(_operations(main))}):
+    if before is None or before.varies or waits(found.call, {maker}, {o: i for i, o in enumerate(operations_in(main))}):
         return False
     sizes = loop_sizes(found.generic)
     leading = next((n for n in range(1, len(sizes)) if prod(sizes[:n]) == before.count), None)
@@ -138,7 +127,7 @@ def _split(module: ir.Module, found: _Total, sizes: tuple[int, ...], leading: in
     with ir.InsertionPoint(first.entry_block):
         *arguments, to = first.entry_block.arguments
         known = dict(zip(found.kernel.entry_block.arguments, arguments))
-        for op in [o for o in _operations(found.kernel) if o.name == "arith.constant"]:
+        for op in [o for o in operations_in(found.kernel) if o.name == "arith.constant"]:
             clone_onto(op, known)
 
         def term(values: list[ir.Value]) -> list[ir.Value]:
@@ -162,7 +151,7 @@ def _split(module: ir.Module, found: _Total, sizes: tuple[int, ...], leading: in
     with ir.InsertionPoint(second.entry_block):
         x, to = second.entry_block.arguments
         known = {found.kernel.entry_block.arguments[len(given)]: to}
-        for op in _operations(found.kernel):
+        for op in operations_in(found.kernel):
             if op == generic:
                 to_one = [ir.AffineMap.get_identity(leading), ir.AffineMap.get(leading, 0, [])]
                 known[op.results[0]] = build([x], [known[outputs(generic)[0]]], to_one, [REDUCTION] * leading, combine, generic.location).results[0]

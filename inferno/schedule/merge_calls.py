@@ -9,6 +9,7 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.kernel_names import Names
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of
 from inferno.passes.shapes import function_of, is_dynamic, known_size, materialise, mixed, shape, sizes, symbol_arguments
+from inferno.schedule.attributes import ATTRIBUTE
 from inferno.symbolic import Int, Symbol, size_of, substitute, symbols_of
 
 _LONGEST_NAME = 40
@@ -26,6 +27,18 @@ class Edges:
     captured: tuple[ir.Value, ...]
     exported: tuple[ir.Value, ...]
     sizes: Mapping[ir.Value, Int] = field(default_factory=dict)
+
+
+def operations_in(function: func.FuncOp) -> list[ir.Operation]:
+    """Those of its block; a copy, so that they may change meanwhile."""
+    return [o.operation for o in function.entry_block.operations]
+
+
+def may_change(kernel: func.FuncOp | None) -> bool:
+    """Whether there is a kernel that has no schedule yet, and all its sizes are numbers."""
+    if kernel is None or ATTRIBUTE in kernel.attributes:
+        return False
+    return all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in kernel.entry_block.arguments)
 
 
 def inputs_of(call: ir.Operation) -> list[ir.Value]:

@@ -18,9 +18,10 @@ from inferno.passes.programs import callee
 from inferno.passes.widen_arithmetic import drop_round_trips, mark_rounding
 from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.assign import choose
-from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.cost import count_bytes
-from inferno.schedule.merge_calls import Edges, edges_of, empty_like, inputs_of, joint_name, merge_in, merged_kernel, tell_sources
+from inferno.schedule.merge_calls import (
+    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, tell_sources,
+)
 from inferno.schedule.row_work import body_instructions, busy
 from inferno.target import Target, find_target
 
@@ -39,11 +40,11 @@ def recompute_maps(module: ir.Module, target: str) -> None:
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
-        changed, place, operations = False, 0, _operations(main)
+        changed, place, operations = False, 0, operations_in(main)
         while place < len(operations):
             op = operations[place]
             if op.name == "func.call" and _is_map(kernels.get(callee(op))) and _recompute(module, kernels, op, machine):
-                changed, operations = True, _operations(main)  # and the next one is here
+                changed, operations = True, operations_in(main)  # and the next one is here
             else:
                 place += 1
         return changed
@@ -51,12 +52,8 @@ def recompute_maps(module: ir.Module, target: str) -> None:
     merge_in(module, merge)
 
 
-def _operations(function: func.FuncOp) -> list[ir.Operation]:
-    return [o.operation for o in function.entry_block.operations]
-
-
 def _generics(kernel: func.FuncOp) -> list[ir.Operation]:
-    return [o for o in _operations(kernel) if is_generic(o) and filled(o.results[0]) is None]
+    return [o for o in operations_in(kernel) if is_generic(o) and filled(o.results[0]) is None]
 
 
 def _size(kernel: func.FuncOp) -> int:
@@ -64,16 +61,9 @@ def _size(kernel: func.FuncOp) -> int:
     return sum(len(g.regions[0].blocks[0].operations) for g in _generics(kernel))
 
 
-def _is_known(kernel: func.FuncOp | None) -> bool:
-    """Whether a kernel may be changed, and has sizes that are numbers."""
-    if kernel is None or ATTRIBUTE in kernel.attributes:
-        return False
-    return all(isinstance(a.type, ir.RankedTensorType) and a.type.has_static_shape for a in kernel.entry_block.arguments)
-
-
 def _is_map(kernel: func.FuncOp | None) -> bool:
     """Whether it is one elementwise operation on points, whose result a reader can compute at any."""
-    generics = _generics(kernel) if _is_known(kernel) else []
+    generics = _generics(kernel) if may_change(kernel) else []
     plain = len(generics) == 1 and len(kernel.type.results) == 1 and is_elementwise(generics[0])
     return plain and bool(inputs(generics[0])) and not walk(generics[0], "tensor.extract", "scf.if")
 
@@ -82,7 +72,7 @@ def _recompute(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Oper
     """Let the readers of a map compute it, if that pays; whether they do."""
     result = call.results[0]
     readers = list(dict.fromkeys(users(result)))
-    if not 1 < len(readers) <= _MOST or any(r.name != "func.call" or result not in inputs_of(r) or not _is_known(kernels.get(callee(r))) for r in readers):
+    if not 1 < len(readers) <= _MOST or any(r.name != "func.call" or result not in inputs_of(r) or not may_change(kernels.get(callee(r))) for r in readers):
         return False
     if any(_size(kernels[callee(r)]) + inputs_of(r).count(result) * _size(kernels[callee(call)]) > _LARGEST for r in readers):
         return False
@@ -124,7 +114,7 @@ def _fuse(kernel: func.FuncOp) -> bool:
         second.erase()
         second = new.operation if isinstance(new, ir.OpView) else new
     drop_round_trips(second)
-    for op in reversed(_operations(kernel)):
+    for op in reversed(operations_in(kernel)):
         if len(op.results) and not any(True for r in op.results for _ in r.uses):
             op.erase()
     return True
