@@ -556,3 +556,14 @@ def test_several_slices_have_no_places_outside():
         given = torch.empty(5, 5, device="cuda"), torch.empty(5, dtype=torch.int64, device="cuda"), torch.empty(5, 5, device="cuda")
         graph = make_fx(lambda x, index, source: index_copy(x, 1, index, source))(*given).graph
     assert aten.index_put.default not in {n.target for n in graph.nodes} and aten.where.self in {n.target for n in graph.nodes}
+
+
+@pytest.mark.parametrize("name", ["median.dim", "nanmedian.dim", "mode.default", "kthvalue.default"])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_what_is_picked_of_sorted_rows_is_dense(name, dim, keepdim):
+    packet, _, overload = name.partition(".")
+    operation, k = getattr(getattr(aten, packet), overload), (2,) if packet == "kthvalue" else ()
+    x = torch.randint(0, 9, (5, 4))
+    for found in own()[operation](x, *k, dim, keepdim):
+        assert found.is_contiguous()

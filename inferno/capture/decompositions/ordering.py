@@ -36,13 +36,18 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     return values.to(x.dtype), indices
 
 
+def _chosen(value: Tensor, index: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """One place of each row, dense as torch has it: not a view of all the sorted ones."""
+    return tuple((t if keepdim else t.squeeze(dim)).contiguous() for t in (value, index))
+
+
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The k-th of the sorted row."""
     if not x.dim() or not isinstance(k, int):
         return NotImplemented
     values, indices = sort_by_number(x, dim, False)
     value, index = values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
-    return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
+    return _chosen(value, index, dim, keepdim)
 
 
 def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
@@ -56,7 +61,7 @@ def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor,
         nan = torch.isnan(x)
         some, first = nan.any(dim, keepdim=True), nan.to(torch.int32).argmax(dim, keepdim=True)
         value, index = torch.where(some, math.nan, value), torch.where(some, first, index)
-    return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
+    return _chosen(value, index, dim, keepdim)
 
 
 def median(x: Tensor) -> Tensor:
@@ -70,7 +75,7 @@ def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tens
     values, indices = aten.sort.default(x, dim, False)  # NaN comes behind all numbers
     middle = (~torch.isnan(x)).sum(dim, keepdim=True).sub(1).clamp(min=0).div(2, rounding_mode="floor")
     value, index = values.gather(dim, middle), indices.gather(dim, middle)
-    return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
+    return _chosen(value, index, dim, keepdim)
 
 
 def nanmedian(x: Tensor) -> Tensor:
@@ -91,7 +96,7 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
     first = count.argmax(-1, keepdim=True)
     value = values.gather(-1, first).movedim(-1, dim)
     index = indices.gather(-1, first + count.gather(-1, first) - 1).movedim(-1, dim)
-    return (value, index) if keepdim else (value.squeeze(dim), index.squeeze(dim))
+    return _chosen(value, index, dim, keepdim)
 
 
 def cummax(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:

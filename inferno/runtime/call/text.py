@@ -110,7 +110,9 @@ def begin_call(
         if argument.kind == "input":
             conditions.append(f"not {name}.requires_grad")
         if argument.dtype.is_complex:  # its memory may hold the conjugate
-            conditions.append(f"not {name}.is_conj() and not {name}.is_neg()")
+            conditions.append(f"not {name}.is_conj()")
+        if argument.dtype.is_complex or (argument.kind == "input" and argument.dtype.is_floating_point):  # as of z.conj().imag
+            conditions.append(f"not {name}.is_neg()")
         if i in written:
             conditions.append(f"not {name}.is_inference()")  # its writes are not counted
     addresses = [f"a{i}" for i in range(len(signature.arguments))]

@@ -81,9 +81,24 @@ def _compile(options: Options, regions: list, kind: str, graph: GraphModule, inp
                 raise
             log.info("not for every size, so for each that comes: %s", error)
             run = _Sizes(graph, options, regions, kind)
-    boxed = lambda values: run(values)  # noqa: E731  (AOTAutograd marks it)
+    gradients = _gradients(graph) if kind == "backward" else ()
+    boxed = (lambda values: run(_resolved(values, gradients))) if gradients else (lambda values: run(values))  # AOTAutograd marks it
     boxed._boxed_call = True
     return boxed
+
+
+def _gradients(graph: GraphModule) -> tuple[int, ...]:
+    """The numbers of a backward graph's inputs that are gradients of floats: nothing guards that memory holds them as they are."""
+    inputs = enumerate(n for n in graph.graph.nodes if n.op == "placeholder")
+    values = ((i, n.meta.get("val")) for i, n in inputs if n.name.startswith("tangents"))
+    return tuple(i for i, v in values if isinstance(v, torch.Tensor) and v.is_floating_point())
+
+
+def _resolved(values: list[Any], places: tuple[int, ...]) -> list[Any]:
+    """The same list, in which nothing at these places is negated only when it is read, as the imaginary part of a conjugate is."""
+    for i in places:
+        values[i] = values[i].resolve_neg()
+    return values
 
 
 def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str) -> Region:

@@ -73,6 +73,8 @@ class _Writer:
                 text = f"{text}.to({self._global('device', segment.device)})"
             elif isinstance(example, torch.Tensor) and dense_order(example) is None:
                 text = f"{text}.contiguous()"
+            if isinstance(example, torch.Tensor) and (example.is_complex() or example.is_neg()):  # memory may hold the conjugate, or what is to be negated
+                text = f"{text}.resolve_conj().resolve_neg()"
             arguments.append(text)
         results = [self.name(n) for n in part.outputs]
         given, reads = ", ".join(arguments), {self.name(n) for n in part.inputs if n.op != "get_attr"}
@@ -140,7 +142,8 @@ class _Writer:
         if node is not base and self._is_fresh(base) and isinstance(node.meta.get("val"), torch.Tensor):
             value, source = node.meta["val"], base.meta["val"]
             numbers = (*value.shape, *value.stride(), value.storage_offset(), source.storage_offset())
-            if value.dtype == source.dtype and all(type(n) is int for n in numbers):
+            same = value.is_conj() == source.is_conj() and value.is_neg() == source.is_neg()  # which strides do not say
+            if same and value.dtype == source.dtype and all(type(n) is int for n in numbers):
                 offset = value.storage_offset() - source.storage_offset()
                 self._line(
                     f"{name} = {self._value(base)}.as_strided({tuple(value.shape)}, {tuple(value.stride())}, {offset})", [base],
