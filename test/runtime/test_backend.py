@@ -35,7 +35,18 @@ def test_inference_is_right_and_whole():
     assert inferno.stats().fallbacks == 0 and inferno.stats().graphs >= 1
 
 
-@pytest.mark.parametrize("build, shape", [(Block, (3, 7, 16)), (Convolutions, (5, 3, 12, 12))])
+class Padded(nn.TransformerEncoderLayer):
+    """With torch's own attention module, of which the first image's last places are padding."""
+
+    def __init__(self):
+        super().__init__(16, 4, 32, dropout=0.0, batch_first=True)
+
+    def forward(self, x):
+        places = torch.arange(x.shape[1], device=x.device)
+        return super().forward(x, src_key_padding_mask=places >= torch.tensor([[4], [9], [9]], device=x.device))
+
+
+@pytest.mark.parametrize("build, shape", [(Block, (3, 7, 16)), (Convolutions, (5, 3, 12, 12)), (Padded, (3, 7, 16))])
 def test_training_forward_and_backward(build, shape):
     eager = build().train()
     mine, double = copy.deepcopy(eager), copy.deepcopy(eager).double()

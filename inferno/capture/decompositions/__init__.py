@@ -35,8 +35,9 @@ def own() -> dict[Any, Callable]:
 def _upstream() -> dict[Any, Callable]:
     from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-    # These would draw the numbers of another operation than torch does, and round to other integers.
-    wrong = {torch.ops.aten.bernoulli.default, *ranges.SPACES}
+    # These would draw the numbers of another operation than torch does, round to other integers, and keep weights for the
+    # backward operation where that takes the logarithms of the rows' sums.
+    wrong = {torch.ops.aten.bernoulli.default, *ranges.SPACES, torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default}
     return {op: function for op, function in get_decomposition_table().items() if op not in wrong}
 
 

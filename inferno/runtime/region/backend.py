@@ -7,6 +7,7 @@ divided from the forward so that what is cheap is computed again (see ``remateri
 import functools
 import logging
 import time
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -211,6 +212,19 @@ _REPLACED = {
         (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss),
     )
 }
+
+
+def _with(function: Callable, **others: Callable) -> Callable:
+    """A copy of a function of torch, to which these names mean something else, and its own name the copy."""
+    scope = {**function.__globals__, **others}
+    scope[function.__name__] = made = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
+    return made
+
+
+# Dynamo does not look into this one, and calls attention there.
+_REPLACED[torch.nn.functional.multi_head_attention_forward] = _with(
+    torch.nn.functional.multi_head_attention_forward, scaled_dot_product_attention=_REPLACED[torch._C._nn.scaled_dot_product_attention],
+)
 
 
 def _device(graph: GraphModule) -> torch.device:
