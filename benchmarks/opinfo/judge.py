@@ -43,7 +43,7 @@ def judge(name: str, sample: Sample, device: str, through: str = "torch.compile"
     """The outcome of one sample of operator ``name``; what takes longer than ``seconds`` is a crash."""
     warnings.simplefilter("ignore")
     try:
-        eager = _call(sample.function, fresh(sample.tensors))
+        eager = _call(sample.function, fresh(sample.tensors), sample.differentiable)
     except Exception as error:
         return Outcome("none", _line(error))
     begin = time.perf_counter()
@@ -51,7 +51,7 @@ def judge(name: str, sample: Sample, device: str, through: str = "torch.compile"
         with _limit(seconds):
             tensors = fresh(sample.tensors)
             run, whole = compiled(sample.function, tensors, device, through)
-            ours = _call(run, tensors)
+            ours = _call(run, tensors, sample.differentiable)
             whole = whole()
     except (UnsupportedOperation, CaptureError) as error:
         return Outcome("part", _line(error), seconds=time.perf_counter() - begin)
@@ -82,18 +82,36 @@ def fresh(tensors: list[Tensor]) -> list[Tensor]:
     return made
 
 
-def _call(function: Callable, tensors: list[Tensor]) -> tuple[Any, list[Tensor]]:
-    """The results, from the same random state each time, and what the inputs hold afterwards."""
+def _call(function: Callable, tensors: list[Tensor], differentiable: tuple[int, ...] = ()) -> tuple[Any, list[Tensor]]:
+    """The results, from the same random state each time, and what the inputs hold afterwards; or the gradients, if there are any."""
     torch.manual_seed(0)
-    with torch.no_grad():
-        return tree_map(_dense, (function(*tensors), tensors))
+    with torch.set_grad_enabled(bool(differentiable)):
+        wanted = [tensors[i].requires_grad_() for i in differentiable]
+        results = function(*tensors)
+        gradients = _gradients(results, wanted)
+    return tree_map(_dense, (results, [t.detach() for t in tensors] if gradients is None else gradients))
+
+
+def _gradients(results: Any, wanted: list[Tensor]) -> list[Tensor] | None:
+    """Of the sum of all results, each element with a weight of its own; None where nothing depends on what is ``wanted``."""
+    made = [t.to_dense() if t.layout != torch.strided else t for t in _tensors(results) if t.requires_grad]
+    if not wanted or not made:
+        return None
+    generator = torch.Generator().manual_seed(1)
+    total = torch.zeros((), dtype=torch.float64, device=made[0].device)
+    for result in made:
+        parts = torch.view_as_real(result.resolve_conj()) if result.is_complex() else result
+        weights = torch.rand(parts.shape, generator=generator, dtype=torch.float64) + 0.5
+        total = total + (parts.double() * weights.to(parts.device)).sum()
+    found = torch.autograd.grad(total, wanted, allow_unused=True)
+    return [torch.zeros_like(t, requires_grad=False) if g is None else g for t, g in zip(wanted, found)]
 
 
 def _dense(value: Any) -> Any:
     """Sparse results are compared by their elements; of complex numbers in 16 bits torch can hardly do anything."""
     if not isinstance(value, Tensor):
         return value
-    value = value if value.layout == torch.strided else value.to_dense()
+    value = value.detach() if value.layout == torch.strided else value.detach().to_dense()
     return value.to(torch.complex64) if value.dtype == torch.complex32 else value
 
 
@@ -164,11 +182,11 @@ def _repeated(sample: Sample, run: Callable, problem: str) -> str:
         tensors = [nudged(t) for t in sample.tensors]
         near = replace(sample, tensors=tensors)
         try:
-            eager = _call(near.function, fresh(tensors))
+            eager = _call(near.function, fresh(tensors), near.differentiable)
         except Exception:  # an integer was a place or a class
             return problem
-        for results, made in zip(found, (_call(run, fresh(tensors)), eager, _exact(near, eager))):
-            results.append([t for t in _tensors(made[0]) if t.is_floating_point()])
+        for results, made in zip(found, (_call(run, fresh(tensors), near.differentiable), eager, _exact(near, eager))):
+            results.append([t for t in _tensors(made if near.differentiable else made[0]) if t.is_floating_point()])
     return compare(*([torch.stack(leaf) for leaf in zip(*results)] for results in found)).problem
 
 
@@ -177,7 +195,7 @@ def _exact(sample: Sample, eager: tuple) -> tuple:
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        exact = _call(sample.exact, to_float64(fresh(sample.tensors)))
+        exact = _call(sample.exact, to_float64(fresh(sample.tensors)), sample.differentiable)
     except Exception:
         return eager
     finally:

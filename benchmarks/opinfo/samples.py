@@ -39,13 +39,15 @@ core.extract_test_fn = common_utils.extract_test_fn = lambda: None
 
 @dataclass(frozen=True)
 class Sample:
-    """``function(*tensors)`` is the operator's call; ``exact`` is the same call with float64 in place of other float dtypes."""
+    """``function(*tensors)`` is the operator's call; ``exact`` is the same call with float64 in place of other float dtypes.  ``differentiable``:
+    the numbers of the tensors of which gradients are wanted."""
 
     tensors: list[Tensor]
     function: Callable[..., Any] = field(repr=False)
     exact: Callable[..., Any] = field(repr=False)
     args: tuple
     kwargs: dict[str, Any]
+    differentiable: tuple[int, ...] = ()
 
 
 def operators() -> dict[str, Any]:
@@ -67,7 +69,7 @@ def dtypes(op: Any, device: str = "cpu") -> list[torch.dtype]:
     return [d for d in DTYPES if d in listed]
 
 
-def samples(op: Any, dtype: torch.dtype, device: str = "cpu", count: int = 0) -> list[tuple[int, Sample]]:
+def samples(op: Any, dtype: torch.dtype, device: str = "cpu", count: int = 0, gradients: bool = False) -> list[tuple[int, Sample]]:
     """The numbered samples, the same ones each time; with a ``count`` that many of them, spread over all."""
     torch.manual_seed(0)
     random.seed(0)
@@ -75,18 +77,18 @@ def samples(op: Any, dtype: torch.dtype, device: str = "cpu", count: int = 0) ->
     seed = torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed
     with warnings.catch_warnings(), mock.patch.object(torch, "manual_seed", seed):
         warnings.simplefilter("ignore")
-        found = list(enumerate(itertools.islice(op.sample_inputs(device, dtype, requires_grad=False), MOST)))
+        found = list(enumerate(itertools.islice(op.sample_inputs(device, dtype, requires_grad=gradients), MOST)))
     if count and len(found) > count:
         found = [found[i * (len(found) - 1) // max(1, count - 1)] for i in range(count)]
     return [(i, _sample(op.op, s)) for i, s in found]
 
 
-def cases(names: list[str], only: list[torch.dtype], device: str = "cpu") -> Iterator[tuple[str, str]]:
-    """(operator, dtype) for each of ``names``."""
+def cases(names: list[str], only: list[torch.dtype], device: str = "cpu", gradients: bool = False) -> Iterator[tuple[str, str]]:
+    """(operator, dtype) for each of ``names``; with ``gradients`` those that have some."""
     known = operators()
     for name in names:
         for dtype in dtypes(known[name], device):
-            if dtype in only:
+            if dtype in only and (not gradients or dtype in known[name].supported_backward_dtypes(torch.device(device).type)):
                 yield name, str(dtype).removeprefix("torch.")
 
 
@@ -106,4 +108,6 @@ def _sample(function: Callable, sample: Any) -> Sample:
 
     constants = [None if isinstance(v, Tensor) else v for v in leaves]
     widened = tree_map(lambda v: torch.float64 if isinstance(v, torch.dtype) and v.is_floating_point else v, constants)
-    return Sample([leaves[i] for i in places], call_with(constants), call_with(widened), tuple(sample.args), dict(sample.kwargs))
+    tensors = [leaves[i].detach() for i in places]
+    wanted = tuple(n for n, i in enumerate(places) if leaves[i].requires_grad)
+    return Sample(tensors, call_with(constants), call_with(widened), tuple(sample.args), dict(sample.kwargs), wanted)

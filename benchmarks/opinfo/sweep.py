@@ -31,7 +31,9 @@ def read(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def sweep(todo: list[Case], path: Path, count: int, device: str, through: str, progress: TextIO = sys.stderr, jobs: int = 1) -> None:
+def sweep(
+    todo: list[Case], path: Path, count: int, device: str, through: str, progress: TextIO = sys.stderr, jobs: int = 1, gradients: bool = False,
+) -> None:
     """Append a record for each sample of ``todo`` to ``path``: op, dtype, sample, verdict, ...; ``end`` closes a case.
 
     ``jobs`` children work side by side, each on the next case that none has begun.
@@ -44,6 +46,7 @@ def sweep(todo: list[Case], path: Path, count: int, device: str, through: str, p
         with lock:
             return next(left, None)
 
+    arguments = ["--samples", str(count), "--device", device, "--through", through, *(["--gradients"] if gradients else [])]
     with path.open("a") as out, ThreadPoolExecutor(jobs) as pool:
 
         def note(record: dict[str, Any]) -> None:
@@ -53,15 +56,15 @@ def sweep(todo: list[Case], path: Path, count: int, device: str, through: str, p
                 if record["verdict"] in ("wrong", "crash"):
                     print(f"{record['op']} {record['dtype']} {record['sample']}: {record['verdict']}: {record['detail']}", file=progress)
 
-        for worker in [pool.submit(_work, take, note, count, device, through) for _ in range(jobs)]:
+        for worker in [pool.submit(_work, take, note, arguments) for _ in range(jobs)]:
             worker.result()
 
 
-def _work(take: Callable[[], Case | None], note: Callable[[dict[str, Any]], None], count: int, device: str, through: str) -> None:
+def _work(take: Callable[[], Case | None], note: Callable[[dict[str, Any]], None], arguments: list[str]) -> None:
     """Cases as ``take`` gives them, by a child, and by another one where a case ends it."""
     case = take()
     while case is not None:
-        with _child(count, device, through) as process:
+        with _child(arguments) as process:
             usable = True
             while case is not None and usable:
                 usable = _run(process, case, note)
@@ -69,9 +72,9 @@ def _work(take: Callable[[], Case | None], note: Callable[[dict[str, Any]], None
 
 
 @contextlib.contextmanager
-def _child(count: int, device: str, through: str) -> Iterator[subprocess.Popen]:
-    arguments = [sys.executable, "-m", "benchmarks.opinfo", "--child", "--samples", str(count), "--device", device, "--through", through]
-    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+def _child(arguments: list[str]) -> Iterator[subprocess.Popen]:
+    command = [sys.executable, "-m", "benchmarks.opinfo", "--child", *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             yield process
         finally:
@@ -100,14 +103,14 @@ def _run(process: subprocess.Popen, case: Case, note: Callable[[dict[str, Any]],
     return False
 
 
-def child(count: int, device: str, through: str) -> None:
+def child(count: int, device: str, through: str, gradients: bool = False) -> None:
     """The cases on stdin, one a line, with records to stdout as they come."""
     known = operators()
     for line in sys.stdin:
         name, dtype = json.loads(line)
         _record(name, dtype, 0, "begin")
         try:
-            found = samples(known[name], getattr(torch, dtype), device, count)
+            found = samples(known[name], getattr(torch, dtype), device, count, gradients)
         except Exception as error:
             _record(name, dtype, 0, "none", detail=f"its samples cannot be made: {error}"[:200])
             found = []

@@ -150,6 +150,8 @@ def _operands(node: Node, device: torch.device) -> str | None:
         for value in _tensors(example):
             if free_unbacked_symbols(value):
                 return "its operand's shape depends on the data"
+            if value.dtype not in _DTYPES:
+                return f"its operand is of {value.dtype}, which no stage knows"
             if value.device != device and not (value.device.type == "cpu" and value.dim() == 0):
                 return f"its operand is on {value.device}"
     return None

@@ -26,8 +26,8 @@ WHOLE = {
 IN_PART = {"linalg.inv": "float32", "as_strided": "float32"}
 
 
-def sample_of(name, dtype, number=-1):
-    return samples(operators()[name], getattr(torch, dtype), count=2)[number][1]
+def sample_of(name, dtype, number=-1, gradients=False):
+    return samples(operators()[name], getattr(torch, dtype), count=2, gradients=gradients)[number][1]
 
 
 @pytest.mark.parametrize("name,dtype", [(n, d) for n, all_ in WHOLE.items() for d in all_.split()])
@@ -40,6 +40,24 @@ def test_whole(name, dtype):
 def test_whole_through_torch_compile(name):
     outcome = judge(name, sample_of(name, "float32"), "cpu")
     assert outcome.verdict == "whole" and outcome.strides, outcome
+
+
+TRAINED = ["nn.functional.multi_head_attention_forward", "nn.functional.soft_margin_loss", "nn.functional.layer_norm", "kthvalue", "complex", "chalf"]
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_gradients(name):
+    outcome = judge(name, sample_of(name, "float32", gradients=True), "cpu")
+    assert outcome.verdict in ("whole", "part"), outcome
+
+
+def test_the_judge_sees_a_wrong_gradient(monkeypatch):
+    from benchmarks.opinfo import judge as module
+
+    sample = sample_of("sin", "float32", gradients=True)
+    for function, verdict in ((torch.sin, "whole"), (lambda x: x.sin() + (x - x.detach()) / 10000, "wrong")):
+        monkeypatch.setattr(module, "compiled", lambda *_, function=function: (function, lambda: ""))
+        assert judge("sin", sample, "cpu").verdict == verdict
 
 
 @pytest.mark.parametrize("name", IN_PART)

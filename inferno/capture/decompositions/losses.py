@@ -1,4 +1,4 @@
-"""A loss that torch takes apart wrongly."""
+"""Losses that torch takes apart wrongly, or whose gradient it loses digits of."""
 
 import torch
 from torch import Tensor
@@ -34,4 +34,12 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     return found if found is NotImplemented else found[0]
 
 
-TABLE = {aten.multilabel_margin_loss_forward.default: multilabel_margin}
+def soft_margin_loss_backward(gradient: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """``-target * sigmoid(-target * x)``, of which torch's ``sigmoid(target * x) - 1`` is nothing where that is small."""
+    each = gradient / x.numel() if reduction == 1 else gradient
+    return -target * each * torch.sigmoid(-target * x)
+
+
+TABLE = {
+    aten.multilabel_margin_loss_forward.default: multilabel_margin, aten.soft_margin_loss_backward.default: soft_margin_loss_backward,
+}

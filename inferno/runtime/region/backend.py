@@ -98,7 +98,8 @@ def _gradients(graph: GraphModule) -> tuple[int, ...]:
 def _resolved(values: list[Any], places: tuple[int, ...]) -> list[Any]:
     """The same list, in which nothing at these places is negated only when it is read, as the imaginary part of a conjugate is."""
     for i in places:
-        values[i] = values[i].resolve_neg()
+        if values[i] is not None:
+            values[i] = values[i].resolve_neg()
     return values
 
 
