@@ -1,4 +1,4 @@
-"""150 random programs, 40 around matrix products, and 20 as for a GPU, the same ones in every run; ``python -m fuzz`` runs as many others as wanted."""
+"""150 random programs, 40 around matrix products, and 10 as for a GPU, the same ones in every run; ``python -m fuzz`` runs as many others as wanted."""
 
 from hypothesis import HealthCheck, given, settings
 
@@ -24,7 +24,7 @@ def test_random_contractions(program: Program):
     assert verdict.kind == "right", f"{verdict.kind}: {verdict.text}\n{program}"
 
 
-@settings(max_examples=20, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(programs(most_lines=6))
 def test_random_schedules(program: Program):
     verdict = judge(program, simulated(0))
