@@ -2,6 +2,7 @@
 
     python -m benchmarks.zoo_run --out zoo.jsonl                      # all models, by inferno.compile
     python -m benchmarks.zoo_run --out zoo.jsonl --way torch.compile --shard 0/4
+    python -m benchmarks.zoo_run --out zoo.jsonl --way training       # the gradients of all parameters, by torch.compile
     python -m benchmarks.zoo_run --out zoo.jsonl --table              # print what is in the file
 
 Results are lines of JSON; a model that has a line is not run again unless it failed and ``--again`` is given, so a run that was
@@ -9,6 +10,7 @@ stopped goes on where it was.  Models whose library is not installed are "missin
 """
 
 import argparse
+import functools
 import json
 import os
 import signal
@@ -20,7 +22,7 @@ from typing import Any
 
 from benchmarks.zoo import ZOO, shard
 
-WAYS = ("inferno.compile", "torch.compile")
+WAYS = ("inferno.compile", "torch.compile", "training")
 _RESULT = "zoo result: "
 
 
@@ -95,7 +97,8 @@ def run_model(name: str, way: str, device: str) -> dict[str, Any]:
     import torch
 
     import inferno
-    from inferno.tools.check import compare, reference
+    from benchmarks.gradients import gradients_of
+    from inferno.tools.check import compare, reference, to_float64
 
     torch.manual_seed(0)
     try:
@@ -110,17 +113,26 @@ def run_model(name: str, way: str, device: str) -> dict[str, Any]:
     args, kwargs = torch.utils._pytree.tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, (args, kwargs))
     result: dict[str, Any] = {}
     inferno.stats(reset=True)
+
+    def gradients(module: Any, args: tuple, kwargs: dict[str, Any], parameters: Any) -> Any:
+        return gradients_of(module(*args, **kwargs), [p for p in parameters if p.requires_grad])
+
     try:
-        with torch.no_grad():
-            eager, exact = model(*args, **kwargs), reference(model, args, kwargs)
+        with torch.set_grad_enabled(way == "training"):
+            if way == "training":
+                double, (args64, kwargs64) = to_float64(model), to_float64((args, kwargs))
+                eager, exact = gradients(model, args, kwargs, model.parameters()), gradients(double, args64, kwargs64, double.parameters())
+            else:
+                eager, exact = model(*args, **kwargs), reference(model, args, kwargs)
             begin = time.perf_counter()
             if way == "inferno.compile":
                 compiled = inferno.compile(model, args, kwargs=kwargs)
             else:
                 compiled = torch.compile(model, backend="inferno")
-            ours = compiled(*args, **kwargs)
+            call = functools.partial(gradients, compiled, parameters=list(model.parameters())) if way == "training" else lambda a, k: compiled(*a, **k)
+            ours = call(args, kwargs)
             result["seconds"] = round(time.perf_counter() - begin, 2)
-            again = compiled(*args, **kwargs)
+            again = call(args, kwargs)
     except Exception as error:  # whatever it is, it is this model's result
         return {"status": "failed", "error": f"{type(error).__name__}: {error}"[:2000]}
     found = compare(ours, eager, exact)

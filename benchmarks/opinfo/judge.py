@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 import inferno
+from benchmarks.gradients import gradients_of
 from benchmarks.opinfo.samples import SEEDS, UNDEFINED, Sample
 from benchmarks.opinfo.ties import settle_ties
 from inferno.errors import CaptureError, UnsupportedOperation
@@ -88,23 +89,8 @@ def _call(function: Callable, tensors: list[Tensor], differentiable: tuple[int, 
     with torch.set_grad_enabled(bool(differentiable)):
         wanted = [tensors[i].requires_grad_() for i in differentiable]
         results = function(*tensors)
-        gradients = _gradients(results, wanted)
+        gradients = gradients_of(results, wanted)
     return tree_map(_dense, (results, [t.detach() for t in tensors] if gradients is None else gradients))
-
-
-def _gradients(results: Any, wanted: list[Tensor]) -> list[Tensor] | None:
-    """Of the sum of all results, each element with a weight of its own; None where nothing depends on what is ``wanted``."""
-    made = [t.to_dense() if t.layout != torch.strided else t for t in _tensors(results) if t.requires_grad]
-    if not wanted or not made:
-        return None
-    generator = torch.Generator().manual_seed(1)
-    total = torch.zeros((), dtype=torch.float64, device=made[0].device)
-    for result in made:
-        parts = torch.view_as_real(result.resolve_conj()) if result.is_complex() else result
-        weights = torch.rand(parts.shape, generator=generator, dtype=torch.float64) + 0.5
-        total = total + (parts.double() * weights.to(parts.device)).sum()
-    found = torch.autograd.grad(total, wanted, allow_unused=True)
-    return [torch.zeros_like(t, requires_grad=False) if g is None else g for t, g in zip(wanted, found)]
 
 
 def _dense(value: Any) -> Any:
