@@ -1,8 +1,8 @@
-"""Inputs that lie in another order of dimensions than row-major (channels last, transposed): programs read them as they lie.
+"""Inputs and weights that lie in another order of dimensions than row-major (channels last, transposed): programs read them as they lie.
 
 Kernels know row-major buffers alone.  An input of the example that is dense in another order is an argument with its dimensions in that order, and
 the graph permutes it back, which costs nothing where kernels take it into their indexing.  A call's tensor is permuted as well, and copied only
-if it lies differently from the example's.
+if it lies differently from the example's.  So is a weight, of which a call as usual looks at the strides alone.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from inferno.capture.signature import Argument, Signature
 
 
 def with_orders(signature: Signature, program: ExportedProgram) -> Signature:
-    """The signature with inputs in the order in which the example's lie.  What is written to or handed out as a view stays as it is."""
+    """The signature with arguments in the order in which the example's lie.  What is written to or handed out as a view stays as it is."""
     values = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
     examples = [values.get(s.arg.name) for s in program.graph_signature.input_specs if isinstance(s.arg, TensorArgument)]
     shared = {v.argument for v in signature.views} | {r.target for r in signature.results if r.kind == "mutation"}
@@ -29,7 +29,7 @@ def with_orders(signature: Signature, program: ExportedProgram) -> Signature:
 
 def _in_order(argument: Argument, example: object) -> Argument:
     fixed = isinstance(example, torch.Tensor) and all(isinstance(n, int) for n in (*example.shape, *example.stride())) and example.numel()
-    if argument.kind != "input" or argument.random is not None or not fixed or example.layout is not torch.strided:
+    if argument.random is not None or not fixed or example.layout is not torch.strided:
         return argument
     order = permuted_order(example)
     return argument if order is None else dataclasses.replace(argument, shape=tuple(argument.shape[d] for d in order), order=order)

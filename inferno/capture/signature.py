@@ -1,6 +1,7 @@
 """What a captured program's arguments and results are, and how a call's Python values become them and back."""
 
 import inspect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,17 @@ class Argument:
     key: str = ""
     random: tuple[Draw, int, int] | None = None
     order: tuple[int, ...] | None = None
+
+    @property
+    def outer_shape(self) -> tuple[Int, ...]:
+        """``shape`` in the order of the dimensions that the caller or the module knows."""
+        return self.shape if self.order is None else tuple(self.shape[self.order.index(d)] for d in range(len(self.shape)))
+
+    @property
+    def outer_strides(self) -> tuple[int, ...]:
+        """Those of a tensor that lies as the program reads it, of sizes that are known."""
+        strides = [math.prod(self.shape[d + 1:]) for d in range(len(self.shape))]
+        return tuple(strides if self.order is None else (strides[self.order.index(d)] for d in range(len(strides))))
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,8 @@ class Signature:
     ``guards`` are Python expressions of the symbols' names that must be true of a call's sizes.
 
     Derived: where a call is tensors alone, ``simple_arity`` is the number of those by position and ``simple_names`` are those by name, else -1 and none;
-    ``input_places`` are the inputs' argument numbers, ``held`` (number, table, key) of the other arguments, ``orders`` (number, order) of inputs that have one;
+    ``input_places`` are the inputs' argument numbers, ``held`` (number, table, key) of the other arguments, ``orders`` (number, order) of inputs that have one:
+    ``arguments_of`` permutes these, but not what is held, which is told from other tensors by what it is;
     ``single_output`` says that the output is one tensor.
     """
 
@@ -136,7 +149,7 @@ class Signature:
         set_(self, "simple_names", tuple(kwargs_spec.context) if plain else ())
         set_(self, "held", tuple((i, a.table, a.key) for i, a in enumerate(self.arguments) if a.kind != "input"))
         set_(self, "input_places", tuple(index for is_tensor, index in self.leaves if is_tensor))
-        set_(self, "orders", tuple((i, a.order) for i, a in enumerate(self.arguments) if a.order is not None))
+        set_(self, "orders", tuple((i, a.order) for i, a in enumerate(self.arguments) if a.kind == "input" and a.order is not None))
         set_(self, "single_output", self.output_spec.is_leaf() and self.outputs == ((True, 0),))
 
     def arguments_of(self, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:

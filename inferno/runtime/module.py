@@ -48,7 +48,10 @@ class CompiledModule(Face):
         self._executable = executable
         self._constants = constants
         self._prepared = prepared
-        self._expected = [(expected_shape(a), a.dtype, a.kind == "input", a.kind == "input" or a.dtype.is_complex) for a in signature.arguments]
+        self._expected = [
+            (expected_shape(a), a.dtype, a.kind == "input", a.kind == "input" or a.dtype.is_complex, a.kind != "input" and a.order is not None)
+            for a in signature.arguments
+        ]
         self._check_sizes = SizeCheck(signature) if any(shape is None for shape, *_ in self._expected) else None
         self._finish = Finish(signature, executable) if executable else None
         self._arity, self._names = signature.simple_arity, signature.simple_names
@@ -98,9 +101,10 @@ class CompiledModule(Face):
         ready = tensors
         # Weights that are read to prepare alone need not be ready to be read.
         unread = self._prepared.only if self._prepared is not None and self._prepared.holds(tensors) else ()
-        for i, (tensor, (shape, dtype, is_input, may_be_lazy)) in enumerate(zip(tensors, self._expected)):
+        for i, (tensor, (shape, dtype, is_input, may_be_lazy, permuted)) in enumerate(zip(tensors, self._expected)):
             if (
-                not isinstance(tensor, torch.Tensor) or (shape is not None and tensor.shape != shape) or tensor.dtype is not dtype or tensor.device != device
+                permuted or not isinstance(tensor, torch.Tensor) or (shape is not None and tensor.shape != shape)
+                or tensor.dtype is not dtype or tensor.device != device
                 or not tensor.is_contiguous() or (address := tensor.data_ptr()) & 15 or (is_input and tensor.requires_grad)
                 or (not address and tensor.numel()) or (may_be_lazy and (tensor.is_conj() or tensor.is_neg()))
             ) and i not in unread:
@@ -131,9 +135,10 @@ class CompiledModule(Face):
     def _adapt(self, index: int, tensor: Any) -> torch.Tensor:
         """The tensor as the kernels need it, contiguous and 16-byte aligned; InputError if it does not fit at all."""
         argument = self.program.signature.arguments[index]
-        shape, dtype, is_input, _ = self._expected[index]
+        shape, dtype, is_input, *_ = self._expected[index]
         if not isinstance(tensor, torch.Tensor):
-            raise InputError(f"argument {argument.name}: expected a tensor of {tuple(argument.shape)} {dtype}, got {type(tensor).__name__} {tensor!r:.100}")
+            like = f"{tuple(argument.outer_shape)} {dtype}"
+            raise InputError(f"argument {argument.name}: expected a tensor of {like}, got {type(tensor).__name__} {tensor!r:.100}")
         elsewhere = tensor.device != self.device and not (tensor.dim() == 0 and tensor.device.type == "cpu")
         if (shape is not None and tensor.shape != shape) or tensor.dtype is not dtype or elsewhere:
             self._refuse(argument, tensor)
@@ -144,12 +149,15 @@ class CompiledModule(Face):
             )
         if tensor.device != self.device:
             tensor = tensor.to(self.device)  # a scalar, which may come from the CPU as it may in eager
+        if argument.kind != "input" and argument.order is not None:
+            tensor = tensor.permute(argument.order)
         return in_memory(tensor.detach().contiguous())
 
     def _refuse(self, argument: Argument, tensor: torch.Tensor) -> None:
-        shape, given = (tuple(s) if argument.order is None or len(s) != len(argument.order) else tuple(s[argument.order.index(d)] for d in range(len(s)))
-                        for s in (argument.shape, tensor.shape))
-        expected = f"{shape} {argument.dtype} on {self.device}"
+        given = tuple(tensor.shape)
+        if argument.kind == "input" and argument.order is not None and len(given) == len(argument.order):
+            given = tuple(given[argument.order.index(d)] for d in range(len(given)))
+        expected = f"{tuple(argument.outer_shape)} {argument.dtype} on {self.device}"
         got = f"{given} {tensor.dtype} on {tensor.device}"
         raise InputError(
             f"argument {argument.name}: expected {expected}, got {got}; "

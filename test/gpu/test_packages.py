@@ -128,3 +128,16 @@ def test_a_model_that_the_library_runs_in_part(tmp_path):
     compiled.save(tmp_path / "net.inferno")
     for ours, theirs in zip(inferno.load(tmp_path / "net.inferno")(x), torch.sort(x * 2, stable=True)):
         assert torch.equal(ours, theirs)
+
+
+def test_weights_in_channels_last(tmp_path):
+    model = nn.Sequential(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 16, 3)).eval().cuda().bfloat16().to(memory_format=torch.channels_last)
+    image = torch.randn(2, 16, 20, 20, device="cuda").bfloat16().to(memory_format=torch.channels_last)
+    compiled = inferno.compile(model, (image,))
+    assert {a.order for a in compiled.program.signature.arguments if a.name.endswith("weight")} == {(0, 2, 3, 1)}
+    compiled.save(tmp_path / "p")
+    with torch.no_grad():
+        results = [f(image).clone() for f in (compiled, inferno.load(tmp_path / "p"), model)]
+    assert torch.equal(results[0], results[1])
+    exact = model.double()(image.double())
+    assert (results[0].double() - exact).norm() <= 1.5 * (results[2].double() - exact).norm()

@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+from unittest import mock
 
 import pytest
 import torch
@@ -170,6 +171,24 @@ def test_strides_of_outputs():
         ours, eager = compiled(image), conv(image)
     assert ours.stride() == eager.stride() != torch.empty(ours.shape).stride()
     assert_same(ours, eager)
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_weights_in_another_order_are_read_as_they_lie(freeze):
+    model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Conv2d(16, 4, 1)).eval().to(memory_format=torch.channels_last)
+    image = torch.randn(2, 8, 9, 9).to(memory_format=torch.channels_last)
+    compiled = inferno.compile(model, (image,), freeze=freeze)
+    assert [a.order for a in compiled.program.signature.arguments if a.name == "0.weight"] == [(0, 2, 3, 1)]
+    with torch.no_grad(), mock.patch.object(compiled, "_call", wraps=compiled._call) as general:
+        for change in (lambda w: w, lambda w: w.mul_(2), lambda w: w):
+            change(model[0].weight)
+            assert_same(compiled(image), model(image))
+        assert not general.called
+        model[0].weight = nn.Parameter(model[0].weight.detach().clone(memory_format=torch.contiguous_format))
+        assert_same(compiled(image), model(image))
+        with pytest.raises(inferno.InputError, match=r"argument 0.weight: expected \(16, 8, 3, 3\) torch.float32 on cpu, got \(16, 8, 3, 1\)"):
+            model[0].weight = nn.Parameter(torch.randn(16, 8, 3, 1))
+            compiled(image)
 
 
 class Counting(nn.Module):

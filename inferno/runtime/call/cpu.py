@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 
 from inferno.capture import Signature
-from inferno.runtime.call.text import CallText, begin_call, count_writes, written_in_place
+from inferno.runtime.call.text import CallText, begin_call, return_outputs, written_in_place
 from inferno.runtime.launch.cpu import CpuExecutable
 from inferno.runtime.launch.native import BASES, FIRST, REPORT
 from inferno.runtime.prepared import Prepared
@@ -30,8 +30,7 @@ def make_fast_cpu_call(
         text.scope.update({"run": executable.run, "constants": constants})
         text.lines.append(f"    results = run([{tensors}])")
         results = [f"results[{i}]" for i, r in enumerate(signature.results) if r.kind == "output"]
-    text.lines.extend(count_writes(text, written))
-    text.lines.append(f"    return {results[0]}" if signature.single_output else f"    return build([{', '.join(results)}])")
+    return_outputs(text, signature, written, results)
     return text.compile()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 
 from inferno.capture import Signature
-from inferno.runtime.call.text import CallText, begin_call, count_writes, written_in_place
+from inferno.runtime.call.text import CallText, begin_call, return_outputs, written_in_place
 from inferno.runtime.launch.executable import GpuExecutable
 from inferno.runtime.launch.host import ERROR
 from inferno.runtime.launch.sized_executable import SizedGpuExecutable
@@ -28,8 +28,7 @@ def make_fast_call(
     if text is None:
         return None
     results = add_native_call(text, executable, constants)
-    text.lines.extend(count_writes(text, written))
-    text.lines.append(f"    return {results[0]}" if signature.single_output else f"    return build([{', '.join(results)}])")
+    return_outputs(text, signature, written, results)
     return text.compile()
 
 

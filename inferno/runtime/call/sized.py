@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from inferno.capture import Signature
-from inferno.runtime.call.text import begin_call, count_writes, written_in_place
+from inferno.runtime.call.text import begin_call, return_outputs, written_in_place
 from inferno.runtime.prepared import Prepared
 
 
@@ -21,7 +21,6 @@ def make_sized_cpu_call(
     tensors = ", ".join([*text.values, *(f"constants[{i}]" for i in range(len(constants))), *(["*kept"] if prepared else [])])
     text.scope.update({"run": executable.run_at, "constants": constants})
     text.lines.append(f"    results = run(({''.join(name + ', ' for name in executable.names)}), [{tensors}])")
-    text.lines.extend(count_writes(text, written))
     fresh = [f"results[{i}]" for i, o in enumerate(executable.plan.outputs) if o.result == i]
-    text.lines.append(f"    return {fresh[0]}" if signature.single_output else f"    return build([{', '.join(fresh)}])")
+    return_outputs(text, signature, written, fresh)
     return text.compile()

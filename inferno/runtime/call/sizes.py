@@ -82,5 +82,7 @@ def _shape(argument: Argument) -> str:
 
 
 def expected_shape(argument: Argument) -> torch.Size | None:
-    """The shape that every call's tensor has; None where it varies."""
-    return torch.Size(argument.shape) if all(isinstance(s, int) for s in argument.shape) else None
+    """The shape that every call's tensor has, as ``arguments_of`` gives it; None where it varies."""
+    if not all(isinstance(s, int) for s in argument.shape):
+        return None
+    return torch.Size(argument.shape if argument.kind == "input" else argument.outer_shape)

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from inferno.capture import Signature
+from inferno.runtime.call.sizes import expected_shape
 from inferno.runtime.call.transforms import forward_levels, level, modes, tracing
 from inferno.runtime.plan.plan import Plan
 from inferno.runtime.prepared import Prepared
-from inferno.symbolic import as_python, read_off
+from inferno.symbolic import Int, as_python, read_off
 
 _MOST_ADDRESSES = 64
 _MOST_ARGUMENTS = 2000  # compiling the text takes 20 us an argument
@@ -70,9 +71,7 @@ def begin_call(
     vary are variables of the function, called as their symbols are.
     """
     inputs = signature.simple_arity + len(signature.simple_names)
-    if inputs < 1 or len(signature.arguments) > _MOST_ARGUMENTS or any(r.strides for r in signature.results):
-        return None
-    if written is None or signature.views:
+    if inputs < 1 or len(signature.arguments) > _MOST_ARGUMENTS or written is None or signature.views:
         return None
     scope: dict[str, Any] = {"slow": slow, "Tensor": torch.Tensor, "build": signature.build_output, "level": level, "modes": modes, "tracing": tracing,
                              "forward": forward_levels}
@@ -98,15 +97,19 @@ def begin_call(
         conditions += [f"({guard})" for guard in signature.guards]
     for i, argument in enumerate(signature.arguments):
         name, shape = values[i], f"shape{i}"
-        if all(isinstance(s, int) for s in argument.shape):
-            scope[shape] = torch.Size(argument.shape)
+        dense = f"{name}.is_contiguous()"
+        if (known := expected_shape(argument)) is not None:
+            scope[shape] = known
         else:
-            shape = f"({''.join(as_python(s) + ', ' for s in argument.shape)})"
+            shape = _tuple(argument.shape)
+        if argument.kind != "input" and argument.order is not None:
+            scope[f"st{i}"] = argument.outer_strides
+            dense = f"{name}.stride() == st{i}"
         scope[f"d{i}"] = argument.dtype
         # The address, which is compared later, is of memory that is held: it says the device too.
         is_tensor = f"type({name}) is Tensor" if argument.kind == "input" else f"isinstance({name}, Tensor)"
         same = [f"{name} is w{i}", f"{name}._version == v{i}"] if i in frozen else [is_tensor, placed.format(name)]
-        conditions += [*same, f"{name}.shape == {shape}", f"{name}.dtype is d{i}", f"{name}.is_contiguous()"]
+        conditions += [*same, f"{name}.shape == {shape}", f"{name}.dtype is d{i}", dense]
         if argument.kind == "input":
             conditions.append(f"not {name}.requires_grad")
         if argument.dtype.is_complex:  # its memory may hold the conjugate
@@ -150,9 +153,17 @@ class _Apart(set):
         super().add(key)
 
 
-def count_writes(text: CallText, written: Sequence[int]) -> list[str]:
-    """The lines that tell autograd of what was written in place."""
-    return [f"    count_writes(({', '.join(text.values[i] for i in written)},))"] if written else []
+def return_outputs(text: CallText, signature: Signature, written: Sequence[int], results: Sequence[str]) -> None:
+    """Add the lines that tell autograd of what was written in place, and return the outputs, made of the program's new ``results``."""
+    if written:
+        text.lines.append(f"    count_writes(({', '.join(text.values[i] for i in written)},))")
+    outputs = [r for r in signature.results if r.kind == "output"]
+    made = [y if r.strides is None else f"{y}.as_strided({_tuple(r.shape)}, {_tuple(r.strides)})" for y, r in zip(results, outputs)]
+    text.lines.append(f"    return {made[0]}" if signature.single_output else f"    return build([{', '.join(made)}])")
+
+
+def _tuple(sizes: Sequence[Int]) -> str:
+    return f"({''.join(as_python(s) + ', ' for s in sizes)})"
 
 
 def begin_segment(

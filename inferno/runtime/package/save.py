@@ -85,7 +85,7 @@ def _version(program: Program) -> int:
         return 5
     if any(s.copies for s in launches):
         return 4
-    return 3 if program.signature.orders else 1 if program.preparation is None else 2
+    return 3 if any(a.order is not None for a in program.signature.arguments) else 1 if program.preparation is None else 2
 
 
 def _kernel_to_data(kernel: Kernel, number: int, blobs: dict[str, bytes]) -> dict[str, Any]:

@@ -108,8 +108,8 @@ def _argument(data: Any, weights: dict[str, Tensor]) -> Argument:
     if key not in weights:
         raise ValueError(f"it wants a tensor {key!r}, which is not there")
     found = weights[key]
-    if tuple(found.shape) != made.shape or found.dtype is not made.dtype:
-        raise ValueError(f"tensor {key!r} is {tuple(found.shape)} {found.dtype}, expected {made.shape} {made.dtype}")
+    if tuple(found.shape) != made.outer_shape or found.dtype is not made.dtype:
+        raise ValueError(f"tensor {key!r} is {tuple(found.shape)} {found.dtype}, expected {made.outer_shape} {made.dtype}")
     return _decode(Argument, data, table=weights, key=key)
 
 

@@ -34,9 +34,9 @@ def collect(signature: Signature, model: Any) -> Weights:
         if argument.kind == "input":
             continue
         tensor = argument.table[argument.key].detach()
-        if tuple(tensor.shape) != tuple(argument.shape) or tensor.dtype is not argument.dtype:
+        if tuple(tensor.shape) != tuple(argument.outer_shape) or tensor.dtype is not argument.dtype:
             raise PackageError(
-                f"{argument.kind} {argument.name}: compiled for {tuple(argument.shape)} {argument.dtype}, it is now {tuple(tensor.shape)} "
+                f"{argument.kind} {argument.name}: compiled for {tuple(argument.outer_shape)} {argument.dtype}, it is now {tuple(tensor.shape)} "
                 f"{tensor.dtype}; compile the model again"
             )
         key = _memory(tensor)
@@ -73,8 +73,9 @@ def _refuse_overlaps(signature: Signature, names: Mapping[int, str], storages: M
 
 
 def _strides(signature: Signature, names: Mapping[int, str]) -> dict[str, list[int]]:
-    """A view's strides are counted in those of the tensor that it is a view of."""
-    found = {}
+    """A view's strides are counted in those of the tensor that it is a view of; and what a program reads in another order lies in it."""
+    arguments = signature.arguments
+    found = {name: list(arguments[i].outer_strides) for i, name in names.items() if arguments[i].order is not None}
     for i in sorted({v.argument for v in signature.views} & names.keys()):
         tensor = signature.arguments[i].table[signature.arguments[i].key]
         if not tensor.is_contiguous():
