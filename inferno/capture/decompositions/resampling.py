@@ -7,6 +7,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -14,6 +15,9 @@ from torch import Tensor
 from torch._prims_common import suggest_memory_format
 
 aten = torch.ops.aten
+
+# Ratios of whole numbers up to here are found in floats; and places in the input times a ratio's denominator stay below this.
+_DENOMINATOR, _WHOLE = 1 << 14, 1 << 30
 
 
 def _resize(kernel: Callable[[Tensor], Tensor], reach: float) -> Callable:
@@ -70,14 +74,10 @@ def _interpolate(taps: Callable[[Tensor], tuple[range, list[Tensor]]], clamped: 
         wide = torch.float64 if x.dtype == torch.float64 else torch.float32
         along = []
         for d, (size, count, scale) in enumerate(zip(x.shape[2:], output_size, scales)):
-            number = torch.arange(count, device=x.device).to(torch.float64)
-            step = _step(size, count, align_corners, scale)
-            place = number * step if align_corners else (number + 0.5) * step - 0.5
-            place = place.clamp(min=0) if clamped and not align_corners else place
-            first = torch.floor(place)
-            reach, weights = taps(place - first)
+            first, rest = _places(size, count, align_corners, scale, clamped, wide, x.device)
+            reach, weights = taps(rest)
             shape = [count if i == d else 1 for i in range(dims)]
-            along.append([((first.to(torch.int64) + o).clamp(0, size - 1).reshape(shape), w.to(wide).reshape(shape)) for o, w in zip(reach, weights)])
+            along.append([((first + o).clamp(0, size - 1).reshape(shape), w.to(wide).reshape(shape)) for o, w in zip(reach, weights)])
         return _weighted(x, along, (), wide).to(x.dtype).contiguous(memory_format=suggest_memory_format(x))
 
     return decomposition
@@ -97,6 +97,35 @@ def interpolate(
         size, given = given, [math.floor(n * s) for n, s in zip(input.shape[2:], given)]
     function = bicubic if mode == "bicubic" else linearly
     return function(input, given, bool(align_corners)) if size is not None else function(input, None, bool(align_corners), given)
+
+
+def _places(
+    size: int, count: int, align_corners: bool, scale: float | None, clamped: bool, wide: torch.dtype, device: torch.device,
+) -> tuple[Tensor, Tensor]:
+    """Of each element of the result the element of the input at or before its place, and how far that is behind it.
+
+    In whole numbers where the distance of two places is a ratio of small ones: arithmetic in float64 took longer than what is read and written."""
+    step = _step(size, count, align_corners, scale)
+    ratio = Fraction(step).limit_denominator(_DENOMINATOR)
+    if float(ratio) == step and 2 * count * ratio.numerator < _WHOLE:
+        number = torch.arange(count, device=device, dtype=torch.int32)
+        if align_corners:
+            return _divided(number * ratio.numerator, ratio.denominator, wide)
+        unit = 2 * ratio.denominator
+        first, rest = _divided(number * (2 * ratio.numerator) + (ratio.numerator + ratio.denominator), unit, wide)  # one behind: none is negative
+        first = first - 1
+        return (first.clamp(min=0), torch.where(first < 0, 0.0, rest)) if clamped else (first, rest)
+    number = torch.arange(count, device=device).to(torch.float64)
+    place = number * step if align_corners else (number + 0.5) * step - 0.5
+    place = place.clamp(min=0) if clamped and not align_corners else place
+    first = torch.floor(place)
+    return first.to(torch.int64), place - first
+
+
+def _divided(number: Tensor, unit: int, wide: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The quotient of a number that is not negative, and what is left as a part of a unit."""
+    first = torch.div(number, unit, rounding_mode="trunc")
+    return first, (number - first * unit).to(wide) * (1 / unit)
 
 
 def _weighted(x: Tensor, along: Sequence, chosen: tuple, wide: torch.dtype) -> Tensor:
@@ -137,15 +166,13 @@ def _two(rest: Tensor) -> tuple[range, list[Tensor]]:
 
 
 def _four(rest: Tensor) -> tuple[range, list[Tensor]]:
-    """Keys' cubic convolution with a = -0.75."""
+    """Keys' cubic convolution with a = -0.75, as products, which lose no digits where a weight is small."""
+    left = 1 - rest
 
-    def near(x: Tensor) -> Tensor:
-        return (1.25 * x - 2.25) * x * x + 1
+    def near(x: Tensor, y: Tensor) -> Tensor:
+        return y * (1 + x - 1.25 * x * x)
 
-    def far(x: Tensor) -> Tensor:
-        return ((-0.75 * x + 3.75) * x - 6) * x + 3
-
-    return range(-1, 3), [far(rest + 1), near(rest), near(1 - rest), far(2 - rest)]
+    return range(-1, 3), [-0.75 * rest * left * left, near(rest, left), near(left, rest), -0.75 * rest * rest * left]
 
 
 def _linear(x: Tensor) -> Tensor:
