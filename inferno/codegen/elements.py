@@ -39,12 +39,12 @@ def load_vector(
 
 def load_lanes(
     ints: Integers, buffer: ir.Value, offset: Integer, pattern: Pattern, element: ir.Type, count: Int, active: Sequence[bool] | None = None,
-    clamped: bool = False,
+    clamped: bool = False, constant: int = 0, loaded_before: dict | None = None,
 ) -> ir.Value:
-    """The elements at ``pattern``, of which ``offset`` is lane 0, in as few aligned accesses as they lie in; one scalar where all lanes are it.
+    """The elements at ``pattern``, of which ``offset + constant`` is lane 0, in as few aligned accesses as they lie in; one scalar where all lanes are it.
 
     ``count`` is the buffer's length.  Only ``active`` lanes are read, the others are anything.  ``clamped``: lanes that are outside of the buffer
-    are anything, too.
+    are anything, too.  ``loaded_before``: what was read by these offsets in which block, to be read once.
     """
     lanes = len(pattern.residues)
     wanted = [i for i in range(lanes) if active is None or active[i]]
@@ -62,16 +62,21 @@ def load_lanes(
     needed, loaded = chunks(width), []
     for chunk in needed:
         plus = chunk * width - pattern.residues[0]
-        if clamped or plus < 0 or len(wanted) < lanes:
-            start, plus = ints.add(offset, plus), 0
+        alone = clamped or plus < 0 or len(wanted) < lanes
+        key = (buffer, offset, constant + plus, width, clamped)
+        made = loaded_before.setdefault(key, []) if loaded_before is not None else []
+        here = ir.InsertionPoint.current.block
+        found = next((v for block, v in made if block == here), None)
+        if found is None:
+            start, plus = (ints.add(offset, constant + plus), 0) if alone else (ints.add(offset, constant), plus)
             start = ints.min(start, ints.value(count - width)) if clamped else start
-        else:
-            start = offset
-        if width == 1:
-            loaded.append(load(ints, buffer, start, element, plus))
-        else:
-            whole = vector.LoadOp(type_, buffer, [ints.index(start, plus)], alignment=width * element_bytes(element)).result
-            loaded.append(from_memory(whole, element))
+            if width == 1:
+                found = load(ints, buffer, start, element, plus)
+            else:
+                whole = vector.LoadOp(type_, buffer, [ints.index(start, plus)], alignment=width * element_bytes(element)).result
+                found = from_memory(whole, element)
+            made.append((here, found))
+        loaded.append(found)
     read = dict(zip(wanted, residues))
     if len(set(residues)) == 1:
         return lanes_of(loaded[0])[residues[0] % width]

@@ -12,6 +12,7 @@ from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.lane_patterns import Condition, Pattern, Patterns, uniform
 from inferno.codegen.launcher import launch, launcher, parameter
+from inferno.codegen.narrow_index import Offsets
 from inferno.codegen.narrow_lanes import NarrowLanes
 from inferno.codegen.transposing import Transposing, shared_arrays
 from inferno.codegen.transposing_vectors import VectorTransposing, shared_words
@@ -81,8 +82,10 @@ class _Emitter:
     loops: dict[ir.Value, int] = field(default_factory=dict)  # whose coordinates the indices of a body are
     active: tuple[bool, ...] | None = None  # lanes that take the branch that is inlined
     clamped: bool = False  # what is inlined is computed in lanes that do not take its branch
+    loaded: dict = field(default_factory=dict)  # parts of tables, see ``load_lanes``
 
     def __post_init__(self) -> None:
+        self.offsets = Offsets(self.ints)
         # The box of first points: of a run of which a thread does several, far apart, it has as many less.
         self.run = reused(self.point, self.schedule.across, self.schedule.vector) if self.schedule.across > 1 else None
         sizes = self.point.run_sizes
@@ -348,14 +351,12 @@ class _Emitter:
         strides, element, count = row_major(sizes), table.element_type, product(sizes)
         vectors = [v for v in where if isinstance(v.type, ir.VectorType)]
         if not vectors:
-            offset = self.ints.dot([self.ints.narrow(v) for v in where], strides)
-            return load(self.ints, buffer, self.inside(offset, count), element)
+            return load(self.ints, buffer, self.inside(self.ints.add(*self.offsets.of(where, strides)), count), element)
         lanes = ir.VectorType(vectors[0].type).shape[0]
         if (pattern := self.table_pattern(where, strides, lanes)) is not None:
-            first = self.ints.dot([self.ints.narrow(lanes_of(v)[0]) for v in where], strides)
-            return load_lanes(self.ints, buffer, first, pattern, element, count, self.active, self.clamped)
-        each = [[lanes_of(v)[i] if v in vectors else v for v in where] for i in range(lanes)]
-        offsets = [self.ints.dot([self.ints.narrow(v) for v in at], strides) for at in each]
+            first, constant = self.offsets.of(where, strides)
+            return load_lanes(self.ints, buffer, first, pattern, element, count, self.active, self.clamped, constant, self.loaded)
+        offsets = [self.ints.add(*self.offsets.of(where, strides, i)) for i in range(lanes)]
         live = [i for i in range(lanes) if self.active is None or self.active[i]]
         read = {i: load(self.ints, buffer, self.inside(offsets[i], count), element) for i in live}
         return join([read.get(i, read[live[0]]) for i in range(lanes)])
