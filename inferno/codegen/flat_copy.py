@@ -1,4 +1,4 @@
-"""One buffer copied to another, element by element in memory order, by 16 bytes a thread; floats may be converted on the way."""
+"""One buffer copied to another, element by element in memory order, by 16 bytes a thread; floats may be converted on the way.  Or filled with a number."""
 
 import math
 
@@ -33,6 +33,26 @@ def emit_copy(function: DeviceFunction, source: ir.Value, target: ir.Value, lane
             store(ints, _converted(load(ints, source, place, element), wanted), target, place)
         else:
             store_vector(ints, _converted(as_vector(load_vector(ints, source, place, element, lanes, lanes), lanes), wanted), target, place, lanes)
+        scf.yield_([])
+
+
+def fill_lanes(target: ir.Value) -> int:
+    """Elements that a thread fills."""
+    return math.gcd(16 // element_bytes(target.type.element_type), math.prod(ir.MemRefType(target.type).shape))
+
+
+def emit_fill(function: DeviceFunction, value: ir.Value, target: ir.Value, lanes: int, count: int) -> None:
+    """The whole kernel: ``target`` is its parameter, of ``count`` elements."""
+    ints, index = function.ints, ir.IndexType.get()
+    block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+    thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=THREADS, results=[index]).result)
+    number = ints.add(ints.mul(block, THREADS), thread)
+    inside = scf.IfOp(ints.less(number, count // lanes))
+    with ir.InsertionPoint(inside.then_block):
+        if lanes == 1:
+            store(ints, value, target, number)
+        else:
+            store_vector(ints, as_vector(value, lanes), target, ints.mul(number, lanes), lanes)
         scf.yield_([])
 
 

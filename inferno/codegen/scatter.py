@@ -20,7 +20,7 @@ from inferno.codegen.elements import lanes_of, load_vector, store_vector
 from inferno.codegen.gpu_function import element_bytes
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
-from inferno.mlir import arith, gpu, ir, llvm, memref, owner, scf
+from inferno.mlir import arith, gpu, ir, llvm, memref, outside_values, owner, scf
 from inferno.passes.shapes import known_shape
 from inferno.schedule.accesses import row_major
 from inferno.symbolic import Int, ceildiv, hint, product
@@ -53,6 +53,7 @@ class Scatter:
     unique: bool
     combiner: Combiner | None
     adds_vectors: bool = False  # whether the machine adds several floats to memory by one instruction
+    places: ir.Operation | None = None  # the host function's map that the table of indices, of one column, is the result of, if it is in no memory
 
     @property
     def atomic(self) -> int | None:
@@ -162,8 +163,17 @@ class _Emitter:
 
     def row(self, number: Integer, column: int) -> Integer:
         """An entry of the table of indices."""
-        ints = self.ints
-        return _of_width(memref.load(self.indices, [ints.index(number), ints.index(column)]), ints.type)
+        return _of_width(self.entry(number, column), self.ints.type)
+
+    def entry(self, number: Integer, column: int) -> ir.Value:
+        """The same in the table's own width."""
+        ints, places = self.ints, self.scatter.places
+        if places is None:
+            return memref.load(self.indices, [ints.index(number), ints.index(column)])
+        at, value = ints.index(number), self.function.value
+        read = [memref.load(value(v), [at]) for v in list(places.operands)[:-1]]
+        outside = {v: value(v) for v in outside_values(places) if not isinstance(v.type, ir.MemRefType)}
+        return inline_body(places.regions[0].blocks[0], [*read, at], [at], outside=outside)[0]
 
     def load_update(self, number: Integer, where: list[Integer]) -> ir.Value:
         at = [self.ints.index(number)] + [self.ints.index(w) for w, u in zip(where, self.scatter.update_dims) if u is not None]
@@ -180,7 +190,7 @@ class _Emitter:
         """Asked of the indices as they are: in the width of the arithmetic an index far outside might be one inside."""
         s, found = self.scatter, None
         for column, dim in enumerate(s.dims):
-            index = memref.load(self.indices, [self.ints.index(number), self.ints.index(column)])
+            index = self.entry(number, column)
             places = self.ints.sub(self.ints.add(s.shape[dim], 1), s.window[dim])
             count = arith.constant(index.type, places) if isinstance(places, int) else _of_width(self.ints.value(places), index.type)
             inside = arith.cmpi(arith.CmpIPredicate.ult, index, count)

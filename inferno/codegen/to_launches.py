@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from inferno.codegen.block_reductions import choose_shape, reduce_by_block
 from inferno.codegen.device_function import DeviceFunction, buffers_of, device_function, is_root, roots_of
 from inferno.codegen.flat_copy import THREADS as COPY_THREADS
-from inferno.codegen.flat_copy import copy_blocks, copy_lanes, emit_copy
+from inferno.codegen.flat_copy import copy_blocks, copy_lanes, emit_copy, emit_fill, fill_lanes
 from inferno.codegen.flatten_accesses import flatten_accesses
 from inferno.codegen.points import Emitter, point_blocks
 from inferno.codegen.scan import emit_scan, read_scan
@@ -71,6 +71,7 @@ class Launches:
     _fills: list[_Fill] = field(default_factory=list)
     _scatters: list[Scatter] = field(default_factory=list)  # that are made with others', or before what has to do with them
     _copied: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    _places: dict[ir.Value, ir.Operation] = field(default_factory=dict)  # maps that only a scatter reads, which computes them
     _symbols: dict[Symbol, ir.Value] = field(default_factory=dict)
 
     def build(self) -> list[Launch]:
@@ -149,8 +150,22 @@ class Launches:
 
     def _write(self, fill: _Fill) -> None:
         self._fills.remove(fill)
-        if not self._is_dead(fill.target, fill.number):
+        if self._is_dead(fill.target, fill.number):
+            return
+        type_ = fill.target.type
+        if is_root(fill.target) and type_.has_static_shape and 0 not in type_.shape and str(type_.element_type) != "i1":
+            self._fill(fill)
+        else:
             self._point_kernel(read_structured(fill.operation), [None], [False])
+
+    def _fill(self, fill: _Fill) -> None:
+        target, lanes = fill.target, fill_lanes(fill.target)
+        count = math.prod(ir.MemRefType(target.type).shape)
+        blocks = -(-count // (COPY_THREADS * lanes))
+        function = self._open([], [target], COPY_THREADS, blocks * COPY_THREADS * lanes, written=[target])
+        with ir.InsertionPoint.at_block_terminator(function.block):
+            emit_fill(function, function.value(fill.value), function.block.arguments[function.buffers.index(target)], lanes, count)
+        self._close(function, None, blocks, COPY_THREADS)
 
     def _drop_fills_of_scan(self, op: ir.Operation, number: int) -> None:
         """An inclusive scan overwrites its output, and does not read what the running value was before."""
@@ -176,6 +191,9 @@ class Launches:
             self._write_fills_under(op)
             if not self._is_dead(op.operands[1], number):
                 self._copy(*op.operands)
+            return
+        if self._are_places(op, number):
+            self._places[op.operands[len(op.operands) - 1]] = op
             return
         structured = read_structured(op)
         starts = self._absorb(structured)
@@ -289,7 +307,8 @@ class Launches:
         self._close(function, clone, blocks, threads)
 
     def _scatter(self, op: ir.Operation, number: int) -> None:
-        scatter = replace(read_scatter(op), adds_vectors=self.target.capability >= 90)
+        places = next((self._places[r] for r in roots_of(op.operands[1]) if r in self._places), None)
+        scatter = replace(read_scatter(op), adds_vectors=self.target.capability >= 90, places=places)
         if scatter.points == 0 or scatter.count == 0:
             return
         if (wide := self._widened(scatter)) is not None:
@@ -298,7 +317,7 @@ class Launches:
             self._scatter(wide, number)
             self._copy(total, narrow)
             return
-        joins = scatter.unique and isinstance(scatter.launch[0], int)
+        joins = scatter.unique and isinstance(scatter.launch[0], int) and places is None
         if not joins:
             self._make_scatters()
         self._scatters.append(scatter)
@@ -314,7 +333,8 @@ class Launches:
         operations = [s.operation for s in waiting]
         blocks, threads = sum(s.launch[0] for s in waiting), waiting[0].launch[1]
         work = blocks * threads + sum(s.count for s in waiting)
-        function = self._open(operations, [], threads, work, written=[op.operands[2] for op in operations])
+        read = [*operations, *(s.places for s in waiting if s.places is not None)]
+        function = self._open(read, [], threads, work, written=[op.operands[2] for op in operations])
         with ir.InsertionPoint.at_block_terminator(function.block), operations[0].location:
             clones = [function.clone(op) for op in operations]
             same = [read_scatter(clone) for clone in clones]
@@ -342,6 +362,22 @@ class Launches:
                 inner.erase()
             body.erase_argument(1)
         return wide
+
+    def _are_places(self, op: ir.Operation, number: int) -> bool:
+        """Whether a map makes a row of numbers for the places of a scatter, which comes next to touch it, and of nothing else; it is computed there."""
+        target, sources = op.operands[len(op.operands) - 1], list(op.operands)[:-1]
+        if not is_root(target) or owner(target) is None or target.type.rank != 1 or any(m != ir.AffineMap.get_identity(1) for m in maps(op)):
+            return False
+        if iterators(op) != ["parallel"] or not all(isinstance(v.type, ir.MemRefType) for v in sources) or len(_outs(op)) != 1:
+            return False
+        if any(True for _ in op.regions[0].blocks[0].arguments[len(sources)].uses):
+            return False
+        later = self._operations[number + 1:]
+        readers = [o for o in later if o.name not in _FREE and target in buffers_of([o])]
+        if len(readers) != 1 or readers[0].name != "tm_tensor.scatter" or any(target in roots_of(readers[0].operands[n]) for n in (0, 2)):
+            return False
+        until = later[: later.index(readers[0]) + 1]
+        return not any(_written(o) & {r for v in sources for r in roots_of(v)} for o in until)
 
     def _is_read_by_sort(self, op: ir.Operation, number: int) -> bool:
         """Whether a copy only brings elements to where a sort, which comes next to touch either place, could read them anyway."""

@@ -65,6 +65,8 @@ _PASSES = {
     "merge-variances": "inferno.schedule.merge_variances:merge_variances",
     "fuse-scans": "inferno.schedule.fuse_scans:fuse_scans",
     "fuse-sorts": "inferno.schedule.fuse_sorts:fuse_sorts",
+    "fold-places": "inferno.schedule.fuse_scatters:fold_places",
+    "fuse-scatters": "inferno.schedule.fuse_scatters:fuse_scatters",
     "fuse-small": "inferno.schedule.fuse_small:fuse_small",
     "order-operands": "inferno.schedule.order_operands:order_operands",
     "split-padding": "inferno.schedule.split_padding:split_padding",

@@ -22,6 +22,8 @@ _CLASSES = {
     "reductions": "inferno.schedule.reductions:Reductions",
     "scans": "inferno.schedule.scans:Scans",
     "sorts": "inferno.schedule.sorts:Sorts",
+    "row_lists": "inferno.schedule.row_lists:RowLists",
+    "scatters": "inferno.schedule.scatters:Scatters",
     "select": "inferno.schedule.select:Select",
     "simt": "inferno.schedule.simt:Simt",
     "vectors": "inferno.schedule.vectors:Vectors",

@@ -14,6 +14,8 @@ from inferno.passes.programs import VIEWS, callee, readers, root_of
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.cost import tensor_bytes
+from inferno.schedule.row_lists import parse_lists
+from inferno.schedule.scatter_kernel import parse_scatter
 
 OVERWRITES = "inferno.overwrites"
 # What a call that moves may keep alive until then, next to what its result takes; and bytes that are nothing.
@@ -43,6 +45,8 @@ def mark(kernel: func.FuncOp) -> list[int]:
 
 def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
     """The arguments whose place a result may take."""
+    if (begin := _begins_as(kernel)) is not None:
+        return begin
     block, count = kernel.regions[0].blocks[0], len(kernel.type.results)
     operations = [o.operation for o in block.operations if o.operation.name not in ("arith.constant", "func.return")]
     if not count or len(operations) != count or any(len(o.results) != 1 or not is_elementwise(o) for o in operations):
@@ -61,6 +65,18 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
         if argument.type == destination.type and all(user == op for user in users(argument))
         and all(m == accesses[-1] for v, m in zip(operands, accesses) if v == argument)
     ]
+
+
+def _begins_as(kernel: func.FuncOp) -> list[int] | None:
+    """The argument that the result of a scatter begins as, each part of which is read by who then writes it; None where it is no such kernel."""
+    generator = from_attribute(kernel.attributes[ATTRIBUTE]).generator if ATTRIBUTE in kernel.attributes else ""
+    parse = {"scatters": parse_scatter, "row_lists": parse_lists}.get(generator)
+    c = parse(kernel) if parse is not None else None
+    if c is None:
+        return None
+    arguments = kernel.entry_block.arguments
+    alone = isinstance(c.start, int) and arguments[c.start].type == arguments[c.target].type and len(list(users(arguments[c.start]))) == 1
+    return [c.start] if alone else []
 
 
 def updated(call: ir.Operation, kernel: func.FuncOp) -> list[int]:

@@ -20,7 +20,10 @@ from inferno.runtime.call.sizes import size_reader
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 # By MLIR's number: what is done, and to which kind of integers.
-_ATOMICS = {0: (np.add, "i"), 1: (np.add, "i"), 6: (np.maximum, "i"), 7: (np.maximum, "u"), 10: (np.minimum, "i"), 11: (np.minimum, "u")}
+_ATOMICS = {
+    0: (np.add, "i"), 1: (np.add, "i"), 3: (lambda old, new: new, "i"),
+    6: (np.maximum, "i"), 7: (np.maximum, "u"), 10: (np.minimum, "i"), 11: (np.minimum, "u"),
+}
 
 
 @dataclass
@@ -292,6 +295,11 @@ class Simulation:
     llvm_inttoptr = memref_extract_aligned_pointer_as_index
 
     arith_index_cast = memref_extract_aligned_pointer_as_index
+
+    def arith_cmpi(self, op, operands, mask):
+        """Whether two buffers are not one."""
+        assert ir.IntegerAttr(op.attributes["predicate"]).value == 1
+        return [np.broadcast_to(operands[0].memory is not operands[1].memory, mask.shape)]
 
     def arith_addi(self, op, operands, mask):
         """Bytes added to where something lies in shared memory."""

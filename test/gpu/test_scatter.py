@@ -35,3 +35,52 @@ def test_places_outside_are_left_alone():
     expected = x.clone()
     expected[[3, 4, 5]] = y[[0, 2, 4]]
     torch.testing.assert_close(compiled(x, i, y), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int8], ids=str)
+@pytest.mark.parametrize("dim, sizes, given", [
+    (1, (300, 500), (300, 700)), (1, (300, 501), (200, 333)), (0, (33, 5000), (90, 5000)), (1, (50, 64, 70), (50, 300, 70)),
+    (1, (4, 20, 30, 90), (4, 9, 30, 90)), (0, (1200, 2000), (1300, 2000)), (1, (7, 30000), (7, 4000)), (1, (200, 4096), (200, 10)),
+])
+def test_elements(dim, sizes, given, dtype):
+    """In shared memory, and the last two where rows are too long, or too little goes to them."""
+    x, y = (torch.randn(n, device="cuda").mul(9).round().to(dtype) for n in (sizes, given))
+    i = torch.randint(0, sizes[dim], given, device="cuda")
+    i = torch.where(torch.rand(given, device="cuda") < 0.2, 3, i)  # many for one place
+    add = lambda x, i, y: x.scatter_add(dim, i, y)  # noqa: E731
+    compiled = inferno.compile(add, (x, i, y), fallback=False)
+    generators = {r.generator for r in compiled.explain().rows}
+    assert ("scatters" in generators) == (sizes not in ((7, 30000), (200, 4096))), generators
+    poison_memory()
+    found = check(compiled, add, (x, i, y))
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool], ids=str)
+@pytest.mark.parametrize("dim, sizes, given", [(1, (300, 500), 400), (0, (60, 5000), 50)])
+def test_elements_that_are_put(dim, sizes, given, dtype):
+    x = torch.randn(sizes, device="cuda").to(dtype)
+    i = torch.rand(sizes, device="cuda").argsort(dim).narrow(dim, 0, given).contiguous()
+    y = torch.randn(i.shape, device="cuda").to(dtype)
+    put = lambda x, i, y: x.scatter(dim, i, y)  # noqa: E731
+    compiled = inferno.compile(put, (x, i, y), fallback=False)
+    poison_memory()
+    assert torch.equal(compiled(x, i, y), put(x, i, y))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32], ids=str)
+@pytest.mark.parametrize("name", ["put and add", "add", "in place", "to zeros"])
+def test_lists(monkeypatch, name, dtype):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    x, y = (torch.randn(n, 1024, device="cuda").mul(9).round().to(dtype) for n in (2000, 3000))
+    i = torch.randint(0, 900, (3000,), device="cuda")
+    models = {**{k: OPERATIONS[k][0] for k in ("put and add", "add")}, "to zeros": lambda x, i, y: torch.zeros_like(x).index_add(0, i, y),
+              "in place": lambda x, i, y: x.index_add_(0, i, y)}
+    compiled = inferno.compile(models[name], (x, i, y), fallback=False)
+    assert {r.generator for r in compiled.explain().rows} == {"row_lists"}
+    expected = models[name](x.double() if dtype.is_floating_point else x.clone(), i, y.double() if dtype.is_floating_point else y)
+    poison_memory()
+    found = compiled(x, i, y)
+    torch.testing.assert_close(found, expected.to(dtype), rtol=torch.finfo(dtype).eps if dtype.is_floating_point else 0, atol=0)
+    if name == "in place":
+        assert torch.equal(x, found)

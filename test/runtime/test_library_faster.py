@@ -65,16 +65,16 @@ def test_medians_on_a_gpu_are_selected():
         lambda x: x.median(), empty(64, 1 << 20))
 
 
-@pytest.mark.parametrize("rows, dtype, faster", [(64, torch.float32, 0), (65536, torch.float32, 1), (1024, torch.bfloat16, 0), (65536, torch.bfloat16, 1)])
-def test_sums_that_meet(rows, dtype, faster):
-    """Element by element; whole rows are ours, but where many rows of 16-bit floats get few."""
+@pytest.mark.parametrize("rows, dtype", [(64, torch.float32), (65536, torch.float32), (1024, torch.bfloat16), (65536, torch.bfloat16)])
+def test_sums_that_meet(rows, dtype):
+    """Ours, but where many rows of 16-bit floats get few."""
     x, i, index = empty(128, 64, dtype=dtype), empty(rows, dtype=torch.int64), empty(rows, 64, dtype=torch.int64)
     terms = empty(rows, 64, dtype=dtype)
     assert not reasons(lambda x, i, y: x.index_add(0, i, y), x, i, terms)
     assert not reasons(lambda x, i, y: x.index_put((i,), y, accumulate=True), x, i, terms)
-    large = empty(1 << 20, 64, dtype=dtype)
+    large = empty(1 << 21, 64, dtype=dtype)
     assert bool(reasons(lambda x, i, y: x.index_put((i,), y, accumulate=True), large, i, terms)) == (dtype == torch.bfloat16)
-    assert len(reasons(lambda x, i, y: x.scatter_add(0, i, y), x, index, terms)) == faster
+    assert not reasons(lambda x, i, y: x.scatter_add(0, i, y), x, index, terms)
     assert not reasons(lambda x, i, y: x.index_put((i,), y), x, i, terms)
 
 

@@ -7,8 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inferno.scatter_limits import side_by_side, worthwhile
 
 aten = torch.ops.aten
+
+_MANY = 1 << 18
 
 
 def _of_numbers(operator: Any) -> Callable:
@@ -79,7 +82,21 @@ def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    if x.device.type == "cuda" and x.dim() and _is_slow(x, dim % x.dim(), index):
+        return NotImplemented  # which leaves it to torch (``library_faster``)
     return _of_numbers(aten.scatter_add.default)(x, dim, index, src) if x.dtype == torch.bool else _by_places(x, dim, index, src, True)
+
+
+def _is_slow(x: Tensor, dim: int, index: Tensor) -> bool:
+    """Whether many 16-bit floats are added up across memory, and not in rows in shared memory: of 33.5M in bf16 ours took 1.84 ms, torch's 1.2."""
+    if not all(isinstance(n, int) for t in (x, index) for n in t.shape) or index.numel() < _MANY:
+        return False
+    outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1:])
+    if inner == 1 or not x.is_floating_point() or x.dtype.itemsize >= 4:
+        return False
+    in_rows = index.shape[dim + 1:] == x.shape[dim + 1:] and index.shape[1:dim] == x.shape[1:dim]
+    columns = side_by_side(outer, x.shape[dim], inner, 4, x.dtype.itemsize) if in_rows else None
+    return columns is None or not worthwhile(outer, math.prod(index.shape[:dim]), x.shape[dim], index.shape[dim], inner, columns)
 
 
 def _by_places(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool) -> Tensor:

@@ -1,0 +1,93 @@
+"""On a GPU, a scatter computes the places of what it puts there itself; and the elements, where its kernel is one that has whole rows in shared memory.
+
+The import makes a tensor of the places: for each element the number of its index in the result.  Only with how it is computed is it known which
+elements stay in which row.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from inferno.mlir import func, ir, owner
+from inferno.passes.generics import is_elementwise
+from inferno.passes.programs import callee, readers, root_of
+from inferno.schedule import row_lists, scatters
+from inferno.schedule.accesses import argument_index
+from inferno.schedule.attributes import ATTRIBUTE, from_attribute
+from inferno.schedule.flatten_places import flatten_places
+from inferno.schedule.merge_calls import edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
+from inferno.schedule.universal import Universal
+from inferno.target import find_target
+
+
+def fuse_scatters(module: ir.Module, target: str, always: str = "") -> None:
+    """Let scatters into rows, and of rows, compute what they put there.  Nothing for the CPU; ``always``: "1" for doing so wherever a generator could."""
+    machine = find_target(target)
+    if machine.kind == "nvptx":
+        choices = (scatters.fit, row_lists.fit) if always == "1" else (partial(m.choose, target=machine) for m in (scatters, row_lists))
+        for choose in choices:
+            _fuse_all(module, (0, 1), lambda kernel, choose=choose: choose(kernel) is not None, lambda kernel: ATTRIBUTE not in kernel.attributes)
+
+
+def fold_places(module: ir.Module, target: str) -> None:
+    """Let the last generator's scatters compute the places alone.  Nothing for the CPU."""
+    if find_target(target).kind == "nvptx":
+        _fuse_all(module, (1,), flatten_places, _is_universal)
+
+
+def _is_universal(kernel: func.FuncOp) -> bool:
+    return ATTRIBUTE in kernel.attributes and from_attribute(kernel.attributes[ATTRIBUTE]).generator == Universal.generator
+
+
+def _fuse_all(module: ir.Module, operands: Sequence[int], takes: Callable[[func.FuncOp], bool], asks: Callable[[func.FuncOp], bool]) -> None:
+    """Make each scatter whose kernel ``asks`` for it, and the maps that only it reads by way of these of its operands, one kernel that is taken."""
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        calls = [o.operation for o in main.entry_block.operations if o.operation.name == "func.call"]
+        mine = [c for c in calls if _scatter(kernels[callee(c)]) is not None and asks(kernels[callee(c)])]
+        return sum([_fuse(module, kernels, c, operands, takes) for c in mine]) > 0
+
+    merge_in(module, merge)
+
+
+def _scatter(kernel: func.FuncOp) -> ir.Operation | None:
+    """The kernel's only scatter."""
+    found = [o.operation for o in kernel.entry_block.operations if o.operation.name == "tm_tensor.scatter"]
+    return found[0] if len(found) == 1 else None
+
+
+def _fuse(
+    module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], takes: Callable[[func.FuncOp], bool],
+) -> bool:
+    group, kernel = _makers(kernels, call, operands), kernels[callee(call)]
+    if len(group) == 1:
+        return False
+    edges = edges_of([o.operation for o in call.block.operations if o.operation in group], views=True)
+    merged = merged_kernel(kernels, edges, free_name(module, callee(call)))
+    if not takes(merged):
+        merged.operation.erase()
+        return False
+    if ATTRIBUTE in kernel.attributes:
+        merged.attributes[ATTRIBUTE] = kernel.attributes[ATTRIBUTE]
+    replace_calls(edges, merged)
+    return True
+
+
+def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int]) -> set[ir.Operation]:
+    """The call of a scatter, and those of maps that only it reads by way of some of its operands."""
+    kernel = kernels[callee(call)]
+    arguments = [argument_index(kernel, root_of(_scatter(kernel).operands[n])) for n in operands]
+    group, pending = {call}, [root_of(call.operands[n]) for n in arguments if n is not None]
+    while pending:
+        maker = owner(pending.pop())
+        if maker in group or maker is None or maker.name != "func.call" or not _is_map(kernels[callee(maker)]):
+            continue
+        if all(u in group for r in maker.results for u in readers(r)):
+            group.add(maker)
+            pending += [root_of(v) for v in inputs_of(maker)]
+    return group
+
+
+def _is_map(kernel: func.FuncOp) -> bool:
+    """Whether it is one elementwise operation, of known sizes."""
+    operations = [o.operation for o in kernel.entry_block.operations if o.operation.name not in ("arith.constant", "func.return", "tensor.empty")]
+    known = all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in kernel.type.inputs)
+    return known and len(operations) == len(kernel.type.results) == 1 and is_elementwise(operations[0])

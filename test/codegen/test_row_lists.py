@@ -1,0 +1,86 @@
+"""Rows that are added to others by lists: their numbers on a simulated GPU."""
+
+import pytest
+import torch
+from checks import check
+from universal_program import SimulatedModel
+
+from inferno.schedule import row_lists
+from inferno.schedule.row_lists import RowLists
+
+PASSES = "fuse-scatters{target=sm_90a always=1}"
+
+
+def simulated(model, args, schedule=None):
+    used = []
+
+    def choose(kernel):
+        found = row_lists.fit(kernel)
+        if found is None:
+            return None
+        used.append(schedule or found[1])
+        return used[-1]
+
+    made = SimulatedModel(model, args, choose=choose, passes=PASSES)
+    assert used
+    return made
+
+
+def add(x, i, y):
+    return x.index_add(0, i, y)
+
+
+def put(x, i, y):
+    return x.index_put((i,), y, accumulate=True)
+
+
+def of(shape, type_=torch.float32):
+    return lambda: torch.randn(shape).mul(4).to(type_)
+
+
+CASES = {
+    "added": (add, of((20, 32)), 50, of((50, 32))),
+    "put": (put, of((20, 32)), 50, of((50, 32))),
+    "to zeros": (lambda x, i, y: torch.zeros_like(x).index_add(0, i, y), of((20, 32)), 50, of((50, 32))),
+    "bf16": (put, of((300, 24), torch.bfloat16), 40, of((40, 24), torch.bfloat16)),
+    "f16, of several dimensions": (add, of((30, 4, 6), torch.float16), 70, of((70, 4, 6), torch.float16)),
+    "float64": (put, of((20, 6), torch.float64), 30, of((30, 6), torch.float64)),
+    "whole numbers": (add, of((20, 4), torch.int32), 90, of((90, 4), torch.int32)),
+    "of what is computed": (lambda x, i, y: x.index_put(((i * 3) % 20,), y * y - 1, accumulate=True), of((20, 8)), 30, of((30, 8))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name):
+    torch.manual_seed(0)
+    model, x, count, y = CASES[name]
+    x = x()
+    args = x, torch.randint(0, len(x), (count,)), y()
+    made = simulated(model, args)
+    assert len(made.program.plan.steps) == 3, made.program.gpu
+    found = check(made, model, args)
+    assert found.right, str(found)
+
+
+def test_updates_are_exchanged_for_what_was_there():
+    """The simulator takes the number of an atomic operation for what it is meant to be."""
+    args = torch.randn(20, 8), torch.randint(0, 20, (6,)), torch.randn(6, 8)
+    gpu = simulated(add, args).program.gpu
+    assert gpu.count("memref.atomic_rmw") == gpu.count("memref.atomic_rmw assign") == 1
+
+
+def test_fewer_lanes():
+    args = torch.randn(9, 32), torch.randint(0, 9, (40,)), torch.randn(40, 32)
+    found = check(simulated(add, args, RowLists(64, 2)), add, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("far, there", [(-1, True), (-20, True), (-21, False), (20, False), (1 << 40, False), ((1 << 32) + 1, False)])
+def test_places(far, there):
+    """Negative ones count from the end; those outside are left alone."""
+    x, i, y = torch.randn(20, 8), torch.randint(0, 20, (6,)), torch.randn(6, 8)
+    made = simulated(put, (x, i, y))
+    i[2] = far
+    kept = torch.ones(6, dtype=bool)
+    kept[2] = there
+    torch.testing.assert_close(made(x, i, y), put(x, i[kept], y[kept]))

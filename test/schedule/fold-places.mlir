@@ -1,0 +1,102 @@
+// RUN: inferno-opt %s -p 'fold-places{target=sm_90a}' --split-input-file | FileCheck %s
+// RUN: inferno-opt %s -p 'fold-places{target=cpu}' --split-input-file | FileCheck %s --check-prefix=CPU
+
+#flat = affine_map<(d0) -> (d0)>
+#same = affine_map<(d0, d1) -> (d0, d1)>
+#universal = {generator = "universal", threads = 256 : i64, long = 1024 : i64, few = 16384 : i64}
+
+// Two maps become one of a row of numbers, in the scatter's kernel.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]] = call @scatter_1(%arg0, %arg1, %{{.*}}) {inferno.source = ["p", "q", "s"]}
+// CHECK-NEXT: return %[[R]]
+// CHECK: func.func private @scatter_1(%[[I:.*]]: tensor<4x6xi64>, %[[Y:.*]]: tensor<24x1xf32>, %[[OUT:.*]]: tensor<80xf32>)
+// CHECK: %[[F:.*]] = tensor.collapse_shape %[[I]]
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel"]} ins(%[[F]] : tensor<24xi64>)
+// CHECK: %[[N:.*]] = linalg.index 0
+// CHECK: arith.divui %[[N]]
+// CHECK-NOT: linalg.generic
+// CHECK: tm_tensor.scatter
+// CHECK-NOT: func.func
+// CPU-LABEL: func.func @main
+// CPU-COUNT-3: call @
+func.func @main(%i: tensor<4x6xi64>, %y: tensor<24x1xf32>) -> tensor<80xf32> {
+  %e0 = tensor.empty() : tensor<4x6xi64>
+  %p = call @places(%i, %e0) {inferno.source = ["p"]} : (tensor<4x6xi64>, tensor<4x6xi64>) -> tensor<4x6xi64>
+  %p0 = tensor.collapse_shape %p [[0, 1]] : tensor<4x6xi64> into tensor<24xi64>
+  %e1 = tensor.empty() : tensor<24xi64>
+  %q = call @wrapped(%p0, %e1) {inferno.source = ["q"]} : (tensor<24xi64>, tensor<24xi64>) -> tensor<24xi64>
+  %q0 = tensor.expand_shape %q [[0, 1]] output_shape [24, 1] : tensor<24xi64> into tensor<24x1xi64>
+  %e2 = tensor.empty() : tensor<80xf32>
+  %s = call @scatter(%y, %q0, %e2) {inferno.source = ["s"]} : (tensor<24x1xf32>, tensor<24x1xi64>, tensor<80xf32>) -> tensor<80xf32>
+  return %s : tensor<80xf32>
+}
+func.func private @places(%i: tensor<4x6xi64>, %out: tensor<4x6xi64>) -> tensor<4x6xi64> attributes {inferno.schedule = #universal} {
+  %c20 = arith.constant 20 : i64
+  %0 = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<4x6xi64>) outs(%out : tensor<4x6xi64>) {
+  ^bb0(%x: i64, %o: i64):
+    %1 = linalg.index 0 : index
+    %2 = arith.index_cast %1 : index to i64
+    %3 = arith.muli %2, %c20 : i64
+    %4 = arith.addi %x, %3 : i64
+    linalg.yield %4 : i64
+  } -> tensor<4x6xi64>
+  return %0 : tensor<4x6xi64>
+}
+func.func private @wrapped(%i: tensor<24xi64>, %out: tensor<24xi64>) -> tensor<24xi64> attributes {inferno.schedule = #universal} {
+  %c0 = arith.constant 0 : i64
+  %c80 = arith.constant 80 : i64
+  %0 = linalg.generic {indexing_maps = [#flat, #flat], iterator_types = ["parallel"]} ins(%i : tensor<24xi64>) outs(%out : tensor<24xi64>) {
+  ^bb0(%x: i64, %o: i64):
+    %1 = arith.addi %x, %c80 : i64
+    %2 = arith.cmpi slt, %x, %c0 : i64
+    %3 = arith.select %2, %1, %x : i64
+    linalg.yield %3 : i64
+  } -> tensor<24xi64>
+  return %0 : tensor<24xi64>
+}
+func.func private @scatter(%y: tensor<24x1xf32>, %p: tensor<24x1xi64>, %out: tensor<80xf32>) -> tensor<80xf32> attributes {inferno.schedule = #universal} {
+  %cst = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%cst : f32) outs(%out : tensor<80xf32>) -> tensor<80xf32>
+  %1 = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%y, %p : tensor<24x1xf32>, tensor<24x1xi64>) outs(%0 : tensor<80xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %2 = arith.addf %b, %a : f32
+    tm_tensor.yield %2 : f32
+  } -> tensor<80xf32>
+  return %1 : tensor<80xf32>
+}
+
+// -----
+
+#flat = affine_map<(d0) -> (d0)>
+#universal = {generator = "universal", threads = 256 : i64, long = 1024 : i64, few = 16384 : i64}
+
+// Places that somebody else reads, too, are made once.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: call @
+func.func @main(%i: tensor<24xi64>, %y: tensor<24x8xf32>) -> (tensor<80x8xf32>, tensor<24xi64>) {
+  %e1 = tensor.empty() : tensor<24xi64>
+  %q = call @wrapped(%i, %e1) : (tensor<24xi64>, tensor<24xi64>) -> tensor<24xi64>
+  %q0 = tensor.expand_shape %q [[0, 1]] output_shape [24, 1] : tensor<24xi64> into tensor<24x1xi64>
+  %e2 = tensor.empty() : tensor<80x8xf32>
+  %s = call @scatter(%y, %q0, %e2) : (tensor<24x8xf32>, tensor<24x1xi64>, tensor<80x8xf32>) -> tensor<80x8xf32>
+  return %s, %q : tensor<80x8xf32>, tensor<24xi64>
+}
+func.func private @wrapped(%i: tensor<24xi64>, %out: tensor<24xi64>) -> tensor<24xi64> attributes {inferno.schedule = #universal} {
+  %c80 = arith.constant 80 : i64
+  %0 = linalg.generic {indexing_maps = [#flat, #flat], iterator_types = ["parallel"]} ins(%i : tensor<24xi64>) outs(%out : tensor<24xi64>) {
+  ^bb0(%x: i64, %o: i64):
+    %1 = arith.addi %x, %c80 : i64
+    linalg.yield %1 : i64
+  } -> tensor<24xi64>
+  return %0 : tensor<24xi64>
+}
+func.func private @scatter(%y: tensor<24x8xf32>, %p: tensor<24x1xi64>, %out: tensor<80x8xf32>) -> tensor<80x8xf32> attributes {inferno.schedule = #universal} {
+  %cst = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%cst : f32) outs(%out : tensor<80x8xf32>) -> tensor<80x8xf32>
+  %1 = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%y, %p : tensor<24x8xf32>, tensor<24x1xi64>) outs(%0 : tensor<80x8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %2 = arith.addf %b, %a : f32
+    tm_tensor.yield %2 : f32
+  } -> tensor<80x8xf32>
+  return %1 : tensor<80x8xf32>
+}

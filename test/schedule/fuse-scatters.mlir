@@ -1,0 +1,95 @@
+// RUN: inferno-opt %s -p 'fuse-scatters{target=sm_90a}' --split-input-file | FileCheck %s
+// RUN: inferno-opt %s -p 'fuse-scatters{target=cpu}' --split-input-file | FileCheck %s --check-prefix=CPU
+
+#flat = affine_map<(d0) -> (d0)>
+#same = affine_map<(d0, d1) -> (d0, d1)>
+
+// Places in their rows, or behind all: they are computed in the scatter's kernel.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[R:.*]] = call @scatter_1(%arg0, %arg1, %{{.*}}) {inferno.source = ["p", "s"]}
+// CHECK-NEXT: tensor.expand_shape %[[R]]
+// CHECK: func.func private @scatter_1(%[[I:.*]]: tensor<400x64xi64>, %[[Y:.*]]: tensor<400x64xf32>, %[[OUT:.*]]: tensor<12000xf32>)
+// CHECK: %[[P:.*]] = linalg.generic {{.*}} ins(%[[I]]
+// CHECK: tm_tensor.scatter
+// CHECK-NOT: func.func
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call @
+func.func @main(%i: tensor<400x64xi64>, %y: tensor<400x64xf32>) -> tensor<400x30xf32> {
+  %e0 = tensor.empty() : tensor<400x64xi64>
+  %p = call @places(%i, %e0) {inferno.source = ["p"]} : (tensor<400x64xi64>, tensor<400x64xi64>) -> tensor<400x64xi64>
+  %p0 = tensor.collapse_shape %p [[0, 1]] : tensor<400x64xi64> into tensor<25600xi64>
+  %p1 = tensor.expand_shape %p0 [[0, 1]] output_shape [25600, 1] : tensor<25600xi64> into tensor<25600x1xi64>
+  %y0 = tensor.collapse_shape %y [[0, 1]] : tensor<400x64xf32> into tensor<25600xf32>
+  %y1 = tensor.expand_shape %y0 [[0, 1]] output_shape [25600, 1] : tensor<25600xf32> into tensor<25600x1xf32>
+  %e1 = tensor.empty() : tensor<12000xf32>
+  %s = call @scatter(%y1, %p1, %e1) {inferno.source = ["s"]} : (tensor<25600x1xf32>, tensor<25600x1xi64>, tensor<12000xf32>) -> tensor<12000xf32>
+  %r = tensor.expand_shape %s [[0, 1]] output_shape [400, 30] : tensor<12000xf32> into tensor<400x30xf32>
+  return %r : tensor<400x30xf32>
+}
+func.func private @places(%i: tensor<400x64xi64>, %out: tensor<400x64xi64>) -> tensor<400x64xi64> {
+  %c0 = arith.constant 0 : i64
+  %c30 = arith.constant 30 : i64
+  %c12000 = arith.constant 12000 : i64
+  %0 = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<400x64xi64>) outs(%out : tensor<400x64xi64>) {
+  ^bb0(%x: i64, %o: i64):
+    %1 = linalg.index 0 : index
+    %2 = arith.index_cast %1 : index to i64
+    %3 = arith.muli %2, %c30 : i64
+    %4 = arith.addi %x, %3 : i64
+    %5 = arith.cmpi sge, %x, %c0 : i64
+    %6 = arith.cmpi slt, %x, %c30 : i64
+    %7 = arith.andi %5, %6 : i1
+    %8 = arith.select %7, %4, %c12000 : i64
+    linalg.yield %8 : i64
+  } -> tensor<400x64xi64>
+  return %0 : tensor<400x64xi64>
+}
+func.func private @scatter(%y: tensor<25600x1xf32>, %p: tensor<25600x1xi64>, %out: tensor<12000xf32>) -> tensor<12000xf32> {
+  %cst = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%cst : f32) outs(%out : tensor<12000xf32>) -> tensor<12000xf32>
+  %1 = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%y, %p : tensor<25600x1xf32>, tensor<25600x1xi64>) outs(%0 : tensor<12000xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %2 = arith.addf %b, %a : f32
+    tm_tensor.yield %2 : f32
+  } -> tensor<12000xf32>
+  return %1 : tensor<12000xf32>
+}
+
+// -----
+
+#same = affine_map<(d0, d1) -> (d0, d1)>
+
+// Without the comparisons an element may go to any row.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: call @
+func.func @main(%i: tensor<400x64xi64>, %y: tensor<25600x1xf32>) -> tensor<12000xf32> {
+  %e0 = tensor.empty() : tensor<400x64xi64>
+  %p = call @places(%i, %e0) : (tensor<400x64xi64>, tensor<400x64xi64>) -> tensor<400x64xi64>
+  %p0 = tensor.collapse_shape %p [[0, 1]] : tensor<400x64xi64> into tensor<25600xi64>
+  %p1 = tensor.expand_shape %p0 [[0, 1]] output_shape [25600, 1] : tensor<25600xi64> into tensor<25600x1xi64>
+  %e1 = tensor.empty() : tensor<12000xf32>
+  %s = call @scatter(%y, %p1, %e1) : (tensor<25600x1xf32>, tensor<25600x1xi64>, tensor<12000xf32>) -> tensor<12000xf32>
+  return %s : tensor<12000xf32>
+}
+func.func private @places(%i: tensor<400x64xi64>, %out: tensor<400x64xi64>) -> tensor<400x64xi64> {
+  %c30 = arith.constant 30 : i64
+  %0 = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<400x64xi64>) outs(%out : tensor<400x64xi64>) {
+  ^bb0(%x: i64, %o: i64):
+    %1 = linalg.index 0 : index
+    %2 = arith.index_cast %1 : index to i64
+    %3 = arith.muli %2, %c30 : i64
+    %4 = arith.addi %x, %3 : i64
+    linalg.yield %4 : i64
+  } -> tensor<400x64xi64>
+  return %0 : tensor<400x64xi64>
+}
+func.func private @scatter(%y: tensor<25600x1xf32>, %p: tensor<25600x1xi64>, %out: tensor<12000xf32>) -> tensor<12000xf32> {
+  %cst = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%cst : f32) outs(%out : tensor<12000xf32>) -> tensor<12000xf32>
+  %1 = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%y, %p : tensor<25600x1xf32>, tensor<25600x1xi64>) outs(%0 : tensor<12000xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %2 = arith.addf %b, %a : f32
+    tm_tensor.yield %2 : f32
+  } -> tensor<12000xf32>
+  return %1 : tensor<12000xf32>
+}
