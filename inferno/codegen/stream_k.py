@@ -25,8 +25,10 @@ from inferno.codegen.nvvm_builder import (
     Device, Words, device_kernel, integer_type, loop, only_if, operation, special_register, store, widen_pointer,
 )
 from inferno.codegen.wgmma import Emitter
+from inferno.codegen.wgmma_registers import RegisterEmitter
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, llvm, scf
+from inferno.schedule.wgmma import Wgmma
 
 
 class StreamEmitter(Emitter):
@@ -95,9 +97,13 @@ class StreamEmitter(Emitter):
         loop(words, 0, words.add(words.add(words.sub(to, from_), 1), rounds), 1, carried, part)
 
     def complete(self, sums: list[ir.Value], previous: ir.Value, grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
-        words = self.words
         values = self.multiplier.finish(sums)
         self.ring.release(previous, self.member)
+        self.end_tile(values, grid, m0, n0)
+
+    def end_tile(self, values: Sequence[Sequence[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
+        """Of the sums of this block's part of a tile."""
+        words = self.words
         beginning = scf.IfOp(words.equal(self.first, 0), has_else=True)
         with ir.InsertionPoint(beginning.then_block):
             self.epilogue.begin(grid, m0, n0)
@@ -145,6 +151,17 @@ class StreamEmitter(Emitter):
         vector, alignment = ir.VectorType.get([4], ir.F32Type.get()), ir.IntegerAttr.get(integer_type(64), 16)
         parts = [operation("llvm.load", [vector], [self.sums_at(other, i)], alignment=alignment) for i in range(len(sums) // 4)]
         return [arith.addf(x, y) for x, y in zip(sums, [y for part in parts for y in lanes_of(part)])]
+
+
+class StreamRegisterEmitter(StreamEmitter, RegisterEmitter):
+    """With a lhs that goes to the tensor core by registers."""
+
+
+def emitter_for(schedule: Wgmma) -> type[Emitter]:
+    """What emits a kernel whose last tiles are dealt out, or whose lhs goes by registers, or both."""
+    if not schedule.stream:
+        return RegisterEmitter
+    return StreamRegisterEmitter if schedule.registers else StreamEmitter
 
 
 def _assembly(text: str, pointers: Sequence[ir.Value]) -> None:

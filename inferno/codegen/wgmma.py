@@ -42,8 +42,8 @@ from inferno.schedule.wgmma import ROW, Shared, Wgmma, lies_inside, precision, r
 from inferno.symbolic import Int, Symbol, ceildiv, minimum
 from inferno.target import Target
 
-# Registers of a thread by role: all 384 threads together have 65536.  (More threads would not do: ptxas wants 154 registers for
-# the widest product and gives each thread an equal share.)  With True the warps behind the first rewrite tiles.
+# Registers of a thread by role: all 384 threads together have 65536.  (More threads would not do: ptxas wants 154 registers for the widest product and
+# gives each thread an equal share.)  With True the warps behind the first rewrite tiles.
 _REGISTERS = {False: (24, 240), True: (88, 208)}
 _REWRITER_BARRIER, _CONSUMER_BARRIER = 8, 7  # named barriers; each consumer has one of 1, 2, ...
 
@@ -63,10 +63,9 @@ def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
         raise CompileError(f"@{kernel.name.value}: {schedule} needs more registers than a block has")
     prepare_bodies(c)
     emitter = Emitter
-    if schedule.stream:
-        from inferno.codegen.stream_k import StreamEmitter as emitter  # which is made of this module's
-    elif schedule.registers:
-        from inferno.codegen.wgmma_registers import RegisterEmitter as emitter
+    if schedule.stream or schedule.registers:
+        from inferno.codegen.stream_k import emitter_for  # which is made of this module's
+        emitter = emitter_for(schedule)
     emit(kernel, emitter(kernel.name.value, c, tiling, schedule, target, kind))
 
 

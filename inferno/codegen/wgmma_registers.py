@@ -70,7 +70,7 @@ class RegisterEmitter(Emitter):
         t, s = self.tiling, self.schedule
         if self.kind != "tf32" or t.lhs.along_k or not t.rhs.along_k or any(o.raw is not None or o.copied for o in (t.lhs, t.rhs)):
             raise CompileError(f"@{self.name}: {s} is for a TF32 lhs whose terms are not innermost")
-        if s.tile_m != 64 * s.consumers or s.pingpong or s.stream or s.cluster > 1 or s.chunks > 1 or s.lhs_rows or s.inside or s.bring:
+        if s.tile_m != 64 * s.consumers or s.pingpong or s.cluster > 1 or s.chunks > 1 or s.lhs_rows or s.inside or s.bring:
             raise CompileError(f"@{self.name}: {s} has a lhs in registers and what that is not made for")
         self.lhs = Tile(s.tile_m, 4, False, s.row, _PANEL)
         super().prepare()
@@ -110,14 +110,17 @@ class RegisterEmitter(Emitter):
         factors_ = factors
         carried = loop(words, words.add(self.first, 1), self.end, 1, [*at.values, *factors, *sums], step)
         at, factors, sums = Position(*carried[:2]), carried[2:2 + len(factors)], carried[2 + len(factors):]
-        if s.split == 1:
+        if s.split == 1 and not s.stream:
             self.epilogue.begin(grid, m0, n0)
         at, _, sums = self.step(at, factors, sums, last=True)
         if s.split > 1:
             (self.add_up_shares if s.spread else self.add_up)([sums], grid, m0, n0)
         else:
-            self.epilogue.emit([sums])
+            self.end_tile([sums], grid, m0, n0)
         return at
+
+    def end_tile(self, values: Sequence[Sequence[ir.Value]], grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
+        self.epilogue.emit(values)
 
     def load(self, slot: ir.Value) -> list[ir.Value]:
         """This thread's numbers of a step of the lhs: for each 8 terms two rows of one term, and of the one four further."""

@@ -10,6 +10,7 @@ from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Axes, Axis, main_read, pick_axes
+from inferno.settings import settings
 from inferno.symbolic import hint, is_multiple, product, reach
 from inferno.target import Target
 
@@ -146,10 +147,23 @@ def choose(kernel: func.FuncOp, target: Target) -> Mma | None:
     take it, and its tiles are not mostly empty: CUDA cores walk over all axes of m, n and k at once, however short each is."""
     c = parse_contraction(kernel) if target.capability >= 80 else None
     found = candidates(kernel, c, target) if c is not None else []
-    if not found or (target.hopper and wgmma.candidates(kernel, c, target)):
+    if not found:
         return None
     best = min(found, key=lambda item: item[0])[1]
+    if target.hopper and (others := wgmma.candidates(kernel, c, target)) and not takes_thin(kernel, c, target, min(t for t, _ in others)):
+        return None
     return best if _filled(best, c) >= _LEAST else None
+
+
+_THIN = 64  # rows
+
+
+def takes_thin(kernel: func.FuncOp, c: Contraction, target: Target, time: float) -> bool:
+    """Whether few rows of TF32 are faster here than by Hopper's tensor cores, where that takes ``time``: of 16 rows their tiles are a quarter full
+    (16x4096x11008, `x @ w`: 44.4 us, by ``wgmma_registers`` 54.5; 64x11008x4096 51.6 and 48.0, as is estimated)."""
+    if not settings().unmeasured or wgmma.precision(kernel, c) != "tf32" or c.varies or hint(c.M) > _THIN:
+        return False
+    return min((t for t, _ in candidates(kernel, c, target)), default=time) < time
 
 
 _LEAST = 1 / 32  # of a tile; one row of 16 is well worth reading the other operand at the memory's rate

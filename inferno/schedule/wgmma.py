@@ -178,9 +178,10 @@ _SHARED = tuple((replace(s, cluster=cluster, across=across), share) for s, share
 
 def choose(kernel: func.FuncOp, target: Target) -> Wgmma | None:
     """The schedule with the lowest estimate if ``kernel`` is a contraction for Hopper's tensor cores, else None."""
-    c = parse_contraction(kernel) if target.hopper else None
-    found = every(kernel, c, target) if c is not None else []
-    return min(found, key=lambda item: item[0])[1] if found else None
+    found = every(kernel, c, target) if target.hopper and (c := parse_contraction(kernel)) is not None else []
+    time, best = min(found, key=lambda item: item[0], default=(0.0, None))
+    from inferno.schedule.mma import takes_thin  # which is made of this module's
+    return None if best is None or takes_thin(kernel, c, target, time) else best
 
 
 def every(kernel: func.FuncOp, c: Contraction, target: Target) -> list[tuple[float, Wgmma]]:
@@ -468,8 +469,8 @@ _IDLE = {True: 0.6, False: 0.35}
 # the next kernel's blocks are there when this one's end, and lines are read closer to each other (8x4096x6144 in tiles of 64 16.1 and 13.4 us,
 # 1x4096x11008 in tiles of 128 27.1 and 23, of 96 25.6 and 24.5, 16x18944x3584 36 and 33.2; 1x3584x3072, 3 MB under way: 8.2 and 8.3).
 _RESIDENT, _ENOUGH = {True: 0.89, False: 0.95}, 6.5e6
-# Of the memory's rate where columns are innermost: of lines of 128 bytes that come to L2 one by one (those of two rhs do not); of 64 bytes,
-# where a tile has some more of them side by side or not.
+# Of the memory's rate where columns are innermost: of lines of 128 bytes that come to L2 one by one (those of two rhs do not); of 64 bytes, where
+# a tile has more of them side by side or not.
 # Fitted to 64 times of 21 matmuls (64x4096x11008 25.3 us with three panels of 64 bytes, 27.5 in two parts of three of 128; 32 columns 28).
 _BY_LINE, _LINES = 1.04, {False: 0.97, True: 0.88}
 # The same where the last panel is not filled, or lines are shorter or begin anywhere (1x8192x28672, 112 and 224 columns: 148 and 132 us;
@@ -547,8 +548,7 @@ def estimate(
     width = bit_width(c.lhs.element) // 8
     lhs, rhs = s.sharing
     rounds = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) / clusters_at_once(s.blocks, target.multiprocessors)
-    # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.  (With two rhs it was not seen: 5.2 rounds
-    # of 1024x4096x11008 take as long as 6.)
+    # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.  (Of two rhs 5.2, 1024x4096x11008, take as long as 6.)
     rounds = rounds if s.stream else ceil(rounds) if rounds <= 4 or second is not None else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
     few = at(tiling.m.size) <= _FEW

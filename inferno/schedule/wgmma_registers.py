@@ -7,13 +7,13 @@ from math import ceil
 
 from inferno.schedule.contraction import Contraction, oriented
 from inferno.schedule.cost import At, bit_width, moved_bytes
-from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.wgmma import MEMORY_RATE, Wgmma, estimate, fit, splits
+from inferno.schedule.tiling import Tiling, tile_contraction
+from inferno.schedule.wgmma import MEMORY_RATE, Wgmma, estimate, fit, splits, streams
 from inferno.settings import settings
 from inferno.target import Target
 
-_ROWS = range(9, 513)
-"""So many rows are few: with more the long factor is read several times, and it pays to transpose it first; fewer are ``vectors``'."""
+_LEAST = 9  # rows: fewer are ``vectors``'
+_FEW = 512  # rows that are one tile's columns, or a half of them
 # Microseconds, besides the estimates of other tiles: blocks of a cluster with so few columns have added up sooner, and two consumers, in tiles of 128,
 # take longer from memory (H200: 16x768x3072 in 64x16 4.8, in two parts 4.2, where 5.6 and 6.1 are estimated; 16x4096x11008 in 128x16 59.5, in 64x16
 # 54.7, where 57.5 and 57.7 are).
@@ -21,29 +21,45 @@ _PARTS, _WIDE = -0.65, 0.06
 # Of the estimate with more than so many columns (256x4096x4096 in two parts of 64x256 29.6 and 38.5 us, 256x4096x11008 in 128x256 82 and 103,
 # 512x4096x4096 in two parts of 128x256 47.7 and 62).
 _COLUMNS, _LESS = 192, 0.8
+# Of the estimate with more rows (2048^3 in 128x256 44.5 and 54.3 us, 4096^3 341 and 386, 1024x4096x4096 85.1 and 103, 1408x2304x1152 in 128x112 26.3 and
+# 33.8, 640x2048x2048 in 128x80 22.0 and 25.7).
+_MANY = 0.83
+_NARROWEST = 80  # columns of tiles that are cut to fill rounds
 
 
 def by_registers(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgmma]]:
-    """Schedules with the sides exchanged for few rows of TF32 times what has its terms outermost, and their estimates: all rows are a tile's columns, or
-    a half of them.  No GPU has run batches of them yet: those need the setting that says so.
+    """Schedules with the sides exchanged for TF32 times what has its terms outermost, and their estimates.  Few rows are all a tile's columns, or a half of
+    them.
 
-    On an H200 the best of them is faster than tiles that are turned in shared memory in all of 28 products of 16 to 512 rows."""
+    On an H200 the best of them is faster than tiles that are turned in shared memory in all of 39 products of 16 to 4096 rows, batches among them."""
     width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
-    if width != 4 or c.varies or at(c.M) not in _ROWS or c.lhs.unfolded is not None:
+    if width != 4 or c.varies or at(c.M) < _LEAST or c.lhs.unfolded is not None:
         return
     tiling = tile_contraction(turned, width, only_along_k=True, registers=True)
     if tiling is None or tiling.lhs.along_k or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
-    if tiling.positions != 1 and not settings().unmeasured:
-        return
     rows, memory = at(tiling.n.size), moved_bytes(c, at) / MEMORY_RATE
-    widths = dict.fromkeys(8 * ceil(rows / parts / 8) for parts in (1, 2) if rows <= 256 * parts)
+    for tile_n in _widths(tiling, target, at):
+        if (made := fit(Wgmma(128, tile_n, 8, 2, swapped=True, registers=True), turned, tiling, target)) is not None:
+            yield _MANY * estimate(made, 1.0, turned, tiling, target, at), made
+    widths = dict.fromkeys(8 * ceil(rows / parts / 8) for parts in (1, 2) if rows <= _FEW // 2 * parts)
     for tile_n, consumers, split, spread in itertools.product(widths, (1, 2), range(1, 9), (False, True)):
         s = Wgmma(64 * consumers, tile_n, 16, consumers, persistent=split == 1, split=split, spread=spread, swapped=True, registers=True)
         if (spread and (split == 1 or tile_n % s.share)) or (split > 1 and not splits(s, tiling, width, target, at)):
             continue
-        for each in (s, replace(s, resident=2)) if split == consumers == 1 and tile_n <= 64 else (s,):
+        dealt = (replace(s, stream=True),) if split == 1 and settings().unmeasured and streams(s, tiling, target) else ()
+        twice = (replace(s, resident=2),) if split == consumers == 1 and tile_n <= 64 else ()
+        for each in (s, *twice, *dealt):
             if (made := fit(each, turned, tiling, target)) is not None:
                 more = _PARTS * (split > 1) + _WIDE * memory * (consumers > 1)
                 time = estimate(made, 1.0, turned, tiling, target, at)
                 yield time * (_LESS if tile_n > _COLUMNS else 1) + more, made
+
+
+def _widths(tiling: Tiling, target: Target, at: At) -> list[int]:
+    """Columns of tiles for more rows: the most, and as many as fill one to four rounds."""
+    rows, together = at(tiling.n.size), ceil(at(tiling.m.size) / 128) * at(tiling.positions)
+    if rows <= _FEW:
+        return []
+    filling = (16 * ceil(rows / max(1, target.multiprocessors * rounds // together) / 16) for rounds in range(1, 5))
+    return list(dict.fromkeys((256, 128, *(n for n in filling if _NARROWEST <= n <= 256))))

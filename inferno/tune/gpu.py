@@ -26,6 +26,7 @@ from inferno.tune.child import Unusable
 _COPIES = 128  # of the inputs: launches of one graph are some hundred
 _GRAPH = 3.0  # milliseconds of launches in a graph: a replay takes 10 us itself
 _MOST = 400  # launches in a graph
+_HOST = 150  # microseconds below which launches one by one may be the host's time (40 us each while it compiles, of kernels of 12 us)
 _SLOW = 1.5  # what takes so many times the best time at the first look is not timed again
 _HOPELESS = 1.1  # nor what takes so many times the best one with its inputs in the cache: without, it takes longer still
 
@@ -75,7 +76,9 @@ class Gpu:
         if not found.right:
             raise Unusable(f"its result is wrong: {found.problem}")
         rough = _timed(lambda: [executable.run(self._given) for _ in range(3)]) / 3
-        if best is not None and rough > _SLOW * best and rough > 20:  # of less than that the host's time is the most
+        if rough < _HOST:
+            rough = min(rough, self._graph_time(executable, self._sets[:1], rough, 1))
+        if best is not None and rough > _SLOW * best:
             return {"time": rough, "error": found.error}
         warm = self._graph_time(executable, self._sets[:1], rough, rounds)
         if best is not None and warm > _HOPELESS * best:

@@ -29,7 +29,8 @@ def layer(x, w, bias, added):
 
 @pytest.mark.parametrize("batch, m, n, schedule", [
     ((), 13, 100, by_registers(64, 16, 2)), ((), 40, 136, by_registers(128, 40, 3, split=2)), ((3,), 60, 132, by_registers(128, 64, 2, split=2, spread=True)),
-], ids=["edges", "cluster", "spread"])
+    ((), 75, 260, by_registers(128, 32, 2)),
+], ids=["edges", "cluster", "spread", "rows"])
 def test_numbers(monkeypatch, batch, m, n, schedule):
     monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=4))
     torch.manual_seed(5)
@@ -45,7 +46,9 @@ def test_numbers(monkeypatch, batch, m, n, schedule):
     assert (result.double() - expected).norm() / expected.norm() < 1e-3
 
 
-@pytest.mark.parametrize("schedule", [by_registers(128, 256, 4), by_registers(64, 16, 8, resident=2), by_registers(128, 128, 4, split=4, spread=True)])
+@pytest.mark.parametrize("schedule", [
+    by_registers(128, 256, 4), by_registers(64, 16, 8, resident=2), by_registers(128, 128, 4, split=4, spread=True),
+])
 def test_products_are_under_way_while_the_next_factors_are_loaded(schedule):
     built = build(contraction({"m": schedule.tile_n, "n": 1024, "k": 1024}, "mk", "kn", "mn", **TF32), "wgmma", schedule)
     assembled(built)
@@ -60,6 +63,13 @@ def test_products_are_under_way_while_the_next_factors_are_loaded(schedule):
     assert len(loaded) >= 16 and len(factors) >= 16 and not loaded & factors
 
 
+def test_blocks_share_the_last_tiles():
+    built = build(contraction({"m": 128, "n": 11008, "k": 1024}, "mk", "kn", "mn", **TF32), "wgmma", by_registers(64, 128, 8, stream=True))
+    assembled(built)
+    assert built.count(r"\.entry") == 2 and built.count(r"st\.release\.gpu") == built.count(r"ld\.acquire\.gpu") == 1
+    assert built.count(r"st\.global\.v4\.b32") == built.count(r"ld\.global\.v4\.b32") == 64 * 128 // 128 // 4
+
+
 def candidates(m: int, k: int, n: int, weights: str = "kn") -> list[Wgmma]:
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(contraction({"m": m, "n": n, "k": k}, "mk", weights, "mn", **TF32))
@@ -71,7 +81,8 @@ def test_where_they_are_tried():
     for rows in (16, 256, 512):
         found = candidates(rows, 4096, 4096)
         assert found and all(s.swapped and rows <= 2 * s.tile_n for s in found)
-    assert not candidates(513, 4096, 4096) and not candidates(8, 4096, 4096) and not candidates(16, 4096, 4096, "nk")
+    assert {128, 144, 256} <= {s.tile_n for s in candidates(1536, 1536, 1536)}  # as many columns as fill a round, and the most
+    assert not candidates(8, 4096, 4096) and not candidates(16, 4096, 4096, "nk")
     assert not candidates(16, 4096, 4097)  # lines that the copy engine does not read
 
 
