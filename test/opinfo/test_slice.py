@@ -42,7 +42,9 @@ def test_whole_through_torch_compile(name):
     assert outcome.verdict == "whole" and outcome.strides, outcome
 
 
-TRAINED = ["nn.functional.multi_head_attention_forward", "nn.functional.soft_margin_loss", "nn.functional.layer_norm", "kthvalue", "complex", "chalf"]
+TRAINED = [
+    *(f"nn.functional.{name}" for name in ("multi_head_attention_forward", "soft_margin_loss", "layer_norm", "rrelu")), "kthvalue", "complex", "chalf",
+]
 
 
 @pytest.mark.parametrize("name", TRAINED)

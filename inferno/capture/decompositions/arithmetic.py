@@ -128,6 +128,13 @@ def polar(size: Tensor, angle: Tensor) -> Tensor:
     return torch.view_as_complex(torch.stack([size * torch.cos(angle), size * torch.sin(angle)], -1))
 
 
+def rrelu_backward(gradient: Tensor, x: Tensor, noise: Tensor, lower: float, upper: float, training: bool, self_is_result: bool) -> Tensor:
+    """Outside of training, and where there is one slope, that of a leaky ReLU: upstream takes the noise, which is then nothing."""
+    if training and upper - lower > 1e-6:  # as torch's kernels
+        return gradient * noise
+    return torch.where(x > 0, gradient, gradient * ((lower + upper) / 2))
+
+
 TABLE = {
     aten.gelu.default: gelu,
     aten.addmm.default: addmm,
@@ -144,4 +151,5 @@ TABLE = {
     aten.polar.default: polar,
     aten.hypot.default: hypot,
     aten.isclose.default: isclose,
+    aten.rrelu_with_noise_backward.default: rrelu_backward,
 }
