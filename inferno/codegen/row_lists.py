@@ -23,14 +23,15 @@ _EXCHANGE = 3  # MLIR's number of the atomic operation
 def generate(kernel: func.FuncOp, schedule: RowLists, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that adds rows to others, and make ``kernel`` its launcher."""
     c, name = parse_lists(kernel), kernel.name.value
-    if c is None or c.columns % schedule.lanes:
+    if c is None or c.columns % schedule.lanes or schedule.lists not in (1, 2, 4, 8):
         raise CompileError(f"@{name} adds no rows to others by {schedule}")
     i32 = ir.IntegerType.get_signless(32)
     own = parameters_of(kernel, {c.target})
     ints = Integers(32 if max(b.count for b in own) < 2**31 else 64)
-    threads = [c.rows, c.count, c.rows * (c.columns // schedule.lanes)]
+    heads = c.rows * schedule.lists
+    threads = [heads, c.count, c.rows * (c.columns // schedule.lanes)]
     for number, (emit, written) in enumerate(((_Emitter.empty, True), (_Emitter.put, True), (_Emitter.add, False))):
-        buffers = [*own, *(Buffer(i32, n, not written) for n in (c.rows, c.count))]
+        buffers = [*own, *(Buffer(i32, n, not written) for n in (heads, c.count))]
         with gpu_function(kernel, buffers, schedule.threads, suffix=f"_{number}" if number else "") as function:
             index = ir.IndexType.get()
             thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=schedule.threads, results=[index]).result)
@@ -41,7 +42,7 @@ def generate(kernel: func.FuncOp, schedule: RowLists, target: Target) -> None:
                 emit(_Emitter(c, schedule, ints, function.buffers), mine)
                 scf.yield_([])
     with launcher(kernel) as arguments:
-        lists = [temporary([n], i32) for n in (c.rows, c.count)]
+        lists = [temporary([n], i32) for n in (heads, c.count)]
         parameters = [*(parameter(a) for a in arguments), *map(pointer, lists)]
         for number, count in enumerate(threads):
             grid = (-(-count // schedule.threads), 1, 1)
@@ -50,15 +51,15 @@ def generate(kernel: func.FuncOp, schedule: RowLists, target: Target) -> None:
 
 @dataclass
 class _Emitter:
-    """``buffers``: the kernel's arguments, the first update of each row's list, and the one behind each update."""
+    """``buffers``: the kernel's arguments, the first update of each list of a row, and the one behind each update."""
 
     c: ListKernel
     schedule: RowLists
     ints: Integers
     buffers: list[ir.Value]
 
-    def empty(self, row: Integer) -> None:
-        memref.store(_number(_NONE), self.buffers[-2], [self.ints.index(row)])
+    def empty(self, number: Integer) -> None:
+        memref.store(_number(_NONE), self.buffers[-2], [self.ints.index(number)])
 
     def put(self, update: Integer) -> None:
         ints = self.ints
@@ -69,7 +70,10 @@ class _Emitter:
             kind, index = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _EXCHANGE), ir.IndexType.get()
             own = ints.value(update)
             own = own if ints.width == 32 else arith.trunci(ir.IntegerType.get_signless(32), own)
-            before = memref.AtomicRMWOp(kind, own, self.buffers[-2], [arith.index_cast(index, place)]).result
+            lists = self.schedule.lists
+            head = arith.muli(arith.index_cast(index, place), arith.constant(index, lists))
+            head = arith.addi(head, ints.index(ints.rem(update, lists)))
+            before = memref.AtomicRMWOp(kind, own, self.buffers[-2], [head]).result
             memref.store(before, self.buffers[-1], [ints.index(update)])
             scf.yield_([])
 
@@ -79,7 +83,7 @@ class _Emitter:
         row, part = ints.split(point, [c.rows, c.columns // lanes])
         column = ints.mul(part, lanes)
         at = ints.add(ints.mul(row, c.columns), column)
-        first = memref.load(self.buffers[-2], [ints.index(row)])
+        first = self.heads(row)
         if not isinstance(c.start, int):
             self.sum(first, at, column)
             return
@@ -90,28 +94,45 @@ class _Emitter:
             self.sum(first, at, column)
             scf.yield_([])
         with ir.InsertionPoint(elsewhere.else_block):
-            some = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ne, first, _number(_NONE)))
+            some = scf.IfOp(_is_any(first))
             with ir.InsertionPoint(some.then_block):
                 self.sum(first, at, column)
                 scf.yield_([])
             scf.yield_([])
 
-    def sum(self, first: ir.Value, at: Integer, column: Integer) -> None:
-        """Add the updates of a list to the elements from ``at`` on, which are a row's from ``column`` on."""
-        c, ints, lanes = self.c, self.ints, self.schedule.lanes
+    def heads(self, row: Integer) -> list[ir.Value]:
+        """The first update of each of a row's lists."""
+        ints, lists = self.ints, self.schedule.lists
+        i32, begin = ir.IntegerType.get_signless(32), ints.mul(row, lists)
+        if lists == 1:
+            return [memref.load(self.buffers[-2], [ints.index(begin)])]
+        return lanes_of(load_vector(ints, self.buffers[-2], begin, i32, lists, lists))
+
+    def sum(self, first: list[ir.Value], at: Integer, column: Integer) -> None:
+        """Add the updates of lists to the elements from ``at`` on, which are a row's from ``column`` on."""
+        c, ints, lanes, lists = self.c, self.ints, self.schedule.lanes, self.schedule.lists
         sums = [c.combiner.widen(x) for x in self.begin(at)]
-        types = [first.type, *(x.type for x in sums)]
-        loop, locations = scf.WhileOp(types, [first, *sums]), [ir.Location.current] * len(types)
+        types = [x.type for x in (*first, *sums)]
+        loop, locations = scf.WhileOp(types, [*first, *sums]), [ir.Location.current] * len(types)
         before, after = (r.blocks.append(*types, arg_locs=locations) for r in (loop.before, loop.after))
         with ir.InsertionPoint(before):
-            scf.condition(arith.cmpi(arith.CmpIPredicate.ne, before.arguments[0], _number(_NONE)), list(before.arguments))
+            scf.condition(_is_any(list(before.arguments)[:lists]), list(before.arguments))
         with ir.InsertionPoint(after):
-            update, *running = after.arguments
-            number = update if ints.width == 32 else arith.extui(ints.type, update)
-            following = memref.load(self.buffers[-1], [ints.index(number)])
-            terms = Reader(ints, self.buffers, lanes).read(c.updates, ints.add(ints.mul(number, c.columns), column))
-            scf.yield_([following, *(c.combiner.combine(a, c.combiner.widen(b)) for a, b in zip(running, terms))])
-        result = join([c.combiner.round(x) for x in list(loop.results)[1:]])
+            updates, running = list(after.arguments)[:lists], list(after.arguments)[lists:]
+            there = [_is_any([u]) for u in updates]
+            least = updates[0]  # one that there is: as a number without a sign, none is the largest
+            for u in updates[1:]:
+                least = arith.minui(least, u)
+            numbers = [u if lists == 1 else arith.select(t, u, least) for t, u in zip(there, updates)]
+            numbers = [n if ints.width == 32 else arith.extui(ints.type, n) for n in numbers]
+            following = [memref.load(self.buffers[-1], [ints.index(n)]) for n in numbers]
+            terms = [Reader(ints, self.buffers, lanes).read(c.updates, ints.add(ints.mul(n, c.columns), column)) for n in numbers]
+            for t, row in zip(there, terms):
+                added = [c.combiner.combine(a, c.combiner.widen(b)) for a, b in zip(running, row)]
+                running = added if lists == 1 else [arith.select(t, a, r) for a, r in zip(added, running)]
+            following = following if lists == 1 else [arith.select(t, f, u) for t, f, u in zip(there, following, updates)]
+            scf.yield_([*following, *running])
+        result = join([c.combiner.round(x) for x in list(loop.results)[lists:]])
         store_vector(ints, result, self.buffers[c.target], at, lanes)
 
     def begin(self, at: Integer) -> list[ir.Value]:
@@ -124,3 +145,11 @@ class _Emitter:
 
 def _number(number: int) -> ir.Value:
     return arith.constant(ir.IntegerType.get_signless(32), number)
+
+
+def _is_any(updates: list[ir.Value]) -> ir.Value:
+    """Whether any of these is an update: all bits of none are set."""
+    both = updates[0]
+    for u in updates[1:]:
+        both = arith.andi(both, u)
+    return arith.cmpi(arith.CmpIPredicate.ne, both, _number(_NONE))

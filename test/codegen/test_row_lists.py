@@ -69,9 +69,10 @@ def test_updates_are_exchanged_for_what_was_there():
     assert gpu.count("memref.atomic_rmw") == gpu.count("memref.atomic_rmw assign") == 1
 
 
-def test_fewer_lanes():
+@pytest.mark.parametrize("schedule", [RowLists(64, 2), RowLists(128, 4, 2), RowLists(64, 4, 8)], ids=str)
+def test_schedules(schedule):
     args = torch.randn(9, 32), torch.randint(0, 9, (40,)), torch.randn(40, 32)
-    found = check(simulated(add, args, RowLists(64, 2)), add, args)
+    found = check(simulated(add, args, schedule), add, args)
     assert found.right, str(found)
 
 
