@@ -10,7 +10,6 @@ from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.tiling import Axes, Axis, main_read, pick_axes
-from inferno.settings import settings
 from inferno.symbolic import hint, is_multiple, product, reach
 from inferno.target import Target
 
@@ -150,7 +149,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Mma | None:
     if not found:
         return None
     best = min(found, key=lambda item: item[0])[1]
-    if target.hopper and (others := wgmma.candidates(kernel, c, target)) and not takes_thin(kernel, c, target, min(t for t, _ in others)):
+    others = wgmma.candidates(kernel, c, target) if target.hopper else []
+    if others and not takes_thin(kernel, c, target, *min(others, key=lambda item: item[0])):
         return None
     return best if _filled(best, c) >= _LEAST else None
 
@@ -158,12 +158,10 @@ def choose(kernel: func.FuncOp, target: Target) -> Mma | None:
 _THIN = 64  # rows
 
 
-def takes_thin(kernel: func.FuncOp, c: Contraction, target: Target, time: float) -> bool:
-    """Whether few rows of TF32 are faster here than by Hopper's tensor cores, where that takes ``time``: of 16 rows their tiles are a quarter full
-    (16x4096x11008, `x @ w`: 44.4 us, by ``wgmma_registers`` 54.5; 64x11008x4096 51.6 and 48.0, as is estimated)."""
-    if not settings().unmeasured or wgmma.precision(kernel, c) != "tf32" or c.varies or hint(c.M) > _THIN:
-        return False
-    return min((t for t, _ in candidates(kernel, c, target)), default=time) < time
+def takes_thin(kernel: func.FuncOp, c: Contraction, target: Target, time: float, other: wgmma.Wgmma) -> bool:
+    """Whether few rows of TF32 are faster here than with Hopper's own instructions, where ``other``, by registers, is best and takes ``time``
+    (16x4096x11008, `x @ w`: 44.4 us and 54.5; 9x5120x13824 67 and 77, 32x4096x11008 52.7 and 55.3, 48x4096x11008 68 and 56, as is estimated)."""
+    return other.registers and hint(c.M) <= _THIN and min((t for t, _ in candidates(kernel, c, target)), default=time) < time
 
 
 _LEAST = 1 / 32  # of a tile; one row of 16 is well worth reading the other operand at the memory's rate
@@ -258,7 +256,7 @@ _SHARED_RATE, _L2_RATE = 128, 48  # bytes a clock and multiprocessor (the second
 _LATENCY = 900  # clocks from the start of a copy to its arrival (estimate)
 _BARRIER = 60  # clocks of a step that no other warp fills where there is one block (estimate)
 _START = 1.5  # microseconds of a kernel that does next to nothing
-_SECOND = 2.0  # microseconds that a second kernel adds
+_SECOND, _PART = 2.0, 0.15  # microseconds that a second kernel adds, and each part (16x4096x4096 in 4 parts 18.5, in 8 20.0; 16x11008x4096 43.6, 45.7)
 _STORE_RATE = 16  # bytes a clock and multiprocessor
 
 
@@ -291,4 +289,4 @@ def estimate(s: Mma, share: float, kind: str, c: Contraction, axes: Axes, target
     if s.split > 1:
         time += _SECOND + 2 * tiles * s.split * s.tile_m * s.tile_n * bit_width(c.accumulator) / 8 / m.memory
     memory = moved_bytes(c, at) / m.memory
-    return _START + max(time, memory) + 0.2 * min(time, memory)
+    return _START + max(time, memory) + 0.2 * min(time, memory) + (_PART * s.split if s.split > 1 else 0)

@@ -9,7 +9,6 @@ from inferno.schedule.contraction import Contraction, oriented
 from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import MEMORY_RATE, Wgmma, estimate, fit, splits, streams
-from inferno.settings import settings
 from inferno.target import Target
 
 _LEAST = 9  # rows: fewer are ``vectors``'
@@ -24,6 +23,9 @@ _COLUMNS, _LESS = 192, 0.8
 # Of the estimate with more rows (2048^3 in 128x256 44.5 and 54.3 us, 4096^3 341 and 386, 1024x4096x4096 85.1 and 103, 1408x2304x1152 in 128x112 26.3 and
 # 33.8, 640x2048x2048 in 128x80 22.0 and 25.7).
 _MANY = 0.83
+# The same where a tile's terms are dealt out for so few rows, which leaves no multiprocessor without something to read (64x4096x11008 51.7 us, in whole
+# tiles 58.0, 32x4096x11008 49.1 and 54.7; of more rows it is as estimated: 200x3584x18944 90.5 and 111, 128x4096x11008 66.3 and 62.3).
+_DEALT, _MEMORY_BOUND = 0.9, 64
 _NARROWEST = 80  # columns of tiles that are cut to fill rounds
 
 
@@ -47,12 +49,12 @@ def by_registers(c: Contraction, target: Target, at: At) -> Iterator[tuple[float
         s = Wgmma(64 * consumers, tile_n, 16, consumers, persistent=split == 1, split=split, spread=spread, swapped=True, registers=True)
         if (spread and (split == 1 or tile_n % s.share)) or (split > 1 and not splits(s, tiling, width, target, at)):
             continue
-        dealt = (replace(s, stream=True),) if split == 1 and settings().unmeasured and streams(s, tiling, target) else ()
+        dealt = (replace(s, stream=True),) if split == 1 and streams(s, tiling, target) else ()
         twice = (replace(s, resident=2),) if split == consumers == 1 and tile_n <= 64 else ()
         for each in (s, *twice, *dealt):
             if (made := fit(each, turned, tiling, target)) is not None:
                 more = _PARTS * (split > 1) + _WIDE * memory * (consumers > 1)
-                time = estimate(made, 1.0, turned, tiling, target, at)
+                time = estimate(made, 1.0, turned, tiling, target, at) * (_DEALT if made.stream and rows <= _MEMORY_BOUND else 1)
                 yield time * (_LESS if tile_n > _COLUMNS else 1) + more, made
 
 
