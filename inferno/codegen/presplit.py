@@ -1,4 +1,5 @@
-"""Float32 contractions as six products of bf16 whose rhs, a frozen weight, comes split: the copy engine brings its tiles of bf16.
+"""Float32 contractions as six products of bf16 whose rhs comes split, as a frozen weight or by a kernel in front: the copy engine brings its tiles of
+bf16.
 
 ``bf16x6`` without the warps that split the rhs, and without that way through shared memory.
 """
@@ -7,9 +8,10 @@ from collections.abc import Sequence
 
 from inferno.codegen import bf16x6, tma
 from inferno.codegen.integers import Integer
-from inferno.codegen.launcher import tensor_map
+from inferno.codegen.launcher import launch, pointer, temporary, tensor_map
 from inferno.codegen.mbarriers import Position
 from inferno.codegen.operand_copy import OperandCopy
+from inferno.codegen.split_ahead import THREADS, SplitAhead
 from inferno.codegen.splitting import PARTS
 from inferno.codegen.tensor_core import Tile
 from inferno.codegen.wgmma import emit, prepare_bodies
@@ -18,7 +20,7 @@ from inferno.mlir import func, ir
 from inferno.schedule.bf16x6 import DEPTH, divides, sources
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.kept_operands import PARTS as SPLIT, kept
-from inferno.schedule.presplit import Presplit, padded, raw_bytes, tile
+from inferno.schedule.presplit import Presplit, can_be_split, is_interleaved, padded, raw_bytes, tile
 from inferno.target import Target
 
 # Registers of a thread of the warpgroup that copies, and of a consumer's: all 384 threads together have 65536.
@@ -29,20 +31,24 @@ def generate(kernel: func.FuncOp, schedule: Presplit, target: Target) -> None:
     """Add the ``gpu.module`` of a contraction whose rhs has been split, and make ``kernel`` its launcher."""
     c, found = parse_contraction(kernel), kept(kernel, SPLIT)
     tiling = tile(c) if c is not None else None
-    if tiling is None or c.rhs.access.argument not in found:
-        raise CompileError(f"@{kernel.name.value} is not a float32 contraction whose rhs has been split")
+    if tiling is None or (c.rhs.access.argument not in found and not can_be_split(c, tiling)):
+        raise CompileError(f"@{kernel.name.value} is not a float32 contraction whose rhs has been or can be split")
     if not divides(schedule, tiling) or schedule.groups != 1 or schedule.swapped:
         raise CompileError(f"@{kernel.name.value}: {schedule} cannot divide {tiling.k_steps(DEPTH)} steps")
     if not schedule.fits_registers:
         raise CompileError(f"@{kernel.name.value}: {schedule} needs more registers than a thread has")
     prepare_bodies(c)
     emitter = _Emitter(kernel.name.value, c, tiling, schedule, target, "bf16")
-    emitter.parts_argument = found[c.rhs.access.argument]
+    if c.rhs.access.argument in found:
+        emitter.parts_argument = found[c.rhs.access.argument]
+    else:
+        emitter.ahead = SplitAhead(c.rhs.access, tiling.n, tiling.k, is_interleaved(c, tiling))
     emit(kernel, emitter)
 
 
 class _Emitter(bf16x6._Emitter):
     parts_argument = -1
+    ahead: SplitAhead | None = None
 
     def __post_init__(self) -> None:
         c, t, s = self.contraction, self.tiling, self.schedule
@@ -57,7 +63,12 @@ class _Emitter(bf16x6._Emitter):
     # The host's side.
 
     def launch(self, arguments: Sequence[ir.Value], copies: dict[str, OperandCopy]) -> None:
-        self.split_rhs = arguments[self.parts_argument]
+        if self.ahead is not None:
+            self.split_rhs = temporary(self.ahead.shape, ir.BF16Type.get())
+            parameters = [pointer(arguments[self.ahead.access.argument]), pointer(self.split_rhs)]
+            launch(f"{self.name}_gpu", f"{self.name}_parts", parameters, (self.ahead.blocks, 1, 1), (THREADS, 1, 1))
+        else:
+            self.split_rhs = arguments[self.parts_argument]
         super().launch(arguments, copies)
 
     def operand_maps(self, lhs: ir.Value, rhs: ir.Value) -> list[ir.Value]:
@@ -71,6 +82,11 @@ class _Emitter(bf16x6._Emitter):
         return [bf16x6.raw_map(lhs, left, box, 128), parts]
 
     # The kernel.
+
+    def emit(self, module: ir.Block) -> None:
+        if self.ahead is not None:
+            self.ahead.emit(module, f"{self.name}_parts")
+        super().emit(module)
 
     @property
     def registers(self) -> tuple[int, int]:

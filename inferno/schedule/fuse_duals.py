@@ -15,7 +15,7 @@ from itertools import combinations
 from inferno.mlir import func, ir, owner
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.programs import callee, main_and_kernels, readers, root_of, wants_library
-from inferno.schedule import bf16x6, dual, dual_bf16x6, dual_vectors, simt, vectors, wgmma
+from inferno.schedule import bf16x6, dual, dual_bf16x6, dual_vectors, presplit, simt, vectors, wgmma
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.join_epilogues import join_epilogues
@@ -122,7 +122,7 @@ class _Fuse:
         if c is not None:
             found = [*wgmma.candidates(kernel, c, self.target), *vectors.candidates(c, self.target)]
             if str(c.lhs.element) == "f32" and not c.varies:
-                found += [*bf16x6.candidates(kernel, c, self.target), *simt.candidates(c, self.target)]
+                found += [*bf16x6.candidates(kernel, c, self.target), *presplit.candidates(kernel, c, self.target), *simt.candidates(c, self.target)]
             return (True, min(time for time, _ in found)) if found else None
         point = parse_pointwise(kernel)
         return (False, _START + count_bytes(kernel) / _MEMORY_RATE) if point is not None else None

@@ -29,24 +29,21 @@ from inferno.target import Target, find_target
 
 
 
-def prepare_operands(module: ir.Module, target: str, across: str = "") -> None:
-    """Give kernels for Hopper's tensor cores that read frozen weights these in the form that they want.
-
-    ``across``: "1" for splitting also where the other factor does not have its terms innermost, which was not measured yet.
-    """
+def prepare_operands(module: ir.Module, target: str) -> None:
+    """Give kernels for Hopper's tensor cores that read frozen weights these in the form that they want."""
     machine, found = find_target(target), programs(module)
     if not found or found[0].name.value != MAIN or FREEZE not in found[0].attributes or machine.kind != "nvptx" or not machine.hopper:
         return
     with module.context, ir.Location.unknown():
-        changed = _Prepare(module, found, machine, across == "1").run()
+        changed = _Prepare(module, found, machine).run()
     if changed:
         assign_schedules(module, target)
         deduplicate_kernels(module)
 
 
 class _Prepare:
-    def __init__(self, module: ir.Module, found: list[func.FuncOp], target: Target, across: bool) -> None:
-        self.module, self.main, self.target, self.across = module, found[0], target, across
+    def __init__(self, module: ir.Module, found: list[func.FuncOp], target: Target) -> None:
+        self.module, self.main, self.target = module, found[0], target
         self.prepare = next((f for f in found if f.name.value == PREPARE), None)
         self.entries = argument_attributes(self.main.operation)
         self.left = ir.IntegerAttr(self.main.attributes[FREEZE]).value
@@ -56,7 +53,7 @@ class _Prepare:
 
     def run(self) -> bool:
         """Whether a kernel got a weight in another form."""
-        forms = {k.name.value: _forms(k, self.across) for k in kernels(self.module)}
+        forms = {k.name.value: _forms(k) for k in kernels(self.module)}
         for call in walk(self.main, "func.call"):
             name = callee(call)
             wanted = tuple(f for f in forms.get(name, ()) if self._frozen(call.operands[f.number]) is not None)
@@ -149,18 +146,16 @@ def _bare(form: Form) -> tuple:
     return form.kind, form.shape, form.turned, form.line, form.interleaved
 
 
-def _forms(kernel: func.FuncOp, across: bool) -> tuple[Form, ...]:
+def _forms(kernel: func.FuncOp) -> tuple[Form, ...]:
     """The forms in which a scheduled kernel wants operands that it reads as they are."""
     schedule = from_attribute(kernel.attributes[ATTRIBUTE])
-    if schedule.generator not in ("bf16x6", "wgmma") or kept(kernel, PARTS) or kept(kernel, COPY):
+    if schedule.generator not in ("bf16x6", "presplit", "wgmma") or kept(kernel, PARTS) or kept(kernel, COPY):
         return ()
     c = parse_contraction(kernel)
     if c is None:
         raise PassError(f"prepare-operands: @{kernel.name.value} is scheduled as a contraction and is none")
-    if schedule.generator == "bf16x6":
+    if schedule.generator != "wgmma":
         tiling = presplit.tile(c) if not schedule.swapped else None
-        if tiling is not None and not (across or presplit.is_interleaved(c, tiling)):
-            tiling = None
         c = oriented(c, schedule.swapped)
         if tiling is not None and (found := _matrix_of(c.rhs.access, tiling.n, tiling.k)) is not None:
             shape, along_k = found

@@ -115,7 +115,9 @@ def at_size(parts: Parts, target: Target, where: At = At()) -> list[tuple[float,
         own = [each[text] for text in texts]
         if not all(own):
             return []
-        apart = round(1000 * (sum(min(times.values()) for times in own) - _HIDDEN * (len(own) - 1)))
+        ahead = {} if parts.joined.varies else {text: presplit.candidates(p, c, target) for text, p, c in zip(texts, parts.functions, parts.contractions)}
+        least = (min([*times.values(), *(time for time, _ in ahead.get(text, ()))]) for text, times in zip(texts, own))
+        apart = round(1000 * (sum(least) - _HIDDEN * (len(own) - 1)))
         found = [*_on_tensor_cores(parts, target, where), *_alike(parts, own, target, where)]
     return [(time, Siblings(each, " ".join(map(str, blocks)), round(1000 * time), apart)) for time, each, blocks in found]
 
