@@ -32,7 +32,7 @@ class Offsets:
                 varying = self.ints.add(varying, self.ints.mul(self.narrow(value, lane), stride))
         half, whole = 1 << (self.ints.width - 1), 1 << self.ints.width
         terms = {v: (by + half) % whole - half for v, by in terms.items() if by}
-        return self.ints.add(self.sum(terms), varying), constant
+        return self.ints.add(self.sum(terms), varying), (constant + half) % whole - half
 
     def add(self, terms: dict[ir.Value, int], value: ir.Value, lane: int | None, by: int, depth: int = _DEPTH) -> int:
         """Add ``by`` times ``value`` but for a constant, which is returned.  Sums and products are right in any width, up to what does not fit into it."""
