@@ -23,7 +23,10 @@ _MOST = 220_000
 _PORTABLE = 8
 # Points of a row, and of all, from which rows were timed that are written one behind the other: on an H200 an instance norm of 64x256x64x64 with
 # channels last took 117 us in bf16 and 230 in float32, 352 and 261 with transpositions; of 128x512x28x28 86 and 129, 271 and 202.
-_TIMED, LARGE = 784, 1 << 24
+_TIMED, _LARGE = 784, 1 << 24
+# And rows and points of norms, of sums and of squared distances from their means: with weights of 8x320x64x64 32 us in bf16, 42 in float32 and 31 in
+# float16, which were 65, 49 and 66 with transpositions.
+_NORMED_ROWS, LEAST = 2048, 10 << 20
 _FEW = 1 << 20  # points that may be read one by one, where rows side by side are an odd number: launches are what they take
 
 
@@ -88,7 +91,10 @@ def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
 def _is_timed(c: RowKernel) -> bool:
     """Whether rows that are written one behind the other are like those that were timed."""
     read = {a for s in c.steps for a in s.extras if c.wide(a)}
-    return len(read) == 1 and c.width >= _TIMED and c.count * c.width >= LARGE and all(str(a.element) in ("f32", "bf16", "f16") for a in read)
+    reduced = [k for s in c.steps for k in s.combiners if k is not None]
+    norm = len(reduced) == 2 and all(k.sums for k in reduced)
+    points = LEAST if norm and c.count >= _NORMED_ROWS else _LARGE
+    return len(read) == 1 and c.width >= _TIMED and c.count * c.width >= points and all(str(a.element) in ("f32", "bf16", "f16") for a in read)
 
 
 def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:

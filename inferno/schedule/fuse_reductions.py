@@ -66,7 +66,7 @@ class _Program:
             return False
         generic = next(o.operation for o in self.kernels[callee(call)].entry_block.operations if o.operation.name == "linalg.generic")
         every, sizes = maps(generic), loop_sizes(generic)
-        if not takes_unmeasured(self.module.operation) and (any(not isinstance(n, int) for n in sizes) or prod(sizes) < columns.LARGE):
+        if not takes_unmeasured(self.module.operation) and (any(not isinstance(n, int) for n in sizes) or prod(sizes) < columns.LEAST):
             return False
         return len(every) == 2 and every[0].is_permutation and every[0] != every[1]
 

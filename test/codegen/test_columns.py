@@ -7,7 +7,11 @@ from column_cases import CASES, SCHEDULES, TURNED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
+from inferno.capture import capture
 from inferno.errors import CompileError
+from inferno.mlir import idle_context, ir
+from inferno.passes.manager import run_pipeline
+from inferno.runtime.workers import jobs
 from inferno.target import find_target
 
 
@@ -55,3 +59,18 @@ def test_schedules_that_do_not_fit():
     model, args = CASES["softmax, odd sizes"]()
     with pytest.raises(CompileError, match="does not fit"):
         SimulatedModel(model, args, choose=choose({"vector": 8}), passes=PASSES)
+
+
+@pytest.mark.parametrize("model, shape, expected", [
+    (torch.nn.functional.instance_norm, (8, 320, 64, 64), True),
+    (torch.nn.functional.instance_norm, (4, 320, 64, 64), False),  # fewer points than were timed
+    (lambda x: x.flatten(2).softmax(-1), (8, 320, 64, 64), False),  # no norm
+])
+def test_turned_by_default(monkeypatch, model, shape, expected):
+    monkeypatch.delenv("INFERNO_UNMEASURED", raising=False)
+    image = torch.empty(shape, dtype=torch.bfloat16, device="meta").contiguous(memory_format=torch.channels_last)
+    linalg, _ = jobs.lower_to_linalg(capture(model, (image,)).text)
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(linalg)
+        run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
+        assert ('generator = "columns"' in str(module)) == expected
