@@ -114,7 +114,7 @@ def _keeps_end(producer: ir.Operation, consumer: ir.Operation, number: int) -> b
     if not is_elementwise(consumer) or only_user(value) is None or is_widening(consumer):
         return True
     if maps(consumer)[number] != points:  # contractions write any order
-        return has_windows(own) or not is_copy(consumer)
+        return has_windows(own) or len(inputs(consumer)) > 1
     others = (ended_convolution(owner(v)) for v, m in zip(inputs(consumer), maps(consumer)) if v != value and m == points and has_one_reader(v))
     return any(other is not None and own.is_before_in_block(other) for other in others)
 

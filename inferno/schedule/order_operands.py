@@ -1,7 +1,7 @@
 """A factor of a product of matrices that lies in memory so that the tensor core takes no tiles of it is written as a matrix first, where that pays.
 
-So do the patches of an image: rows of a patch are apart, and so are rows of patches, which together is more than a tensor map has dimensions for.  And
-so does a factor of TF32 whose terms are not innermost: tiles of it would be turned in shared memory, each as often as it is read.
+So do the patches of an image: rows of a patch are apart, and so are rows of patches, which together is more than a tensor map has dimensions for, or leaves
+tiles of few rows.  And so does a factor of TF32 whose terms are not innermost: tiles of it would be turned in shared memory, each as often as it is read.
 """
 
 from dataclasses import dataclass, replace
@@ -45,8 +45,8 @@ class _Order:
 
 
 def order_operands(module: ir.Module, target: str) -> None:
-    """For Hopper's tensor cores, give kernels without a schedule that their generator does not take, or turns tiles for, a factor in the order of their
-    loops, where the estimates say that it pays.  Calls that take one tensor in one order share the ordered one.
+    """For Hopper's tensor cores, give kernels without a schedule a factor in the order of their loops, where the estimates say that it pays.
+    Calls that take one tensor in one order share the ordered one.
 
     A frozen weight that would only be turned stays as it is: ``prepare-operands`` does that once."""
     machine = find_target(target)
@@ -92,14 +92,10 @@ def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -
     c = parse_contraction(kernel)
     if c is None or c.varies or None in (c.lhs.access, c.rhs.access) or c.lhs.access.argument == c.rhs.access.argument:
         return None
-    most = _most(kernel, c, target, library) if wgmma.precision(kernel, c) is not None else None
-    if most is None:
-        return None
-    op = next(o for o in walk(kernel, "linalg.generic") if REDUCTION in kinds(o))
-    for number in (0, 1):
-        order = _order_of(kernel, op, number)
-        if order is None:
-            continue
+    op = next((o for o in walk(kernel, "linalg.generic") if REDUCTION in kinds(o)), None)
+    orders = [] if op is None else [o for o in (_order_of(kernel, op, number) for number in (0, 1)) if o is not None]
+    most = _most(kernel, c, target, library) if orders and wgmma.precision(kernel, c) is not None else None
+    for order in orders if most is not None else ():
         order = replace(order, turns=most[1])
         new = _with_order(kernel, order)
         made = parse_contraction(new)
@@ -116,22 +112,25 @@ def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -
 
 
 def _most(kernel: func.FuncOp, c: Contraction, target: Target, library: bool) -> tuple[float, bool] | None:
-    """Microseconds that a kernel may take with what orders its factor, and whether it would be taken without; None where all is in order.  A
-    ``library`` turns no tiles."""
+    """Microseconds that a kernel may take with what orders its factor, and whether it would be taken without; None where another generator has it.
+    A ``library`` turns no tiles."""
     found = wgmma.candidates(kernel, c, target)
     if not found:
         own = estimate_of(kernel, choose(kernel, target), target)
         return (_PAYS * own, False) if own is not None else None
-    width = bit_width(c.lhs.element) // 8
-    if width != 4 or library:
+    if library or not isinstance(choose(kernel, target), wgmma.Wgmma):  # few rows or columns, and windows, are other generators'
         return None
+    return (_PAYS_TURNED if _turns(c) else _PAYS) * min(time for time, _ in found), True
+
+
+def _turns(c: Contraction) -> bool:
+    """Whether tiles of a factor would be turned in shared memory."""
+    width = bit_width(c.lhs.element) // 8
+    if width != 4:
+        return False
     tilings = {rewrite: tile_contraction(c, width, only_along_k=True, rewrite=rewrite) for rewrite in (True, False)}
     sides = [side for t in tilings.values() if t is not None for side in ((c.lhs, t.lhs, t.m, t.k), (c.rhs, t.rhs, t.n, t.k))]
-    if not any(o.prologue is None and (s.raw is not None or s.copied) and r.stride(o.access) == 1 != k.stride(o.access) for o, s, r, k in sides):
-        return None
-    if not isinstance(choose(kernel, target), wgmma.Wgmma):  # few rows or columns, and windows, are other generators'
-        return None
-    return _PAYS_TURNED * min(time for time, _ in found), True
+    return any(o.prologue is None and (s.raw is not None or s.copied) and r.stride(o.access) == 1 != k.stride(o.access) for o, s, r, k in sides)
 
 
 def _order_of(kernel: func.FuncOp, op: ir.Operation, number: int) -> _Order | None:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import inferno
 from inferno.mlir import idle_context, ir
 from inferno.passes.manager import run_pipeline
 from inferno.runtime.check.calls import without_schedules
@@ -86,3 +87,11 @@ def test_a_frozen_weight_is_transposed_once(tmp_path):
     w = torch.randn(72, 56)
     (given,) = IrProgram.read(path, target="cpu")(w)
     assert torch.equal(given, w.t())
+
+
+@pytest.mark.parametrize("images, size", [(1, 56), (32, 28)])
+def test_patches(images, size):
+    """Of one image they are a matrix that the copy engine reads, but in tiles of few rows."""
+    model, x = torch.nn.Conv2d(96, 192, 2, 2).bfloat16().eval(), torch.randn(images, 96, size, size).bfloat16()
+    compiled = inferno.compile(model, (x,), target="sm_90a")
+    assert [name for name in compiled.program.kernels if name.endswith("_ordered")]
