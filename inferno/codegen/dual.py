@@ -48,11 +48,9 @@ class _Both(Tile):
 
 
 class _Epilogue(Epilogue):
-    def apply_pairs(self, block: int, j: int, values: Sequence[ir.Value]) -> list[list[ir.Value]]:
+    def apply_half(self, block: int, j: int, half: int, values: Sequence[ir.Value]) -> list[ir.Value]:
         second = j + self.schedule.tile_n // 8
-        return [
-            self.apply(64 * block + 8 * half, j, neighbours(values, j, half), neighbours(values, second, half)) for half in range(2)
-        ]
+        return self.apply(64 * block + self.apart * half, j, neighbours(values, j, half), neighbours(values, second, half))
 
 
 @dataclass

@@ -36,8 +36,7 @@ class ResultLines:
             self._copy_lines(access, block, begin, columns, base)
 
         def across() -> None:
-            for half in range(2):
-                self.write(access, 64 * block + 8 * half, begin // 8, [each[half] for each in pairs])
+            self.write_halves(access, 64 * block, begin // 8, pairs)
 
         if n.size % self.schedule.tile_n == 0:
             inside()

@@ -557,10 +557,10 @@ class Emitter(TileCopies, BroughtTiles, SplitSums):
         """One tile, from the first slot at ``at``; returns where the next one begins."""
         s, words, ring, multiplier = self.schedule, self.words, self.ring, self.multiplier
         grid, m0, n0 = self.tile(number)
-        if not s.pingpong:
-            m0 = words.add(m0, words.mul(self.number, s.rows))
+        m0 = m0 if s.pingpong else words.add(m0, words.mul(self.number, s.rows))
         if self.brought:
             self.epilogue.brought.begin(self.tile_of_consumer(number))
+        self.epilogue.begin_early(grid, m0, n0, self.registers[1] - self.rhs.rows * s.rows // 128)
         ring.await_full(at)
         sums = self.multiply(at.slot, multiplier.start(s.rows // 64), first=True)
         previous, at = at.slot, ring.next(at)

@@ -88,6 +88,14 @@ def test_any_width(schedule, layout):
     assert (built.count("stmatrix") > 0) == (schedule.tile_n == 160)
 
 
+@pytest.mark.parametrize("n", [512, 513])
+def test_rows_that_there_are_not_are_not_computed(n):
+    """Of 16 rows a thread has one of the first and one of the last 8."""
+    few, more = (build(contraction({"m": m, "n": n, "k": 264}, "mk", "nk", "mn", results=("bf16",), body=GELU), "wgmma", Wgmma(64, 64, 8, 1, lhs_rows=m))
+                 for m in (8, 16))
+    assert 2 * few.count(r"ex2\.approx") == more.count(r"ex2\.approx") > 0 and few.count("stmatrix") == more.count("stmatrix") == 4
+
+
 @pytest.mark.parametrize("lhs, rhs, transposed", [("mk", "kn", (0, 1)), ("mk", "nk", (0, 0)), ("km", "kn", (1, 1)), ("km", "nk", (1, 0))])
 @pytest.mark.parametrize("element", ["bf16", "f16"])
 def test_layouts_are_read_as_they_are(lhs, rhs, transposed, element):
