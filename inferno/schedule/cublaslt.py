@@ -45,6 +45,10 @@ _AFTER, _AFTER_RATE, _KEPT = 2.2, 8.8e6, 2e7
 # loses 0.9% to the better one of the two in the mean, and 22% at most, of 221 products that were measured both ways, of 96 to 16384 rows, plain and with what
 # comes behind (a tenth of a percent more from 15 us on, with 0.9 or with 0.93); 86 of them are 1.10 times as fast as eager in the mean.
 _CLEARLY, _SHORT, _FEW = 0.92, 12.0, 64
+# Of batches what is estimated to be less is: 11 of 13 whose sums have 512 terms or more take less time by the library (64 of 256x512x256 8.2 us and 11.6,
+# 48 of 192x1024x320 16.4 and 20.1, 24 of 320x768x448 11.2 and 15.3, 8 of 1024x2048x256 13.9 and 14.7), and the others as much.  Ends of tiles with shorter
+# sums it does not hide (12 of 1536x384x640 21.6 and 16.9, estimated at 17.0).
+_LONG_OF_BATCHES = 512
 
 
 @dataclass(frozen=True)
@@ -90,21 +94,23 @@ def space(kernel: func.FuncOp, target: Target) -> list[CublasLt]:
 
 def weigh(kernel: func.FuncOp, own: Any, target: Target) -> CublasLt | None:
     """The library's schedule where its estimate is clearly below that of ``own``, which is what our generators choose; None where it is not, or
-    nothing is known of it: for others than products of two matrices of 16 bits on Hopper."""
+    nothing is known of it: for others than products of matrices of 16 bits on Hopper."""
     if own.generator != "wgmma":
         return None
     c = parse_contraction(kernel)
     # Its kernels for other lines are much slower: 512x768x50257 took 422 us, where ours take 146.
-    if str(c.lhs.element) not in _MEASURED or c.varies or c.B != 1 or min(c.M, c.N) <= _FEW or not wgmma.has_whole_lines(c):
+    if str(c.lhs.element) not in _MEASURED or c.varies or min(c.M, c.N) <= _FEW or not wgmma.has_whole_lines(c):
         return None
-    ours = min(time for time, _ in wgmma.every(kernel, c, target))
-    if ours < _SHORT or _time(c) > _CLEARLY * ours:
+    if c.B != 1 and c.K < _LONG_OF_BATCHES:
+        return None
+    ours, clearly = min(time for time, _ in wgmma.every(kernel, c, target)), _CLEARLY if c.B == 1 else 1.0
+    if ours < _SHORT or _time(c) > clearly * ours:
         return None
     try:
         found = recognise(kernel)
     except Refused:
         return None
-    return choose(kernel, target) if found is not None and estimate(c, found) < _CLEARLY * ours else None
+    return choose(kernel, target) if found is not None and estimate(c, found) < clearly * ours else None
 
 
 def estimate(c: Contraction, found: Found) -> float:
