@@ -18,7 +18,7 @@ from inferno.codegen.points import Emitter
 from inferno.codegen.scan import read_scan
 from inferno.codegen.scan_lanes import ScanLanes
 from inferno.codegen.structured import Structured, read_structured, to_terms
-from inferno.codegen.to_launches import Launch, Launches, copy_between
+from inferno.codegen.to_launches import Fill, Launch, Launches, copy_between
 from inferno.codegen.universal import generate_launches
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, owner, scf
@@ -134,6 +134,9 @@ class _Block(Launches):
         if not s.serial:
             expand_math(clone)
         return Emitter(read_structured(clone, s), function.ints, [None if v is None else function.value(v) for v in starts], dead)
+
+    def _fill(self, fill: Fill) -> None:
+        self._point_kernel(read_structured(fill.operation), [None], [False])
 
     def _copy(self, source: ir.Value, target: ir.Value) -> None:
         with ir.InsertionPoint.at_block_terminator(self.function.regions[0].blocks[0]):

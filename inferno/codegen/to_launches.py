@@ -49,7 +49,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class _Fill:
+class Fill:
     """A buffer that holds one value everywhere, once ``operation``, the function's ``number``-th, has run."""
 
     operation: ir.Operation
@@ -68,7 +68,7 @@ class Launches:
     schedule: Universal
     target: Target
     done: list[Launch] = field(default_factory=list)
-    _fills: list[_Fill] = field(default_factory=list)
+    _fills: list[Fill] = field(default_factory=list)
     _scatters: list[Scatter] = field(default_factory=list)  # that are made with others', or before what has to do with them
     _copied: dict[ir.Value, ir.Value] = field(default_factory=dict)
     _places: dict[ir.Value, ir.Operation] = field(default_factory=dict)  # maps that only a scatter reads, which computes them
@@ -148,7 +148,7 @@ class Launches:
             if any(r in touched for r in roots_of(fill.target)):
                 self._write(fill)
 
-    def _write(self, fill: _Fill) -> None:
+    def _write(self, fill: Fill) -> None:
         self._fills.remove(fill)
         if self._is_dead(fill.target, fill.number):
             return
@@ -158,7 +158,7 @@ class Launches:
         else:
             self._point_kernel(read_structured(fill.operation), [None], [False])
 
-    def _fill(self, fill: _Fill) -> None:
+    def _fill(self, fill: Fill) -> None:
         target, lanes = fill.target, fill_lanes(fill.target)
         count = math.prod(ir.MemRefType(target.type).shape)
         blocks = -(-count // (COPY_THREADS * lanes))
@@ -474,7 +474,7 @@ def _stored_to(op: ir.Operation) -> list[ir.Value]:
     return [v for v in op.operands if isinstance(v.type, ir.MemRefType)] if op.name not in ("memref.load", "memref.dim") else []
 
 
-def _read_fill(op: ir.Operation, number: int) -> _Fill | None:
+def _read_fill(op: ir.Operation, number: int) -> Fill | None:
     """The operation as a fill of a whole buffer with a value that is not in memory."""
     body = op.regions[0].blocks[0]
     end = body.operations[len(body.operations) - 1]
@@ -488,7 +488,7 @@ def _read_fill(op: ir.Operation, number: int) -> _Fill | None:
         value = list(op.operands)[value.arg_number]
     if isinstance(value.type, ir.MemRefType) or owner(value) is None or owner(value).name != "arith.constant":
         return None
-    return _Fill(op, targets[0], value, number) if maps(op)[-1].is_permutation or not ir.MemRefType(targets[0].type).rank else None
+    return Fill(op, targets[0], value, number) if maps(op)[-1].is_permutation or not ir.MemRefType(targets[0].type).rank else None
 
 
 def _is_copy(op: ir.Operation) -> bool:

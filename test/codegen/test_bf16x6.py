@@ -117,8 +117,10 @@ def test_schedules_that_do_not_fit_are_refused(schedule, message):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int8, torch.int32], ids=str)
-@pytest.mark.parametrize("target, generator", [("sm_90a", "bf16x6"), ("sm_80", "simt")])
-def test_a_factor_of_another_type(dtype, target, generator):
+@pytest.mark.parametrize("target, left, right", [("sm_90a", "presplit", "bf16x6"), ("sm_80", "simt", "simt")])
+def test_a_factor_of_another_type(dtype, target, left, right):
+    """What splits the right factor in front reads float32."""
     x, w = torch.zeros(1024, 333, dtype=dtype), torch.zeros(1024, 333)
-    compiled = inferno.compile(lambda x, w: torch.tanh(x.float() @ w.t()), (x, w), target=target)
-    assert [row.generator for row in compiled.explain().rows] == [generator]
+    for model, generator in ((lambda x, w: torch.tanh(x.float() @ w.t()), left), (lambda x, w: torch.tanh(w @ x.float().t()), right)):
+        compiled = inferno.compile(model, (x, w), target=target)
+        assert [row.generator for row in compiled.explain().rows] == [generator]
