@@ -12,7 +12,8 @@ from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, Operand, parse_both
 from inferno.schedule.cost import At, bit_width
 from inferno.schedule.tiling import BEHIND, Axis, Source, Tiling, tile_contraction
-from inferno.schedule.wgmma import SPLIT_CANDIDATES, Wgmma, estimate, fit, panel, precision, splits, supported, thin_schedules
+from inferno.schedule.thin import beside_each_other, thin_schedules
+from inferno.schedule.wgmma import SPLIT_CANDIDATES, Wgmma, estimate, fit, panel, precision, splits, supported
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -126,7 +127,10 @@ def candidates(kernel: func.FuncOp, pair: Pair, target: Target, at: At = hint, m
         if tiles is None or (not rewrite and not tiles.tiling.lhs.copied):
             continue
         wide = tiles.wide
-        few = [(s, 1.0) for s in thin_schedules(wide, width, target, at, factors=2, most=most)]
+        thin = thin_schedules(wide, width, target, at, factors=2, most=most)
+        if wide.rhs.along_k and not c.varies:
+            thin += beside_each_other(thin, wide, width, target, at, factors=2)
+        few = [(s, 1.0) for s in thin]
         few += _FURTHER if at(wide.m.size) <= 256 else ()
         for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
             if s.tile_n % 2 or not divides(narrow(s), wide) or (s.split > 1 and not splits(s, wide, width, target, at)):

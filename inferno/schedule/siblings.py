@@ -20,6 +20,7 @@ from inferno.schedule.cost import At as Sizes
 from inferno.schedule.cost import bit_width, clusters_at_once
 from inferno.schedule.kept_operands import PARTS, kept
 from inferno.schedule.kernel_parts import extract, parts_of
+from inferno.schedule.thin import thin_schedules
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import precision
 from inferno.symbolic import Int, Size, Symbol, bounds, ceildiv, hint, product
@@ -243,7 +244,7 @@ def _schedules(together: _Together, width: int, target: Target, where: At) -> It
     for s, share in wgmma.SPLIT_CANDIDATES:
         if wgmma.splits(s, together, width, target, where.at):
             yield s, share
-    for s in wgmma.thin_schedules(together, width, target, where.at, most=where.most):
+    for s in thin_schedules(together, width, target, where.at, most=where.most):
         yield _widen(s, together, target, where), 1.0
 
 

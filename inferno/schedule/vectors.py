@@ -77,6 +77,7 @@ def candidates(
     rows = turned.M if isinstance(turned.M, int) else min(most, VECTOR)
     shapes = [replace(s, swapped=swapped, threads=t) for s in _shapes(turned, rows) for t in (64, 128, 256, 512)]
     found = [s for s in shapes if 2 * s.depth <= turned.K] or [replace(s, threads=32) for s in shapes[:1]]
+    found += [one for one in (_warp_for_each(turned, rows, swapped),) if one is not None]
     return [(estimate(s, turned, target, at), s) for s in found]
 
 
@@ -99,6 +100,14 @@ def _shapes(c: Contraction, rows: int) -> list[Vectors]:
     return [Vectors(rows, lanes, across, terms, unroll, along_k=False) for across in (2, 4, 8, 16)]
 
 
+def _warp_for_each(c: Contraction, rows: int, swapped: bool) -> Vectors | None:
+    """Of one vector of 16 bits and long sums: a warp for each column, which waits for no other one."""
+    lanes = _lanes(c, c.rhs, c.k, 8)
+    found = Vectors(1, 1, 1, lanes, 4, 32, swapped=swapped)
+    long = lanes == 8 and _LONG * found.depth * found.unroll <= c.K and all(bit_width(a.element) == 16 for a in c.rhs.reads)
+    return found if rows == 1 and long else None
+
+
 def _lanes(c: Contraction, operand: Operand, group: Group, most: int) -> int:
     """Neighbours along ``group`` that the factor's largest tensor holds side by side and aligned."""
     main = max(operand.reads, key=lambda a: sum(s != 0 for s in a.strides))
@@ -118,15 +127,18 @@ def _inside(group: Group, lanes: int) -> bool:
 _START = 1.7  # microseconds until the first bytes arrive, and from the last ones to the results
 _MEMORY_RATE = 4.3e6  # bytes a microsecond
 _LINES = ((128, 0.89), (64, 0.84), (0, 0.7))  # of that rate where a block's columns lie together, by their bytes
-_RESIDENT, _REGISTERS = 1280, 65536  # threads and registers of a multiprocessor
+_RESIDENT, _REGISTERS, _MOST = 1280, 65536, 32  # threads, registers and blocks of a multiprocessor
 _UNDER_WAY = 62  # bytes that a thread has under way for a microsecond: the assembler starts 5 of its loads before the first product
 _BYTE = 15  # instructions to make a factor of a scaled byte (1 and 4 x 4096 x 11008: 29.1 and 41.8)
 _HALVES = 2.0  # times longer for numbers of 16 bits (7x3072x768: 5.9 us, columns together 9, without it 3.7)
 _VARYING = 1.3  # where the rows are not as many, each at an address of its own (float32 4096x4096: 27 to 31 us, 8 rows that are known 24.4)
 _BOTH = 0.1  # of the shorter one of both times that the longer one does not hide (1x8192x28672: 106 us)
+_BLOCKS = 820  # that begin in a microsecond (1x768x50257, a warp for each column: 61.5 us; 1x2048x32000: 39.3)
+_LONG = 5  # steps of a warp that has a column to itself (1x18944x3584 32.9 us, in fours by 128 threads 34.4; 1x8192x8192 32.5 and 33.5; 1x11008x4096 22.5
+# and 30.4; 1x4096x11008, of four steps, 23.6 and 23.0)
 _ISSUED = 4 * CLOCK  # instructions of warps that a multiprocessor starts in a microsecond
 # Of steps that the terms do not fill, and of blocks that all fit at once and that then lie unevenly: after a kernel whose last ones still run,
-# 1x13824x5120 takes 44.4 us, not 38.7, and 1x5120x5120 17.0 and 14.6 (1280 blocks where 1716 fit).
+# 1x13824x5120 takes 44.4 us, not 38.7, and 1x5120x5120 17.0 and 14.6 (1280 blocks where 1716 fit).  Not of one warp (1x18944x3584, a column each: 32.9).
 _UNEVEN, _MANY = 1.2, 4  # so many of a multiprocessor's and more: by two or three, as of 8192x1024, times are as they were
 
 
@@ -136,7 +148,7 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: 
     factors, more = (1, ()) if second is None else (2, second.reads)
     blocks = at(c.B) * ceil(at(c.M) / s.rows) * ceil(at(c.N) / s.width)
     resident = min(_RESIDENT, _REGISTERS / (30 + 1.5 * factors * s.rows * s.columns * (s.terms if s.along_k else 1)))
-    at_once = target.multiprocessors * max(1, int(resident / s.threads))
+    at_once = target.multiprocessors * min(_MOST, max(1, int(resident / s.threads)))
     width = bit_width(c.rhs.reads[0].element) // 8
     share = 1 if s.along_k else next(share for bytes_, share in _LINES if s.width * width >= bytes_)
     reading = min(s.threads, max(1, at(c.K) // s.terms))  # of a block's threads
@@ -145,10 +157,10 @@ def estimate(s: Vectors, c: Contraction, target: Target, at: At = hint, second: 
         return min(share * _MEMORY_RATE, min(blocks * reading, target.multiprocessors * resident) * _UNDER_WAY)
 
     # The last blocks may be too few to keep memory busy.
-    last = blocks % at_once
+    last = blocks % at_once if s.threads > 32 or blocks < at_once else 0  # those of one warp begin as others end
     memory = moved_bytes(c, at, more) / blocks * ((blocks - last) / rate(at_once) + (last / rate(last) if last else 0))
     work = blocks * s.threads / 32 * _instructions(s, c, at, factors) / (target.multiprocessors * _ISSUED)
-    memory *= _idle(s, c, at, blocks, at_once, target)
+    memory = max(memory * _idle(s, c, at, blocks, at_once, target), blocks / _BLOCKS)
     return _START + (max(memory, work) + _BOTH * min(memory, work)) * _slower(s, c)
 
 
@@ -160,7 +172,8 @@ def _idle(s: Vectors, c: Contraction, at: At, blocks: int, at_once: int, target:
         return 1.0
     step = s.depth * s.unroll
     idle = 1 + (ceil(at(c.K) / step) * step / at(c.K) - 1) * target.multiprocessors / at_once if at(c.K) > step else 1.0
-    return idle * min(_UNEVEN, (1 + at_once / blocks) / 2) if _MANY * target.multiprocessors < blocks < at_once else idle
+    uneven = s.threads > 32 and _MANY * target.multiprocessors < blocks < at_once
+    return idle * min(_UNEVEN, (1 + at_once / blocks) / 2) if uneven else idle
 
 
 def _slower(s: Vectors, c: Contraction) -> float:

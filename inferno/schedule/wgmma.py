@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, walk
@@ -195,27 +195,28 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
     most, where that is less than what their number can be."""
     if not target.hopper or precision(kernel, c) is None or not supported(c) or c.is_reduction:
         return []
+    from inferno.schedule.thin import beside_each_other, thin_schedules  # which are made of this module's
     width, found = bit_width(c.lhs.element) // 8, []
     for rewrite in (True, False):
         tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
-        few = [(_deep(s, tiling, width), 1.0) for s in thin_schedules(tiling, width, target, at, most=most)]
-        if not (c.varies or tiling.rhs.along_k or tiling.lhs.raw or tiling.rhs.raw):
-            few += [(replace(s, resident=2), share) for s, share in few if s.tile_n <= 128]
-        known, plain = not c.varies and at(tiling.m.size) > _FEW, c.lhs.unfolded is None
-        spread = (*_SPREAD_CANDIDATES, *(_ALL_COLUMNS if plain else ())) if at(tiling.m.size) > _FEW else ()
+        thin = [_deep(s, tiling, width) for s in thin_schedules(tiling, width, target, at, most=most)]
+        if not (c.varies or tiling.lhs.raw or tiling.rhs.raw):
+            thin += beside_each_other(thin, tiling, width, target, at)
+        known, plain = not c.varies and at(tiling.m.size) > FEW, c.lhs.unfolded is None
+        spread = (*_SPREAD_CANDIDATES, *(_ALL_COLUMNS if plain else ())) if at(tiling.m.size) > FEW else ()
         pairs = (_PAIRS if has_whole_lines(c) else ()) if known and are_long(c) else _SHORT_PAIRS if known and plain else ()
         cut = _cut(tiling, target, at, are_long(c)) if not c.varies and tiling.rhs.along_k else ()
         shared = (*_SHARED, *_shared_cut(tiling, target, at)) if known and plain and begins_inside_of_sectors(tiling, width, at) else ()
-        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *few, *_one_row(tiling, target), *pairs, *cut, *shared):
+        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *spread, *((s, 1.0) for s in thin), *_one_row(tiling, target), *pairs, *cut, *shared):
             if (s.split > 1 and not splits(s, tiling, width, target, at)) or not shares(s, tiling):
                 continue
             s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, tiling), inside=lies_inside(s, c, tiling))
             s = fit(s, c, tiling, target)
             if s is not None:
                 found.append((estimate(s, share, c, tiling, target, at), s))
-    from inferno.schedule.wgmma_registers import by_registers  # which is made of this module's
+    from inferno.schedule.wgmma_registers import by_registers  # likewise
     mine = [*by_registers(c, target, at)]  # faster than tiles that are turned in shared memory, which take longer than estimated
     return [*(x for x in found if not (mine and x[1].rewrite)), *_turned(c, target, at), *mine]
 
@@ -224,7 +225,7 @@ def bringing(c: Contraction, target: Target) -> Iterator[tuple[float, Wgmma]]:
     """Schedules with their estimates where what the ends of tiles read is brought."""
     width = bit_width(c.lhs.element) // 8
     tiling = None if c.varies else tile_contraction(c, width, only_along_k=width == 4)
-    if tiling is None or tiling.m.size <= 2 * _FEW:
+    if tiling is None or tiling.m.size <= 2 * FEW:
         return
     for s, share in (*CANDIDATES, *_PAIRS):
         s = replace(s, inside=lies_inside(s, c, tiling))
@@ -254,7 +255,7 @@ def _cut(tiling: Tiling, target: Target, at: At, long: bool) -> Iterator[tuple[W
     """Tiles as wide as fill one to four rounds, with their shares of the tensor core's rate; of one consumer each only where their ends are not ``long``
     (1024x3584x3584 with a residual: 112 columns 41.9 us, 224 of both 36.9)."""
     rows, columns, known = at(tiling.m.size), at(tiling.n.size), set()
-    if rows <= _FEW or tiling.lhs.raw is not None or tiling.rhs.raw is not None:
+    if rows <= FEW or tiling.lhs.raw is not None or tiling.rhs.raw is not None:
         return
     for (tile_m, widest), rounds in itertools.product(_WIDEST.items(), range(1, 5)):
         together = target.multiprocessors * rounds // (ceil(rows / tile_m) * at(tiling.positions))
@@ -284,7 +285,7 @@ def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgm
     if c.lhs.unfolded is not None:
         return
     width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
-    tiling = tile_contraction(turned, width, only_along_k=width == 4) if not c.varies and at(c.M) > _FEW else None
+    tiling = tile_contraction(turned, width, only_along_k=width == 4) if not c.varies and at(c.M) > FEW else None
     if tiling is None or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
     for s, _ in _cut(tiling, target, at, are_long(c)):
@@ -348,35 +349,10 @@ def splits(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At) -> bool
 # Registers of a thread for sums and for what it reads itself of two parts, from which on ptxas spills beside what is brought: with four rows of
 # numbers 160 + 20 and 128 + 80 of them (32 and 104 bytes), not 128 + 40 or 96 + 80.
 _HELD = 180
-SLOT = 8192  # bytes of the rhs that a slot should have: the thread that starts copies needs about 200 clocks a slot (an estimate)
-_FEW = 64  # rows that are multiplied together, however few there are
+FEW = 64  # rows that are multiplied together, however few there are
 _CUT_SHARE = 0.98  # of the rate that other tiles reach: where they are as good these are what was measured (2048x3584x3584 in 128x224 73.0 us)
 _WIDEST, _NARROWEST = {128: 256, 256: 160}, 80  # columns of tiles that are cut to fill rounds, by rows: what registers hold, and what is worth it
-_TURNED = range(_FEW + 1, 513)  # rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little
-
-
-def thin_schedules(tiling: Tiling, width: int, target: Target, at: At = hint, factors: int = 1, most: int | None = None) -> list[Wgmma]:
-    """Schedules for up to 64 rows, which cost the time of reading the rhs: it is dealt out evenly to all multiprocessors, and most of
-    their shared memory is slots for it, as it takes 40 KB under way on each to keep memory busy.  ``factors``: a tile of the rhs is made of
-    so many.  ``most``: as for ``candidates``."""
-    if at(tiling.m.size) > _FEW:
-        return []
-    most = min(bounds(tiling.m.size)[1], most or inf)
-    rows = 8 * ceil(most / 8) if most <= _FEW and tiling.lhs.along_k else 0
-    n, positions = at(tiling.n.size), at(tiling.positions)
-    found = []
-    raw = tiling.lhs.raw is not None or tiling.rhs.raw is not None
-    units = (8,) if tiling.rhs.along_k else (64, 32, 16)
-    for split, unit in itertools.product((1, 2, 4, 8), [u * factors for u in units]):
-        blocks = clusters_at_once(split, target.multiprocessors)
-        for rounds in range(1, 9 if split == 1 else 2):
-            tile_n = unit * ceil(n / max(1, blocks * rounds // positions) / unit)
-            if tile_n <= (256 if split == 1 else 192) and tile_n not in (s.tile_n for s in found if s.split == split):
-                lines = 32 if not (raw or tiling.rhs.along_k) and factors == 1 and tile_n % 64 == 32 else 64
-                chunks = 1 if raw else max(1, SLOT // ROW // height(tile_n, tiling.rhs.along_k, lines))
-                chunks = min(chunks, at(tiling.k_steps(ROW // width)), 8)
-                found.append(Wgmma(64, tile_n, 32, 1, persistent=split == 1, split=split, lhs_rows=rows % _FEW, chunks=chunks, panel=lines))
-    return found
+_TURNED = range(FEW + 1, 513)  # rows that tiles with the sides exchanged are tried for: of more, what the last tile has too much is little
 
 
 def _deep(s: Wgmma, tiling: Tiling, width: int) -> Wgmma:
@@ -419,6 +395,11 @@ def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | Non
         if shared.total <= shared_of_block(s, target):
             return made if s.split == 1 or s.tile_m * s.tile_n * 4 <= shared.results else None
     return None
+
+
+def leaves_half(s: Wgmma, target: Target) -> bool:
+    """Whether a block of it leaves half of a multiprocessor's shared memory; of tiles that are not rewritten, with k innermost."""
+    return s.resident == 1 and s.shared(0, s.tile_n).total <= shared_of_block(replace(s, resident=2), target)
 
 
 def shared_of_block(s: Wgmma, target: Target) -> int:
@@ -483,7 +464,7 @@ _LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of t
 _EXCHANGE, _EXCHANGE_RATE = 4000, 14
 _SPREAD, _SPREAD_RATE = 2300, 12.7
 # Where a block of few rows does, after all that memory takes (4x4096x11008, 192 columns in two parts: 26.9; 1x18944x3584, 56 columns: 35.6).
-_FEW_EXCHANGE, _FEW_EXCHANGE_RATE = 1700, 10
+FEW_EXCHANGE, FEW_EXCHANGE_RATE = 1700, 10
 _BOTH = {True: 0.1, False: 0.19}  # of the shorter one of clocks and memory's time that the longer one does not hide: of few rows, of others
 _HOT = 0.19  # of a product's clocks that it takes longer because the GPU's clock falls under load (fitted like the tiles' shares)
 _CLEAR = 1.0  # microseconds of the kernel that lowers flags (an estimate)
@@ -498,6 +479,10 @@ _TWO_SLOTS = (550, 0.15)
 _TURN, _TURN_BESIDE = 0.165, 0.65
 STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
 MEMORY_RATE = 4.3e6  # bytes a microsecond
+# Of up to so many rows with k innermost: microseconds that blocks take longer which leave the next kernel's none of the shared memory to begin in
+# (4x8192x8192 in 64 columns 35.5, of half of it 34.4; 4x4096x11008 in 88 25.4 and 24.2; 4x13824x5120 in 40 36.9 and 36.6), and the share of memory's
+# time where a multiprocessor has two blocks (4x8192x28672 in 112 columns 110.6, one block of them 112.8; 16x28672x8192 110.6 and 111.6).
+LEAVES_HALF, _WHOLE, _TWO_BLOCKS = 16, 0.6, 0.991
 
 
 def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool, multiply: float) -> float:
@@ -551,7 +536,7 @@ def estimate(
     # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.  (Of two rhs 5.2, 1024x4096x11008, take as long as 6.)
     rounds = rounds if s.stream else ceil(rounds) if rounds <= 4 or second is not None else rounds + 0.5
     # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
-    few = at(tiling.m.size) <= _FEW
+    few = at(tiling.m.size) <= FEW
     multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST) * s.row / ROW
     depth = s.chunks * s.row // width
     wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
@@ -583,7 +568,7 @@ def estimate(
         clocks += _EXCHANGE + (s.split - 1) * sums / _EXCHANGE_RATE
     elif s.split > 1:
         warps = ceil((s.lhs_rows or s.tile_m) / 16) / (s.tile_m // 16)  # that have rows of the tensor
-        after = _FEW_EXCHANGE + (s.split - 1) * sums * warps / _FEW_EXCHANGE_RATE
+        after = FEW_EXCHANGE + (s.split - 1) * sums * warps / FEW_EXCHANGE_RATE
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
     if second is None and not few and are_long(c):
@@ -595,6 +580,9 @@ def estimate(
     memory += read_again(s, c, tiling, at) if second is None and not few else 0
     if few or s.registers:
         memory *= _slowed(s, tiling, width, target, at, s.tile_n // (1 if second is None else 2))
+    if few and tiling.rhs.along_k and second is None and not (c.varies or tiling.lhs.raw or tiling.rhs.raw):
+        memory *= _TWO_BLOCKS if s.resident == 2 else 1
+        after += 0 if at(tiling.m.size) > LEAVES_HALF or leaves_half(s, target) else _WHOLE * CLOCK
     copies = sum(2 + 2 * at(product(o.shape)) * width / MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
     time = max(clocks / CLOCK, memory) + _BOTH[few] * min(clocks / CLOCK, memory) + after / CLOCK
     return waiting_factor(s, tiling, width, at) * (_START + _CLEAR * s.stream + time + copies)

@@ -15,7 +15,8 @@ from inferno.schedule.elementwise import supported_body
 from inferno.schedule.row_contraction import RowContraction, parse_rows
 from inferno.schedule.row_steps import RowStep
 from inferno.schedule.tiling import Tiling, tile_contraction
-from inferno.schedule.wgmma import ROW, SLOT, STORE_RATE, Wgmma, estimate, fit, height, precision, splits, supported
+from inferno.schedule.thin import SLOT
+from inferno.schedule.wgmma import ROW, STORE_RATE, Wgmma, estimate, fit, height, precision, splits, supported
 from inferno.symbolic import bounds, hint
 from inferno.target import Target
 

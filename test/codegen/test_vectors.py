@@ -150,3 +150,16 @@ def test_any_number_of_rows():
     for rows in (1, 3, 8, 11):
         found = check(simulated, function, (torch.randn(rows, 136), w))
         assert found.right, f"{rows}: {found}"
+
+
+def test_a_warp_has_a_long_column_to_itself():
+    """Of one vector of 16 bits, whose other factor lies along the terms; numbers on the simulator, with a last step that is not full."""
+    text = contraction({"m": 1, "n": 3584, "k": 18944}, "mk", "nk", "mn", results=("bf16",), body="%y0 = arith.truncf %s : f32 to bf16")
+    assert choose(text, "vectors") == Vectors(1, 1, 1, 8, 4, 32)
+    assert choose(text.replace("18944", "8192").replace("3584", "8192"), "vectors").columns == 1
+    assert choose(text.replace("18944", "4096").replace("3584", "11008"), "vectors").columns == 4
+    torch.manual_seed(0)
+    args = torch.randn(1, 5208).bfloat16(), torch.randn(5, 5208).bfloat16()
+    simulated = SimulatedModel(F.linear, args, choose=lambda kernel: Vectors(1, 1, 1, 8, 4, 32))
+    found = check(simulated, F.linear, args)
+    assert found.right, str(found)

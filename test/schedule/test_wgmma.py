@@ -33,6 +33,16 @@ def test_parts_and_widths_that_were_measured_best(m, k, n, tile):
     assert (s.tile_m, s.tile_n, s.split) == tile and s.spread == (s.split > 1 and m > 64)
 
 
+@pytest.mark.parametrize("m, k, n, found", [
+    (4, 8192, 8192, (64, 10, 1, 1)), (16, 18944, 3584, (56, 10, 2, 1)), (16, 8192, 28672, (112, 6, 1, 2)), (64, 8192, 8192, (64, 12, 1, 1)),
+])
+def test_few_rows_leave_room_for_other_blocks(m, k, n, found):
+    """Half of the shared memory is the next kernel's, or another block's of the same; not where the rows are as many as the columns."""
+    s = choose(matmul(m, n, k, "bf16", rhs="n,k"), "wgmma")
+    assert (s.tile_n, s.stages, s.split, s.resident) == found
+    assert (s.shared(0, s.tile_n).total <= find_target("sm_90a").shared // 2) == (m <= 16)
+
+
 NARROW = "%y0 = arith.truncf %s : f32 to bf16"
 ADD = """%u = arith.extf %e0 : bf16 to f32
   %t = arith.addf %s, %u : f32
