@@ -72,7 +72,7 @@ class Transposing:
         loaded = [[self.operand(n, s, i, j, at(i, j)) for n, s in enumerate(self.point.sources)] for i, j in places]
         for (i, j), values in zip(places, loaded):
             where = at(i, j)
-            results = inline_body(self.point.block, values, self.indices(where), outside=self.point.outside(self.buffers))
+            results = inline_body(self.point.block, values, loop_indices(self.point, self.ints, where), outside=self.point.outside(self.buffers))
             self.write(results, where, ints.add(first[self.across], i), ints.add(first[last], j))
 
     def read(self, source: Access, where: list[Integer]) -> ir.Value:
@@ -86,15 +86,6 @@ class Transposing:
             return self.read(source, where)
         begin = self.ints.add(self.ints.mul(j, pitch(self.schedule.tile, source.element)), i)
         return load(self.ints, self.shared[self.transposed.index(number)], begin, source.element)
-
-    def indices(self, where: list[Integer]) -> list[ir.Value]:
-        if not walk(self.point.generic, "linalg.index"):
-            return []
-        found: list[Integer] = [0] * len(self.point.sizes)
-        for run, c in zip(self.point.runs, where):
-            for d, x in zip(run, self.ints.split(c, [self.point.sizes[d] for d in run])):
-                found[d] = x
-        return [self.ints.index(x) for x in found]
 
     def write(self, results: list[ir.Value], where: list[Integer], i: Integer, j: Integer) -> None:
         """Store where the unclamped coordinates ``i`` and ``j`` lie inside the box."""
@@ -113,6 +104,17 @@ class Transposing:
         for destination, value in zip(self.point.destinations, results):
             offset = self.ints.dot(where, self.point.run_strides(destination), destination.offset)
             store(self.ints, value, self.buffers[destination.argument], offset)
+
+
+def loop_indices(point: Pointwise, ints: Integers, where: list[Integer]) -> list[ir.Value]:
+    """What a body may ask for that is computed at these coordinates along runs of loops; nothing if it does not ask."""
+    if not walk(point.generic, "linalg.index"):
+        return []
+    found: list[Integer] = [0] * len(point.sizes)
+    for run, c in zip(point.runs, where):
+        for d, x in zip(run, ints.split(c, [point.sizes[d] for d in run])):
+            found[d] = x
+    return [ints.index(x) for x in found]
 
 
 def shared_arrays(point: Pointwise, transposed: tuple[int, ...], tile: int) -> list[tuple[int, ir.Type]]:

@@ -11,7 +11,7 @@ from inferno.codegen.elements import as_vector, from_memory, join, lanes_of, loa
 from inferno.codegen.gpu_function import element_bytes, stored_type
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
-from inferno.codegen.transposing import Transposing
+from inferno.codegen.transposing import Transposing, loop_indices
 from inferno.mlir import gpu, ir, vector, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import Elementwise, aligned
@@ -146,7 +146,7 @@ class VectorTransposing(Transposing):
     def index_vectors(self, where: list[Integer]) -> list[ir.Value]:
         if not walk(self.point.generic, "linalg.index"):
             return []
-        lanes = [self.indices([*where[:-1], self.ints.add(where[-1], k)]) for k in range(self.schedule.vector)]
+        lanes = [loop_indices(self.point, self.ints, [*where[:-1], self.ints.add(where[-1], k)]) for k in range(self.schedule.vector)]
         inner = self.point.runs[-1]
         return [join([x[d] for x in lanes]) if d in inner else lanes[0][d] for d in range(len(self.point.sizes))]
 

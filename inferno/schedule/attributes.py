@@ -16,6 +16,7 @@ ATTRIBUTE = "inferno.schedule"
 _CLASSES = {
     "universal": "inferno.schedule.universal:Universal",
     "elementwise": "inferno.schedule.elementwise:Elementwise",
+    "boxes": "inferno.schedule.boxes:Boxes",
     "rows": "inferno.schedule.rows:Rows",
     "grid_rows": "inferno.schedule.grid_rows:GridRows",
     "columns": "inferno.schedule.columns:Columns",

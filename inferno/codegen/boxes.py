@@ -1,0 +1,158 @@
+"""Elementwise kernels that read another order in short pieces: boxes go through shared memory, so that reads and writes are both of whole lines.
+
+Threads walk a box twice: in the order of the inputs, to bring them, and in the order of the result.  Shared memory has a box in the result's order, each
+128 bytes of it a word farther than the ones before: lanes that walk across the lines are in other banks.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from inferno.codegen.elements import join, load, load_vector, lanes_of, store, store_vector
+from inferno.codegen.expand_math import expand_math
+from inferno.codegen.float8 import round_by_instruction
+from inferno.codegen.gpu_function import element_bytes, gpu_function, integers_for, parameters_of, stored_type
+from inferno.codegen.inline import inline_body
+from inferno.codegen.integers import Integer, Integers
+from inferno.codegen.launcher import launch, launcher, parameter
+from inferno.codegen.transposing import loop_indices
+from inferno.errors import CompileError
+from inferno.mlir import arith, func, gpu, ir, scf
+from inferno.schedule.accesses import Access
+from inferno.schedule.boxes import Box, Boxes, box_of
+from inferno.schedule.pointwise import Pointwise, parse_pointwise
+from inferno.symbolic import ceildiv, product
+from inferno.target import Target
+
+
+def generate(kernel: func.FuncOp, schedule: Boxes, target: Target) -> None:
+    """Add the ``gpu.module`` of an elementwise kernel and make ``kernel`` its launcher."""
+    point = parse_pointwise(kernel)
+    box = box_of(point, schedule) if point is not None else None
+    if box is None:
+        raise CompileError(f"@{kernel.name.value} is no elementwise kernel that reads short pieces")
+    expand_math(point.generic)
+    round_by_instruction(point.generic, target)
+    buffers, name = parameters_of(kernel, {d.argument for d in point.destinations}), kernel.name.value
+    width = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64
+    arrays = [(_position(box.points, point.sources[n].element) + 1, stored_type(point.sources[n].element)) for n in box.inputs]
+    with gpu_function(kernel, buffers, schedule.threads, arrays) as function:
+        emitter = _Emitter(point, box, schedule.threads, integers_for(kernel, width, function.buffers), function.buffers, function.shared)
+        emitter.emit()
+    with launcher(kernel) as arguments:
+        launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (product(emitter.grid), 1, 1), (schedule.threads, 1, 1))
+
+
+def _line(element: ir.Type) -> tuple[int, int]:
+    """Elements of 128 bytes, and of a word, or one."""
+    width = element_bytes(element)
+    return 128 // width, max(1, 4 // width)
+
+
+def _position(number: int, element: ir.Type) -> int:
+    """Where a box's ``number``-th element is in shared memory."""
+    line, word = _line(element)
+    return number + number // line * word
+
+
+@dataclass
+class _Emitter:
+    point: Pointwise
+    box: Box
+    threads: int
+    ints: Integers
+    buffers: list[ir.Value]
+    shared: list[ir.Value]
+
+    @property
+    def grid(self) -> list[int]:
+        return [ceildiv(s, e) for s, e in zip(self.point.run_sizes, self.box.extents)]
+
+    def emit(self) -> None:
+        ints, box, index = self.ints, self.box, ir.IndexType.get()
+        self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.threads, results=[index]).result)
+        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
+        self.first = [ints.mul(c, e) for c, e in zip(ints.split(block, self.grid), box.extents)]
+        self.bring()
+        gpu.barrier()
+        for number, left in self.rounds(box.points // box.vector):
+            coordinates = ints.split(ints.mul(number, box.vector), box.extents)
+            conditions = [left] if left is not None else []
+            conditions += [
+                ints.less(ints.add(f, c), s)
+                for f, c, s, e in zip(self.first, coordinates, self.point.run_sizes, box.extents) if s % e != 0
+            ]
+            _guarded(conditions, lambda number=number, coordinates=coordinates: self.points(ints.mul(number, box.vector), coordinates))
+
+    def rounds(self, count: int) -> Iterator[tuple[Integer, ir.Value | None]]:
+        """The numbers below ``count`` of a thread, and whether there is such a one where not each thread has it."""
+        for begin in range(0, count, self.threads):
+            number = self.ints.add(self.thread, begin)
+            yield number, self.ints.less(number, count) if begin + self.threads > count else None
+
+    def bring(self) -> None:
+        """All loads of a thread are under way before the first one is stored."""
+        ints, box, found = self.ints, self.box, []
+        for number, left in self.rounds(box.points):
+            number = number if left is None else ints.min(number, box.points - 1)
+            inner = dict(zip(box.reading, ints.split(number, [box.extents[r] for r in box.reading])))
+            coordinates = [inner[r] for r in range(len(box.extents))]
+            where = [
+                ints.add(f, c) if s % e == 0 else ints.min(ints.add(f, c), s - 1)
+                for f, c, s, e in zip(self.first, coordinates, self.point.run_sizes, box.extents)
+            ]
+            found.append((left, self.number(coordinates), [self.read(self.point.sources[n], where) for n in box.inputs]))
+        for left, number, values in found:
+            def keep(number=number, values=values) -> None:
+                for n, value, array in zip(box.inputs, values, self.shared):
+                    store(ints, value, array, self.place(number, self.point.sources[n].element))
+
+            _guarded([left] if left is not None else [], keep)
+
+    def number(self, coordinates: list[Integer]) -> Integer:
+        """Of a box's point, in the result's order."""
+        strides = [product(self.box.extents[r + 1:]) for r in range(len(coordinates))]
+        return self.ints.dot(coordinates, strides)
+
+    def place(self, number: Integer, element: ir.Type) -> Integer:
+        line, word = _line(element)
+        return self.ints.add(number, self.ints.mul(self.ints.div(number, line), word))
+
+    def read(self, source: Access, where: list[Integer]) -> ir.Value:
+        return load(self.ints, self.buffers[source.argument], self.ints.dot(where, self.point.run_strides(source), source.offset), source.element)
+
+    def points(self, number: Integer, coordinates: list[Integer]) -> None:
+        """Compute and store ``vector`` neighbours of the result."""
+        ints, box, outside = self.ints, self.box, self.point.outside(self.buffers)
+        first = [ints.add(f, c) for f, c in zip(self.first, coordinates)]
+        held = {}
+        for n, array in zip(box.inputs, self.shared):
+            element = self.point.sources[n].element
+            at = self.place(number, element)
+            held[n] = lanes_of(load_vector(ints, array, at, element, box.vector, box.vector)) if box.vector > 1 else [load(ints, array, at, element)]
+        found = []
+        for lane in range(box.vector):
+            where = [*first[:-1], ints.add(first[-1], lane)]
+            values = [
+                held[n][lane] if n in held else arith.constant(ir.IntegerType.get_signless(1), 0) if s is None else self.read(s, where)
+                for n, s in enumerate(self.point.sources)
+            ]
+            found.append(inline_body(self.point.block, values, loop_indices(self.point, ints, where), outside=outside))
+        for destination, values in zip(self.point.destinations, zip(*found)):
+            offset = ints.dot(first, self.point.run_strides(destination), destination.offset)
+            if box.vector > 1:
+                store_vector(ints, join(values), self.buffers[destination.argument], offset, box.vector)
+            else:
+                store(ints, values[0], self.buffers[destination.argument], offset)
+
+
+def _guarded(conditions: list[ir.Value], emit: Callable[[], None]) -> None:
+    """``emit()`` where all conditions hold."""
+    if not conditions:
+        emit()
+        return
+    every = conditions[0]
+    for condition in conditions[1:]:
+        every = arith.andi(every, condition)
+    with ir.InsertionPoint(scf.IfOp(every).then_block):
+        emit()
+        scf.yield_([])

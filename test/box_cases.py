@@ -1,0 +1,20 @@
+"""Programs that read another order in short pieces: for the simulator and for a GPU."""
+
+import torch
+
+randn, bf16 = torch.randn, torch.bfloat16
+
+# The model and its inputs; each is one kernel.
+CASES = {
+    "taps outermost": (lambda x: x.permute(2, 3, 1, 0).contiguous(), lambda: (randn(128, 68, 2, 2),)),
+    "taps outermost, bf16": (lambda x: x.permute(2, 3, 1, 0).contiguous(), lambda: (randn(192, 96, 2, 2).to(bf16),)),
+    "a window": (lambda x: x.permute(0, 2, 3, 1).contiguous(), lambda: (randn(9, 1024, 3, 3).to(bf16),)),
+    "bytes": (lambda x: (x.permute(0, 3, 1, 2).float() / 255).contiguous(), lambda: (torch.randint(0, 255, (2, 90, 131, 3), dtype=torch.uint8),)),
+    "two, and columns": (
+        lambda x, y, b: ((x * y).permute(0, 3, 1, 2) + b).contiguous(), lambda: (randn(1, 190, 71, 3), randn(1, 190, 71, 3), randn(3, 190, 71)),
+    ),
+    "indices": (lambda x: (x.permute(0, 3, 1, 2) * torch.arange(130, device=x.device)).contiguous(), lambda: (randn(1, 90, 130, 3).half(),)),
+    "from somewhere": (lambda x: x[1:, 2:, :, 1:].permute(3, 0, 2, 1).contiguous() + 1, lambda: (randn(11, 40, 41, 5).to(bf16),)),
+    "float64": (lambda x: x.permute(2, 3, 1, 0).contiguous(), lambda: (randn(128, 68, 2, 2, dtype=torch.float64),)),
+    "booleans": (lambda x: x.permute(3, 0, 1, 2).contiguous(), lambda: (randn(30, 40, 41, 5) > 0,)),
+}

@@ -1,0 +1,24 @@
+"""Elementwise kernels that read another order in short pieces, by boxes."""
+
+import pytest
+import torch
+from box_cases import CASES
+from checks import assert_right
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
+    pytest.mark.usefixtures("unmeasured"),
+]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name):
+    model, make = CASES[name]
+    compiled = assert_right(model, tuple(a.cuda() for a in make()))
+    assert [row.generator for row in compiled.explain().rows] == ["boxes"]
+
+
+def test_large():
+    """Of more boxes than are on the GPU at a time, in sizes that no box divides."""
+    compiled = assert_right(lambda x: x.permute(0, 3, 1, 2).contiguous(), (torch.randn(7, 1021, 1019, 3, device="cuda"),))
+    assert [row.generator for row in compiled.explain().rows] == ["boxes"]
