@@ -15,6 +15,7 @@ CASES = {
     ),
     "indices": (lambda x: (x.permute(0, 3, 1, 2) * torch.arange(130, device=x.device)).contiguous(), lambda: (randn(1, 90, 130, 3).half(),)),
     "from somewhere": (lambda x: x[1:, 2:, :, 1:].permute(3, 0, 2, 1).contiguous() + 1, lambda: (randn(11, 40, 41, 5).to(bf16),)),
+    "narrow rows": (lambda x: x.t().contiguous(), lambda: (randn(4001, 18).to(bf16),)),
     "float64": (lambda x: x.permute(2, 3, 1, 0).contiguous(), lambda: (randn(128, 68, 2, 2, dtype=torch.float64),)),
     "booleans": (lambda x: x.permute(3, 0, 1, 2).contiguous(), lambda: (randn(30, 40, 41, 5) > 0,)),
 }

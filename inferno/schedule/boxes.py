@@ -12,13 +12,14 @@ from inferno.mlir import func, ir, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access, maps
 from inferno.schedule.cost import bit_width
-from inferno.schedule.elementwise import aligned, supported, transposed
+from inferno.schedule.elementwise import aligned, supported, tile_side, transposed
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
 from inferno.target import Target
 
 _LINE, _SECTOR = 64, 32  # bytes, at least, of what is read or written side by side, and that memory moves
 _NEAR = 2048  # neighbours of a result whose sectors are in the L1 cache together: those of a block of ``elementwise``
 _USED = 0.5  # of the sectors that are read for them, below which a box pays
+_FULL = 0.6  # of a tile, up to which a box pays: rows of 18 fill 0.28 of tiles of 64
 _LEAST = 1 << 15  # points, below which a kernel takes as long as its launch
 _MOST_INPUTS = 4
 
@@ -49,14 +50,23 @@ class Box:
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Boxes | None:
-    """A schedule if an input of ``kernel`` would be read with more than it needs, and is not transposed by tiles; None otherwise."""
+    """A schedule if an input of ``kernel`` would be read with more than it needs, and does not fill tiles of two dimensions; None otherwise."""
     if target.kind != "nvptx" or not takes_unmeasured(kernel.operation) or not _permutes(kernel):
         return None
     point = parse_pointwise(kernel)
-    if point is None or not supported(point) or transposed(point) is not None or not isinstance(point.points, int) or point.points < _LEAST:
+    if point is None or not supported(point) or not isinstance(point.points, int) or point.points < _LEAST or _fills_tiles(point):
         return None
     made = [s for s in (Boxes(points=n) for n in (2048, 1024, 512)) if box_of(point, s) is not None]
     return next((s for s in made if point.points >= target.multiprocessors * s.points), made[-1] if made else None)
+
+
+def _fills_tiles(point: Pointwise) -> bool:
+    """Whether inputs are transposed by tiles of two dimensions, of which most is used."""
+    found = transposed(point)
+    if found is None:
+        return False
+    side = tile_side(point, found[1])
+    return prod(point.run_sizes[r] / (side * ceil(point.run_sizes[r] / side)) for r in (found[0], -1)) > _FULL
 
 
 def _permutes(kernel: func.FuncOp) -> bool:

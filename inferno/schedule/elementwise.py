@@ -61,11 +61,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
     if point is None or not supported(point):
         return None
     if (found := transposed(point)) is not None:
-        # 4 points of 4 bytes or 16 narrower ones a thread.
         if (by_vectors := _by_vectors(point, *found, target)) is not None:
             return by_vectors
-        narrow = max(bit_width(point.sources[n].element) for n in found[1]) <= 16
-        return Elementwise(threads=256, vector=1, tile=64 if narrow else 32)
+        return Elementwise(threads=256, vector=1, tile=tile_side(point, found[1]))
     # One vector of 16 bytes a thread, and no more than that of a result (bf16 to f32 by 32 took 108 us where torch.compile's kernel takes 99),
     # 256 threads: at the rate of a copy for every case measured (H200: f32 and bf16 multiply-add-sigmoid 100 to 104% of a copy, unrolling gained nothing).
     vector = max(1, min(8, 16 // _narrowest(point), 16 // max(bit_width(d.element) // 8 or 1 for d in point.destinations)))
@@ -240,6 +238,11 @@ def transposed(point: Pointwise) -> tuple[int, tuple[int, ...]] | None:
         if numbers and hint(sizes[across]) >= 16 and len(numbers) <= 4:
             return across, numbers
     return None
+
+
+def tile_side(point: Pointwise, numbers: tuple[int, ...]) -> int:
+    """Points along each side of a tile of the inputs ``numbers``: 4 of 4 bytes or 16 narrower ones for each of 256 threads."""
+    return 64 if max(bit_width(point.sources[n].element) for n in numbers) <= 16 else 32
 
 
 def transposed_vector(point: Pointwise, across: int, numbers: tuple[int, ...]) -> int:
