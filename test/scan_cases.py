@@ -26,6 +26,8 @@ FUSED = {
     "broadcasts along": (lambda x, w: (x * w).cumsum(-1) * w, lambda: (randn(2, 30, 40), randn(40)), None),
     "places": (numbered, lambda: (randn(7, 200),), None),
     "reshapes": (lambda x: (x.view(6, 5, 40) * 2).cumsum(2).view(30, 40) + 1, lambda: (randn(30, 40),), None),
+    "narrow rows": (lambda x: x.cumsum(-1) + 1, lambda: (randn(70, 18).to(bf16),), Scans(64, 4, 2, 3)),
+    "very narrow rows": (lambda x: x.cummax(-1), lambda: (randn(70, 7),), Scans(64, 2, 1, 4)),
     "a walk": (lambda x, y: (x - y).cumsum(1).to(bf16), lambda: (randn(2, 200, 16), randn(16)), Scans(64, 4, 4, 2)),
     "a look back": (lambda x, y: (x - y).cumsum(1) * y, lambda: (randn(2, 200, 16), randn(16)), Scans(64, 4, 4, 2, 4)),
     "maxima, and where they are": (lambda x: x.cummax(-1), lambda: (randn(5, 300),), None),

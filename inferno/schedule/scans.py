@@ -5,6 +5,7 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.log_sums import with_log_sums
@@ -20,6 +21,7 @@ _FEW = 4  # tiles that a block walks before many blocks look back: 1024x1024 alo
 # Bytes of neighbours that the threads across a row read at once: whole lines of the cache, two where there are many rows, half of one where there are few.
 _LINE = 128
 _BLOCKS = 2  # a multiprocessor, below which there are too few for blocks that walk whole rows
+_ASKED_BYTES = 16  # that a thread asks for at once
 _ASKED = 8  # tiles that a lane asks for at once, in registers
 _HOP = 8 << 20  # bytes that are read and written while one group of tiles learns from the one in front of it what the running value is
 
@@ -121,12 +123,12 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:
     """A schedule for every scan whose running values combine in any order."""
     c = read(kernel, target)
-    return pick(c, target) if c is not None else None
+    return pick(c, target, takes_unmeasured(kernel.operation)) if c is not None else None
 
 
-def pick(c: ScanKernel, target: Target) -> Scans:
+def pick(c: ScanKernel, target: Target, unmeasured: bool = False) -> Scans:
     """The schedule that the rows' length and their number ask for."""
-    return _along(c, target) if c.along else _across(c, target)
+    return _along(c, target, unmeasured) if c.along else _across(c, target)
 
 
 def _vector(c: ScanKernel) -> int:
@@ -137,10 +139,12 @@ def _vector(c: ScanKernel) -> int:
     return vector
 
 
-def _along(c: ScanKernel, target: Target) -> Scans:
+def _along(c: ScanKernel, target: Target, unmeasured: bool) -> Scans:
     vector = _vector(c)
     vectors, items = max(1, c.length // vector), max(1, min(8, _HELD // (vector * c.bytes)))
-    lanes = max(min(_WARP, _power(vectors)), _power(ceil(vectors / items)))
+    # Short vectors, as of rows of 18, are several a thread where rows are many: one of 4 bytes keeps a quarter of what memory moves under way.
+    each = max(1, _ASKED_BYTES // (vector * c.bytes)) if unmeasured and c.outer * _power(vectors) > target.multiprocessors * _THREADS else 1
+    lanes = max(min(_WARP, _power(ceil(vectors / each))), _power(ceil(vectors / items)))
     if lanes <= 2 * _WALKS:  # a row is one tile
         lanes = min(lanes, _WALKS)
         return Scans(max(_WARP, lanes, min(256, _power(c.outer) * lanes)), lanes, vector, ceil(vectors / lanes))
