@@ -42,7 +42,7 @@ def read_rows(plan: Sequence, rows: int, temporaries: set[ir.Value]) -> Rows | N
     orders = [n.by_rows(rows) for n in plan]
     if any(o is None for o in orders):
         return None
-    written = {r.operand.root for n in plan for r in n.results}
+    written = dict.fromkeys(r.operand.root for n in plan for r in n.results)  # in an order: the same code each time
     for nest, (_, outer) in zip(plan, orders):
         if not all(nest.in_rows(o, rows, outer) for o in nest.operands if o.root in written):
             return None

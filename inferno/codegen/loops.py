@@ -154,7 +154,7 @@ class _Builder:
                 return False
             own = {r.operand.root: r for r in nest.results}
             read = {root_of(v) for v in op.opview.inputs} if op.name == "linalg.generic" else set()  # an input may be in a result's buffer
-            for root in touched & set(pending):
+            for root in [r for r in pending if r in touched]:
                 unused = root not in nest.roots and self._dead(root, op)
                 mine = own.get(root)
                 covers = mine is not None and mine.start is not None and self._covers(mine.operand, nest)
