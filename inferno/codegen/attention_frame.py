@@ -15,7 +15,7 @@ from inferno.codegen.tile_numbers import TileNumbers
 from inferno.mlir import ir, nvvm
 from inferno.schedule.attention import Attention, AttentionTiling, Shared, adders, lines, turned_lines
 from inferno.schedule.attention_kernel import AttentionKernel
-from inferno.schedule.wgmma import ROW
+from inferno.schedule.result_parts import ROW
 from inferno.symbolic import Int
 
 

@@ -29,7 +29,7 @@ from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, reads_early
 from inferno.schedule.contraction import Destination, Map
 from inferno.schedule.tiling import Axes
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from inferno.mlir import arith, ir
 from inferno.schedule.attention import Attention, AttentionTiling, lines
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.tiling import Axes
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 
 
 class Results(Epilogue):

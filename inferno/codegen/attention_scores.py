@@ -15,7 +15,7 @@ from inferno.schedule.attention_kernel import sources
 from inferno.schedule.contraction import Destination, Map
 from inferno.schedule.listed_blocks import HIDDEN, WHOLE
 from inferno.schedule.tiling import Axes
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.symbolic import Int
 
 

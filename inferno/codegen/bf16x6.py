@@ -31,7 +31,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.bf16x6 import DEPTH, Bf16x6, divides, raw_bytes, sources, tile
 from inferno.schedule.contraction import Operand, oriented, parse_contraction
 from inferno.schedule.tiling import Axis, Source
-from inferno.schedule.wgmma import Shared
+from inferno.schedule.wgmma_schedule import Shared
 from inferno.target import Target
 
 PANEL = 32  # rows of a panel of the lhs, where k is not innermost: 128 bytes

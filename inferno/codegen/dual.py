@@ -10,14 +10,16 @@ from dataclasses import dataclass
 
 from inferno.codegen.integers import Integer
 from inferno.codegen.tensor_core import Tile
-from inferno.codegen.wgmma import Emitter, emit, operand_map, prepare_bodies
+from inferno.codegen.tile_copies import operand_map
+from inferno.codegen.wgmma import Emitter, emit, prepare_bodies
 from inferno.codegen.wgmma_epilogue import Epilogue, neighbours
 from inferno.errors import CompileError
 from inferno.mlir import func, ir
 from inferno.schedule.contraction import Operand
 from inferno.schedule.dual import Dual, divides, parse_pair, takes, tile_pair, without_offset
 from inferno.schedule.tiling import BEHIND, Source
-from inferno.schedule.wgmma import panel, precision
+from inferno.schedule.shared_tiles import panel
+from inferno.schedule.wgmma_schedule import precision
 from inferno.target import Target
 
 

@@ -19,7 +19,7 @@ from inferno.schedule.contraction import Operand
 from inferno.schedule.dual import parse_pair
 from inferno.schedule.dual_bf16x6 import DualBf16x6, divides, tile
 from inferno.schedule.tiling import Source
-from inferno.schedule.wgmma import Shared
+from inferno.schedule.wgmma_schedule import Shared
 from inferno.target import Target
 
 

@@ -17,7 +17,7 @@ from inferno.mlir import func, ir
 from inferno.schedule.im2col import Im2col, parse_unfolded
 from inferno.schedule.tiling import tile_contraction
 from inferno.schedule.unfolded import Unfolded
-from inferno.schedule.wgmma import precision
+from inferno.schedule.wgmma_schedule import precision
 from inferno.target import Target
 
 

@@ -12,7 +12,7 @@ from inferno.errors import CompileError
 from inferno.mlir import func, ir
 from inferno.schedule.pixel_sums import PixelSums, fits, parse_summed
 from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.wgmma import precision
+from inferno.schedule.wgmma_schedule import precision
 from inferno.symbolic import product
 from inferno.target import Target
 

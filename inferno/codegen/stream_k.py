@@ -28,7 +28,7 @@ from inferno.codegen.wgmma import Emitter
 from inferno.codegen.wgmma_registers import RegisterEmitter
 from inferno.errors import CompileError
 from inferno.mlir import arith, ir, llvm, scf
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 
 
 class StreamEmitter(Emitter):

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words, integer_type, operation, shared_pointer
 from inferno.mlir import arith, ir, llvm, nvvm
-from inferno.schedule.wgmma import ROW, height, panel
+from inferno.schedule.result_parts import ROW
+from inferno.schedule.shared_tiles import height, panel
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ _CLASSES = {
     "windows": "inferno.schedule.windows:Windows",
     "staged_windows": "inferno.schedule.staged_windows:StagedWindows",
     "band_windows": "inferno.schedule.band_windows:BandWindows",
-    "wgmma": "inferno.schedule.wgmma:Wgmma",
+    "wgmma": "inferno.schedule.wgmma_schedule:Wgmma",
     "im2col": "inferno.schedule.im2col:Im2col",
     "pixel_sums": "inferno.schedule.pixel_sums:PixelSums",
     "dual": "inferno.schedule.dual:Dual",

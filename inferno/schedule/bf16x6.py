@@ -15,7 +15,8 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Operand, oriented, parse_contraction
 from inferno.schedule.cost import At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.tiling import Source, Tiling, tile_contraction
-from inferno.schedule.wgmma import ROW, Shared, precision, supported
+from inferno.schedule.result_parts import ROW
+from inferno.schedule.wgmma_schedule import Shared, precision, supported
 from inferno.symbolic import bounds, hint, is_multiple, product, reach
 from inferno.target import Target
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from inferno.dialect.sizes import SYMBOL, read_symbol, symbol_attributes
 from inferno.mlir import func, ir
-from inferno.schedule import bf16x6, dual, im2col, mma, siblings, simt, vectors, wgmma
+from inferno.schedule import bf16x6, dual, im2col, mma, siblings, simt, vectors, wgmma, wgmma_schedule
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.tiling import tile_contraction
@@ -82,7 +82,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Any | None:
         without_bounds(narrow.operation)
     few = parse_contraction(narrow)
     small, large = _choose(narrow, few, target), _choose(kernel, c, target)
-    if small is None or not any(_uses(small, kind) for kind in (wgmma.Wgmma, bf16x6.Bf16x6, mma.Mma)):
+    if small is None or not any(_uses(small, kind) for kind in (wgmma_schedule.Wgmma, bf16x6.Bf16x6, mma.Mma)):
         return large
     while isinstance(large, BySize):
         large = large.large

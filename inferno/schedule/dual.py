@@ -13,7 +13,10 @@ from inferno.schedule.contraction import Contraction, Operand, parse_both
 from inferno.schedule.cost import At, bit_width
 from inferno.schedule.tiling import BEHIND, Axis, Source, Tiling, tile_contraction
 from inferno.schedule.thin import beside_each_other, thin_schedules
-from inferno.schedule.wgmma import SPLIT_CANDIDATES, Wgmma, estimate, fit, panel, precision, splits, supported
+from inferno.schedule.shared_tiles import panel
+from inferno.schedule.wgmma import SPLIT_CANDIDATES
+from inferno.schedule.wgmma_cost import estimate
+from inferno.schedule.wgmma_schedule import Wgmma, fit, precision, splits, supported
 from inferno.symbolic import hint
 from inferno.target import Target
 

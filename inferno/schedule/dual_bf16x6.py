@@ -12,7 +12,7 @@ from inferno.schedule import bf16x6, simt
 from inferno.schedule.bf16x6 import Bf16x6, estimate, fit, sources, splits
 from inferno.schedule.dual import Pair, parse_pair
 from inferno.schedule.tiling import Axis, Source, Tiling
-from inferno.schedule.wgmma import precision, supported
+from inferno.schedule.wgmma_schedule import precision, supported
 from inferno.target import Target
 
 

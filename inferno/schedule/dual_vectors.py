@@ -11,7 +11,7 @@ from inferno.schedule import vectors
 from inferno.schedule.dual import Pair, parse_pair
 from inferno.schedule.simt import supported
 from inferno.schedule.vectors import Vectors
-from inferno.schedule.wgmma import precision
+from inferno.schedule.wgmma_schedule import precision
 from inferno.target import Target
 
 # Rows, where factors lie along the terms and where columns are together: a thread has twice the sums.  H200, 4x4096x11008: 91.9 us, and 132.4 as

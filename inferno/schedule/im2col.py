@@ -16,7 +16,10 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import At, bit_width, tensor_bytes
 from inferno.schedule.split_padding import without_padding
 from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.wgmma import CANDIDATES, MEMORY_RATE, ROW, Wgmma, candidates, estimate, fit, lies_inside, splits
+from inferno.schedule.result_parts import ROW
+from inferno.schedule.wgmma import CANDIDATES, candidates
+from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
+from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, splits
 from inferno.symbolic import hint, product
 from inferno.target import Target
 

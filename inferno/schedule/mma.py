@@ -5,7 +5,7 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
-from inferno.schedule import wgmma
+from inferno.schedule import wgmma, wgmma_schedule
 from inferno.schedule.contraction import Contraction, Operand, parse_contraction
 from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
@@ -65,7 +65,7 @@ class Way:
 
 def precision(kernel: func.FuncOp, c: Contraction) -> tuple[str, str] | None:
     """PTX's names of the factors' types: bf16, f16, tf32, f64, s8 or u8; None where the tensor core has no such product."""
-    if (found := wgmma.precision(kernel, c)) is not None:
+    if (found := wgmma_schedule.precision(kernel, c)) is not None:
         return found, found
     types = [str(o.element) for o in (c.lhs, c.rhs)]
     if str(c.accumulator) == "f64" and types == ["f64", "f64"]:
@@ -99,7 +99,7 @@ def _way(operand: Operand, rows: Axis, axes: Axes) -> Way:
 
 def supported(c: Contraction) -> bool:
     """Whether all types and bodies are ones that the generator can inline, and offsets of 32 bits reach everything."""
-    if not wgmma.supported(c) or any(not o.reads for o in (c.lhs, c.rhs)):
+    if not wgmma_schedule.supported(c) or any(not o.reads for o in (c.lhs, c.rhs)):
         return False
     reads = [*c.lhs.reads, *c.rhs.reads]
     if any(not supported_element(a.element) or reach(product(a.shape)) >= 2**31 for a in reads):
@@ -158,7 +158,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Mma | None:
 _THIN = 64  # rows
 
 
-def takes_thin(kernel: func.FuncOp, c: Contraction, target: Target, time: float, other: wgmma.Wgmma) -> bool:
+def takes_thin(kernel: func.FuncOp, c: Contraction, target: Target, time: float, other: wgmma_schedule.Wgmma) -> bool:
     """Whether few rows of TF32 are faster here than with Hopper's own instructions, where ``other``, by registers, is best and takes ``time``
     (16x4096x11008, `x @ w`: 44.4 us and 54.5; 9x5120x13824 67 and 77, 32x4096x11008 52.7 and 55.3, 48x4096x11008 68 and 56, as is estimated)."""
     return other.registers and hint(c.M) <= _THIN and min((t for t, _ in candidates(kernel, c, target)), default=time) < time

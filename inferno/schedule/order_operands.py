@@ -13,13 +13,13 @@ from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
 from inferno.passes.programs import FREEZE, FROZEN, PREPARED, callee, programs, root_of, wants_library
 from inferno.passes.shapes import argument_attributes
-from inferno.schedule import wgmma
+from inferno.schedule import wgmma, wgmma_schedule
 from inferno.schedule.assign import choose, kernels
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.merge_calls import replace_call
-from inferno.schedule.wgmma import MEMORY_RATE
+from inferno.schedule.wgmma_cost import MEMORY_RATE
 from inferno.schedule.spaces import estimate_of
 from inferno.schedule.tiling import tile_contraction
 from inferno.target import Target, find_target
@@ -94,7 +94,7 @@ def _ordered(kernel: func.FuncOp, target: Target, names: Names, library: bool) -
         return None
     op = next((o for o in walk(kernel, "linalg.generic") if REDUCTION in kinds(o)), None)
     orders = [] if op is None else [o for o in (_order_of(kernel, op, number) for number in (0, 1)) if o is not None]
-    most = _most(kernel, c, target, library) if orders and wgmma.precision(kernel, c) is not None else None
+    most = _most(kernel, c, target, library) if orders and wgmma_schedule.precision(kernel, c) is not None else None
     for order in orders if most is not None else ():
         order = replace(order, turns=most[1])
         new = _with_order(kernel, order)
@@ -118,7 +118,7 @@ def _most(kernel: func.FuncOp, c: Contraction, target: Target, library: bool) ->
     if not found:
         own = estimate_of(kernel, choose(kernel, target), target)
         return (_PAYS * own, False) if own is not None else None
-    if library or not isinstance(choose(kernel, target), wgmma.Wgmma):  # few rows or columns, and windows, are other generators'
+    if library or not isinstance(choose(kernel, target), wgmma_schedule.Wgmma):  # few rows or columns, and windows, are other generators'
         return None
     return (_PAYS_TURNED if _turns(c) else _PAYS) * min(time for time, _ in found), True
 

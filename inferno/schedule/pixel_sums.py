@@ -13,7 +13,9 @@ from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.wgmma import Wgmma, candidates, panel
+from inferno.schedule.shared_tiles import panel
+from inferno.schedule.wgmma import candidates
+from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import Target
 
 

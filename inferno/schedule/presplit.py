@@ -18,7 +18,7 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import moved_bytes
 from inferno.schedule.kept_operands import PARTS, kept
 from inferno.schedule.tiling import Source, Tiling
-from inferno.schedule.wgmma import precision, supported
+from inferno.schedule.wgmma_schedule import precision, supported
 from inferno.symbolic import ceildiv, hint
 from inferno.target import Target
 

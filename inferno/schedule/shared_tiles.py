@@ -12,7 +12,7 @@ from inferno.symbolic import product
 
 if TYPE_CHECKING:
     from inferno.schedule.contraction import Contraction
-    from inferno.schedule.wgmma import Wgmma
+    from inferno.schedule.wgmma_schedule import Wgmma
 
 # What schedules with clusters take beside their estimates: 102 times of 50 matmuls on an H200 were 1.12 times those, others 0.97 times; 67 times of 13
 # whose rows begin inside of a sector 0.88, others of those 0.86.

@@ -22,7 +22,7 @@ from inferno.schedule.kept_operands import PARTS, kept
 from inferno.schedule.kernel_parts import extract, parts_of
 from inferno.schedule.thin import thin_schedules
 from inferno.schedule.tiling import Tiling, tile_contraction
-from inferno.schedule.wgmma import precision
+from inferno.schedule.wgmma_schedule import precision
 from inferno.symbolic import Int, Size, Symbol, bounds, ceildiv, hint, product
 from inferno.target import Target
 

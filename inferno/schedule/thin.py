@@ -9,7 +9,8 @@ from inferno.schedule.cost import At, clusters_at_once
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.shared_tiles import height
 from inferno.schedule.tiling import Tiling
-from inferno.schedule.wgmma import FEW, LEAVES_HALF, Wgmma, leaves_half
+from inferno.schedule.wgmma_cost import LEAVES_HALF
+from inferno.schedule.wgmma_schedule import FEW, Wgmma, leaves_half
 from inferno.symbolic import bounds, hint
 from inferno.target import Target
 

@@ -8,7 +8,8 @@ from math import ceil
 from inferno.schedule.contraction import Contraction, oriented
 from inferno.schedule.cost import At, bit_width, moved_bytes
 from inferno.schedule.tiling import Tiling, tile_contraction
-from inferno.schedule.wgmma import MEMORY_RATE, Wgmma, estimate, fit, splits, streams
+from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
+from inferno.schedule.wgmma_schedule import Wgmma, fit, splits, streams
 from inferno.target import Target
 
 _LEAST = 9  # rows: fewer are ``vectors``'

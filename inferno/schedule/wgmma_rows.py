@@ -16,7 +16,10 @@ from inferno.schedule.row_contraction import RowContraction, parse_rows
 from inferno.schedule.row_steps import RowStep
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.thin import SLOT
-from inferno.schedule.wgmma import ROW, STORE_RATE, Wgmma, estimate, fit, height, precision, splits, supported
+from inferno.schedule.result_parts import ROW
+from inferno.schedule.shared_tiles import height
+from inferno.schedule.wgmma_cost import STORE_RATE, estimate
+from inferno.schedule.wgmma_schedule import Wgmma, fit, precision, splits, supported
 from inferno.symbolic import bounds, hint
 from inferno.target import Target
 

@@ -14,7 +14,8 @@ from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.wgmma import Wgmma, slots_to_bring
+from inferno.schedule.wgmma import slots_to_bring
+from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import TARGETS
 
 RESIDUAL = """%r = arith.extf %e0 : bf16 to f32

@@ -15,7 +15,7 @@ from inferno.schedule import wgmma
 from inferno.schedule.assign import kernels
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.result_parts import tile_parts
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import TARGETS
 
 

@@ -10,7 +10,7 @@ from test_wgmma import ROUND, assembled
 from universal_program import SimulatedModel
 
 from inferno.schedule.dual import Dual
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import TARGETS
 
 

@@ -18,7 +18,7 @@ from inferno.schedule.by_size import BySize
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.simt import Simt
 from inferno.schedule.vectors import Vectors
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.symbolic import LARGEST
 
 M, N, K = 1031, 2053, 517  # sizes that vary are these in the example

@@ -13,7 +13,7 @@ from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.tiling import tile_contraction
-from inferno.schedule.wgmma import Wgmma, lies_inside
+from inferno.schedule.wgmma_schedule import Wgmma, lies_inside
 
 RESIDUAL = {"results": ("bf16",), "body": GELU}
 

@@ -12,7 +12,7 @@ from inferno.schedule import wgmma
 from inferno.schedule.assign import kernels
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.spaces import wgmma as space
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 
 
 @pytest.mark.parametrize("layout", ["nk", "kn"])

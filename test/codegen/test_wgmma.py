@@ -7,7 +7,7 @@ from contractions import contraction
 from kernels import TARGET, build, matmul
 
 from inferno.errors import CompileError
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 
 ROUND = {"results": ("bf16",), "body": "%y0 = arith.truncf %s : f32 to bf16"}
 TF32 = {"element": "f32", "attributes": '{inferno.precision = "tf32"}'}

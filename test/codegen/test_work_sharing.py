@@ -8,7 +8,7 @@ from kernels import TARGET, build, matmul
 from test_wgmma import GELU, assembled, launches, products
 
 from inferno.errors import CompileError
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 
 SIZES = {"m": 600, "n": 1000, "k": 2056}
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from universal_program import compile_universal
 
 from inferno.schedule.contraction import parse_contraction
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -13,7 +13,7 @@ from kernels import choose, matmul
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
 from inferno.schedule.attributes import from_attribute, to_attribute
-from inferno.schedule.wgmma import Wgmma
+from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.schedule.wgmma import choose as choose_wgmma
 from inferno.target import find_target
 

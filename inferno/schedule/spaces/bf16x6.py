@@ -9,7 +9,7 @@ from inferno.schedule import simt
 from inferno.schedule.bf16x6 import CANDIDATES, Bf16x6, candidates, divides, estimate, fit, raw_bytes, sources, splits, tile
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.tiling import Tiling
-from inferno.schedule.wgmma import precision, supported
+from inferno.schedule.wgmma_schedule import precision, supported
 from inferno.symbolic import hint
 from inferno.target import Target
 

@@ -6,7 +6,8 @@ from dataclasses import asdict
 from inferno.mlir import func
 from inferno.schedule.im2col import Im2col, at_size, im2col, parse_unfolded
 from inferno.schedule.spaces import wgmma
-from inferno.schedule.wgmma import ROW, Wgmma
+from inferno.schedule.result_parts import ROW
+from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import Target
 
 

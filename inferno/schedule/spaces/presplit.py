@@ -11,7 +11,7 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.kept_operands import PARTS, kept
 from inferno.schedule.presplit import MOST_COLUMNS, Presplit, can_be_split, candidates, estimate, fit, raw_bytes, splitting_time, step_time, tile
 from inferno.schedule.tiling import Tiling
-from inferno.schedule.wgmma import precision, supported
+from inferno.schedule.wgmma_schedule import precision, supported
 from inferno.symbolic import hint
 from inferno.target import Target
 

@@ -11,10 +11,9 @@ from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.shared_tiles import height, shares
 from inferno.schedule.tiling import Tiling, tile_contraction
-from inferno.schedule.wgmma import (
-    CANDIDATES, Wgmma, candidates, estimate, fit, lies_inside, precision, raw_bytes, slots_to_bring, splits,
-    streams, supported,
-)
+from inferno.schedule.wgmma import CANDIDATES, candidates, slots_to_bring
+from inferno.schedule.wgmma_cost import estimate
+from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, precision, raw_bytes, splits, streams, supported
 from inferno.settings import settings
 from inferno.symbolic import hint
 from inferno.target import Target

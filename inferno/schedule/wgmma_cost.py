@@ -1,0 +1,176 @@
+"""How long a schedule of ``wgmma`` takes: the cost model, fitted to what was measured on an H200."""
+
+from math import ceil
+
+from inferno.schedule.contraction import Contraction, Operand
+from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
+from inferno.schedule.result_parts import ROW, brought_tensors
+from inferno.schedule.shared_tiles import height, line_factors, panel, read_again, shared_memory_clocks, waiting_factor
+from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
+from inferno.schedule.tiling import Tiling
+from inferno.schedule.wgmma_schedule import FEW, Wgmma, is_of_bytes, leaves_half
+from inferno.symbolic import hint, product
+from inferno.target import Target
+
+_START = 2.0  # microseconds of a kernel that does next to nothing (fitted to weights of 4096 x 4096 and 4096 x 11008: 10.6 and 24.4 us)
+_COPY_RATE = 70  # bytes a clock that a multiprocessor gets from L2 (fitted like the tiles' shares)
+# Times longer the rhs takes where its lines are a tile's columns, and every other tile begins inside of 128 bytes (columns innermost, 4096^3 in 128x160
+# 217 us, in 128x128 180; 3072^3 102 and 80, 8192^3 1739 and 1388; 768x11008x1024 in two parts of 128x96 47.7, of 128x128 32.5).
+_STRADDLING = 1.5
+_LATENCY = 1200  # clocks from the start of a copy to its arrival
+_ALONE = 0.91  # of that time where one consumer reads what arrives (fitted like the tiles' shares)
+_SWAPPED, _WIDE = 1.2, 160  # times longer a step takes with the sides exchanged, where a tile has fewer columns: the rows are the operand that each
+# consumer reads all of (9 times of 5 matmuls; of 112 columns 0.9 of the estimate with it, as others are, of 160 and 176 0.9 without)
+_TURNED_BACK = 1.01  # the same of others: of equal ones the usual is chosen (8 x 256x1024x2048, `x @ w`, in 256x128 14.6 us, exchanged 15.9)
+_OUTSIDE = 7  # clocks that a row outside of the tensor takes to become zeros (1 and 16 x 4096 x 4096 in tiles of 64 rows: 21 and 18.5 us)
+# Of few rows.  Memory takes longer by this share of the time in which multiprocessors have nothing to read, where k is innermost or not.
+# (4x8192x28672, 359 of 396 places taken: 118.6 us, 598 of 660: 117.2, 512 of 528: 113.5; columns innermost, 1x4096x11008 172 of 264: 26.7,
+# 115 of 132: 26.7, 16x18944x3584 56 of 132: 39.2, 112: 37.3.)
+_IDLE = {True: 0.6, False: 0.35}
+# Of that time with columns innermost and half of the shared memory, by whether lines have 128 bytes, where that is still enough bytes under way:
+# the next kernel's blocks are there when this one's end, and lines are read closer to each other (8x4096x6144 in tiles of 64 16.1 and 13.4 us,
+# 1x4096x11008 in tiles of 128 27.1 and 23, of 96 25.6 and 24.5, 16x18944x3584 36 and 33.2; 1x3584x3072, 3 MB under way: 8.2 and 8.3).
+_RESIDENT, _ENOUGH = {True: 0.89, False: 0.95}, 6.5e6
+# Of the memory's rate where columns are innermost: of lines of 128 bytes that come to L2 one by one (those of two rhs do not); of 64 bytes, where
+# a tile has more of them side by side or not.
+# Fitted to 64 times of 21 matmuls (64x4096x11008 25.3 us with three panels of 64 bytes, 27.5 in two parts of three of 128; 32 columns 28).
+_BY_LINE, _LINES = 1.04, {False: 0.97, True: 0.88}
+# The same where the last panel is not filled, or lines are shorter or begin anywhere (1x8192x28672, 112 and 224 columns: 148 and 132 us;
+# 4x4096x11008 in panels of 32 bytes: 36.2; 16x4096x10008 with 64 bytes: 29.6, with 128: 28.1).
+_CUT = 0.82
+_ISSUE = 200  # clocks that the thread which starts copies needs for those of a slot (an estimate)
+_LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of the lhs are read (an estimate)
+# What the blocks of a cluster take to add up, in clocks and bytes a clock: where one of them does (fitted to 64 x 4096 x 4096: tiles of 64
+# in two parts 12.1 us, of 32 in one 11.1), and where all read at once (fitted like the tiles' shares).
+_EXCHANGE, _EXCHANGE_RATE = 4000, 14
+_SPREAD, _SPREAD_RATE = 2300, 12.7
+# Where a block of few rows does, after all that memory takes (4x4096x11008, 192 columns in two parts: 26.9; 1x18944x3584, 56 columns: 35.6).
+FEW_EXCHANGE, FEW_EXCHANGE_RATE = 1700, 10
+_BOTH = {True: 0.1, False: 0.19}  # of the shorter one of clocks and memory's time that the longer one does not hide: of few rows, of others
+_HOT = 0.19  # of a product's clocks that it takes longer because the GPU's clock falls under load (fitted like the tiles' shares)
+_CLEAR = 1.0  # microseconds of the kernel that lowers flags (an estimate)
+_APART = 1.3  # times longer a step takes where blocks are at different terms, and find less in L2 (89 times of 35 matmuls: the middle 80% 1.0 to 1.5)
+# Clocks of a step whose tile is made of bytes, and of each of its elements, where k is innermost or not, by scaling it; and with two
+# raw slots.  Fitted to 16x4096x4096 (32 columns: 18.1 us), 16x4096x11008 (88: 29, 48: 39.7), 64x8192x28672 (112: 137, 224: 115);
+# columns innermost, 16x4096x11008 (192: 36.2, 48: 48.9); two slots, 16x4096x11008 (88: 55, 32: 97) and 16x8192x28672 (56: 324).
+_BYTES = {True: (330, 0.078), False: (530, 0.03)}
+_TWO_SLOTS = (550, 0.15)
+# Clocks of an element of TF32 that is turned in shared memory, and the share of the step's products that are not done meanwhile, since both read there
+# (H200, columns innermost: 1024^3 in 64x128 19.7 us, lines along k 8.3; 2048^3 in 128x128 84.7 and 49; 6144^3 in 128x192 2386, in 128x256 along k 1303).
+_TURN, _TURN_BESIDE = 0.165, 0.65
+STORE_RATE = 20  # bytes a clock and multiprocessor, when all write at once
+MEMORY_RATE = 4.3e6  # bytes a microsecond
+# Of up to so many rows with k innermost: microseconds that blocks take longer which leave the next kernel's none of the shared memory to begin in
+# (4x8192x8192 in 64 columns 35.5, of half of it 34.4; 4x4096x11008 in 88 25.4 and 24.2; 4x13824x5120 in 40 36.9 and 36.6), and the share of memory's
+# time where a multiprocessor has two blocks (4x8192x28672 in 112 columns 110.6, one block of them 112.8; 16x28672x8192 110.6 and 111.6).
+LEAVES_HALF, _WHOLE, _TWO_BLOCKS = 16, 0.6, 0.991
+
+
+def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool, multiply: float) -> float:
+    """Clocks that it takes to rewrite a step's tiles: about four instructions an element besides the body, three warps; for ``few``
+    rows and bytes, and where tiles are turned beside products of ``multiply`` clocks, what was measured."""
+    clocks = _TURN_BESIDE * multiply if tiling.lhs.is_turned or tiling.rhs.is_turned else 0.0
+    for rows, operand, source in ((s.lhs_height, c.lhs, tiling.lhs), (s.tile_n, c.rhs, tiling.rhs)):
+        if source.raw is not None:
+            body = list(operand.prologue.block.operations) if operand.prologue is not None else []
+            work = sum(12 if o.operation.name.startswith("math.") else 1 for o in body)
+            start, each = (_BYTES[source.along_k] if s.raw > 3 else _TWO_SLOTS) if few and is_of_bytes(tiling) else (0, 9 / 96)
+            clocks += start + rows * depth * (_TURN + each * work / 9 if source.is_turned else each * (4 + work) / 9)
+    return clocks
+
+
+def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At, columns: int) -> float:
+    """How much longer memory takes where not all multiprocessors read to the end, and by the lines that are read, of ``columns`` together."""
+    blocks = at(tiling.tiles(s.tile_m, s.tile_n)) * s.split
+    rounds = ceil(blocks / target.multiprocessors)
+    idle = 1 + _IDLE[tiling.rhs.along_k] * (1 - blocks / (rounds * target.multiprocessors))
+    if tiling.rhs.along_k:
+        return idle
+    line = panel(columns, False, s.panel) * width
+    cut = columns * width % line != 0 or line < 64 or (line < 128 and at(tiling.rhs.strides[1]) * width % 64 != 0)
+    whole = 1.0 if columns < s.tile_n else _BY_LINE
+    under_way = blocks * s.stages * s.chunks * height(columns, False, s.panel) * ROW
+    idle *= _RESIDENT[line == 128] if s.resident > 1 and rounds == 1 and under_way >= _ENOUGH else 1
+    return idle / (_CUT if cut else whole if line == 128 else _LINES[columns * width < 128])
+
+
+def _ends(s: Wgmma, c: Contraction, tiling: Tiling, rounds: float, products: float, finish: float) -> float:
+    """Clocks that the ends of tiles take beside writing them, where products of so many clocks a tile do not hide that."""
+    tile_n = s.tile_n // s.split if s.spread else s.tile_n
+    brought = [b.access for b in brought_tensors(c, tiling, s)] if s.bring else []
+    alone = s.consumers == 1  # its 128 threads read half as fast, and nobody multiplies meanwhile (256x4096x4096 with a residual in 64x128 19.4, 128x64 17.7)
+    reads, work = read_clocks(c, s.tile_m, tile_n, brought) * (2 if alone else 1), work_clocks(c, s.tile_m, tile_n, 1 if s.pingpong else s.consumers)
+    if s.pingpong:
+        return work + max(0.0, (reads + work + finish - products) / 2) * (rounds - 1)
+    return work * rounds + reads * (rounds if alone else rounds - 1)
+
+
+def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, at: At, rounds: float, second: Operand | None) -> float:
+    """Clocks of a step along k: the longest of the tensor core's, the copy engine's, those of warps that rewrite, and a copy's way."""
+    width, few = bit_width(c.lhs.element) // 8, at(tiling.m.size) <= FEW
+    lhs, rhs = s.sharing
+    # A multiprocessor multiplies 64 x 256 x 32 bytes in 128 clocks, whatever the type.
+    multiply = s.chunks * max(s.tile_m * s.tile_n * 4 / 128 / share, _LEAST) * s.row / ROW
+    depth = s.chunks * s.row // width
+    wide = height(s.tile_n, tiling.rhs.along_k, s.panel)
+    lines = (1, 1) if few or c.lhs.unfolded is not None else line_factors(tiling, width, at)
+    straddling = not few and not tiling.rhs.along_k and s.tile_n * width % ROW and at(tiling.n.size) > s.tile_n
+    tall, wide = s.lhs_height * lines[0], wide * max(lines[1], _STRADDLING if straddling else 1)
+    copied = s.chunks * (tall / lhs + wide / rhs) * s.row
+    copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
+    step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
+    step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
+    step = max(step, shared_memory_clocks(s)) if s.registers else step * ((_SWAPPED if s.tile_n < _WIDE else _TURNED_BACK) if s.swapped else 1)
+    # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.
+    row_tiles = ceil(at(tiling.m.size) / s.tile_m)
+    outside = s.chunks * _OUTSIDE * max(0, (row_tiles - 1) * s.tile_m + s.lhs_height - at(tiling.m.size))
+    step += 0 if s.inside else max(0, outside - step) / (1 if rounds <= 1 else row_tiles)
+    if s.swapped:
+        column_tiles = ceil(at(tiling.n.size) / s.tile_n)
+        step += max(0, _OUTSIDE * (column_tiles * s.tile_n - at(tiling.n.size)) - step) / (1 if rounds <= 1 else column_tiles)
+    return step * (_APART if s.stream else 1)
+
+
+def estimate(
+    s: Wgmma, share: float, c: Contraction, tiling: Tiling, target: Target, at: At = hint, second: Operand | None = None,
+) -> float:
+    """Microseconds: rounds of tiles, each a step of 128 bytes along k at the tensor core's or the copy engine's rate, the last
+    round's results, but no less than memory takes; and the temporaries of operands that are computed first.  With a ``second`` rhs its
+    columns are among the ``tiling``'s, and of two sums comes one result."""
+    width = bit_width(c.lhs.element) // 8
+    lhs, rhs = s.sharing
+    rounds = at(tiling.tiles(s.tile_m * rhs, s.tile_n * lhs)) / clusters_at_once(s.blocks, target.multiprocessors)
+    # Of many rounds the last one costs less than it should: the others' clock rises meanwhile.  (Of two rhs 5.2, 1024x4096x11008, take as long as 6.)
+    rounds = rounds if s.stream else ceil(rounds) if rounds <= 4 or second is not None else rounds + 0.5
+    few, depth = at(tiling.m.size) <= FEW, s.chunks * s.row // width
+    step = _step(s, share, c, tiling, at, rounds, second)
+    out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
+    finish = s.tile_m * s.tile_n * out / STORE_RATE / (1 if second is None else 2)
+    shown = 0 if s.pingpong else 0.3  # what of a tile's end is not hidden behind the next one's products
+    finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
+    clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + shown * (rounds - 1))
+    sums, after = s.tile_m * s.tile_n * 4, 0.0
+    if s.spread:
+        clocks += _SPREAD + sums / _SPREAD_RATE
+    elif s.split > 1 and not (few or s.registers):
+        clocks += _EXCHANGE + (s.split - 1) * sums / _EXCHANGE_RATE
+    elif s.split > 1:
+        warps = ceil((s.lhs_rows or s.tile_m) / 16) / (s.tile_m // 16)  # that have rows of the tensor
+        after = FEW_EXCHANGE + (s.split - 1) * sums * warps / FEW_EXCHANGE_RATE
+    if s.stream:  # a tile's sums there and back again
+        clocks += 2 * sums / _EXCHANGE_RATE
+    if second is None and not few and are_long(c):
+        clocks += _ends(s, c, tiling, rounds, ceil(at(tiling.k_steps(depth)) / s.split) * step, finish)
+    products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW
+    clocks += _HOT * products / target.multiprocessors
+    held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it
+    memory = moved_bytes(c, at, () if second is None else [a for a in second.reads if a.argument not in held]) / MEMORY_RATE
+    memory += read_again(s, c, tiling, at) if second is None and not few else 0
+    if few or s.registers:
+        memory *= _slowed(s, tiling, width, target, at, s.tile_n // (1 if second is None else 2))
+    if few and tiling.rhs.along_k and second is None and not (c.varies or tiling.lhs.raw or tiling.rhs.raw):
+        memory *= _TWO_BLOCKS if s.resident == 2 else 1
+        after += 0 if at(tiling.m.size) > LEAVES_HALF or leaves_half(s, target) else _WHOLE * CLOCK
+    copies = sum(2 + 2 * at(product(o.shape)) * width / MEMORY_RATE for o in (tiling.lhs, tiling.rhs) if o.copied)
+    time = max(clocks / CLOCK, memory) + _BOTH[few] * min(clocks / CLOCK, memory) + after / CLOCK
+    return waiting_factor(s, tiling, width, at) * (_START + _CLEAR * s.stream + time + copies)
