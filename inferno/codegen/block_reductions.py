@@ -16,7 +16,8 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.points import Emitter, Values
 from inferno.codegen.shuffles import exchange
 from inferno.codegen.structured import Structured, to_terms
-from inferno.mlir import arith, gpu, ir, memref, scf
+from inferno.mlir import arith, gpu, ir, linalg, memref, scf
+from inferno.schedule.accesses import maps
 from inferno.schedule.universal import Universal
 from inferno.symbolic import Int, bounds, ceildiv, hint
 from inferno.target import Target
@@ -198,3 +199,35 @@ def _tree(emitter: Emitter, parts: list[Values]) -> Values:
         half = len(parts) // 2
         parts = [emitter.combine(a, b) for a, b in zip(parts[:half], parts[half:])] + parts[2 * half:]
     return parts[0]
+
+
+def partial_buffers(s: Structured, chunks: int) -> list[ir.Value]:
+    """Buffers for the sums of a reduction's chunks, [chunk, point...], one a result."""
+    with ir.InsertionPoint(s.operation):
+        return [memref.AllocOp(ir.MemRefType.get([chunks, *(s.sizes[d] for d in s.parallel)], c.total), [], []).memref for c in s.combiners]
+
+
+def sum_of_chunks(s: Structured, partial: list[ir.Value]) -> ir.Operation:
+    """The operation behind ``s`` that combines the sums of its chunks, at [chunk, point...], with what its results start from."""
+    points = len(s.parallel)
+    loops = points + 1
+    chunk_map = ir.AffineMap.get(loops, 0, [ir.AffineDimExpr.get(d) for d in (points, *range(points))])
+    renamed = ir.AffineMap.get(loops, 0, [
+        ir.AffineDimExpr.get(s.parallel.index(d)) if d in s.parallel else ir.AffineConstantExpr.get(0) for d in range(len(s.sizes))
+    ])
+    out_maps = [ir.AffineMap.get(loops, 0, [e.compose(renamed) for e in m.results]) for m in maps(s.operation)[s.inputs:]]
+    kinds = [ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in ["parallel"] * points + ["reduction"]]
+    place = ir.InsertionPoint(s.operation)
+    with place:
+        generic = linalg.GenericOp(
+            [], partial, s.outputs, ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in [chunk_map] * len(partial) + out_maps]),
+            ir.ArrayAttr.get(kinds),
+        )
+    types = [c.total for c in s.combiners] + [c.narrow for c in s.combiners]
+    body = generic.regions[0].blocks.append(*types, arg_locs=[ir.Location.current] * len(types))
+    count = len(partial)
+    with ir.InsertionPoint(body):
+        linalg.YieldOp([
+            c.round(c.combine(c.to_total(body.arguments[count + i]), body.arguments[i])) for i, c in enumerate(s.combiners)
+        ])
+    return generic.operation

@@ -5,6 +5,7 @@ other points of these rows.  What a phase reads is kept in shared memory for the
 in distributed shared memory.
 """
 
+import math
 from dataclasses import dataclass
 
 from inferno.codegen.shuffles import exchange
@@ -18,7 +19,8 @@ from inferno.codegen.joining import convert, tree
 from inferno.codegen.kept_vectors import KeptVectors
 from inferno.codegen.launcher import launch, launcher, parameter
 from inferno.codegen.minmax import recognise_maximum
-from inferno.codegen.rows import Emitter, unused
+from inferno.codegen.row_values import unused
+from inferno.codegen.rows import Emitter
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref
 from inferno.schedule.accesses import Access
@@ -69,7 +71,7 @@ class _Columns(Emitter):
             self.mine = ints.less(vector, vectors)
             vector = ints.min(vector, vectors - 1)
         runs = row_runs(c)
-        places = ints.split(ints.mul(vector, s.vector), [self.size(run) for run in runs])
+        places = ints.split(ints.mul(vector, s.vector), [math.prod(c.sizes[d] for d in run) for run in runs])
         self.row = {run[-1]: place for run, place in zip(runs, places)}
         self.first = ints.add(ints.mul(self.rank, s.along), ints.div(thread, s.across))  # of the rows' points
         self.stride = s.along * s.cluster
@@ -79,12 +81,6 @@ class _Columns(Emitter):
             self.phase(phase)
         if s.cluster > 1:
             await_cluster()  # nobody ends while others read what it has
-
-    def size(self, run: list[int]) -> int:
-        found = 1
-        for d in run:
-            found *= self.c.sizes[d]
-        return found
 
     def per_row(self, step: RowStep) -> None:
         arguments = [self.argument(step, i, None) for i in range(len(step.sources))] + [unused() for _ in step.results]
@@ -189,17 +185,9 @@ class _Columns(Emitter):
         for i, x in enumerate(lanes_of(value)):
             store(self.ints, x, buffer, self.ints.add(offset, i * step))
 
-    def write_rows(self, phase: int) -> None:
-        found = [d for d in self.c.destinations if self.c.values[d.source].per_row and self.c.computed(d.source) == phase]
-        if not found:
-            return
-
-        def put() -> None:
-            for d in found:
-                at = d.access
-                store_vector(self.ints, as_vector(self._rows[d.source], self.s.vector), self.buffers[at.argument], self.row_offset(at), self.alignment(at))
-
-        self.where([self.ints.equal(self.first, 0), *([self.mine] if self.mine is not None else [])], put)
+    def put_row(self, at: Access, value: ir.Value) -> None:
+        vector = as_vector(value, self.s.vector)
+        store_vector(self.ints, vector, self.buffers[at.argument], self.row_offset(at), self.alignment(at))
 
     # Where threads meet.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from inferno.codegen.block_reductions import Shape, reduce_points, runs_along
+from inferno.codegen.buffer_operations import Fill, copy_between
 from inferno.codegen.device_function import DeviceFunction, buffers_of, device_function, roots_of
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.flatten_accesses import flatten_accesses
@@ -18,7 +19,7 @@ from inferno.codegen.points import Emitter
 from inferno.codegen.scan import read_scan
 from inferno.codegen.scan_lanes import ScanLanes
 from inferno.codegen.structured import Structured, read_structured, to_terms
-from inferno.codegen.to_launches import Fill, Launch, Launches, copy_between
+from inferno.codegen.to_launches import Launch, Launches
 from inferno.codegen.universal import generate_launches
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, owner, scf

@@ -10,7 +10,7 @@ from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.merge_independent import Group, Merge
 from inferno.schedule.universal import Universal
 
-_MOST = 16  # as many as to_launches puts in one launch
+_MOST = 16  # as many as scatter_launches puts in one launch
 _WRITE = ["linalg.copy", "tm_tensor.scatter", "func.return"]
 
 

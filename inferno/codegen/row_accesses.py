@@ -1,0 +1,136 @@
+"""Where the points of rows lie in memory, and how a thread reads and writes a chunk of them, in vectors where they are neighbours."""
+
+from collections.abc import Callable, Sequence
+
+from inferno.codegen.elements import as_vector, join, load, load_vector, store, store_vector
+from inferno.codegen.integers import Integer
+from inferno.mlir import arith, ir, scf
+from inferno.schedule.accesses import Access, Joined
+from inferno.symbolic import is_multiple
+
+
+class RowAccesses:
+    """What an emitter of ``rows`` does with tensors."""
+
+    def row_offset(self, at: Access) -> Integer:
+        return self.ints.dot(list(self.row.values()), [at.strides[d] for d in self.row], at.offset)
+
+    def flat(self, at: Access) -> bool:
+        """Whether a row's points are neighbours."""
+        steps, sizes = [at.strides[run[-1]] for run in self.c.runs], self.c.run_sizes
+        wanted = 1
+        for step, size in zip(reversed(steps), reversed(sizes)):
+            if step != wanted:
+                return False
+            wanted *= size
+        return True
+
+    def together(self) -> bool:
+        """Whether the lanes of a vector differ in the innermost coordinate only."""
+        return len(self.c.runs) == 1 or self.c.run_sizes[-1] % self.s.vector == 0
+
+    def offset(self, at: Access, point: Integer) -> Integer:
+        base = self.row_offset(at)
+        if self.s.ragged or self.flat(at):
+            return self.ints.add(base, point)
+        return self.ints.add(base, self.ints.dot(self.ints.split(point, self.c.run_sizes), [at.strides[run[-1]] for run in self.c.runs]))
+
+    def alignment(self, at: Access) -> int:
+        """Neighbouring elements that are aligned together."""
+        aligned, strides = 1, [at.strides[d] for d in self.row]
+        if not self.flat(at):
+            strides += [at.strides[run[-1]] for run in self.c.runs[:-1]]
+        while aligned < self.s.vector and all(is_multiple(x, 2 * aligned) for x in (at.offset, *strides)):
+            aligned *= 2
+        return aligned
+
+    def read(self, at: Access, chunk: object) -> ir.Value:
+        buffer = self.buffers[at.argument]
+        if at in self._rows:
+            return self._rows[at]
+        key = at, chunk
+        if key not in self._points and self.kept is not None and self.kept.has(at):
+            self._points[key] = self.kept.load(at, chunk)
+        if key not in self._points:
+            point, vector = self._chunk[chunk][0], self.s.vector
+            inner = at.strides[self.c.runs[-1][-1]]
+            if isinstance(at, Joined):
+                value = self.read_joined(at.pieces, point)
+            elif self.s.ragged:
+                value = self.read_ragged(at, point, self._chunk[chunk][1])
+            elif vector == 1 or (self.together() and inner == 0 and not self.flat(at)):
+                value = load(self.ints, buffer, self.offset(at, point), at.element)
+            elif self.flat(at) or (self.together() and inner == 1):
+                value = load_vector(self.ints, buffer, self.offset(at, point), at.element, vector, self.alignment(at))
+            else:
+                value = join([load(self.ints, buffer, self.offset(at, self.ints.add(point, i)), at.element) for i in range(vector)])
+            if self.kept is not None:
+                self.kept.store(at, chunk, value)
+            self._points[key] = value
+        return self._points[key]
+
+    def read_joined(self, pieces: Sequence[tuple[int, Access]], point: Integer) -> ir.Value:
+        """A vector of one of several pieces, none of which begins inside of one."""
+        (_, at), vector = pieces[0], self.s.vector
+        if len(pieces) == 1:
+            offset = self.offset(at, point)
+            one = vector == 1
+            return load(self.ints, self.buffers[at.argument], offset, at.element) if one else load_vector(
+                self.ints, self.buffers[at.argument], offset, at.element, vector, self.alignment(at))
+        half = len(pieces) // 2
+        type_ = at.element if vector == 1 else ir.VectorType.get([vector], at.element)
+        choice = scf.IfOp(self.ints.less(point, pieces[half][0]), [type_], has_else=True)
+        for block, some in ((choice.then_block, pieces[:half]), (choice.else_block, pieces[half:])):
+            with ir.InsertionPoint(block):
+                scf.yield_([self.read_joined(some, point)])
+        return choice.results[0]
+
+    def write(self, stored: list, chunk: object) -> None:
+        if not stored:
+            return
+        if self.s.ragged:
+            self.write_ragged(stored, chunk)
+            return
+        point, inside = self._chunk[chunk]
+        conditions = [x for x in (inside, self.mine) if x is not None]
+        values = [self.value(d.source, chunk) for d in stored]
+
+        def put() -> None:
+            for destination, value in zip(stored, values):
+                at, vector = destination.access, self.s.vector
+                buffer = self.buffers[at.argument]
+                if vector == 1:
+                    store(self.ints, value, buffer, self.offset(at, point))
+                else:
+                    store_vector(self.ints, as_vector(value, vector), buffer, self.offset(at, point), self.alignment(at))
+
+        self.where(conditions, put)
+
+    def write_rows(self, phase: int) -> None:
+        """The values of rows that are known since the last phase, by one of a row's threads."""
+        found = [d for d in self.c.destinations if self.c.values[d.source].per_row and self.c.computed(d.source) == phase]
+        if not found:
+            return
+
+        def put() -> None:
+            for d in found:
+                self.put_row(d.access, self._rows[d.source])
+
+        self.where([self.ints.equal(self.first, 0), *([self.mine] if self.mine is not None else [])], put)
+
+    def put_row(self, at: Access, value: ir.Value) -> None:
+        """Write what is known of the row."""
+        store(self.ints, value, self.buffers[at.argument], self.row_offset(at))
+
+    def where(self, conditions: list[ir.Value], put: Callable[[], None]) -> None:
+        """``put()`` where all conditions hold."""
+        if not conditions:
+            put()
+            return
+        both = conditions[0]
+        for condition in conditions[1:]:
+            both = arith.andi(both, condition)
+        op = scf.IfOp(both)
+        with ir.InsertionPoint(op.then_block):
+            put()
+            scf.yield_([])
