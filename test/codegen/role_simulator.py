@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from simulated_arithmetic import from_bf16
-from simulator import Mapped, Memory
+from simulated_memory import Mapped, Memory
 from tensor_maps import copied, moved, swizzled
 from warp_simulator import Pointer, WarpSimulation
 

@@ -1,7 +1,7 @@
 """What a tensor map tells the copy engine (TMA): which elements of a buffer one copy moves, in the order in which they lie in shared memory."""
 
 import numpy as np
-from simulator import Mapped
+from simulated_memory import Mapped
 
 from inferno.runtime.plan.plan import PixelMap
 

@@ -6,7 +6,8 @@ import torch
 from checks import assert_close_to_float64
 from row_cases import CASES, operands, scheduled
 from simulated_arithmetic import stored_dtype
-from simulator import Memory, _numpy, _torch, _torch_dtype
+from simulated_memory import Memory
+from simulated_plan import to_numpy, to_torch, torch_dtype
 from warp_simulator import WarpSimulation
 
 from inferno.codegen.expand_math import expand_math
@@ -57,12 +58,12 @@ def simulate(function, args):
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
         exact = torch.zeros(64 * tiles, schedule.tile_n)
         exact[:c.M, :c.N] = (args[0].double() @ args[1].double().t()).float()
-        memory = {n: Memory(_numpy(args[places[n]]), str(e) == "bf16") for n, e in plain.items() if n not in written}
+        memory = {n: Memory(to_numpy(args[places[n]]), str(e) == "bf16") for n, e in plain.items() if n not in written}
         for n, access in written.items():
             count, dtype = torch.Size(access.shape).numel(), stored_dtype(str(access.element))
             memory[n] = Memory(np.full(8 * count, 0xFF, np.uint8).view(dtype)[:count], str(access.element) == "bf16")
-        WarpSimulation(walk(module, "llvm.func")[0], tiles, 128, [Memory(_numpy(exact), False), *(memory[n] for n in plain)]).run()
-        return [_torch(memory[n].data, _torch_dtype(str(a.element))).view(a.shape) for n, a in written.items()]
+        WarpSimulation(walk(module, "llvm.func")[0], tiles, 128, [Memory(to_numpy(exact), False), *(memory[n] for n in plain)]).run()
+        return [to_torch(memory[n].data, torch_dtype(str(a.element))).view(a.shape) for n, a in written.items()]
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n != "turned"])

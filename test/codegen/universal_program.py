@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import role_simulator
 import torch
-from simulator import Executable, simulate_launch
+from simulated_plan import Executable
+from simulator import simulate_launch
 from warp_simulator import WarpSimulation
 
 from inferno.capture import capture

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from simulated_arithmetic import from_bf16, register_dtype, to_bf16
-from simulator import Memory, Simulation
+from simulated_memory import Memory
+from simulator import Simulation
 
 from inferno.mlir import ir
 
