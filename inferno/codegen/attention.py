@@ -30,8 +30,11 @@ from inferno.schedule.result_parts import columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.passes.shapes import symbol_arguments
-from inferno.schedule.attention import FEW_ROWS, LINE, Attention, AttentionTiling, Copied, adders, fits, most_rows, read, turned_lines
 from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.attention_room import fits
+from inferno.schedule.attention_schedule import FEW_ROWS, LINE, Attention, adders, most_rows
+from inferno.schedule.attention_support import read
+from inferno.schedule.attention_tiling import AttentionTiling, Copied, turned_lines
 from inferno.symbolic import Symbol, minimum
 from inferno.target import Target
 

@@ -29,7 +29,8 @@ from inferno.codegen.turns import Turns
 from inferno.codegen.wgmma_epilogue import Warpgroup
 from inferno.mlir import arith, ir, nvvm
 from inferno.schedule.accesses import Access
-from inferno.schedule.attention import held, stores_sums
+from inferno.schedule.attention_room import held
+from inferno.schedule.attention_schedule import stores_sums
 from inferno.symbolic import is_multiple
 
 

@@ -11,7 +11,7 @@ from inferno.codegen.attention_consumer import Consumer, Running
 from inferno.codegen.attention_pieces import weight_pieces
 from inferno.codegen.attention_products import awaited, fence
 from inferno.mlir import arith, ir
-from inferno.schedule.attention import LINE
+from inferno.schedule.attention_schedule import LINE
 
 
 class ExactConsumer(Consumer):

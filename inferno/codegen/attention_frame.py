@@ -13,8 +13,9 @@ from inferno.codegen.nvvm_builder import Words
 from inferno.codegen.tensor_core import Tile
 from inferno.codegen.tile_numbers import TileNumbers
 from inferno.mlir import ir, nvvm
-from inferno.schedule.attention import Attention, AttentionTiling, Shared, adders, lines, turned_lines
 from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.attention_schedule import Attention, Shared, adders, lines
+from inferno.schedule.attention_tiling import AttentionTiling, turned_lines
 from inferno.schedule.result_parts import ROW
 from inferno.symbolic import Int
 

@@ -27,9 +27,10 @@ from inferno.schedule.result_parts import StoreMap, columns_together, store_maps
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.accesses import Access
-from inferno.schedule.attention import LINE, Copied
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, fits, read
+from inferno.schedule.attention_schedule import LINE
+from inferno.schedule.attention_tiling import Copied
 from inferno.schedule.kept_scores import QuerySums, heads_together, kept_line, lies_in_blocks, query_sums
 from inferno.target import Target
 

@@ -24,9 +24,9 @@ from inferno.codegen.tensor_core import matrix_address, multiply_registers
 from inferno.codegen.turns import Turns
 from inferno.mlir import arith, ir, nvvm, scf
 from inferno.schedule.accesses import Access
-from inferno.schedule.attention import lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, reads_early
+from inferno.schedule.attention_schedule import lines
 from inferno.schedule.contraction import Destination, Map
 from inferno.schedule.tiling import Axes
 from inferno.schedule.wgmma_schedule import Wgmma

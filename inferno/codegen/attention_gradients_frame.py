@@ -12,10 +12,10 @@ from inferno.codegen.nvvm_builder import Words, loop
 from inferno.codegen.tensor_core import Tile
 from inferno.mlir import ir
 from inferno.schedule.accesses import Access, row_major
-from inferno.schedule.attention import LINE, Attention, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
-from inferno.schedule.attention_kernel import sources
 from inferno.schedule.attention_gradients import AttentionGradients, GradientTiling, Shared
+from inferno.schedule.attention_kernel import sources
+from inferno.schedule.attention_schedule import LINE, Attention, lines
 from inferno.schedule.bands import Band
 from inferno.schedule.kept_scores import QuerySums, lies_in_blocks
 from inferno.schedule.contraction import Destination, Map

@@ -8,7 +8,7 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position
 from inferno.codegen.nvvm_builder import loop
 from inferno.mlir import ir
-from inferno.schedule.attention import LINE, lines
+from inferno.schedule.attention_schedule import LINE, lines
 from inferno.schedule.tiling import BEHIND, Axis
 
 

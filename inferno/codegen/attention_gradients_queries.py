@@ -19,9 +19,9 @@ from inferno.codegen.mbarriers import Position, Ring
 from inferno.codegen.nvvm_builder import loop, only_if
 from inferno.codegen.tensor_core import Tile, matrix_address, multiply_registers
 from inferno.mlir import ir, nvvm
-from inferno.schedule.attention import LINE, Attention, lines
 from inferno.schedule.attention_gradient_kernel import AttentionGradient
 from inferno.schedule.attention_gradients import GradientTiling
+from inferno.schedule.attention_schedule import LINE, Attention, lines
 from inferno.schedule.kept_scores import QuerySums
 from inferno.schedule.tiling import BEHIND
 

@@ -6,7 +6,7 @@ from inferno.codegen.attention_frame import Frame
 from inferno.codegen.attention_tiles import Place
 from inferno.codegen.integers import Integer
 from inferno.mlir import arith, ir
-from inferno.schedule.attention import Copied
+from inferno.schedule.attention_tiling import Copied
 from inferno.schedule.pages import Pages
 
 

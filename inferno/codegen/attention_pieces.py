@@ -16,7 +16,8 @@ from inferno.codegen.launcher import launch, pointer, temporary, tensor_map
 from inferno.codegen.nvvm_builder import Words, device_kernel, integer_type, only_if, operation, special_register, store, widen_pointer
 from inferno.mlir import arith, ir
 from inferno.schedule.accesses import Access
-from inferno.schedule.attention import LINE, Copied
+from inferno.schedule.attention_schedule import LINE
+from inferno.schedule.attention_tiling import Copied
 from inferno.schedule.contraction import Operand
 from inferno.schedule.pages import Pages
 from inferno.symbolic import Int, Symbol, ceildiv, divisor

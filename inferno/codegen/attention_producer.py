@@ -10,7 +10,8 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position, Ring
 from inferno.codegen.nvvm_builder import loop
 from inferno.mlir import ir
-from inferno.schedule.attention import LINE, Copied, lines, turned_lines
+from inferno.schedule.attention_schedule import LINE, lines
+from inferno.schedule.attention_tiling import Copied, turned_lines
 from inferno.schedule.tiling import BEHIND
 
 

@@ -5,8 +5,9 @@ from math import gcd
 
 from inferno.codegen.wgmma_epilogue import Epilogue
 from inferno.mlir import arith, ir
-from inferno.schedule.attention import Attention, AttentionTiling, lines
 from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.attention_schedule import Attention, lines
+from inferno.schedule.attention_tiling import AttentionTiling
 from inferno.schedule.tiling import Axes
 from inferno.schedule.wgmma_schedule import Wgmma
 

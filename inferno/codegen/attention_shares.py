@@ -18,7 +18,7 @@ from inferno.codegen.nvvm_builder import (
     CLUSTER, Words, load_shared, loop, only_if, operation, pointer_type, shared_pointer, store, widen_pointer,
 )
 from inferno.mlir import arith, ir, nvvm
-from inferno.schedule.attention import GAP
+from inferno.schedule.attention_schedule import GAP
 from inferno.symbolic import ceildiv
 
 THREADS = 128

@@ -8,8 +8,9 @@ from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words
 from inferno.mlir import arith
-from inferno.schedule.attention import Attention, AttentionTiling
 from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.attention_schedule import Attention
+from inferno.schedule.attention_tiling import AttentionTiling
 from inferno.schedule.bands import Band
 from inferno.symbolic import Int, ceildiv, is_multiple, maximum, minimum, product, quotient
 

@@ -6,8 +6,11 @@ of heads: few heads' keys are shared out.
 
 from typing import Any
 
-from inferno.schedule.attention import AttentionTiling, candidates, completed, estimate
+from inferno.schedule.attention_candidates import candidates
+from inferno.schedule.attention_cost import estimate
 from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.attention_schedule import completed
+from inferno.schedule.attention_tiling import AttentionTiling
 from inferno.schedule.by_size import BySize, Point, Table, along, cover, spans_of
 from inferno.schedule.cost import At
 from inferno.symbolic import Int, as_python, evaluate, symbols_of

@@ -9,9 +9,11 @@ from inferno.attention_limits import is_timed
 from inferno.mlir import func
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
-from inferno.schedule.attention import LINE, Consumers, Copied, inlined, lines, negative, one_axis
 from inferno.schedule.attention_gradient_kernel import AttentionGradient, parse_attention_gradient
 from inferno.schedule.attention_kernel import sources
+from inferno.schedule.attention_schedule import LINE, Consumers, lines
+from inferno.schedule.attention_support import inlined, negative
+from inferno.schedule.attention_tiling import Copied, one_axis
 from inferno.schedule.cost import CLOCK, bit_width
 from inferno.schedule.elementwise import supported_element
 from inferno.schedule.kept_scores import QuerySums, estimate_queries, heads_together, kept_line, query_sums

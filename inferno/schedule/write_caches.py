@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from inferno.mlir import func, ir, owner
 from inferno.passes.programs import callee, readers, root_of
-from inferno.schedule.attention import Attention, fits, read
+from inferno.schedule.attention_room import fits
+from inferno.schedule.attention_schedule import Attention
+from inferno.schedule.attention_support import read
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.kernel_parts import OWN
 from inferno.schedule.merge_calls import defer, edges_of, free_name, inputs_of, merge_in, merged_kernel, pattern, replace_calls, waits

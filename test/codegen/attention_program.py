@@ -8,8 +8,8 @@ from universal_program import SimulatedModel
 
 from inferno.mlir import ir
 from inferno.passes.programs import PRECISION
-from inferno.schedule.attention import Attention
 from inferno.schedule.attention_kernel import parse_attention
+from inferno.schedule.attention_schedule import Attention
 
 
 def simulate(function: Callable, args: tuple[Tensor, ...], schedule: Attention, early: bool = False) -> Tensor:

@@ -12,8 +12,9 @@ from universal_program import _fuse, assert_assembles
 from inferno.capture import capture
 from inferno.mlir import ir, idle_context
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention import Attention, choose
+from inferno.schedule.attention import choose
 from inferno.schedule.attention_kernel import parse_attention
+from inferno.schedule.attention_schedule import Attention
 from inferno.schedule.by_size import BySize
 from inferno.schedule.attributes import from_attribute, to_attribute
 

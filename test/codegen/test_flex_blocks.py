@@ -10,9 +10,9 @@ from universal_program import SimulatedModel
 
 from inferno.capture import flex_attention
 from inferno.codegen.attention_tiles import TileOrder
-from inferno.schedule.attention import Attention
 from inferno.schedule.attention_gradient_kernel import parse_attention_gradient
 from inferno.schedule.attention_gradients import AttentionGradients
+from inferno.schedule.attention_schedule import Attention
 
 
 @pytest.fixture(autouse=True)

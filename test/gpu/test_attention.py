@@ -6,7 +6,7 @@ from checks import assert_right
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import inferno
-from inferno.schedule.attention import Attention
+from inferno.schedule.attention_schedule import Attention
 from inferno.tools.check import compare, reference
 
 F = torch.nn.functional

@@ -1,0 +1,57 @@
+"""Which schedules of attention are tried."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
+
+from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.attention_room import fits, held
+from inferno.schedule.attention_schedule import Attention, pieces_of
+from inferno.schedule.attention_tiling import AttentionTiling
+from inferno.schedule.cost import At, clusters_at_once
+from inferno.symbolic import hint
+from inferno.target import Target
+
+_ROOMY = 185  # numbers of a thread beyond which ptxas has too little room to overlap (4x32x4096x128 in blocks of 176 keys: 1804 us)
+# Columns of keys and values from which on tiles of different lengths are begun as there is room for them, not by the counter (2x16x4096x256,
+# causal: 395 and 456 us).
+_WIDE = 256
+
+
+def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> list[Attention]:
+    """Schedules that may be the best; where sizes vary, ``at`` says which ones."""
+    found, pieces = [], pieces_of(a)
+    for consumers, keys in itertools.product((2, 3, 1), range(192, 0, -16)):
+        if consumers > ceil(at(tiling.queries.size) / 64):
+            continue
+        if pieces == 1:
+            forms = [
+                Attention(consumers, keys, stages, "single", consumers > 1, apart=apart)
+                for stages, apart in ((3 if consumers == 1 else 2, True), (2, True), (2, False))
+            ]
+        else:
+            forms = [
+                Attention(consumers, keys, stages, "single", False, False, apart, pieces=pieces)
+                for stages, apart in ((2, True), (1, True), (2, False), (1, False))
+            ]
+        first = next((s for s in forms if fits(s, a, target)), None)
+        if first is not None:
+            found += [first, *_shared_out(first, a, tiling, target, at)]
+    roomy = [s for s in found if held(s, a) <= _ROOMY or s.keys <= 64]
+    return roomy or found
+
+
+def _shared_out(s: Attention, a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At) -> Iterator[Attention]:
+    """``s`` with more tiles than blocks, or with several blocks for a tile."""
+    tiles = at(tiling.tiles(s))
+    if tiles > target.multiprocessors and s.apart and (not a.uneven or a.depth.size + a.width.size <= _WIDE):
+        yield replace(s, order="dynamic" if a.uneven else "static")
+    blocks = ceil(at(a.keys.size) / s.keys)
+    for parts in range(1, 9):
+        most = clusters_at_once(parts, target.multiprocessors) // tiles
+        # As few clusters as give none more blocks of keys.
+        wanted = {ceil(blocks / (parts * ceil(blocks / (parts * n)))) for n in (most, most * 3 // 4, most // 2, most // 4, 1) if 0 < n <= most}
+        for splits in sorted(wanted):
+            if parts * splits > 1 and fits(made := replace(s, parts=parts, splits=splits), a, target):
+                yield made

@@ -1,0 +1,58 @@
+"""What a schedule of attention takes of shared memory and registers, and whether it is one for a kernel."""
+
+from math import ceil
+
+from inferno.schedule.attention_kernel import AttentionKernel, sources
+from inferno.schedule.attention_schedule import GAP, LINE, ORDERS, Attention, most_rows, pieces_of
+from inferno.schedule.attention_tiling import turned_operands
+from inferno.schedule.cost import bit_width
+from inferno.symbolic import ceildiv, product, reach
+from inferno.target import Target
+
+# Numbers of 32 bits a thread that scores, weights, sums and what is read for scores may take together, by the number of consumers (ptxas: 176
+# keys of 128 columns and 64 of 256 still have their place in 240 registers, 256 keys of 64 columns or 80 of 256 do not; 128 keys of 64 columns
+# in 160 do).
+_HELD = {1: 212, 2: 212, 3: 136}
+_DRAWN = 8  # what random numbers are computed in: 128 keys of 64 columns are spilt with three consumers
+_MOST_SPLITS = 255  # that can be counted
+
+
+def fits(s: Attention, a: AttentionKernel, target: Target) -> bool:
+    """Whether a block's shared memory and a thread's registers suffice."""
+    of_q, *of_keys = turned_operands(a)
+    if a.blocks is not None and (s.shares > 1 or a.blocks.queries % s.queries or a.blocks.keys % s.keys):
+        return False
+    if (s.bounded and a.reach is None) or (any(of_keys) and s.keys % LINE) or (of_q and not s.apart):
+        return False
+    if s.shares > 1:
+        sums = 4 * most_rows(a.queries.size) * (a.width.size + GAP + 3)  # of a block, with what goes with a row, where its operands were
+        if a.logarithms is not None or a.dropout is not None or s.splits > _MOST_SPLITS or sums > s.shared(a.depth.size, a.width.size).barriers:
+            return False
+        tiles = product(a.batch.sizes) * ceildiv(a.queries.size, 64)
+        if s.splits > 1 and reach(tiles * s.splits * sums) >= 2**31:
+            return False
+    if a.pages and s.pieces == 1 and (s.consumers > 1 or any(p.rows % s.keys and s.keys % p.rows for p in a.pages)):
+        return False
+    if a.writes and s.order == "dynamic":
+        return False  # a block of threads does not know its tiles when it begins
+    if s.pieces != pieces_of(a) or (s.pieces > 1 and (s.overlap or s.turns or s.consumers > 2)):
+        return False
+    depth, width = a.depth.size, a.width.size
+    blocks = ceildiv(a.keys.size, s.keys)
+    if s.shares > 1 and (s.order != "single" or s.consumers != 1 or s.parts > 8):
+        return False
+    if isinstance(blocks, int) and (s.shares - 1) * ceil(blocks / s.shares) >= blocks:
+        return False  # one of them would have none
+    if s.consumers not in _HELD or s.keys % 16 or not 16 <= s.keys <= 256 or s.order not in ORDERS or (s.turns and s.consumers == 1):
+        return False
+    return held(s, a) <= _HELD[s.consumers] and s.stages >= (2 if s.pieces == 1 else 1) and s.shared(depth, width).total <= target.shared
+
+
+def held(s: Attention, a: AttentionKernel) -> int:
+    """Numbers of 32 bits that a thread has at a time."""
+    # Of masked blocks of lists it is read where it is needed.
+    of_blocks = a.score_extras if a.blocks is None or not a.blocks.whole.differs else sources(a.blocks.whole.score)
+    read = sum(max(2, bit_width(x.element) // 8) for x in of_blocks if any(x.strides[d] for d in a.keys.dims))
+    if s.pieces > 1:  # scores and what is read for them, or pieces of weights and a line of products
+        return (a.width.size // 2 + max(s.keys * (2 + read // 2) // 4, s.keys * s.pieces // 4 + min(a.width.size, LINE) // 2))
+    return s.keys * (3 + read // 2) // 4 + a.width.size * 5 // 8 + (_DRAWN if a.dropout is not None else 0)

@@ -1,0 +1,118 @@
+"""The schedule of attention on Hopper's tensor cores: which queries and keys a block has at a time, and who gets which."""
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import ClassVar
+
+from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.symbolic import Int, bounds
+
+LINE = 64  # elements of 16 bits in a line of shared memory, 128 bytes: the span of the swizzle
+ORDERS = ("single", "static", "dynamic")
+PIECES = 3  # of bf16 that hold a float32
+GAP = 8  # numbers behind a row of sums in shared memory, by which the next row is in other banks
+FEW_ROWS = 16  # queries of a head that are few
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Where things lie in a block's dynamic shared memory, in bytes."""
+
+    keys: int
+    values: int
+    results: int
+    barriers: int
+    total: int
+
+
+class Consumers:
+    """A block of threads whose first warpgroup starts copies; each of ``consumers`` others has 64 rows of a tile."""
+
+    consumers: int
+
+    @property
+    def rows(self) -> int:
+        return 64 * self.consumers
+
+    @property
+    def threads(self) -> int:
+        return 128 * (self.consumers + 1)
+
+
+@dataclass(frozen=True)
+class Attention(Consumers):
+    """One warpgroup starts copies; ``consumers`` warpgroups have 64 queries each, and walk together over blocks of ``keys`` keys (and of
+    values), which come to ``stages`` slots of each.
+
+    ``order``: a block of threads has a ``single`` tile of queries, or takes every so-manieth (``static``), or whenever it has finished one the
+    next of a counter (``dynamic``).
+    ``turns``: consumers start their products one after the other, so that one's exponentials lie under another's products.
+    ``overlap``: the scores of the next keys are multiplied in front of the values of these ones, and the softmax lies under the latter.
+    ``apart``: results have shared memory of their own; otherwise they lie where the queries were, which the next ones wait for.
+    ``parts``: so many blocks, a cluster, share the keys of a tile, and one or all add up (``adders``).
+    ``splits``: so many of these clusters share them, and the last one to arrive adds up what all have left in memory.
+    ``bounded``: keys beyond those that the kernel reads to be the last ones, at the call, are not looked at.
+    ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
+    ``staged``: results are stored by the copy engine, by way of shared memory; otherwise by the threads that have them.
+    """
+
+    generator: ClassVar[str] = "attention"
+    consumers: int = 2
+    keys: int = 128
+    stages: int = 2
+    order: str = "single"
+    turns: bool = True
+    overlap: bool = True
+    apart: bool = True
+    parts: int = 1
+    splits: int = 1
+    bounded: bool = False
+    pieces: int = 1
+    staged: bool = True
+
+    @property
+    def queries(self) -> int:
+        return self.rows
+
+    @property
+    def shares(self) -> int:
+        """The blocks that share a tile's keys."""
+        return self.parts * self.splits
+
+    def shared(self, depth: int, width: int) -> Shared:
+        """Queries, slots for keys and for values, results (two buffers of 64 lines a consumer), barriers, and the numbers of tiles."""
+        keys = self.pieces * self.queries * lines(depth) * 128
+        values = keys + self.pieces * self.stages * self.keys * lines(depth) * 128
+        results = values + self.pieces * self.stages * self.keys * lines(width) * 128
+        barriers = results + (self.consumers * min(2, lines(width)) * 64 * 128 if self.apart else 0)
+        return Shared(keys, values, results, barriers, barriers + 32 * self.stages + 16 * self.consumers + 4 * self.consumers)
+
+
+def lines(size: int) -> int:
+    """Lines of shared memory that a head's row takes."""
+    return ceil(size / LINE)
+
+
+def most_rows(queries: Int) -> int:
+    return min(64, bounds(queries)[1])
+
+
+def pieces_of(a: AttentionKernel) -> int:
+    """Of how many pieces operands are."""
+    return 1 if a.q.element.width == 16 else 2 if a.tf32 else PIECES
+
+
+def completed(s: Attention, a: AttentionKernel) -> Attention:
+    """The schedule with what is never worse."""
+    return replace(s, bounded=a.reach is not None, staged=s.shares == 1 or most_rows(a.queries.size) > FEW_ROWS)
+
+
+def stores_sums(s: Attention, a: AttentionKernel) -> bool:
+    """Whether what shares add up to is stored by the threads that add; otherwise it goes back to those that multiply."""
+    return s.shares > 1 and not s.staged and a.epilogue is None
+
+
+def adders(s: Attention, a: AttentionKernel) -> int:
+    """Blocks of a cluster, each of which adds up as many whole rows of the clusters' shares.  (One query, 4 heads of keys of 32: 32768 keys in
+    2 parts and 16 splits 20.5 us, by one block 21.0; 2 heads 12.1 and 14.5.)"""
+    return s.parts if stores_sums(s, a) and s.splits > 1 and most_rows(a.queries.size) % s.parts == 0 else 1

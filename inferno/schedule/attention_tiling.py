@@ -1,0 +1,110 @@
+"""Attention's loops as axes that every tensor walks with one stride, and how the copy engine brings its operands."""
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from inferno.schedule.attention_kernel import AttentionKernel
+from inferno.schedule.attention_schedule import Attention, most_rows
+from inferno.schedule.attention_writes import RowWrite, row_writes
+from inferno.schedule.contraction import Operand
+from inferno.schedule.pages import Pages
+from inferno.schedule.tiling import MOST_AXES, Axis, axes, direct
+from inferno.symbolic import Int, ceildiv, product
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The tensor map of an operand: ``axes`` innermost first, ``strides`` in elements.
+
+    Of a float32 operand they are the tensor's; its pieces lie one behind the other without gaps.
+    ``turned``: rows, queries or keys, are innermost.  ``pages``: the rows are a page's, and the last axis is that of pages.
+    """
+
+    axes: tuple[Axis, ...]
+    strides: tuple[Int, ...]
+    turned: bool = False
+    pages: Pages | None = None
+
+    @property
+    def heads(self) -> Int:
+        return product(a.size for a in self.axes[2:])
+
+
+def turned_lines(copied: Copied) -> int:
+    """Lines of a panel of 64 rows: one for each column, and for what products of 16 terms have more."""
+    return ceil(copied.axes[1].size / 16) * 16
+
+
+@dataclass(frozen=True)
+class AttentionTiling:
+    """The loops of attention as axes that every tensor walks with one stride; ``grid`` those of the batch, outermost first."""
+
+    grid: tuple[Axis, ...]
+    queries: Axis
+    keys: Axis
+    depth: Axis
+    width: Axis
+    q: Copied
+    k: Copied
+    v: Copied
+    writes: tuple[RowWrite, ...] = ()
+
+    @property
+    def heads(self) -> Int:
+        return product(a.size for a in self.grid)
+
+    @property
+    def rows(self) -> int:
+        """Of a consumer's 64 those that are queries, at most."""
+        return most_rows(self.queries.size)
+
+    def tiles(self, s: Attention) -> Int:
+        return self.heads * ceildiv(self.queries.size, s.queries)
+
+
+def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
+    """The axes of ``a``; None where the copy engine cannot bring an operand."""
+    if any(o.prologue is not None for o in (a.q, a.k, a.v)) or not all(g.flat for g in (a.queries, a.keys, a.depth, a.width)):
+        return None
+    queries, keys, depth, width = (one_axis(g) for g in (a.queries, a.keys, a.depth, a.width))
+    grid = tuple(axes(a.batch))
+    found = []
+    for o, tiled, turned in zip((a.q, a.k, a.v), ((depth, queries), (depth, keys), (width, keys)), turned_operands(a)):
+        if o.element.width != 16:
+            axes_and_strides = _all_axes(o, tiled, grid)
+        else:
+            axes_and_strides = direct(o.access, tiled[::-1] if turned else tiled, grid, 2, offset=True)
+        pages = o.pages if o.element.width == 16 else None
+        if axes_and_strides is not None and pages is not None:
+            axes_and_strides = _in_pages(*axes_and_strides, pages)
+        if axes_and_strides is None:
+            return None
+        found.append(Copied(*axes_and_strides, turned, pages))
+    writes = row_writes(a, grid, keys, depth, width)
+    return AttentionTiling(grid, queries, keys, depth, width, *found, writes) if writes is not None else None
+
+
+def turned_operands(a: AttentionKernel) -> tuple[bool, bool, bool]:
+    """Whether rows are innermost in q, k and v, where they come to shared memory as they are."""
+    return tuple(
+        o.element.width == 16 and o.access is not None and bool(inner.dims) and inner.size != 1 and o.access.strides[inner.dims[-1]] != 1
+        for o, inner in ((a.q, a.depth), (a.k, a.depth), (a.v, a.width))
+    )
+
+
+def _in_pages(found: tuple[Axis, ...], strides: tuple[Int, ...], pages: Pages) -> tuple[tuple[Axis, ...], tuple[Int, ...]] | None:
+    """The axes of one page and that of pages; None where tensor maps have no room for it, or the pages are none of theirs."""
+    depth, rows, *heads = found
+    bytes_between = 2 * pages.of.step
+    if len(found) == MOST_AXES or bytes_between % 16 or not 0 < bytes_between < 2**40 or pages.rows % 16:
+        return None
+    return (depth, replace(rows, size=pages.rows), *heads, Axis((), pages.of.count)), (*strides, pages.of.step)
+
+
+def _all_axes(o: Operand, tiled: tuple[Axis, Axis], grid: tuple[Axis, ...]) -> tuple[tuple[Axis, ...], tuple[Int, ...]]:
+    found = (*tiled, *(a for a in grid if any(a.stride(x) != 0 for x in o.reads)))
+    return found, tuple(a.stride(o.access) for a in found)
+
+
+def one_axis(group) -> Axis:
+    return axes(group)[0] if group.runs else Axis((), 1)
