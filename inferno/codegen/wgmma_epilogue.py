@@ -50,9 +50,9 @@ class Epilogue(PairEpilogue, ResultLines):
     def begin_early(self, grid: Sequence[Integer], m0: Integer, n0: Integer, registers: int) -> None:
         """``begin``, in front of the tile's products: of few rows the last one hides nothing of what comes from memory, which is busy (H200, with
         GELU, 4x768x50257: 22.5 us, 31.0 otherwise; 4x8192x8192 35.5 and 36.3).  What it reads is held in ``registers``, which a thread has beside
-        its sums, as far as they go; the rest is read where it usually is."""
+        its sums, as far as they go; the rest is read where it usually is.  Which columns are this block's own where blocks share a tile's is not known yet."""
         few = 0 < self.schedule.lhs_rows < 64 or bounds(self.tiling.m.size)[1] <= 64
-        if not few or self.brought is not None or type(self).emit is not Epilogue.emit:
+        if not few or self.schedule.spread or self.brought is not None or type(self).emit is not Epilogue.emit:
             return
         self.begin(grid, m0, n0)
         self._begun = True

@@ -5,6 +5,7 @@ elements stay in which row.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from inferno.mlir import func, ir, owner
@@ -60,7 +61,12 @@ def _fuse(
     group, kernel = _makers(kernels, call, operands), kernels[callee(call)]
     if len(group) == 1:
         return False
-    edges = edges_of([o.operation for o in call.block.operations if o.operation in group], views=True)
+    calls = [o.operation for o in call.block.operations if o.operation in group]
+    edges, taken = edges_of(calls, views=True), [v for c in calls for v in inputs_of(c)]
+    # The result may take the place of what it begins as, if that is taken in the result's shape.
+    begins = {root_of(v): v for v in inputs_of(call) if v.type == call.results[0].type}
+    begins = {root: v for root, v in begins.items() if all(t == v for t in taken if root_of(t) == root)}
+    edges = replace(edges, captured=tuple(begins.get(v, v) for v in edges.captured))
     merged = merged_kernel(kernels, edges, free_name(module, callee(call)))
     if not takes(merged):
         merged.operation.erase()

@@ -13,7 +13,6 @@ from inferno.schedule.accesses import (
     placed, sink_constants,
 )
 from inferno.schedule.strewn_extracts import read_by_maps
-from inferno.settings import settings
 from inferno.symbolic import Int, bounds, hint, product
 
 _NAMED = (
@@ -91,7 +90,7 @@ def _parse(module: ir.Module) -> Pointwise | None:
         generics = [o for o in generics if filled(o.results[0]) is None]
     if len(generics) != 1 or generics[0].name != "linalg.generic" or "reduction" in iterators(generics[0]):
         return None
-    generic = read_by_maps(generics[0]) if settings().unmeasured else generics[0]
+    generic = read_by_maps(generics[0])
     sizes = loop_sizes(generic)
     if sizes is None or not sink_constants(generic, tables=True):
         return None

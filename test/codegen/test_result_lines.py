@@ -23,8 +23,8 @@ def layer(x, w, bias, added):
 @pytest.mark.parametrize("m, n, schedule", [
     (70, 65, Wgmma(64, 32, 2, 1)), (201, 95, Wgmma(128, 96, 2, 2, inside=True)), (64, 63, Wgmma(64, 64, 2, 1)), (150, 97, Wgmma(64, 96, 2, 2, pingpong=True)),
     (256, 65, Wgmma(256, 64, 2, 2)), (3, 34, Wgmma(64, 32, 2, 1)), (5, 97, Wgmma(64, 64, 2, 1, lhs_rows=8)), (5, 128, Wgmma(64, 64, 2, 1, lhs_rows=8)),
-    (5, 97, Wgmma(64, 32, 4, 2, pingpong=True, lhs_rows=8)),
-], ids=["parts", "inside", "less", "pingpong", "rows", "even", "few", "few by maps", "few in turns"])
+    (5, 97, Wgmma(64, 32, 4, 2, pingpong=True, lhs_rows=8)), (9, 136, Wgmma(64, 64, 8, 1, persistent=False, split=2, spread=True)),
+], ids=["parts", "inside", "less", "pingpong", "rows", "even", "few", "few by maps", "few in turns", "few of shared columns"])
 def test_numbers(monkeypatch, m, n, schedule):
     monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=2))
     torch.manual_seed(5)

@@ -29,8 +29,9 @@ def randn(*shape):
 
 
 def right(function, args):
+    """Right, by six products, of parts that the kernel or one in front of it splits into."""
     compiled = assert_right(function, args)
-    assert 'generator = "bf16x6"' in compiled.ir("scheduled")
+    assert {"bf16x6", "presplit"} & {row.generator for row in compiled.explain().rows}
     return compiled
 
 

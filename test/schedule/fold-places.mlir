@@ -100,3 +100,44 @@ func.func private @scatter(%y: tensor<24x8xf32>, %p: tensor<24x1xi64>, %out: ten
   } -> tensor<80x8xf32>
   return %1 : tensor<80x8xf32>
 }
+
+// -----
+
+#same = affine_map<(d0, d1) -> (d0, d1)>
+#universal = {generator = "universal", threads = 256 : i64, long = 1024 : i64, few = 16384 : i64}
+
+// What the result begins as is taken in the result's shape, so that the result may take its place.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[C:.*]] = tensor.collapse_shape %arg2
+// CHECK: call @scatter_1(%arg0, %arg1, %[[C]], %{{.*}})
+// CHECK: func.func private @scatter_1({{.*}}: tensor<4x6xi64>, {{.*}}: tensor<24x8xf32>, {{.*}}: tensor<80x8xf32>, {{.*}}: tensor<80x8xf32>)
+func.func @main(%i: tensor<4x6xi64>, %y: tensor<24x8xf32>, %cache: tensor<4x20x8xf32>) -> tensor<80x8xf32> {
+  %e1 = tensor.empty() : tensor<4x6xi64>
+  %q = call @places(%i, %e1) : (tensor<4x6xi64>, tensor<4x6xi64>) -> tensor<4x6xi64>
+  %q0 = tensor.collapse_shape %q [[0, 1]] : tensor<4x6xi64> into tensor<24xi64>
+  %q1 = tensor.expand_shape %q0 [[0, 1]] output_shape [24, 1] : tensor<24xi64> into tensor<24x1xi64>
+  %begin = tensor.collapse_shape %cache [[0, 1], [2]] : tensor<4x20x8xf32> into tensor<80x8xf32>
+  %e2 = tensor.empty() : tensor<80x8xf32>
+  %s = call @scatter(%y, %q1, %begin, %e2) : (tensor<24x8xf32>, tensor<24x1xi64>, tensor<80x8xf32>, tensor<80x8xf32>) -> tensor<80x8xf32>
+  return %s : tensor<80x8xf32>
+}
+func.func private @places(%i: tensor<4x6xi64>, %out: tensor<4x6xi64>) -> tensor<4x6xi64> attributes {inferno.schedule = #universal} {
+  %c20 = arith.constant 20 : i64
+  %0 = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<4x6xi64>) outs(%out : tensor<4x6xi64>) {
+  ^bb0(%x: i64, %o: i64):
+    %1 = linalg.index 0 : index
+    %2 = arith.index_cast %1 : index to i64
+    %3 = arith.muli %2, %c20 : i64
+    %4 = arith.addi %x, %3 : i64
+    linalg.yield %4 : i64
+  } -> tensor<4x6xi64>
+  return %0 : tensor<4x6xi64>
+}
+func.func private @scatter(%y: tensor<24x8xf32>, %p: tensor<24x1xi64>, %begin: tensor<80x8xf32>, %out: tensor<80x8xf32>) -> tensor<80x8xf32> attributes {inferno.schedule = #universal} {
+  %0 = linalg.copy ins(%begin : tensor<80x8xf32>) outs(%out : tensor<80x8xf32>) -> tensor<80x8xf32>
+  %1 = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(true) ins(%y, %p : tensor<24x8xf32>, tensor<24x1xi64>) outs(%0 : tensor<80x8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    tm_tensor.yield %a : f32
+  } -> tensor<80x8xf32>
+  return %1 : tensor<80x8xf32>
+}
