@@ -56,7 +56,7 @@ def generate(kernel: func.FuncOp, schedule: Wgmma, target: Target) -> None:
         raise CompileError(f"@{kernel.name.value} is not a contraction for tensor cores")
     c = oriented(c, schedule.swapped)
     width = 4 if kind == "tf32" else 2
-    tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite, registers=schedule.registers)
+    tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite, offset=True, registers=schedule.registers)
     if tiling is None:
         raise CompileError(f"@{kernel.name.value} has operands that cannot be copied to shared memory")
     if schedule.threads > 384:

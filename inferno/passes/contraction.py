@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, users, walk
 from inferno.passes.generics import (
-    PARALLEL, Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, loop_sizes, maps, outputs,
+    PARALLEL, Operands, REDUCTION, body, build, clone_body, dims, inputs, inverse, is_elementwise, is_generic, kinds, loop_sizes, loops_of, maps, outputs,
     substitute, yielded,
 )
 from inferno.passes.locations import merge
@@ -59,11 +59,17 @@ _CONTRACTIONS = (
 
 
 def is_contraction(op: ir.Operation | None) -> bool:
-    """Whether ``op`` is a plain multiply-add of two operands, at most extended from one type, over at least one reduction loop."""
-    if not is_generic(op) or len(inputs(op)) != 2 or len(op.results) != 1 or REDUCTION not in kinds(op):
+    """Whether ``op`` is a plain multiply-add of two operands, at most extended from one type, over at least one reduction loop, which both walk along."""
+    if not is_generic(op) or len(inputs(op)) != 2 or len(op.results) != 1 or REDUCTION not in kinds(op) or not sums_along_both(op):
         return False
     found = parse_fused(op)
     return found is not None and found.value is None and all(_is_plain(v, op) for v in (found.lhs, found.rhs)) and alike(found)
+
+
+def sums_along_both(op: ir.Operation) -> bool:
+    """Of terms of which one operand's part is the same it is a reduction that scales them."""
+    both = set.intersection(*(set().union(*map(loops_of, m.results)) for m in maps(op)[:2]))
+    return all(kind != REDUCTION or d in both or size == 1 for d, (kind, size) in enumerate(zip(kinds(op), loop_sizes(op))))
 
 
 def alike(fused: FusedContraction) -> bool:

@@ -3,6 +3,7 @@
 import re
 
 from inferno.mlir import ir, owner, walk
+from inferno.passes.contraction import sums_along_both
 
 _LONGEST = 40
 # What only converts, compares or moves; named where there is nothing else.
@@ -54,7 +55,7 @@ def name_of(anchor: ir.Operation) -> str:
 def _generic(anchor: ir.Operation) -> list[str]:
     body = [o for o in walk(anchor) if o.parent is not None and o.parent.operation == anchor]
     reduces = "reduction" in str(anchor.attributes["iterator_types"])
-    product = _product(anchor) if reduces else None
+    product = _product(anchor) if reduces and sums_along_both(anchor) else None
     if product is not None:
         at = body.index(product)
         return [*_words(body[:at]), _contraction(anchor), *_words([o for o in body[at + 1:] if not _accumulates(o, product) and not _counts(o)])]

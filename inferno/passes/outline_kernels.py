@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.errors import PassError
 from inferno.mlir import PassManager, arith, func, ir, linalg, owner, tensor, users, walk
-from inferno.passes.contraction import is_sum_of_products, pads_convolutions, parse_fused
+from inferno.passes.contraction import is_sum_of_products, pads_convolutions, parse_fused, sums_along_both
+from inferno.passes.generics import REDUCTION, inputs, kinds
 from inferno.passes.kernel_names import Names
 from inferno.passes.locations import describe
 from inferno.passes.programs import MAIN, VIEWS, programs
@@ -132,10 +133,12 @@ def _is_read_in_place(op: ir.Operation | None) -> bool:
 
 
 def _reads_parts(op: ir.Operation) -> bool:
-    """Whether an operation may read a part of a tensor where it is: not a contraction, whose factors are copied by whole tiles.  A sum of squares is a
-    reduction like any other."""
+    """Whether an operation may read a part of a tensor where it is: not a contraction, whose factors are copied by whole tiles, before it is known which
+    generator takes it (``fold-slices``).  A sum of squares is a reduction like any other, and so is one of terms that are scaled alike."""
     if op.name != "linalg.generic":
         return op.name == "tensor.concat"
+    if REDUCTION in kinds(op) and len(inputs(op)) == 2 and not sums_along_both(op):
+        return True
     found = None if is_sum_of_products(op) else parse_fused(op)
     return not is_sum_of_products(op) and (found is None or (found.value is None and found.lhs == found.rhs))
 

@@ -130,7 +130,7 @@ def tile(c: Contraction) -> Tiling | None:
     if any(reach(product(a.shape)) >= 2**31 for a in (*c.lhs.reads, *c.rhs.reads)):
         return None  # they are read with offsets of 32 bits where a sum is not finite
     for rewrite in (True, False):
-        tiling = tile_contraction(c, 4, only_along_k=False, rewrite=rewrite)
+        tiling = tile_contraction(c, 4, only_along_k=False, rewrite=rewrite, offset=True)
         if tiling is not None and (tiling.lhs.raw is None or bit_width(tiling.lhs.raw.element) == 32):
             return tiling
     return None

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from inferno.mlir import arith, func, ir, run_upstream, walk
-from inferno.passes.programs import takes_tf32
+from inferno.passes.programs import VIEWS, takes_tf32
 from inferno.schedule.accesses import (
-    Access, Linear, access, argument_index, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
-    knows_arguments, outputs, sink_constants,
+    Access, Linear, access, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
+    knows_arguments, outputs, placed, sink_constants,
 )
 from inferno.schedule.pages import Pages
 from inferno.schedule.unfolded import Unfolded, unfold
@@ -223,13 +223,16 @@ def parse_split(module: ir.Module, count: int, unfolded: bool = False) -> tuple[
             if not sink_constants(op):
                 return None
             generics.append(op)
-        elif op.name not in ("linalg.fill", "linalg.generic", "arith.constant", "tensor.empty", "func.return", "tensor.pad" if unfolded else ""):
+        elif op.name not in (*_OTHERS, *VIEWS, "tensor.pad" if unfolded else ""):
             return None
     contractions = [op for op in generics if "reduction" in iterators(op)]
     if len(contractions) != count:
         return None
     found = [_Parser(kernel, generics, op, [o for o in contractions if o != op], unfolded).parse(module) for op in contractions]
     return None if None in found else tuple(found)
+
+
+_OTHERS = ("linalg.fill", "linalg.generic", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return")
 
 
 class _Parser:
@@ -271,12 +274,9 @@ class _Parser:
         element = ir.RankedTensorType(value.type).element_type
         if self.unfolded and (found := unfold(self.kernel, value, map_, self.sizes, iterators(self.op))) is not None:
             return Operand(element, found[0], None, extend, found[1])
-        argument = argument_index(self.kernel, value)
-        if argument is not None:
-            found = access(value, map_, argument)
+        if _lies_in_memory(value):
+            found = placed(self.kernel, value, map_)
             return None if found is None else Operand(element, found, None, extend)
-        if isinstance(value, ir.BlockArgument):
-            return None
         producer = value.owner.operation
         if producer not in self.generics or len(producer.results) != 1 or "reduction" in iterators(producer):
             return None
@@ -301,7 +301,6 @@ class _Parser:
             if value in sums:
                 sources.append(None)
                 continue
-            argument = argument_index(self.kernel, value)
             if number >= count:
                 if len(list(generic.regions[0].blocks[0].arguments[number].uses)):
                     return None
@@ -313,7 +312,7 @@ class _Parser:
                     block.arguments[number].replace_all_uses_with(arith.constant(constant.type, constant))
                 sources.append(None)
                 continue
-            found = access(value, map_, argument) if argument is not None else None
+            found = placed(self.kernel, value, map_) if _lies_in_memory(value) else None
             if found is None:
                 return None
             sources.append(self.by_loops(found, dims))
@@ -400,6 +399,11 @@ class _Parser:
 
     def loops(self, accesses: Sequence[Access]) -> set[int]:
         return {d for a in accesses for d in range(self.dims) if a.strides[d] != 0 and self.sizes[d] != 1}
+
+
+def _lies_in_memory(value: ir.Value) -> bool:
+    """Whether a value is an argument, or a part of one."""
+    return isinstance(value, ir.BlockArgument) or value.owner.operation.name == "tensor.extract_slice"
 
 
 def _single(part: Linear | None) -> int | None:

@@ -1,7 +1,7 @@
 """What a kernel costs at least: operations and bytes, counted on its structure."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from inferno.mlir import func, ir, walk
 from inferno.passes.shapes import shape
@@ -40,7 +40,13 @@ def moved_bytes(contraction, at: At = hint, more=()) -> int:
     """Bytes of all tensors that a ``Contraction`` reads or writes, each once, and of ``more``."""
     c = contraction
     moved = [*c.lhs.reads, *c.rhs.reads, *c.extras, *(d.access for d in c.destinations), *more]
-    return sum(at(product(a.shape)) * bit_width(a.element) // 8 for a in moved)
+    return sum(accessed_bytes(a, c.sizes, at) for a in moved)
+
+
+def accessed_bytes(access, sizes: Sequence[Int], at: At = hint) -> int:
+    """Bytes that loops of these sizes read or write of a tensor, of which that may be a part, each once."""
+    count = min(at(product(access.shape)), at(product(n for n, stride in zip(sizes, access.strides) if stride != 0)))
+    return count * bit_width(access.element) // 8
 
 
 def tensor_bytes(type_: ir.Type) -> int:

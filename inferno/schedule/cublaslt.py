@@ -13,12 +13,12 @@ from inferno.schedule import wgmma
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, Destination, Group, Operand, parse_contraction
 from inferno.schedule.contraction_parts import ContractionParts, Part, Temporary
-from inferno.schedule.cost import CLOCK, bit_width, moved_bytes
+from inferno.schedule.cost import CLOCK, accessed_bytes, bit_width, moved_bytes
 from inferno.schedule.elementwise import supported
 from inferno.schedule.library_epilogue import Epilogue, match_epilogue
 from inferno.schedule.pointwise import parse_pointwise
 from inferno.schedule.shared_tiles import SECTOR
-from inferno.symbolic import Undecided, hint, product
+from inferno.symbolic import Undecided, hint
 from inferno.target import Target
 
 # What NVIDIA's documentation recommends for Hopper and later, and for GPUs before.  It lies where the plan's other buffers are.
@@ -118,7 +118,7 @@ def estimate(c: Contraction, found: Found) -> float:
     if found.after is None:
         return _time(c)
     sums = hint(c.B * c.M * c.N) * bit_width(c.destinations[0].access.element) // 8
-    others = moved_bytes(c) - sum(hint(product(a.shape)) * bit_width(a.element) // 8 for a in (*c.lhs.reads, *c.rhs.reads))
+    others = moved_bytes(c) - sum(accessed_bytes(a, c.sizes) for a in (*c.lhs.reads, *c.rhs.reads))
     return _time(c) + _AFTER + (sums + others) / _AFTER_RATE + max(0, sums + others - _KEPT) / _MEMORY_RATE
 
 

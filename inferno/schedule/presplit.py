@@ -19,7 +19,7 @@ from inferno.schedule.cost import moved_bytes
 from inferno.schedule.kept_operands import PARTS, kept
 from inferno.schedule.tiling import Source, Tiling
 from inferno.schedule.wgmma_schedule import precision, supported
-from inferno.symbolic import ceildiv, hint
+from inferno.symbolic import ceildiv, hint, product
 from inferno.target import Target
 
 
@@ -64,7 +64,7 @@ def tile(c: Contraction) -> Tiling | None:
     if tiling is None or c.varies or c.rhs.prologue is not None or any(a.size == 0 for a in (tiling.n, tiling.k)):
         return None
     access, inner, outer = c.rhs.access, tiling.k, tiling.n
-    if access.offset != 0 or any(a.stride(access) for a in (*tiling.grid, tiling.m, *tiling.steps)):
+    if product(access.shape) != inner.size * outer.size or any(a.stride(access) for a in (*tiling.grid, tiling.m, *tiling.steps)):
         return None
     size = padded(inner.size)
     return replace(tiling, rhs=Source((inner, outer), (1, size), True))

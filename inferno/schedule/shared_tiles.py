@@ -5,10 +5,9 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from inferno.schedule.cost import At, bit_width
+from inferno.schedule.cost import At, accessed_bytes
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.tiling import Source, Tiling
-from inferno.symbolic import product
 
 if TYPE_CHECKING:
     from inferno.schedule.contraction import Contraction
@@ -59,7 +58,7 @@ def read_again(s: Wgmma, c: Contraction, tiling: Tiling, at: At) -> float:
     lhs, rhs = s.sharing
     rows, columns = ceil(at(tiling.m.size) / s.tile_m) / rhs, ceil(at(tiling.n.size) / s.tile_n) / lhs
     read = (*(c.rhs.reads if rows > 1 else ()), *(c.lhs.reads if columns > 1 and c.lhs.unfolded is None else ()))
-    return sum(at(product(a.shape)) * bit_width(a.element) // 8 for a in read) / _AGAIN_RATE
+    return sum(accessed_bytes(a, c.sizes, at) for a in read) / _AGAIN_RATE
 
 
 def panel(rows: int, along_k: bool, most: int = 64) -> int:

@@ -108,7 +108,7 @@ def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bo
     """The tiling of ``c`` for operands of ``width`` bytes an element; None where a temporary would be needed that cannot be.
 
     ``only_along_k``: the tensor core reads tiles of this type with k innermost only (TF32).  ``rewrite``: tiles are rewritten in
-    shared memory where that is possible; otherwise there are temporaries.  ``offset``: the rhs may be a slice of a tensor.  ``registers``: the lhs
+    shared memory where that is possible; otherwise there are temporaries.  ``offset``: operands may be slices of tensors.  ``registers``: the lhs
     goes to the tensor core by them, and its tiles may have any order.
     """
     found = pick_axes(c, turned=only_along_k)
@@ -117,7 +117,7 @@ def tile_contraction(c: Contraction, width: int, only_along_k: bool, rewrite: bo
     others = (*found.grid, *found.steps)
     if c.lhs.unfolded is not None and c.lhs.unfolded.summed:
         return None
-    lhs = _source(c.lhs, found.m, found.k, others, width, only_along_k and not registers, rewrite)
+    lhs = _source(c.lhs, found.m, found.k, others, width, only_along_k and not registers, rewrite, offset)
     rhs = _source(c.rhs, found.n, found.k, others, width, only_along_k, rewrite, offset)
     if lhs is None or rhs is None:
         return None
@@ -175,7 +175,7 @@ def _source(
         body = operand.prologue.generic
         if not supported_body(body) or walk(body, "tensor.extract", "linalg.index"):
             return None
-    if rewrite and (found := _raw(operand, rows, k, others, only_along_k)) is not None:
+    if rewrite and (found := _raw(operand, rows, k, others, only_along_k, offset)) is not None:
         return found
     return _copied(operand, rows, k, others, width, only_along_k)
 
@@ -208,13 +208,13 @@ def direct(access: Access, tiled: tuple[Axis, Axis], others: tuple[Axis, ...], w
     return found, strides
 
 
-def _raw(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], only_along_k: bool) -> Source | None:
+def _raw(operand: Operand, rows: Axis, k: Axis, others: tuple[Axis, ...], only_along_k: bool, offset: bool) -> Source | None:
     """The map of the largest tensor that a prologue reads; the tensor core gets the same order if it takes it."""
     main = main_read(operand)
     if str(main.element) not in RAW_ELEMENTS:
         return None
     for along_k in (True, False):
-        found = direct(main, (k, rows) if along_k else (rows, k), others, main.element.width // 8)
+        found = direct(main, (k, rows) if along_k else (rows, k), others, main.element.width // 8, offset)
         if found is not None:
             return Source(*found, along_k or only_along_k, raw=main, raw_along_k=along_k, prologue=operand.prologue is not None)
     return None

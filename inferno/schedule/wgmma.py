@@ -88,7 +88,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
         return []
     width, found = bit_width(c.lhs.element) // 8, []
     for rewrite in (True, False):
-        tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
+        tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite, offset=True)
         if tiling is None or (not rewrite and not (tiling.lhs.copied or tiling.rhs.copied)):
             continue
         for s, share in _tried(c, tiling, width, target, at, most):
@@ -126,7 +126,7 @@ def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, m
 def bringing(c: Contraction, target: Target) -> Iterator[tuple[float, Wgmma]]:
     """Schedules with their estimates where what the ends of tiles read is brought."""
     width = bit_width(c.lhs.element) // 8
-    tiling = None if c.varies else tile_contraction(c, width, only_along_k=width == 4)
+    tiling = None if c.varies else tile_contraction(c, width, only_along_k=width == 4, offset=True)
     if tiling is None or tiling.m.size <= 2 * FEW:
         return
     for s, share in (*CANDIDATES, *_PAIRS):
@@ -187,7 +187,7 @@ def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgm
     if c.lhs.unfolded is not None:
         return
     width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
-    tiling = tile_contraction(turned, width, only_along_k=width == 4) if not c.varies and at(c.M) > FEW else None
+    tiling = tile_contraction(turned, width, only_along_k=width == 4, offset=True) if not c.varies and at(c.M) > FEW else None
     if tiling is None or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
     for s, _ in _cut(tiling, target, at, are_long(c)):

@@ -38,7 +38,7 @@ def by_registers(c: Contraction, target: Target, at: At) -> Iterator[tuple[float
     width, turned = bit_width(c.lhs.element) // 8, oriented(c, True)
     if width != 4 or c.varies or at(c.M) < _LEAST or c.lhs.unfolded is not None:
         return
-    tiling = tile_contraction(turned, width, only_along_k=True, registers=True)
+    tiling = tile_contraction(turned, width, only_along_k=True, offset=True, registers=True)
     if tiling is None or tiling.lhs.along_k or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
     rows, memory = at(tiling.n.size), moved_bytes(c, at) / MEMORY_RATE

@@ -96,7 +96,7 @@ def _tile(kernel: func.FuncOp, c: Contraction, rewrite: bool) -> Tiling | None:
     if precision(kernel, c) is None or not supported(c) or c.is_reduction:
         return None
     width = bit_width(c.lhs.element) // 8
-    tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite)
+    tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=rewrite, offset=True)
     # Without rewriting there is something that is done otherwise, or it is the same schedule again.
     return tiling if tiling is not None and (rewrite or tiling.lhs.copied or tiling.rhs.copied) else None
 

@@ -1,0 +1,113 @@
+"""On a GPU, a contraction reads a part of a tensor where it lies, where the generator that takes it does that as well as it reads a tensor of its own.
+
+``outline-kernels`` does not know yet what will compute a contraction, and leaves a copy of each part in front of it: of the first token's features in a
+model's last layer, of some channels, of a view that was given to the program.
+"""
+
+from inferno.errors import PassError
+from inferno.mlir import func, ir, owner, tensor, users
+from inferno.passes.programs import PRECISION, callee, readers
+from inferno.schedule.assign import choose
+from inferno.schedule.contraction import oriented, parse_contraction
+from inferno.schedule.cost import bit_width
+from inferno.schedule.merge_calls import edges_of, free_name, may_change, merge_in, merged_kernel, operations_in, replace_calls
+from inferno.schedule.tiling import tile_contraction
+from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.target import Target, find_target
+
+_ALIGNED = 16  # bytes, of what a part begins at and of its strides: generators read vectors as of a tensor of its own
+_GENERATORS = ("wgmma", "mma", "presplit", "bf16x6", "simt", "vectors", "reductions")  # whose addresses are those of accesses, wherever these begin
+
+
+def fold_slices(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        calls = [o for o in operations_in(main) if o.name == "func.call" and _is_part(kernels.get(callee(o)))]
+        return sum([_fold(module, kernels, call, machine) for call in calls]) > 0
+
+    merge_in(module, merge)
+
+
+def _is_part(kernel: func.FuncOp | None) -> bool:
+    """Whether a kernel copies a part of a tensor, and nothing else, that lies in memory as vectors are read."""
+    if not may_change(kernel):
+        return False
+    operations = [o for o in operations_in(kernel) if o.name not in ("arith.constant", "func.return")]
+    if [o.name for o in operations] != ["tensor.extract_slice", "linalg.copy"] or len(operations[0].operands) != 1:
+        return False
+    part, shape = operations[0], operations[0].operands[0].type.shape
+    strides = [1] * len(shape)
+    for d in reversed(range(len(shape) - 1)):
+        strides[d] = strides[d + 1] * shape[d + 1]
+    offsets, sizes, steps = (list(ir.DenseI64ArrayAttr(part.attributes[n])) for n in ("static_offsets", "static_sizes", "static_strides"))
+    begin = sum(o * s for o, s in zip(offsets, strides))
+    walked = [s * step for s, step, size in zip(strides, steps, sizes) if size != 1]
+    elements = max(1, 8 * _ALIGNED // bit_width(part.results[0].type.element_type))
+    if sizes[-1] == 1:  # of which no vectors are read
+        return True
+    return walked[-1] == 1 and all(n % elements == 0 for n in (begin, *walked[:-1]))
+
+
+def _fold(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target) -> bool:
+    """Let the only reader of a part read it where it lies; whether it does."""
+    mine = list(readers(call.results[0]))
+    if len(mine) != 1 or mine[0].name != "func.call" or not may_change(kernels.get(callee(mine[0]))):
+        return False
+    before, edges = kernels[callee(mine[0])], edges_of([call, mine[0]], views=True)
+    kernel = merged_kernel(kernels, edges, free_name(module, callee(mine[0]).rstrip("_0123456789")))
+    if PRECISION in before.attributes:
+        kernel.attributes[PRECISION] = before.attributes[PRECISION]
+    _read_in_place(kernel)
+    if not _is_as_good(before, kernel, target):
+        kernel.operation.erase()
+        return False
+    kernels[kernel.name.value] = kernel
+    replace_calls(edges, kernel)
+    return True
+
+
+def _read_in_place(kernel: func.FuncOp) -> None:
+    """Let what reads the part's copy read the part."""
+    part = next(o for o in operations_in(kernel) if o.name == "tensor.extract_slice" and [u.name for u in users(o.results[0])] == ["linalg.copy"])
+    copy = next(users(part.results[0]))
+    destination = owner(copy.operands[1])
+    copy.results[0].replace_all_uses_with(part.results[0])
+    copy.erase()
+    destination.erase()
+    for view in [u for u in users(part.results[0]) if u.name == "tensor.collapse_shape" and _drops_ones(u)]:
+        with ir.InsertionPoint(view), view.location:
+            numbers = (list(ir.DenseI64ArrayAttr(part.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))
+            less = tensor.ExtractSliceOp(view.results[0].type, part.operands[0], [], [], [], *numbers)
+        view.results[0].replace_all_uses_with(less.result)
+        view.erase()
+    if not list(users(part.results[0])):
+        part.erase()
+
+
+def _drops_ones(view: ir.Operation) -> bool:
+    """Whether a view is without some dimensions of one element, as a part may be."""
+    before, after = (list(v.type.shape) for v in (view.operands[0], view.results[0]))
+    return [n for n in before if n != 1] == [n for n in after if n != 1]
+
+
+def _is_as_good(before: func.FuncOp, kernel: func.FuncOp, target: Target) -> bool:
+    """Whether ``kernel`` has the generator that ``before`` has, which copies nothing that it did not."""
+    try:
+        own, schedule = choose(before, target), choose(kernel, target)
+    except PassError:
+        return False
+    if schedule.generator != own.generator or own.generator not in _GENERATORS:
+        return False
+    return own.generator != "wgmma" or _copied(kernel, schedule) <= _copied(before, own)
+
+
+def _copied(kernel: func.FuncOp, schedule: Wgmma) -> int:
+    """How many factors the launcher copies for the copy engine."""
+    c = oriented(parse_contraction(kernel), schedule.swapped)
+    width = bit_width(c.lhs.element) // 8
+    tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite, offset=True, registers=schedule.registers)
+    return tiling.lhs.copied + tiling.rhs.copied

@@ -1,0 +1,29 @@
+"""What contractions compute of parts of tensors that they read where they lie, by the simulator."""
+
+import dataclasses
+
+import pytest
+import torch
+from checks import check
+from part_cases import CASES
+from universal_program import SimulatedModel
+
+from inferno.schedule.assign import choose
+from inferno.target import TARGETS, find_target
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_numbers(monkeypatch, name):
+    monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=16))
+    torch.manual_seed(3)
+    function, make, generators = CASES[name]
+    args, chosen = make(1), []
+
+    def chooses(kernel):
+        chosen.append((kernel.name.value, choose(kernel, find_target("sm_90a"))))
+        return chosen[-1][1]
+
+    run = SimulatedModel(function, tuple(args), choose=chooses, passes="fold-slices{target=sm_90a}", expand=True)
+    assert not any("slice" in kernel for kernel, _ in chosen) and chosen[-1][1].generator in generators
+    found = check(run, function, tuple(args))
+    assert found.right, str(found)

@@ -1,0 +1,87 @@
+// RUN: inferno-opt %s -p 'fold-slices{target=sm_90a}' --split-input-file | FileCheck %s
+// RUN: inferno-opt %s -p 'fold-slices{target=cpu}' --split-input-file | FileCheck %s --check-prefix=CPU
+
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#rhs = affine_map<(m, n, k) -> (n, k)>
+#out = affine_map<(m, n, k) -> (m, n)>
+
+// The copy engine takes columns of a matrix as it takes a matrix.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: call @part
+// CHECK: call @matmul_1(%arg0, %arg1, %{{.*}}) {inferno.source = ["p", "s"]}
+// CHECK: func.func private @matmul_1(%[[X:.*]]: tensor<256x1024xbf16>
+// CHECK-SAME: attributes {inferno.precision = "tf32"}
+// CHECK: %[[P:.*]] = tensor.extract_slice %[[X]][0, 512]
+// CHECK-NOT: linalg.copy
+// CHECK: linalg.generic {{.*}} ins(%[[P]]
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call @
+func.func @main(%x: tensor<256x1024xbf16>, %w: tensor<768x512xbf16>) -> tensor<256x768xf32> {
+  %e = tensor.empty() : tensor<256x512xbf16>
+  %p = call @part(%x, %e) {inferno.source = ["p"]} : (tensor<256x1024xbf16>, tensor<256x512xbf16>) -> tensor<256x512xbf16>
+  %f = tensor.empty() : tensor<256x768xf32>
+  %s = call @matmul(%p, %w, %f) {inferno.source = ["s"]} : (tensor<256x512xbf16>, tensor<768x512xbf16>, tensor<256x768xf32>) -> tensor<256x768xf32>
+  return %s : tensor<256x768xf32>
+}
+func.func private @part(%x: tensor<256x1024xbf16>, %out: tensor<256x512xbf16>) -> tensor<256x512xbf16> {
+  %0 = tensor.extract_slice %x[0, 512] [256, 512] [1, 1] : tensor<256x1024xbf16> to tensor<256x512xbf16>
+  %1 = linalg.copy ins(%0 : tensor<256x512xbf16>) outs(%out : tensor<256x512xbf16>) -> tensor<256x512xbf16>
+  return %1 : tensor<256x512xbf16>
+}
+func.func private @matmul(%x: tensor<256x512xbf16>, %w: tensor<768x512xbf16>, %out: tensor<256x768xf32>) -> tensor<256x768xf32> attributes {inferno.precision = "tf32"} {
+  %cst = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%cst : f32) outs(%out : tensor<256x768xf32>) -> tensor<256x768xf32>
+  %1 = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<256x512xbf16>, tensor<768x512xbf16>) outs(%0 : tensor<256x768xf32>) {
+  ^bb0(%a: bf16, %b: bf16, %t: f32):
+    %l = arith.extf %a : bf16 to f32
+    %r = arith.extf %b : bf16 to f32
+    %2 = arith.mulf %l, %r : f32
+    %3 = arith.addf %t, %2 : f32
+    linalg.yield %3 : f32
+  } -> tensor<256x768xf32>
+  return %1 : tensor<256x768xf32>
+}
+
+// -----
+
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#rhs = affine_map<(m, n, k) -> (n, k)>
+#out = affine_map<(m, n, k) -> (m, n)>
+
+// It cannot begin between 16 bytes; and what two products read is copied once.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: call @part
+// CHECK-COUNT-3: call @matmul(
+func.func @main(%x: tensor<256x1024xbf16>, %y: tensor<256x1024xbf16>, %w: tensor<768x512xbf16>) -> (tensor<256x768xf32>, tensor<256x768xf32>, tensor<256x768xf32>) {
+  %e = tensor.empty() : tensor<256x512xbf16>
+  %p = call @part(%x, %e) : (tensor<256x1024xbf16>, tensor<256x512xbf16>) -> tensor<256x512xbf16>
+  %q = call @part1(%y, %e) : (tensor<256x1024xbf16>, tensor<256x512xbf16>) -> tensor<256x512xbf16>
+  %f = tensor.empty() : tensor<256x768xf32>
+  %s = call @matmul(%p, %w, %f) : (tensor<256x512xbf16>, tensor<768x512xbf16>, tensor<256x768xf32>) -> tensor<256x768xf32>
+  %t = call @matmul(%q, %w, %f) : (tensor<256x512xbf16>, tensor<768x512xbf16>, tensor<256x768xf32>) -> tensor<256x768xf32>
+  %u = call @matmul(%q, %w, %f) : (tensor<256x512xbf16>, tensor<768x512xbf16>, tensor<256x768xf32>) -> tensor<256x768xf32>
+  return %s, %t, %u : tensor<256x768xf32>, tensor<256x768xf32>, tensor<256x768xf32>
+}
+func.func private @part(%x: tensor<256x1024xbf16>, %out: tensor<256x512xbf16>) -> tensor<256x512xbf16> {
+  %0 = tensor.extract_slice %x[0, 3] [256, 512] [1, 1] : tensor<256x1024xbf16> to tensor<256x512xbf16>
+  %1 = linalg.copy ins(%0 : tensor<256x512xbf16>) outs(%out : tensor<256x512xbf16>) -> tensor<256x512xbf16>
+  return %1 : tensor<256x512xbf16>
+}
+func.func private @part1(%x: tensor<256x1024xbf16>, %out: tensor<256x512xbf16>) -> tensor<256x512xbf16> {
+  %0 = tensor.extract_slice %x[0, 512] [256, 512] [1, 1] : tensor<256x1024xbf16> to tensor<256x512xbf16>
+  %1 = linalg.copy ins(%0 : tensor<256x512xbf16>) outs(%out : tensor<256x512xbf16>) -> tensor<256x512xbf16>
+  return %1 : tensor<256x512xbf16>
+}
+func.func private @matmul(%x: tensor<256x512xbf16>, %w: tensor<768x512xbf16>, %out: tensor<256x768xf32>) -> tensor<256x768xf32> {
+  %cst = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%cst : f32) outs(%out : tensor<256x768xf32>) -> tensor<256x768xf32>
+  %1 = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<256x512xbf16>, tensor<768x512xbf16>) outs(%0 : tensor<256x768xf32>) {
+  ^bb0(%a: bf16, %b: bf16, %t: f32):
+    %l = arith.extf %a : bf16 to f32
+    %r = arith.extf %b : bf16 to f32
+    %2 = arith.mulf %l, %r : f32
+    %3 = arith.addf %t, %2 : f32
+    linalg.yield %3 : f32
+  } -> tensor<256x768xf32>
+  return %1 : tensor<256x768xf32>
+}
