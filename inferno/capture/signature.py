@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from inferno.capture.input_parts import Part
 from inferno.errors import InputError
 from inferno.philox import Draw
 from inferno.symbolic import Int
@@ -23,6 +24,7 @@ class Argument:
     ``table[key]``, a module's own dictionary, so that whatever the user assigns to the module is seen by the next call.
     Sizes that vary are expressions of symbols.  ``random``: no caller gives it; it is a draw, for the seed and the offset that are the
     arguments with these numbers.  ``order``: of the caller's dimensions, where those of ``shape`` are in another order, which is the one in memory.
+    ``part``: what of a tensor of ``shape`` the caller's is, where that has gaps.
     """
 
     name: str
@@ -33,10 +35,13 @@ class Argument:
     key: str = ""
     random: tuple[Draw, int, int] | None = None
     order: tuple[int, ...] | None = None
+    part: Part | None = None
 
     @property
     def outer_shape(self) -> tuple[Int, ...]:
-        """``shape`` in the order of the dimensions that the caller or the module knows."""
+        """The shape that the caller or the module knows."""
+        if self.part is not None:
+            return self.part.shape
         return self.shape if self.order is None else tuple(self.shape[self.order.index(d)] for d in range(len(self.shape)))
 
     @property
@@ -120,7 +125,8 @@ class Signature:
 
     Derived: where a call is tensors alone, ``simple_arity`` is the number of those by position and ``simple_names`` are those by name, else -1 and none;
     ``input_places`` are the inputs' argument numbers, ``held`` (number, table, key) of the other arguments, ``orders`` (number, order) of inputs that have one:
-    ``arguments_of`` permutes these, but not what is held, which is told from other tensors by what it is;
+    ``arguments_of`` permutes these, but not what is held, which is told from other tensors by what it is; ``parts`` (number, part, shape) of inputs that are
+    parts, of which it finds the whole;
     ``single_output`` says that the output is one tensor.
     """
 
@@ -138,6 +144,7 @@ class Signature:
     simple_names: tuple[str, ...] = field(init=False, default=())
     held: tuple = field(init=False, default=())
     orders: tuple = field(init=False, default=())
+    parts: tuple = field(init=False, default=())
     input_places: tuple = field(init=False, default=())
     single_output: bool = field(init=False, default=False)
 
@@ -150,6 +157,7 @@ class Signature:
         set_(self, "held", tuple((i, a.table, a.key) for i, a in enumerate(self.arguments) if a.kind != "input"))
         set_(self, "input_places", tuple(index for is_tensor, index in self.leaves if is_tensor))
         set_(self, "orders", tuple((i, a.order) for i, a in enumerate(self.arguments) if a.kind == "input" and a.order is not None))
+        set_(self, "parts", tuple((i, a.part, a.shape) for i, a in enumerate(self.arguments) if a.part is not None))
         set_(self, "single_output", self.output_spec.is_leaf() and self.outputs == ((True, 0),))
 
     def arguments_of(self, args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
@@ -166,6 +174,8 @@ class Signature:
         for i, order in self.orders:
             if isinstance(out[i], Tensor) and out[i].dim() == len(order):
                 out[i] = out[i].permute(order)
+        for i, part, shape in self.parts:
+            out[i] = part.whole(out[i], shape)
         return out
 
     def add_views(self, results: list[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -157,6 +157,8 @@ class CompiledModule(Face):
         given = tuple(tensor.shape)
         if argument.kind == "input" and argument.order is not None and len(given) == len(argument.order):
             given = tuple(given[argument.order.index(d)] for d in range(len(given)))
+        if argument.part is not None and given == argument.shape:
+            given = argument.part.shape
         expected = f"{tuple(argument.outer_shape)} {argument.dtype} on {self.device}"
         got = f"{given} {tensor.dtype} on {tensor.device}"
         raise InputError(

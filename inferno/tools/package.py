@@ -62,7 +62,9 @@ def example_call(signature: Signature, device: torch.device) -> tuple[tuple, dic
     """Arguments that fit: normal floats, zeros for integers (an index that always exists), True for booleans."""
 
     def make(index: int) -> torch.Tensor:
-        made, order = in_memory(index), signature.arguments[index].order
+        made, order, part = in_memory(index), signature.arguments[index].order, signature.arguments[index].part
+        if part is not None:
+            return made.as_strided(part.shape, part.strides, part.begins)
         return made if order is None else made.permute([order.index(d) for d in range(len(order))])
 
     def in_memory(index: int) -> torch.Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 
 from inferno.capture import Captured, Exported, Result, Signature, View
 from inferno.capture.graph_key import graph_key
+from inferno.capture.input_orders import example_parts
 from inferno.errors import InfernoError, PackageError
 from inferno.runtime.cache.cache import CAPTURE, make_key, open_cache
 from inferno.runtime.program import Program
@@ -23,7 +24,8 @@ def capture_key(exported: Exported, target: Target, options: dict[str, Any]) -> 
         return None
     signature = exported.program.graph_signature
     specs = [repr(s) for s in (*signature.input_specs, *signature.output_specs)]
-    text = graph_key(exported.program.graph, [*specs, repr(exported.program.range_constraints), repr([a.name for a in exported.arguments()])])
+    names = [a.name for a in exported.arguments()]
+    text = graph_key(exported.program.graph, [*specs, *map(repr, (exported.program.range_constraints, names, example_parts(exported.program)))])
     return text and make_key(CAPTURE, text, repr(target), json.dumps(options, sort_keys=True), versions())
 
 
@@ -76,7 +78,7 @@ def _decode(class_: type, data: dict[str, Any]) -> Any:
 
 def _describe(signature: Signature) -> tuple:
     """All of a signature that can be compared, with its tensors by the dictionaries that hold them."""
-    held = [(a.name, a.kind, a.shape, a.order, a.dtype, a.key, a.table is not None and id(a.table.get(a.key))) for a in signature.arguments]
+    held = [(a.name, a.kind, a.shape, a.order, a.part, a.dtype, a.key, a.table is not None and id(a.table.get(a.key))) for a in signature.arguments]
     constants = [(True, v) if is_tensor else (False, type(v), v) for is_tensor, v in (*signature.leaves, *signature.outputs)]
     specs = signature.input_spec, signature.output_spec
     return held, signature.results, signature.views, constants, signature.leaf_names, specs, signature.guards

@@ -89,6 +89,10 @@ def begin_call(
         x, scope[f"order{i}"] = values[i], order
         values[i] = f"{x}o"
         lines.append(f"    {x}o = {x}.permute(order{i}) if isinstance({x}, Tensor) and {x}.dim() == {len(order)} else {x}")
+    for i, part, shape in signature.parts:
+        x, scope[f"whole{i}"], scope[f"of{i}"] = values[i], part.whole, shape
+        values[i] = f"{x}o"
+        lines.append(f"    {x}o = whole{i}({x}, of{i})")
     places = read_off([a.shape for a in signature.arguments])
     if places:
         read = [f"        {p.symbol.name} = {p.value(f'{values[p.argument]}.shape[{p.dim}]')}" for p in places]

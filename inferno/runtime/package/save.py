@@ -30,7 +30,7 @@ from inferno.runtime.package.signature_data import signature_to_data
 
 FORMAT = "inferno"
 # 1 has no preparation of frozen weights, 2 no inputs in another order than row-major, 3 no launches that are known as copies, 4 no cooperative ones.
-VERSION = 5
+VERSION = 6
 PROGRAM = f"{OURS}program"
 
 
@@ -80,6 +80,8 @@ def save(compiled: CompiledModule, path: str | os.PathLike, ir: bool = True) -> 
 
 def _version(program: Program) -> int:
     """The first version that knows all that there is."""
+    if any(a.part is not None for a in program.signature.arguments):
+        return 6
     launches = [s for s in program.launch_plan().steps if isinstance(s, Launch)]
     if any(s.cooperative for s in launches):
         return 5

@@ -18,6 +18,7 @@ from inferno.runtime.plain_data import reader, to_data
 from inferno.runtime.package.tree_data import decode_constant, decode_tree, encode_constant, encode_tree
 from inferno.symbolic import Size
 
+_LATER = ("order", "part")  # that packages have since later versions, where there is any
 _KINDS = ("input", "parameter", "buffer", "constant")
 _MOST_GUARD = 10_000  # characters; no guard that torch makes comes near
 
@@ -81,7 +82,8 @@ def tree_kinds(spec: Any) -> tuple:
 
 def _encode(part: Argument | Result | View) -> dict[str, Any]:
     """A part of a signature, but for where an argument's tensor is held."""
-    held = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in ("table", "key") and (f.name != "order" or part.order is not None)}
+    held = {f.name: getattr(part, f.name) for f in fields(part) if f.name not in ("table", "key")}
+    held = {name: v for name, v in held.items() if name not in _LATER or v is not None}
     return {name: encode_constant(v, name)["dtype"] if isinstance(v, torch.dtype) else to_data(v) for name, v in held.items()}
 
 
@@ -92,7 +94,7 @@ def _readers(class_: type) -> dict[str, Callable[[Any, str], Any]]:
 
 
 def _decode(class_: type, data: dict[str, Any], **held: Any) -> Any:
-    known = {name: read for name, read in _readers(class_).items() if name in data or name != "order"}
+    known = {name: read for name, read in _readers(class_).items() if name in data or name not in _LATER}
     return class_(**{name: read(data[name], name) for name, read in known.items()}, **held)
 
 

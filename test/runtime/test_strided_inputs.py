@@ -1,0 +1,110 @@
+"""Inputs that are parts of larger tensors are read where they lie, or copied where a call's lies differently."""
+
+import pytest
+import torch
+from checks import assert_right
+
+import inferno
+from inferno.errors import InputError
+
+F = torch.nn.functional
+
+
+def big(*shape):
+    return torch.randn(*shape)
+
+
+CASES = {
+    "columns": (lambda x: torch.relu(x) + 1, lambda: (big(33, 64)[:, 16:48],)),
+    "rows and columns": (lambda x, w: F.linear(x, w), lambda: (big(33, 64)[3:, 32:], big(40, 64)[::2, :32])),
+    "turned": (lambda x: x * 2, lambda: (big(33, 64)[:, ::2].t(),)),
+    "every fourth": (lambda x: x.cumsum(0), lambda: (big(256)[::4],)),
+    "batches": (lambda x: x.sum(1), lambda: (big(4, 12, 48)[:, 4:8, 16:48],)),
+    "one row of each": (lambda x: x * 2, lambda: (big(4, 8, 48)[:, 4:5, 16:48],)),
+    "without a dimension": (lambda x: x * 2, lambda: (big(4, 8, 48)[:, 4, 16:48],)),
+    "permuted": (lambda x: x.softmax(-1), lambda: (big(4, 12, 48)[:, 4:8, 16:48].permute(2, 0, 1),)),
+    "heads": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), lambda: tuple(big(2, 9, 3, 48)[..., 16 * i:16 * i + 16].transpose(1, 2) for i in range(3))),
+    "integers": (lambda x: x.argmax(-1), lambda: (torch.randint(0, 99, (7, 64))[:, 32:],)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name):
+    """As the example lies, dense, in a place that is not aligned, and as part of another tensor."""
+    model, make = CASES[name]
+    args = make()
+    compiled = assert_right(model, args)
+    parts = [a.part for a in compiled.program.signature.arguments]
+    assert all(p is not None and p.shape == a.shape and p.strides == a.stride() for p, a in zip(parts, args))
+    for again in (tuple(a.clone() for a in args), tuple(_inside_of_more(a) for a in args), make()):
+        torch.testing.assert_close(compiled(*again), model(*again))
+
+
+def _inside_of_more(x):
+    larger = torch.zeros([n + 5 for n in x.shape], dtype=x.dtype)
+    part = larger[tuple(slice(3, 3 + n) for n in x.shape)]
+    part.copy_(x)
+    return part
+
+
+def test_nothing_is_copied():
+    x = big(64, 128)
+    compiled = inferno.compile(torch.relu, (x[:, 64:],))
+    argument = compiled.program.signature.arguments[0]
+    assert argument.part.whole(x[:, 64:], argument.shape).data_ptr() == x.data_ptr()
+    assert argument.part.whole(x[5:, 64:], argument.shape) is not None and compiled(x[:, 64:]).stride() == (64, 1)
+
+
+@pytest.mark.parametrize("model", [lambda x, y: y.add_(x), lambda x, y: y[:, :4] * x[:, :4]], ids=["beside what is written", "beside another"])
+def test_parts_of_one_tensor(model):
+    whole, expected = big(16, 64), None
+    expected = whole.clone()
+    compiled = inferno.compile(model, (whole[:, :32], whole[:, 32:]))
+    torch.testing.assert_close(compiled(whole[:, :32], whole[:, 32:]), model(expected[:, :32], expected[:, 32:]))
+    torch.testing.assert_close(whole, expected)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: big(1, 8).expand(8, 8), lambda: big(9).unfold(0, 4, 1), lambda: big(8, 512)[:, :8],
+], ids=["expanded", "overlapping", "little"])
+def test_copied(make):
+    x = make()
+    compiled = assert_right(lambda x: x * 2, (x,))
+    assert compiled.program.signature.arguments[0].part is None
+
+
+def test_where_parts_begin_is_part_of_the_cache_key(cache_folder):
+    x = big(16, 64)
+    for _ in range(2):
+        for part in (x[:, :32], x[:, 32:], x[:, 16:48]):
+            torch.testing.assert_close(inferno.compile(torch.relu, (part,))(part), torch.relu(part))
+
+
+def test_packages(tmp_path):
+    x = big(16, 64)
+    compiled = inferno.compile(lambda x: x + 1, (x[:, 32:],), target="sm_90a")
+    compiled.save(tmp_path / "model.inferno")
+    argument, = inferno.load(tmp_path / "model.inferno", device="cpu").program.signature.arguments
+    assert argument.part == compiled.program.signature.arguments[0].part != None and argument.shape == (16, 64)  # noqa: E711
+
+
+@pytest.mark.parametrize("given, message", [
+    (lambda x: x[:, 31:], r"argument x: expected \(16, 32\) torch.float32 on cpu, got \(16, 33\) torch.float32 on cpu; pass a tensor like"),
+    (lambda x: x[:, 32:].double(), r"argument x: expected \(16, 32\) torch.float32 on cpu, got \(16, 32\) torch.float64 on cpu; pass a tensor like"),
+    (lambda x: 3, r"argument x: expected a tensor of \(16, 32\) torch.float32, got int 3"),
+])
+def test_what_does_not_fit(given, message):
+    def model(x):
+        return x + 1
+
+    x = big(16, 64)
+    with pytest.raises(InputError, match=message):
+        inferno.compile(model, (x[:, 32:],))(given(x))
+
+
+def test_transforms():
+    """What has no memory of its own runs the model."""
+    x = big(16, 64)
+    compiled = inferno.compile(lambda x: x * x, (x[:, 32:],))
+    torch.testing.assert_close(torch.vmap(compiled, 2, 2)(torch.stack([x[:, 32:]] * 3, 2)), torch.stack([x[:, 32:] ** 2] * 3, 2))
+    torch.testing.assert_close(torch.func.jvp(compiled, (x[:, 32:],), (x[:, :32],))[1], 2 * x[:, 32:] * x[:, :32])
