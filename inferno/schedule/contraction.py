@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from inferno.mlir import arith, func, ir, run_upstream, walk
-from inferno.passes.programs import VIEWS, takes_tf32
+from inferno.passes.programs import VIEWS, root_of, takes_tf32
 from inferno.schedule.accesses import (
     Access, Linear, access, compose, destination_index, filled, iterators, linear, loop_sizes, maps, merge,
     knows_arguments, outputs, placed, sink_constants,
@@ -402,8 +402,9 @@ class _Parser:
 
 
 def _lies_in_memory(value: ir.Value) -> bool:
-    """Whether a value is an argument, or a part of one."""
-    return isinstance(value, ir.BlockArgument) or value.owner.operation.name == "tensor.extract_slice"
+    """Whether a value is an argument, maybe in another shape, or a part of one."""
+    root = root_of(value)
+    return isinstance(root, ir.BlockArgument) or root.owner.operation.name == "tensor.extract_slice"
 
 
 def _single(part: Linear | None) -> int | None:

@@ -23,7 +23,7 @@ CASES = {
     "one row of each": (lambda x: x * 2, lambda: (big(4, 8, 48)[:, 4:5, 16:48],)),
     "without a dimension": (lambda x: x * 2, lambda: (big(4, 8, 48)[:, 4, 16:48],)),
     "permuted": (lambda x: x.softmax(-1), lambda: (big(4, 12, 48)[:, 4:8, 16:48].permute(2, 0, 1),)),
-    "heads": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), lambda: tuple(big(2, 9, 3, 48)[..., 16 * i:16 * i + 16].transpose(1, 2) for i in range(3))),
+    "heads": (F.scaled_dot_product_attention, lambda: tuple(big(2, 9, 3, 48)[..., 16 * i:16 * i + 16].transpose(1, 2) for i in range(3))),
     "integers": (lambda x: x.argmax(-1), lambda: (torch.randint(0, 99, (7, 64))[:, 32:],)),
 }
 
