@@ -14,6 +14,7 @@ from inferno.schedule.cost import bit_width
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.extrema import Extremum, read_extremum, to_candidate
+from inferno.schedule.split_products import split_products
 from inferno.schedule.varying_rows import read_varying
 
 _OTHERS = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
@@ -92,6 +93,7 @@ def _parse_known(kernel: func.FuncOp) -> ReductionKernel | None:
     with kernel.context, kernel.location:
         module = ir.Module.create()
         module.body.append(kernel.operation.clone(ip=False))
+        split_products(module)
         return _parse(module)
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from inferno.mlir import arith, func, ir, owner, walk
 from inferno.passes.programs import VIEWS
+from inferno.schedule.split_products import split_products
 from inferno.schedule.accesses import Access, argument_index, filled, iterators, knows_arguments, loop_sizes, maps, outputs, placed, sink_constants
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 
@@ -78,6 +79,7 @@ class StepParser:
         with kernel.context, kernel.location:
             module = ir.Module.create()
             module.body.append(kernel.operation.clone(ip=False))
+            split_products(module)
             return cls(module).parse()
 
     def __init__(self, module: ir.Module) -> None:

@@ -1,0 +1,46 @@
+"""A sum of products of which each factor is read once, ``torch.dot`` or a batch of them, is a reduction to generators; with what ends it, rounding to 16 bits
+for instance, it is fused like any other contraction, and they find it here as the sum and a map of it."""
+
+from types import SimpleNamespace
+
+from inferno.mlir import ir, users
+from inferno.passes.fuse_elementwise import fuse
+from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds, loop_sizes, loops_of, maps
+from inferno.passes.split_contractions import split_contractions
+
+
+def split_products(module: ir.Module) -> None:
+    """Rewrite the kernel of a module of its own.  What factors are computed of goes into the sum."""
+    kernel = module.body.operations[0]
+    sums = [o.operation for o in kernel.entry_block.operations if is_generic(o.operation) and REDUCTION in kinds(o.operation)]
+    if not sums or not all(map(_reads_once, sums)):
+        return
+    before = len(kernel.entry_block.operations)
+    split_contractions(module)
+    if len(kernel.entry_block.operations) == before:
+        return
+    for maker in [o.operation for o in kernel.entry_block.operations if is_elementwise(o.operation) and len(o.results) == 1]:
+        reader = next((u for u in users(maker.results[0]) if is_generic(u) and REDUCTION in kinds(u)), None)
+        while reader is not None and maker.results[0] in inputs(reader):
+            reader = _fuse(maker, reader)
+        if not list(users(maker.results[0])):
+            maker.erase()
+
+
+def _reads_once(op: ir.Operation) -> bool:
+    """Whether what walks along terms walks along sums as well."""
+    every = {d for d, size in enumerate(loop_sizes(op) or ()) if size != 1}
+    terms = {d for d in every if kinds(op)[d] == REDUCTION}
+    walked = [set().union(*map(loops_of, m.results)) & every for m in maps(op)[:len(inputs(op))]]
+    return bool(every) and all(w == every or not w & terms for w in walked)
+
+
+def _fuse(maker: ir.Operation, reader: ir.Operation) -> ir.Operation | None:
+    """The reader that computes what it reads of a map; None where it cannot."""
+    new = fuse(maker, reader, inputs(reader).index(maker.results[0]), SimpleNamespace(ip=ir.InsertionPoint(reader)))
+    if new is None:
+        return None
+    for old, result in zip(reader.results, new.results):
+        old.replace_all_uses_with(result)
+    reader.erase()
+    return new.operation if isinstance(new, ir.OpView) else new

@@ -1,0 +1,12 @@
+"""Sums of products of which each factor is read once: name -> (function, shapes of a scale)."""
+
+import torch
+
+CASES = {
+    "dot": (torch.dot, lambda s: ((300 * s,), (300 * s,))),
+    "of what is computed": (lambda x, y: torch.relu(torch.dot(torch.relu(x) * 2, y)), lambda s: ((300 * s,), (300 * s,))),
+    "batches": (torch.bmm, lambda s: ((6 * s, 1, 72), (6 * s, 72, 1))),
+    "all": (lambda x, y: torch.tensordot(x, y, 2), lambda s: ((5 * s, 72), (5 * s, 72))),
+    "rows that end in more": (lambda x, y: torch.relu(torch.einsum("bi,bi->b", torch.sigmoid(x), y) + 1), lambda s: ((7 * s, 40 * s), (7 * s, 40 * s))),
+    "columns": (lambda x, y: torch.einsum("ib,ib->b", x, y), lambda s: ((40 * s, 24), (40 * s, 24))),
+}
