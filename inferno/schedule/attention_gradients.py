@@ -207,7 +207,7 @@ def choose(kernel: func.FuncOp, target: Target) -> AttentionGradients | None:
 def _timed(g: AttentionGradient) -> bool:
     """Whether ``g`` is of a kind that was timed."""
     keys = g.rows if g.turned else g.columns
-    return g.blocks is None and g.of_scores is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
+    return g.blocks is None and isinstance(keys.size, int) and is_timed(g.depth.size, g.width.size, keys.size)
 
 
 def _best(g: AttentionGradient, tiling: GradientTiling, target: Target) -> tuple[float, AttentionGradients] | None:

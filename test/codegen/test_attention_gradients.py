@@ -157,6 +157,13 @@ def test_training_steps():
     assert made[2][:1] == ["attention_gradients"] and "wgmma" not in made[2]  # where nothing else is wanted
 
 
+def test_learned_biases_are_chosen():
+    """Without being asked for, where they were timed."""
+    gradient, q, k, v, result, totals = empty(1, 2, 2, 512, 512, 64)
+    linalg, _ = jobs.lower_to_linalg(capture(learned_backward(0.125), (gradient, q, k, v, result, totals, totals, torch.zeros(512, 512))).text)
+    assert jobs.fuse(linalg, "sm_90a", features=["attention"]).stages["scheduled"].count('"attention_gradients"') == 1
+
+
 def texts(sizes, causal=False, dtype=torch.bfloat16, passes=PASSES) -> list[str]:
     """The kernels of the gradients of queries, and of keys and values, each as a module of its own."""
     with idle_context(), ir.Location.unknown():
