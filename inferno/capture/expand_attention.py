@@ -16,16 +16,17 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_leaves
 
-from inferno.capture import flex_attention
+from inferno.capture import flex_attention, scored_attention, trained_attention
 from inferno.capture.decompositions import table
 from inferno.capture.draws import score_seeds, seed_of
 from inferno.capture.nodes import is_of_vmap
 from inferno.capture.refusal import CHECKS
-from inferno.capture.trained_attention import OPERATIONS
 from inferno.errors import CompileError
 from inferno.settings import settings
 
 log = logging.getLogger(__name__)
+
+OPERATIONS = trained_attention.OPERATIONS | scored_attention.OPERATIONS
 
 
 def expand_attention(module: GraphModule) -> None:

@@ -24,11 +24,10 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 
-from inferno.capture import partition
+from inferno.capture import partition, scored_attention, trained_attention
 from inferno.capture.expand_attention import drop_blocks
 from inferno.capture.orders import example, example_bytes
 from inferno.capture.split_gradients import split_convolution_gradients
-from inferno.capture.trained_attention import MASKED
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -45,7 +44,7 @@ _ARITHMETIC = {
     aten._to_copy.default, prims.convert_element_type.default,
 }
 _MOST_STEPS = 8
-_MASK = 3  # the number of attention's operand
+MASKED = trained_attention.MASKED | scored_attention.MASKED
 _ROWS = {
     aten._softmax.default, aten._log_softmax.default, aten.amax.default, aten.clone.default, aten._to_copy.default,
     prims.convert_element_type.default,
@@ -81,8 +80,9 @@ def mark(graph: Graph, count: int) -> None:
             _mark(family)
             again.update(family if node.target in _CONTRACTIONS else ())
     for node in forward:
-        if node.target in MASKED and isinstance(node.args[_MASK], Node):
-            _mark(_of_little(node.args[_MASK]))
+        for place in MASKED.get(node.target, ()):
+            if isinstance(node.args[place], Node):
+                _mark(_of_little(node.args[place]))
     for node in forward:
         if "recompute" not in node.meta and _bytes(node) >= LEAST_BYTES and _is_kept(node, backward):
             _mark(_arithmetic(node, backward))
@@ -164,7 +164,7 @@ def _of_little(mask: Node) -> set[Node]:
         small = 4 * _elements(node) <= _elements(mask)
         if node in found or (small and not _of_nothing(node)):
             continue
-        cheap = _is_elementwise(node) or _is_view(node) or not node.all_input_nodes
+        cheap = _is_elementwise(node) or _is_view(node) or node.target is aten.full_like.default or not node.all_input_nodes
         if node.op != "call_function" or not cheap or "recompute" in node.meta or any(u.op == "output" for u in node.users):
             return set()
         found.add(node)
@@ -176,7 +176,9 @@ def _of_nothing(node: Node) -> bool:
     """Whether the value follows from sizes alone."""
     if node.op != "call_function" or torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
         return False
-    return (not node.all_input_nodes or _is_elementwise(node) or _is_view(node)) and all(map(_of_nothing, node.all_input_nodes))
+    if node.target is aten.full_like.default or not node.all_input_nodes:
+        return True
+    return (_is_elementwise(node) or _is_view(node)) and all(map(_of_nothing, node.all_input_nodes))
 
 
 def _is_held(node: Node, backward: set[Node]) -> bool:

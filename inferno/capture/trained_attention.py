@@ -56,25 +56,15 @@ def trained_attention(
     torch's own kernels draw.
     """
     tensors = (q, k, v)
-    if not settings().attention or (dropout_p and not _drops(q, k, attn_mask, dropout_p)):
+    if dropout_p and not _drops(q, k, attn_mask, dropout_p):
         return NotImplemented
-    if not torch.is_grad_enabled() or not any(t.requires_grad for t in tensors) or torch.is_autocast_enabled(q.device.type):
-        return NotImplemented
-    if q.dtype not in (torch.bfloat16, torch.float16) or any(t.dim() != 4 or t.dtype != q.dtype or t.device != q.device for t in tensors):
-        return NotImplemented
-    if any(not isinstance(n, int) for t in tensors for n in (t.shape[1], t.shape[3])) or 0 in (n for t in tensors for n in t.shape):
-        return NotImplemented
-    if not (q.shape[0] == k.shape[0] == v.shape[0]):
-        return NotImplemented
-    if k.shape[:3] != v.shape[:3] or (q.shape[1] != k.shape[1] and not (enable_gqa and q.shape[1] % k.shape[1] == 0)):
-        return NotImplemented
-    if q.shape[-1] % 8 or v.shape[-1] % 8 or q.shape[-1] + v.shape[-1] > _WIDEST:
+    if not takes(q, k, v) or (q.shape[1] != k.shape[1] and not (enable_gqa and q.shape[1] % k.shape[1] == 0)):
         return NotImplemented
     if attn_mask is not None and not _is_mask(attn_mask, q, k):
         return NotImplemented
     if attn_mask is not None and attn_mask.requires_grad and is_causal:
         return NotImplemented  # of scores that a band hides kernels leave no gradients in memory
-    if not (settings().unmeasured or _is_timed(q, k, v, attn_mask)):
+    if not (settings().unmeasured or is_timed_for(q, k, v, attn_mask)):
         return NotImplemented
     varying = any(not isinstance(n, int) for t in (*tensors, attn_mask) if t is not None for n in t.shape)
     if varying and 4 * math.prod(q.shape[:3]) * k.shape[2] < MANY_SCORES:  # a guard: more of them are another graph
@@ -86,10 +76,29 @@ def trained_attention(
     return operation(q, k, v, attn_mask, is_causal, factor, seed, dropout_p)[0]
 
 
+def takes(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether attention of these, which is trained, has kernels that leave weights out of memory, whatever the number of heads of keys."""
+    tensors = (q, k, v)
+    if not settings().attention or not torch.is_grad_enabled() or not any(t.requires_grad for t in tensors) or torch.is_autocast_enabled(q.device.type):
+        return False
+    if q.dtype not in (torch.bfloat16, torch.float16) or any(t.dim() != 4 or t.dtype != q.dtype or t.device != q.device for t in tensors):
+        return False
+    if any(not isinstance(n, int) for t in tensors for n in (t.shape[1], t.shape[3])) or 0 in (n for t in tensors for n in t.shape):
+        return False
+    if not (q.shape[0] == k.shape[0] == v.shape[0]) or k.shape[:3] != v.shape[:3] or q.shape[3] != k.shape[3]:
+        return False
+    return not (q.shape[-1] % 8 or v.shape[-1] % 8 or q.shape[-1] + v.shape[-1] > _WIDEST)
+
+
+def is_limit(dropout: float) -> bool:
+    """Whether some of the numbers are kept, and some are not."""
+    return 0 < dropout < 1 and 0 < _limit(dropout) < _NUMBERS
+
+
 def _drops(q: Tensor, k: Tensor, mask: Tensor | None, dropout: float) -> bool:
     """Whether kernels drop weights: not where heads that share keys have a mask, or each head of each sequence has its own, which leave random numbers to a
     kernel of their own."""
-    if not (0 < dropout < 1 and 0 < _limit(dropout) < _NUMBERS):
+    if not is_limit(dropout):
         return False
     return mask is None or (q.dim() == k.dim() == 4 and q.shape[1] == k.shape[1] and (mask.dim() < 4 or 1 in mask.shape[:2]))
 
@@ -102,7 +111,7 @@ def _is_mask(mask: Tensor, q: Tensor, k: Tensor) -> bool:
     return all(own in (1, whole) for own, whole in sizes if isinstance(own, int) and isinstance(whole, int))
 
 
-def _is_timed(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
+def is_timed_for(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
     """Whether kernels were timed for such tensors, whose sizes are numbers."""
     if q.device.type != "cuda" or torch.cuda.get_device_capability(q.device) != (9, 0):
         return False
@@ -185,10 +194,15 @@ def learned_backward(
     weights = torch.exp(_scores(q, k, bias, causal, scale) - largest.unsqueeze(-1) - totals.unsqueeze(-1))
     kept_ = None if seed is None else kept(weights, seed, dropout)
     *found, of_scores = score_gradients(gradient, q, k, v, result, weights, scale, kept=kept_)
+    return *found, summed_like(of_scores, bias)
+
+
+def summed_like(of_scores: Tensor, bias: Tensor) -> Tensor:
+    """The gradient of what was broadcast to scores and added: theirs, summed in float32."""
     missing = of_scores.dim() - bias.dim()
     over = [d for d, n in enumerate(of_scores.shape) if n != 1 and (d < missing or bias.shape[d - missing] == 1)]
     of_bias = of_scores.float().sum(over, keepdim=True) if over else of_scores
-    return *found, of_bias.reshape(bias.shape).to(bias.dtype)
+    return of_bias.reshape(bias.shape).to(bias.dtype)
 
 
 def gradients(*given: Any, **more: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -250,10 +264,11 @@ def _differentiate(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple:
     return (*operation(gradient, *given, *how), None, None, None, None, None)
 
 
-MASKED = {torch.ops.inferno.attention.default: forward, torch.ops.inferno.biased_attention.default: biased_forward}
-"""The forwards, whose fourth operand is a mask."""
+MASKED = {torch.ops.inferno.attention.default: (3,), torch.ops.inferno.biased_attention.default: (3,)}
+"""Of each forward the numbers of the operands that are masks."""
 OPERATIONS = {
-    **MASKED, torch.ops.inferno.attention_backward.default: backward, torch.ops.inferno.biased_attention_backward.default: biased_backward,
+    torch.ops.inferno.attention.default: forward, torch.ops.inferno.biased_attention.default: biased_forward,
+    torch.ops.inferno.attention_backward.default: backward, torch.ops.inferno.biased_attention_backward.default: biased_backward,
     torch.ops.inferno.learned_attention_backward.default: learned_backward,
 }
 """What each operation is, by operations of torch's."""

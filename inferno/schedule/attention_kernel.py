@@ -47,7 +47,8 @@ class AttentionKernel:
     ``sink``: a further score of each row, for which there is no value.
     ``safe``: a row whose scores are all -inf gives weights of 0; otherwise of NaN, as torch's softmax has it.
     ``logarithms``: where the logarithm of each row's sum of exponentials goes, as float32; infinity for a row without a key, where ``safe``.
-    ``largest``: where each row's largest score goes, as float32, 0 for a row without a key; the exponentials are those of what scores are below it then.
+    ``largest``: where each row's largest score goes, as float32, 0 for a row without a key, where ``safe``; the exponentials are those of what scores are
+    below it then.
     ``of_logarithm``: what is stored in the logarithm's place, whose ``accumulators`` are that logarithm; None where that is stored itself.
     ``dropout``: by what weights are multiplied then, which their sums do not see.
     ``tf32``: products of float32 factors may be rounded to TF32.
@@ -323,10 +324,8 @@ class Parser:
 
     def kind(self, found: Expression, safe: bool) -> str | None:
         """Which of them a number of a row is, if it has for a row without a key, where that is ``safe``, what it has to have."""
-        if (found.name == "arith.select") != safe:
-            return None
         wanted = None
-        if safe:
+        if found.name == "arith.select":
             condition, constant, found = found.operands
             wanted = constant.constant
             if wanted is None or not compares(condition, arith.CmpFPredicate.OEQ) or unrounded(condition.operands[0]) is not self.most:
@@ -334,7 +333,9 @@ class Parser:
             if condition.operands[1].constant != -inf:
                 return None
         if found is self.most:
-            return "largest" if wanted in (None, 0.0) else None
+            return "largest" if wanted in ((0.0,) if safe else (None, -inf)) else None
+        if safe == (wanted is None):
+            return None
         if found.name == "arith.addf" and self.most in found.operands:
             kind, (found,) = "totals", [e for e in found.operands if e is not self.most] or [found]
         else:

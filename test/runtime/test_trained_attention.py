@@ -203,5 +203,5 @@ def test_what_was_timed(monkeypatch, q, k, mask, wanted):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     given = [SimpleNamespace(shape=s, device=torch.device("cuda")) for s in (q, k, k)]
     mask = None if mask is None else SimpleNamespace(shape=mask)
-    assert trained._is_timed(*given, mask) == wanted
-    assert not trained._is_timed(*(torch.empty(s, device="meta") for s in (q, k, k)), mask)
+    assert trained.is_timed_for(*given, mask) == wanted
+    assert not trained.is_timed_for(*(torch.empty(s, device="meta") for s in (q, k, k)), mask)

@@ -16,6 +16,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 from torch.utils._python_dispatch import _disable_current_modes
 
+from inferno.capture.attention_by_hand import join_attention
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
 from inferno.capture.decompositions.losses import multilabel_margin_loss
@@ -185,11 +186,12 @@ class _Sizes:
 def _replace_functions(graph: GraphModule) -> None:
     """Functions that autograd, which comes before any decomposition, takes in a form of its own.
 
-    Attention becomes contractions around a softmax, the backward of torch's fused kernels being theirs, or an operation of ours.  Of
-    interpolation autograd's form has places in float32, and of multilabel_margin_loss it is wrong."""
+    Attention becomes contractions around a softmax, the backward of torch's fused kernels being theirs, or an operation of ours, also where a program writes
+    it by hand.  Of interpolation autograd's form has places in float32, and of multilabel_margin_loss it is wrong."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
+        join_attention(module.graph)
         for node in module.graph.nodes:
             if node.op == "call_function":
                 node.target = _REPLACED.get(node.target, node.target)
