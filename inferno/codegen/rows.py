@@ -70,7 +70,7 @@ def generate(kernel: func.FuncOp, schedule: Rows, target: Target) -> None:
 
 def _check(name: str, s: Rows, c: RowKernel) -> None:
     """CompileError where the schedule is not one for these rows."""
-    whole = c.width % s.vector == 0 or (s.ragged and can_be_ragged(c, s.vector))
+    whole = can_be_ragged(c, s.vector) if s.ragged else c.width % s.vector == 0
     if s.threads % s.across or s.threads % 32 or s.across & (s.across - 1) or not whole or (s.cluster > 1 and s.across != s.threads):
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     if c.varies and (s.persistent or s.ragged):

@@ -272,3 +272,8 @@ def test_schedules_that_do_not_fit():
         SimulatedModel(model, args, choose=choose({**PERSISTENT["blocks"], "persistent": 6}), passes=PASSES)
     with pytest.raises(CompileError, match="does not fit"):
         SimulatedModel(model, args, choose=choose({"vector": 2, "ragged": False}), passes=PASSES)
+    with pytest.raises(CompileError, match="does not fit"):  # no vector lies as memory does where rows begin anywhere
+        SimulatedModel(model, args, choose=choose({"vector": 1, "ragged": True}), passes=PASSES)
+    model, args, _ = CASES["batch_norm, odd sizes"]()
+    with pytest.raises(CompileError, match="does not fit"):  # nor where a row's points are not neighbours, however many they are
+        SimulatedModel(model, args, choose=choose({"vector": 3, "ragged": True}), passes=PASSES)
