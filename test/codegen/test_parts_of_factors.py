@@ -23,7 +23,7 @@ def test_numbers(monkeypatch, name):
         chosen.append((kernel.name.value, choose(kernel, find_target("sm_90a"))))
         return chosen[-1][1]
 
-    run = SimulatedModel(function, tuple(args), choose=chooses, passes="fold-slices{target=sm_90a}", expand=True)
+    run = SimulatedModel(function, tuple(args), choose=chooses, passes="fold-slices{target=sm_90a always=1}", expand=True)
     assert not any("slice" in kernel for kernel, _ in chosen) and chosen[-1][1].generator in generators
     found = check(run, function, tuple(args))
     assert found.right, str(found)
