@@ -16,6 +16,7 @@ from torch.nn import Parameter
 
 _MOST = 16  # times as many elements as the part's: a call's tensor that lies differently is copied to so much memory
 _ALIGNED = 16  # bytes, of where kernels take tensors to begin
+_REACHED = 2**31  # elements, from which on many kernels would not take the whole
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def find_part(example: Tensor) -> tuple[Part, tuple[int, ...]] | None:
     taken = [example.shape[d] for d in order[:-1]] + [last]
     shape = (taken[0], *wholes)
     fits = all(begin + n <= whole for begin, n, whole in zip(first, taken, shape))
-    if not fits or prod(shape) == example.numel() or prod(shape) > _MOST * example.numel() or begins * example.itemsize % _ALIGNED:
+    if not fits or prod(shape) == example.numel() or prod(shape) > min(_MOST * example.numel(), _REACHED) or begins * example.itemsize % _ALIGNED:
         return None
     return Part(tuple(example.shape), example.stride(), begins), shape
 
