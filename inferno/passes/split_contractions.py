@@ -16,10 +16,11 @@ def split_contractions(module: ir.Module) -> None:
     for op in walk(module.operation, "linalg.generic"):
         fused = parse_fused(op)
         if fused is not None and not is_contraction(op) and all(s is not None for s in loop_sizes(op)):
-            _split(fused)
+            split_contraction(fused)
 
 
-def _split(fused: FusedContraction) -> None:
+def split_contraction(fused: FusedContraction) -> None:
+    """Split one."""
     op = fused.op
     with ir.InsertionPoint(op), op.location:
         left, right = (_operand(fused, v) for v in (fused.lhs, fused.rhs))

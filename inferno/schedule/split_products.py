@@ -4,22 +4,23 @@ for instance, it is fused like any other contraction, and they find it here as t
 from types import SimpleNamespace
 
 from inferno.mlir import ir, users
+from inferno.passes.contraction import parse_fused
 from inferno.passes.fuse_elementwise import fuse
 from inferno.passes.generics import REDUCTION, inputs, is_elementwise, is_generic, kinds, loop_sizes, loops_of, maps
-from inferno.passes.split_contractions import split_contractions
+from inferno.passes.split_contractions import split_contraction
 
 
 def split_products(module: ir.Module) -> None:
-    """Rewrite the kernel of a module of its own.  What factors are computed of goes into the sum."""
+    """Rewrite the kernel of a module of its own.  What factors are computed of goes into the sum; other sums, of squares for instance, stay."""
     kernel = module.body.operations[0]
-    sums = [o.operation for o in kernel.entry_block.operations if is_generic(o.operation) and REDUCTION in kinds(o.operation)]
-    if not sums or not all(map(_reads_once, sums)):
-        return
-    before = len(kernel.entry_block.operations)
-    split_contractions(module)
-    if len(kernel.entry_block.operations) == before:
-        return
-    for maker in [o.operation for o in kernel.entry_block.operations if is_elementwise(o.operation) and len(o.results) == 1]:
+    others = []
+    for op in [o.operation for o in kernel.entry_block.operations]:
+        fused = parse_fused(op) if is_generic(op) and REDUCTION in kinds(op) and _reads_once(op) else None
+        if fused is not None and fused.value is not None:
+            split_contraction(fused)
+        else:
+            others.append(op)
+    for maker in [o.operation for o in kernel.entry_block.operations if o.operation not in others and is_elementwise(o.operation)]:
         reader = next((u for u in users(maker.results[0]) if is_generic(u) and REDUCTION in kinds(u)), None)
         while reader is not None and maker.results[0] in inputs(reader):
             reader = _fuse(maker, reader)
