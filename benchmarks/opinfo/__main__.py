@@ -21,12 +21,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--through", default="torch.compile", choices=["torch.compile", "inferno.compile"])
     parser.add_argument("--gradients", action="store_true", help="forward and backward, of the operators and dtypes that have gradients")
+    parser.add_argument("--strided", action="store_true", help="of parts of larger tensors")
     parser.add_argument("--table", action="store_true", help="print what the file has, run nothing")
     parser.add_argument("--list", choices=["part", "crash", "wrong", "none"], help="print the operators with this verdict and why, run nothing")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        sweep.child(options.samples, options.device, options.through, options.gradients)
+        sweep.child(options.samples, options.device, options.through, options.gradients, options.strided)
         return
     if options.results is None:
         parser.error("name a file for the results")
@@ -37,7 +38,8 @@ def main() -> None:
     else:
         only = [getattr(torch, name) for name in options.dtypes.split(",")]
         todo = list(cases(_names(options), only, options.device, options.gradients))
-        sweep.sweep(todo, options.results, options.samples, options.device, options.through, jobs=options.jobs, gradients=options.gradients)
+        sweep.sweep(
+            todo, options.results, options.samples, options.device, options.through, jobs=options.jobs, gradients=options.gradients, strided=options.strided)
         print(table.by_family(sweep.read(options.results)), file=sys.stderr)
 
 

@@ -4,7 +4,7 @@ import itertools
 import random
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
@@ -69,8 +69,8 @@ def dtypes(op: Any, device: str = "cpu") -> list[torch.dtype]:
     return [d for d in DTYPES if d in listed]
 
 
-def samples(op: Any, dtype: torch.dtype, device: str = "cpu", count: int = 0, gradients: bool = False) -> list[tuple[int, Sample]]:
-    """The numbered samples, the same ones each time; with a ``count`` that many of them, spread over all."""
+def samples(op: Any, dtype: torch.dtype, device: str = "cpu", count: int = 0, gradients: bool = False, strided: bool = False) -> list[tuple[int, Sample]]:
+    """The numbered samples, the same ones each time; with a ``count`` that many of them, spread over all; ``strided``: of parts of larger tensors."""
     torch.manual_seed(0)
     random.seed(0)
     # Each sample has a seed, which torch also keeps, with the stack, for the devices that it has not met yet.
@@ -80,7 +80,17 @@ def samples(op: Any, dtype: torch.dtype, device: str = "cpu", count: int = 0, gr
         found = list(enumerate(itertools.islice(op.sample_inputs(device, dtype, requires_grad=gradients), MOST)))
     if count and len(found) > count:
         found = [found[i * (len(found) - 1) // max(1, count - 1)] for i in range(count)]
-    return [(i, _sample(op.op, s)) for i, s in found]
+    made = [(i, _sample(op.op, s)) for i, s in found]
+    return [(i, replace(s, tensors=[_part(t) for t in s.tensors])) for i, s in made] if strided else made
+
+
+def _part(tensor: Tensor) -> Tensor:
+    """The same numbers between others."""
+    if not tensor.dim() or tensor.layout is not torch.strided:
+        return tensor
+    whole = tensor.new_ones((*tensor.shape[:-1], tensor.shape[-1] + 24))
+    part = whole[..., 16:16 + tensor.shape[-1]]
+    return part.copy_(tensor)
 
 
 def cases(names: list[str], only: list[torch.dtype], device: str = "cpu", gradients: bool = False) -> Iterator[tuple[str, str]]:

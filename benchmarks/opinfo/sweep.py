@@ -33,6 +33,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def sweep(
     todo: list[Case], path: Path, count: int, device: str, through: str, progress: TextIO = sys.stderr, jobs: int = 1, gradients: bool = False,
+    strided: bool = False,
 ) -> None:
     """Append a record for each sample of ``todo`` to ``path``: op, dtype, sample, verdict, ...; ``end`` closes a case.
 
@@ -46,7 +47,8 @@ def sweep(
         with lock:
             return next(left, None)
 
-    arguments = ["--samples", str(count), "--device", device, "--through", through, *(["--gradients"] if gradients else [])]
+    flags = [name for name, given in (("--gradients", gradients), ("--strided", strided)) if given]
+    arguments = ["--samples", str(count), "--device", device, "--through", through, *flags]
     with path.open("a") as out, ThreadPoolExecutor(jobs) as pool:
 
         def note(record: dict[str, Any]) -> None:
@@ -103,14 +105,14 @@ def _run(process: subprocess.Popen, case: Case, note: Callable[[dict[str, Any]],
     return False
 
 
-def child(count: int, device: str, through: str, gradients: bool = False) -> None:
+def child(count: int, device: str, through: str, gradients: bool = False, strided: bool = False) -> None:
     """The cases on stdin, one a line, with records to stdout as they come."""
     known = operators()
     for line in sys.stdin:
         name, dtype = json.loads(line)
         _record(name, dtype, 0, "begin")
         try:
-            found = samples(known[name], getattr(torch, dtype), device, count, gradients)
+            found = samples(known[name], getattr(torch, dtype), device, count, gradients, strided)
         except Exception as error:
             _record(name, dtype, 0, "none", detail=f"its samples cannot be made: {error}"[:200])
             found = []
