@@ -13,8 +13,9 @@ from inferno.passes.shapes import shape
 from inferno.schedule.accesses import maps
 from inferno.symbolic import Int
 
-# LLVM counts lanes by the running value's 8 bytes and would compute the terms, which are float32, in half registers.
-_WIDE = "#llvm.loop_annotation<vectorize = <disable = false, width = 16 : i32>>"
+# LLVM counts lanes by the running value's 8 bytes and would compute the terms, which are float32, in half registers.  Of fewer terms it says that it cannot.
+_LANES = 16
+_WIDE = f"#llvm.loop_annotation<vectorize = <disable = false, width = {_LANES} : i32>>"
 _STRIP = 64  # elements of a row of a tile: with a line's worth of rows, both sides stay in the L1 cache
 
 
@@ -176,7 +177,8 @@ class Emitter:
             return self.combined(values)
         low, high = self.part_bounds(runs[0], part)
         loop = scf.ForOp(low, high, self.constant(1), values)
-        if len(runs) == 1 and any(isinstance(r.running, ir.F64Type) and r.running != r.element for r in self.nest.results):
+        few = isinstance(runs[0].size, int) and runs[0].size < _LANES
+        if len(runs) == 1 and not few and any(isinstance(r.running, ir.F64Type) and r.running != r.element for r in self.nest.results):
             loop.operation.attributes["llvm.loop_annotation"] = ir.Attribute.parse(_WIDE)
         with ir.InsertionPoint(loop.body):
             self.ivs[runs[0].dims] = loop.induction_variable

@@ -189,6 +189,13 @@ def test_what_surrounds_a_matmul(dtype):
     assert_right(lambda q, k: torch.einsum("bihd,bjhd->bhij", q, k) * 0.5, randn(2, 12, 3, 16).to(dtype), randn(2, 12, 3, 16).to(dtype))
 
 
+@pytest.mark.parametrize("terms", [5, 40])
+def test_lanes_are_asked_for_where_there_are_terms_for_them(terms):
+    """Of fewer LLVM would warn that it has not done so."""
+    compiled = inferno.compile(lambda x: x.exp().sum(), (torch.randn(4, 4, 64)[:, :, :terms],))
+    assert ("loop_annotation" in compiled.ir("gpu")) == (terms == 40)
+
+
 def test_arguments_that_are_slices_of_storage():
     whole = randn(3, 64, 64)
     made = compiled(lambda x, w: torch.relu(x @ w), (whole[0], whole[1]))
