@@ -57,6 +57,11 @@ class Pieces(Rewriting):
     def lanes(self) -> int:
         return 4
 
+    @property
+    def pieces(self) -> int:
+        """``emit`` deals out fours, of bytes too."""
+        return 1
+
     def emit(
         self, thread: ir.Value, raw: Integer, slot: Integer, first: Integer, k0: Integer, where: dict[Axis, Integer],
     ) -> None:

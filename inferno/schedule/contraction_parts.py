@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from inferno.dialect.sizes import SIZES, sizes_attribute, symbol_attributes
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, walk
+from inferno.passes.programs import root_of
 from inferno.passes.shapes import shape, symbol_arguments
-from inferno.schedule.accesses import Access, access, iterators, maps
+from inferno.schedule.accesses import Access, access, iterators, maps, placed
 from inferno.schedule.contraction import Contraction, Map
 from inferno.symbolic import Int
 
@@ -58,9 +59,8 @@ class ContractionParts:
     def _operand(self, number: int) -> tuple[int | Temporary, Access]:
         """The buffer of a factor, computed first where it has to be, and how the contraction walks over it."""
         value, map_ = self._op.operands[number], maps(self._op)[number]
-        if isinstance(value, ir.BlockArgument):
-            argument = value.arg_number
-            return argument, access(value, map_, argument)
+        if (found := placed(self._function, value, map_)) is not None:
+            return found.argument, found
         temporary = Temporary(shape(value), value.type.element_type)
         generic = owner(value)
         self.before.append(self._part(generic, {}, [temporary]))
@@ -118,8 +118,8 @@ class ContractionParts:
             if value == total:
                 if "read" in accumulator and accumulator["read"] not in [b for _, b in inputs]:
                     inputs.append((value, accumulator["read"]))
-            elif isinstance(value, ir.BlockArgument) and value not in [v for v, _ in inputs]:
-                inputs.append((value, value.arg_number))
+            elif isinstance(tensor := _read(value), ir.BlockArgument) and tensor not in [v for v, _ in inputs]:
+                inputs.append((tensor, tensor.arg_number))
         element = self.sum_type()
         types = [ir.RankedTensorType.get(list(v.type.shape), element) if v == total else v.type for v, _ in inputs]
         results, first = [r.type for r in generic.results], len(self._symbols)
@@ -174,7 +174,7 @@ class ContractionParts:
         return arith.extsi(type_, value) if isinstance(type_, ir.IntegerType) else arith.extf(type_, value)
 
     def _clone(self, value: ir.Value, known: dict) -> ir.Value:
-        """A filled or empty tensor, made anew."""
+        """A filled or empty tensor, or a part of one that is known, made anew."""
         if isinstance(value, ir.BlockArgument):
             return known[value]
         op = owner(value)
@@ -183,3 +183,11 @@ class ContractionParts:
         for i, v in enumerate(operands):
             new.operands[i] = v
         return new.results[0]
+
+
+def _read(value: ir.Value) -> ir.Value:
+    """The tensor that a value is, maybe in another shape, or a part of."""
+    value = root_of(value)
+    while (op := owner(value)) is not None and op.name == "tensor.extract_slice":
+        value = root_of(op.operands[0])
+    return value

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from checks import check
 from contractions import contraction
 from kernels import TARGET, build, check_arrivals, choose, matmul
+from universal_program import SimulatedModel
 
 import inferno
 from inferno.errors import CompileError
@@ -124,3 +126,15 @@ def test_a_factor_of_another_type(dtype, target, left, right):
     for model, generator in ((lambda x, w: torch.tanh(x.float() @ w.t()), left), (lambda x, w: torch.tanh(w @ x.float().t()), right)):
         compiled = inferno.compile(model, (x, w), target=target)
         assert [row.generator for row in compiled.explain().rows] == [generator]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_factor_of_bytes(side):
+    """Bytes are widened where they are split."""
+    torch.manual_seed(5)
+    x, w = torch.randn(70, 128), torch.randn(48, 128)
+    x, w = (x, (10 * w).to(torch.int8)) if side else ((10 * x).to(torch.int8), w)
+    F = torch.nn.functional
+    function = (lambda x, w: F.linear(x, w.to(x.dtype))) if side else (lambda x, w: F.linear(x.to(w.dtype), w))
+    found = check(SimulatedModel(function, (x, w), choose=lambda kernel: Bf16x6(64, 64, 4, 2, groups=1)), function, (x, w))
+    assert found.right, str(found)

@@ -84,6 +84,8 @@ class WarpSimulation(Simulation):
         return [operands[0][place]]
 
     def llvm_bitcast(self, op, operands, mask):
+        if all(isinstance(v.type, ir.VectorType) for v in (op.operands[0], op.results[0])):
+            return self.vector_bitcast(op, operands, mask)
         if isinstance(op.results[0].type, ir.VectorType):  # of 16 bits
             element = op.results[0].type.element_type
             halves = np.ascontiguousarray(np.broadcast_to(operands[0], mask.shape).astype(np.int32))[:, None].view(np.uint16)
