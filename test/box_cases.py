@@ -19,3 +19,4 @@ CASES = {
     "float64": (lambda x: x.permute(2, 3, 1, 0).contiguous(), lambda: (randn(128, 68, 2, 2, dtype=torch.float64),)),
     "booleans": (lambda x: x.permute(3, 0, 1, 2).contiguous(), lambda: (randn(30, 40, 41, 5) > 0,)),
 }
+BYTES = {"bytes", "booleans"}  # which are not chosen

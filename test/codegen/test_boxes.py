@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from box_cases import CASES
+from box_cases import BYTES, CASES
 from checks import check
 from kernels import build, choose, elementwise
 from races import watched
@@ -13,19 +13,14 @@ from inferno.errors import CompileError
 from inferno.schedule.boxes import Boxes
 
 
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_right(name):
     torch.manual_seed(0)
     model, make = CASES[name]
     args = make()
-    assert [row.generator for row in inferno.compile(model, args, target="sm_90a").explain().rows] == ["boxes"]
+    assert [row.generator for row in inferno.compile(model, args, target="sm_90a").explain().rows] == ["elementwise" if name in BYTES else "boxes"]
     with watched():
-        found = check(SimulatedModel(model, args, expand=True), model, args)
+        found = check(SimulatedModel(model, args, choose=lambda kernel: Boxes(), expand=True), model, args)
     assert found.right, str(found)
 
 
@@ -55,6 +50,12 @@ def test_lines_of_both_sides():
 ])
 def test_left_to_others(shape, order):
     assert choose(permuted(shape, order), "boxes") is None
+
+
+def test_bytes_are_left_to_others():
+    """A cache line has so many that neighbours find it in the L1 cache."""
+    shape, order = (32, 1024, 1024, 3), (0, 3, 1, 2)
+    assert choose(permuted(shape, order, "i8"), "boxes") is None and choose(permuted(shape, order, "bf16"), "boxes") is not None
 
 
 def test_what_is_no_box_is_refused():

@@ -63,7 +63,8 @@ def test_schedules_that_do_not_fit():
 
 @pytest.mark.parametrize("model, shape, expected", [
     (torch.nn.functional.instance_norm, (8, 320, 64, 64), True),
-    (torch.nn.functional.instance_norm, (4, 320, 64, 64), False),  # fewer points than were timed
+    (torch.nn.functional.instance_norm, (4, 256, 64, 64), True),
+    (torch.nn.functional.instance_norm, (3, 320, 64, 64), False),  # fewer points than were timed
     (lambda x: x.flatten(2).softmax(-1), (8, 320, 64, 64), False),  # no norm
 ])
 def test_turned_by_default(monkeypatch, model, shape, expected):
