@@ -97,14 +97,14 @@ def test_schedules_that_do_not_fit():
 ])
 def test_what_reads_the_same_reads_it_once(model, launches):
     torch.manual_seed(0)
-    x = torch.randn(2000, 300).to(torch.bfloat16)
+    x = torch.randn(700, 300).to(torch.bfloat16)
     simulated = SimulatedModel(model, (x,), choose=choose({}), passes="fuse-reductions{target=sm_90a always=1}")
     assert len(simulated.program.plan.steps) == launches
     found = check(simulated, model, (x,))
     assert found.right, str(found)
 
 
-@pytest.mark.parametrize("dtype, mean", [(torch.float32, 0), (torch.float32, 1000), (torch.bfloat16, 1000), (torch.float16, 0)])
+@pytest.mark.parametrize("dtype, mean", [(torch.float32, 1000), (torch.bfloat16, 1000), (torch.float16, 0)])
 def test_variances_by_one_read(dtype, mean):
     torch.manual_seed(0)
     for model, args in variances((torch.randn(3, 16, 5, 7) + mean).to(dtype)):

@@ -101,7 +101,7 @@ def test_sums_taken_with_the_largest(name, approximate):
     x[0, 5], x[1, 7], x[2, 3], x[3], x[4] = torch.nan, torch.inf, -torch.inf, -torch.inf, x[4] * 1e5
     model = {"cross_entropy": lambda x: F.cross_entropy(x[4:], torch.tensor([3, 7]))}.get(name) or (lambda x: getattr(torch, name)(x, -1))
     online = {"threads": 64, "across": 32, "held": False, "unroll": 2, "online": True, "approximate": approximate}
-    for dtype in (torch.float32, torch.bfloat16 if approximate else torch.float16):
+    for dtype in (torch.float32, *((torch.bfloat16 if approximate else torch.float16,) if name == "softmax" else ())):
         given = x.clamp(-3e4, 3e4).to(dtype) if dtype == torch.float16 else x.to(dtype)
         plain, once = (SimulatedModel(model, (given,), choose=choose({**online, "online": o}), passes=PASSES) for o in (False, True))
         assert once.program.gpu.count("scf.for") < plain.program.gpu.count("scf.for")

@@ -10,21 +10,21 @@ from fuzz.strategy import programs
 from fuzz.verdict import judge
 
 
-@settings(max_examples=100, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(programs(most_lines=6))
 def test_random_programs(program: Program):
     verdict = judge(program, compiler("cpu"))
     assert verdict.kind == "right", f"{verdict.kind}: {verdict.text}\n{program}"
 
 
-@settings(max_examples=25, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(contractions())
 def test_random_contractions(program: Program):
     verdict = judge(program, compiler("cpu"))
     assert verdict.kind == "right", f"{verdict.kind}: {verdict.text}\n{program}"
 
 
-@settings(max_examples=10, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(programs(most_lines=6))
 def test_random_schedules(program: Program):
     verdict = judge(program, simulated(0))
