@@ -50,6 +50,7 @@ _PASSES = {
     "split-contractions": "inferno.passes.split_contractions:split_contractions",
     "join-contractions": "inferno.passes.join_contractions:join_contractions",
     "widen-arithmetic": "inferno.passes.widen_arithmetic:widen_arithmetic",
+    "narrow-intermediates": "inferno.passes.narrow_intermediates:narrow_intermediates",
     "draw-numbers": "inferno.passes.draw_numbers:draw_numbers",
     "outline-kernels": "inferno.passes.outline_kernels:outline_kernels",
     "deduplicate-kernels": "inferno.passes.deduplicate_kernels:deduplicate_kernels",

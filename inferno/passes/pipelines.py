@@ -12,7 +12,7 @@ PIPELINES = {
         "fold-transposes,skip-zeros,mark-convolutions,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),expand-patches,choose-layouts,stack-rows,pad-channels,"
         "propagate-reshapes,func.func(canonicalize,cse),fold-transposes,expand-loops,expand-groups,func.func(canonicalize,cse),fold-transposes,"
         "merge-scales,split-frozen,hoist-frozen,expand-pieces,expand-windows,fuse-elementwise,write-slices,hoist-slices,join-slices,fuse-gathers,drop-results,widen-arithmetic,"
-        "func.func(canonicalize,cse),fuse-contractions,restore-batches,"
+        "func.func(canonicalize,cse),narrow-intermediates,fuse-contractions,restore-batches,"
         "draw-numbers,func.func(canonicalize,cse),"
         "outline-kernels,deduplicate-kernels"
     ),

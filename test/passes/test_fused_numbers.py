@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from checks import assert_right
+from universal_program import SimulatedModel
 
 bf16, f16 = torch.bfloat16, torch.float16
 
@@ -115,3 +116,21 @@ def test_fused_is_right(name):
     compiled = assert_right(function, inputs(), target="cpu")
     calls = compiled.ir("fused").count(" call @")
     assert kernels is None or calls == kernels
+
+
+def normed_image(x, w, b):
+    return F.silu(F.group_norm(x.contiguous(), 3, w, b))
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 5, 7), (3, 12, 4, 4)], ids=str)
+def test_widening_moves_to_readers(monkeypatch, shape):
+    """An image with channels last is reordered as it is, and widened where the norm reads it: to the bit what is stored wide."""
+    torch.manual_seed(0)
+    channels = shape[1]
+    args = normal(*shape, dtype=bf16).contiguous(memory_format=torch.channels_last), normal(channels, dtype=bf16), normal(channels, dtype=bf16)
+    wide = assert_right(normed_image, args, target="cpu")
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    narrow = assert_right(normed_image, args, target="cpu")
+    sizes = "x".join(map(str, shape))
+    assert f"-> tensor<{sizes}xf32>" in wide.ir("fused") and f"-> tensor<{sizes}xf32>" not in narrow.ir("fused").partition("func.func private")[0]
+    assert torch.equal(wide(*args), narrow(*args)) and torch.equal(SimulatedModel(normed_image, args)(*args), narrow(*args))

@@ -1,0 +1,108 @@
+"""What is computed narrow and widened last is stored narrow, and widened by who reads it: bfloat16 in another order is half the bytes of float32 in it.
+
+A cast that stands at the end of what makes a tensor went there with the rest of its operation, and stays where a reshape keeps that from its readers.
+"""
+
+from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.passes.contraction import is_sum_of_products, parse_fused
+from inferno.passes.generics import (
+    body, build, clone_body, inputs, is_copy, is_elementwise, is_generic, kinds, knows_sizes, maps, outputs, yielded,
+)
+from inferno.passes.programs import VIEWS, takes_unmeasured
+from inferno.passes.shapes import function_of, sizes
+
+_WIDENINGS = ("arith.extf", "arith.extsi", "arith.extui")
+_LEAST = 8  # bits of what memory holds as it is
+
+
+def narrow_intermediates(module: ir.Module) -> None:
+    """Move the widening that ends an elementwise operation into its readers, through reshapes, where each of them is a map or a reduction.  Contractions
+    copy whole tiles of their factors, and what is returned has the type that was asked for: what they read stays as it is.
+
+    Only modules that take what is not measured yet (``inferno.unmeasured``) are changed."""
+    if not takes_unmeasured(module.operation):
+        return
+    for op in reversed(walk(module.operation, "linalg.generic")):  # readers first: they are made anew
+        if is_elementwise(op) and len(op.results) == 1 and knows_sizes(op) and _widening(op) is not None and _all_widen(op.results[0]):
+            _move(op)
+
+
+def _widening(op: ir.Operation) -> ir.Operation | None:
+    """The cast that ends a body, if one does."""
+    last = owner(yielded(op)[0])
+    if last is None or last.name not in _WIDENINGS or last.parent.operation != op:
+        return None
+    type_ = last.operands[0].type
+    return last if isinstance(type_, (ir.IntegerType, ir.FloatType)) and type_.width >= _LEAST else None
+
+
+def _all_widen(value: ir.Value) -> bool:
+    """Whether every reader of a value that has some, as it is or reshaped, can widen what it reads."""
+    found = list(users(value))
+    return bool(found) and all(_all_widen(u.results[0]) if u.name in VIEWS else _widens(u, value) for u in found)
+
+
+def _widens(reader: ir.Operation, value: ir.Value) -> bool:
+    if not is_generic(reader) or value in outputs(reader) or is_copy(reader) or not knows_sizes(reader):
+        return False
+    return not is_sum_of_products(reader) and _is_one_factor(reader)
+
+
+def _is_one_factor(reader: ir.Operation) -> bool:
+    """Whether it is no contraction; a sum of squares is a reduction like any other."""
+    found = parse_fused(reader)
+    return found is None or (found.value is None and found.lhs == found.rhs)
+
+
+def _move(op: ir.Operation) -> None:
+    cast, value = _widening(op), op.results[0]
+    narrow = cast.operands[0].type
+    if len(inputs(op)) == 1 and cast.operands[0] == body(op).arguments[0] and maps(op)[0] == maps(op)[1]:
+        stored = inputs(op)[0]  # nothing but the cast: its readers read what it does
+    else:
+        with ir.InsertionPoint(op), op.location:
+            empty = tensor.EmptyOp(sizes(value, function_of(op)), narrow).result
+            stored = build(inputs(op), [empty], maps(op), kinds(op), lambda arguments: _without(op, arguments), op.location).results[0]
+    _read(value, stored, cast)
+    op.erase()
+
+
+def _without(op: ir.Operation, arguments: list[ir.Value]) -> list[ir.Value]:
+    """The body without the cast at its end."""
+    cast = owner(clone_body(body(op), arguments)[0])
+    value = cast.operands[0]
+    cast.erase()
+    return [value]
+
+
+def _read(wide: ir.Value, stored: ir.Value, cast: ir.Operation) -> None:
+    """Have the readers of ``wide``, as it is or reshaped, read ``stored`` instead; what is then unread is erased."""
+    for user in dict.fromkeys(users(wide)):
+        with ir.InsertionPoint(user), user.location:
+            if user.name not in VIEWS:
+                made = _widened(user, wide, stored, cast)
+                for old, new in zip(user.results, made.results):
+                    old.replace_all_uses_with(new)
+            else:
+                view = user.clone()
+                view.operands[0] = stored
+                type_ = ir.RankedTensorType(user.results[0].type)
+                view.results[0].set_type(ir.RankedTensorType.get(type_.shape, stored.type.element_type, type_.encoding))
+                _read(user.results[0], view.results[0], cast)
+        user.erase()
+
+
+def _widened(reader: ir.Operation, wide: ir.Value, stored: ir.Value, cast: ir.Operation) -> ir.Operation:
+    """A reader of ``wide`` as one of ``stored``."""
+    read = inputs(reader)
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        values = list(arguments)
+        for place, value in enumerate(read):
+            if value == wide:
+                wider = cast.clone()
+                wider.operands[0] = arguments[place]
+                values[place] = wider.results[0]
+        return clone_body(body(reader), values)
+
+    return build([stored if v == wide else v for v in read], outputs(reader), maps(reader), kinds(reader), fill, reader.location)
