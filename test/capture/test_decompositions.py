@@ -524,6 +524,37 @@ def test_group_norm_channels_last(monkeypatch, dtype):
             check(aten.native_group_norm.default, x, weight, bias, 2, 6, x[0, 0].numel(), 3, 1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_group_norm_that_turns_images(dtype):
+    from inferno.capture.decompositions.normalisation import turned_group_norm
+
+    for shape, order in (((2, 6, 5, 4), torch.channels_last), ((2, 6, 3, 2, 4), torch.channels_last_3d)):
+        x = (normal(*shape) + 1).to(dtype).contiguous(memory_format=order)
+        for weight, bias in ((None, None), (normal(6).to(dtype), normal(6).to(dtype)), (normal(6).to(dtype), None)):
+            mine, exact = turned_group_norm(x, 3, weight, bias, 1e-5), to_float64((x, weight, bias))
+            compared = compare(mine, aten.group_norm.default(x, 3, weight, bias), aten.group_norm.default(exact[0], 3, *exact[1:]))
+            assert compared.right and mine.is_contiguous(), str(compared)
+
+
+@pytest.mark.parametrize("unmeasured, shape, order, turned", [
+    ("1", (2, 64, 8, 8), torch.channels_last, True),
+    ("0", (2, 64, 8, 8), torch.channels_last, False),
+    ("1", (2, 64, 8, 8), torch.contiguous_format, False),
+    ("1", (2, 8, 8, 8), torch.channels_last, False),  # 8 bytes of a pixel
+    ("1", (0, 64, 8, 8), torch.channels_last, False),
+])
+def test_group_norm_of_images_on_a_gpu(monkeypatch, unmeasured, shape, order, turned):
+    """Which torch would copy to channels first; its result has them first in any case."""
+    from torch._subclasses import FakeTensorMode
+
+    monkeypatch.setenv("INFERNO_UNMEASURED", unmeasured)
+    with FakeTensorMode():
+        x = torch.empty(shape, device="cuda", memory_format=order)
+        found = own()[aten.group_norm.default](x, 4)
+    assert (found is not NotImplemented) == turned
+    assert not turned or (found.stride() == (4096, 64, 8, 1) and found.device.type == "cuda")
+
+
 def test_slices_at_places_of_one_dimension():
     from inferno.capture.decompositions.scattering import _one_row_of_places, put_slices
 

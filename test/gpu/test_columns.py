@@ -38,7 +38,9 @@ def test_turned(unmeasured, name, schedule):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(64, 256, 64, 64), (5, 72, 33, 31), (2, 512, 150, 149)])
-@pytest.mark.parametrize("norm", [F.instance_norm, lambda x: F.group_norm(x, 8)], ids=["instances", "groups"])
+@pytest.mark.parametrize("norm", [
+    F.instance_norm, lambda x: F.group_norm(x, 8), lambda x: F.silu(F.group_norm(x, 8, x[0, :, 0, 0], x[0, :, 1, 1])),
+], ids=["instances", "groups", "weighted groups"])
 def test_channels_last(unmeasured, norm, shape, dtype):
     x = (torch.randn(shape, device="cuda") + 1).to(dtype).contiguous(memory_format=torch.channels_last)
     found = check(inferno.compile(norm, (x,)), norm, (x,))
