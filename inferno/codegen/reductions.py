@@ -24,7 +24,7 @@ from inferno.codegen.minmax import recognise_maximum
 from inferno.codegen.reduction_chunks import add_chunks, write_results
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
-from inferno.schedule.accesses import Access
+from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.reduction_kernel import ReductionKernel
 from inferno.schedule.reductions import STATIC, Reductions, read
 from inferno.symbolic import is_multiple, reach
@@ -203,10 +203,19 @@ class _Emitter:
         count = len(c.block.arguments) - len(c.sources)
         arguments = [splat(ir.IntegerType.get_signless(1), 0) if v is None else v for v in values] + [splat(ir.IntegerType.get_signless(1), 0)] * count
         lanes = s.vector if s.vector > 1 else 0
-        results = inline_body(c.block, arguments, self.indices(where), lanes)
+        results = inline_body(c.block, arguments, self.indices(where), lanes, custom={"tensor.extract": self.extract})
         if c.extremum is not None:
             results = results[:1]
         return [convert(as_vector(r, s.vector) if lanes else r, k.type) for k, r in zip(c.combiners, results)]
+
+    def extract(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
+        """``tensor.extract`` from an argument of the kernel, for each lane by itself."""
+        ints, table = self.ints, ir.RankedTensorType(op.operands[0].type)
+        buffer, strides = self.buffers[ir.BlockArgument(op.operands[0]).arg_number], row_major(table.shape)
+        lanes = max((v.type.shape[0] for v in operands[1:] if isinstance(v.type, ir.VectorType)), default=0)
+        each = [[lanes_of(v)[i] if isinstance(v.type, ir.VectorType) else v for v in operands[1:]] for i in range(max(1, lanes))]
+        found = [load(ints, buffer, ints.dot([ints.narrow(v) for v in at], strides), table.element_type) for at in each]
+        return join(found) if lanes else found[0]
 
     def indices(self, where: dict[tuple[int, ...], Integer]) -> Values:
         """For ``linalg.index``: a loop's coordinate, a vector for the innermost one."""

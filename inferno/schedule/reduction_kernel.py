@@ -7,7 +7,7 @@ from inferno.mlir import arith, func, ir, owner, users, walk
 from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import symbol_arguments
 from inferno.schedule.accesses import (
-    Access, access, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed, sink_constants,
+    Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs, placed, sink_constants,
 )
 from inferno.schedule.combiners import Combiner, read_combiner, to_term
 from inferno.schedule.cost import bit_width
@@ -26,6 +26,7 @@ class ReductionKernel:
 
     ``sources`` are where the arguments of the body are read, None for those that it does not use; the body yields terms.  ``results`` are where
     results go, None for one that nothing reads; ``starts`` what each begins with.  With ``extremum`` the two results are a value and its place.
+    The body may extract elements of arguments of the kernel, its tables.
     ``after``: a map of each sum by itself, a mean's quotient for instance, whose results they are then.
     """
 
@@ -45,6 +46,11 @@ class ReductionKernel:
     @property
     def block(self) -> ir.Block:
         return self.generic.regions[0].blocks[0]
+
+    @property
+    def gathers(self) -> bool:
+        """Whether terms are of elements that the body extracts from tables."""
+        return bool(walk(self.generic, "tensor.extract"))
 
     def size(self, run: tuple[int, ...]) -> int:
         return prod(self.sizes[d] for d in run)
@@ -77,6 +83,8 @@ def parse_reduction(kernel: func.FuncOp) -> ReductionKernel | None:
     terms of one sum then, and their number is known."""
     if not symbol_arguments(kernel.operation):
         return _parse_known(kernel)
+    if walk(kernel.operation, "tensor.extract"):
+        return None
     c = read_varying(kernel, _parse_known)
     return c if c is not None and c.along and isinstance(c.length, int) else None
 
@@ -104,7 +112,12 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     after = generics.pop() if len(generics) == 2 and _is_after(generics[1], generics[0]) else None
     if not generics:  # of constants alone
         return None
-    if any("reduction" not in iterators(g) or not supported_body(g) or walk(g, "tensor.extract", "scf.if") or not sink_constants(g) for g in generics):
+    if any("reduction" not in iterators(g) or not supported_body(g) or walk(g, "scf.if") for g in generics):
+        return None
+    if not all(sink_constants(g, tables=bool(walk(g, "tensor.extract"))) for g in generics):
+        return None
+    tables = [argument_index(kernel, op.operands[0]) for g in generics for op in walk(g, "tensor.extract")]
+    if tables and (len(generics) > 1 or any(t is None or t >= len(kernel.type.inputs) - len(kernel.type.results) for t in tables)):
         return None
     generic = generics[0] if len(generics) == 1 else merge_generics(generics)
     if generic is None:
@@ -125,7 +138,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         return None
     extremum = read_extremum(block, inputs, loops[0]) if len(loops) == 1 and after is None else None
     combiners = extremum.combiners if extremum is not None else tuple(read_combiner(block, block.arguments[inputs + i], i) for i in range(count))
-    if any(k is None for k in combiners):
+    if any(k is None for k in combiners) or (tables and extremum is not None):
         return None
     if extremum is not None:
         to_candidate(block, inputs)
@@ -144,7 +157,8 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
     wide = max((a for a in sources if a is not None), key=lambda a: prod(s for s, x in zip(sizes, a.strides) if x), default=None)
     if wide is None or any(x < 0 for a in places for x in a.strides):
         return None
-    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: (wide.strides[d] != 0, -wide.strides[d]))
+    # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns.
+    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: ((wide.strides[d] == 0) == bool(tables), -wide.strides[d]))
     points, terms = [d for d in order if d not in loops], [d for d in order if d in loops]
     along = order[-1] in loops
     runs = [tuple(map(tuple, merge(dims, sizes, places))) for dims in (points, terms)]

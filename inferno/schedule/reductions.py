@@ -5,7 +5,9 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, ir
-from inferno.schedule.cost import bit_width
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule.attributes import ATTRIBUTE
+from inferno.schedule.cost import bit_width, extracted_bytes
 from inferno.schedule import rows
 from inferno.schedule.row_work import body_instructions
 from inferno.schedule.reduction_kernel import ReductionKernel, parse_reduction
@@ -89,6 +91,8 @@ def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
     """What ``kernel`` computes; with a map behind it where that is of one sum or of sums that are cut, which a kernel puts together in any case, and takes
     less time than rows of several blocks."""
     c = parse_reduction(kernel) if target.kind == "nvptx" else None
+    if c is not None and c.gathers and ATTRIBUTE not in kernel.attributes and not takes_unmeasured(kernel.operation):
+        return None
     if c is None or c.after is None:
         return c
     s = pick(c, target)
@@ -146,7 +150,7 @@ def pick(c: ReductionKernel, target: Target) -> Reductions:
 def estimate(s: Reductions, c: ReductionKernel, target: Target) -> float:
     """Microseconds: what a read of all of it takes, and a second kernel where sums are cut."""
     known = {a for a in (*c.sources, *c.results) if a is not None}
-    moved, blocks = sum(prod(a.shape) * bit_width(a.element) // 8 for a in known), s.tiles(c) * s.chunks
+    moved, blocks = sum(prod(a.shape) * bit_width(a.element) // 8 for a in known) + extracted_bytes(c.generic), s.tiles(c) * s.chunks
     return _LAUNCH * (1 + (s.chunks > 1)) + moved / min(_RATE * target.multiprocessors, _ONE * blocks)
 
 
