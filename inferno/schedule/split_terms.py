@@ -1,7 +1,7 @@
 """On a GPU, let a reduction whose terms are read at computed places be a kernel that makes the terms and one that reduces them.
 
-The generator of reductions reads whole vectors and takes no gathers; one that makes terms can be part of the kernel whose rows they are of, as the
-losses of a cross entropy are.  (On an H200 the gather of 16384 losses with its sum took 16 us as one kernel.)
+The generator of reductions reads whole vectors, and what it gathers an element at a time; one that makes terms can be part of the kernel whose rows
+they are of, as the losses of a cross entropy are.  (On an H200 the gather of 16384 losses with its sum took 16 us as one kernel.)
 """
 
 from math import prod
@@ -15,6 +15,7 @@ from inferno.schedule.merge_calls import inputs_of, merge_in, new_kernel, tell_s
 from inferno.target import find_target
 
 _MOST = 1 << 18  # terms, which are written and read again: a microsecond
+_MOST_OF_ONE = 1 << 24  # and of a single sum, whose terms are one of each of many rows: mostly the kernel that has the rows makes them
 
 
 def split_terms(module: ir.Module, target: str) -> None:
@@ -41,7 +42,9 @@ def _reduction(kernel: func.FuncOp | None) -> ir.Operation | None:
         return None
     (generic,), end = generics, list(kernel.entry_block.operations)[-1]
     sizes = loop_sizes(generic)
-    if any(not isinstance(s, int) for s in sizes) or set(kinds(generic)) == {PARALLEL} or not 0 < prod(sizes) <= _MOST:
+    if any(not isinstance(s, int) for s in sizes) or set(kinds(generic)) == {PARALLEL}:
+        return None
+    if not 0 < prod(sizes) <= (_MOST if PARALLEL in kinds(generic) else _MOST_OF_ONE):
         return None
     block, start = body(generic), outputs(generic)[0]
     last, running = owner(yielded(generic)[0]), block.arguments[len(inputs(generic))]
