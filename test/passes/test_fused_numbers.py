@@ -128,6 +128,7 @@ def test_widening_moves_to_readers(monkeypatch, shape):
     torch.manual_seed(0)
     channels = shape[1]
     args = normal(*shape, dtype=bf16).contiguous(memory_format=torch.channels_last), normal(channels, dtype=bf16), normal(channels, dtype=bf16)
+    monkeypatch.delenv("INFERNO_UNMEASURED", raising=False)
     wide = assert_right(normed_image, args, target="cpu")
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     narrow = assert_right(normed_image, args, target="cpu")
