@@ -17,6 +17,7 @@ from torch.fx import Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from inferno.capture.scored_attention import scored_attention
+from inferno.capture.trained_attention import is_timed_for
 from inferno.settings import settings
 
 F = torch.nn.functional
@@ -87,7 +88,9 @@ def read(calls: list[Node]) -> Written:
         raise Left
     if any(not isinstance(n, int) for t in tensors for n in t.shape) or not q.shape[:2] == k.shape[:2] == v.shape[:2]:
         raise Left
-    if not any(t.requires_grad for t in tensors) or not settings().unmeasured or not _tensor(last).is_contiguous():
+    if not any(t.requires_grad for t in tensors) or not _tensor(last).is_contiguous():
+        raise Left
+    if not (settings().unmeasured or is_timed_for(q, k.transpose(-2, -1), v, None)):
         raise Left
     is_weight = False
     for before, node in pairwise([first, *steps]):
