@@ -6,7 +6,7 @@ model's last layer, of some channels, of a view that was given to the program.
 
 from inferno.errors import PassError
 from inferno.mlir import func, ir, owner, tensor, users
-from inferno.passes.programs import PRECISION, callee, readers, takes_unmeasured
+from inferno.passes.programs import PRECISION, callee, readers
 from inferno.schedule.assign import choose
 from inferno.schedule.contraction import oriented, parse_contraction
 from inferno.schedule.cost import bit_width
@@ -19,10 +19,10 @@ _ALIGNED = 16  # bytes, of what a part begins at and of its strides: generators 
 _GENERATORS = ("wgmma", "mma", "presplit", "bf16x6", "simt", "vectors", "reductions")  # whose addresses are those of accesses, wherever these begin
 
 
-def fold_slices(module: ir.Module, target: str, always: str = "") -> None:
-    """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for doing it though no GPU has run such kernels yet."""
+def fold_slices(module: ir.Module, target: str) -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not (always == "1" or takes_unmeasured(module.operation)):
+    if machine.kind != "nvptx":
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:

@@ -8,6 +8,7 @@ from checks import check
 from part_cases import CASES
 from universal_program import SimulatedModel
 
+import inferno
 from inferno.schedule.assign import choose
 from inferno.target import TARGETS, find_target
 
@@ -23,7 +24,15 @@ def test_numbers(monkeypatch, name):
         chosen.append((kernel.name.value, choose(kernel, find_target("sm_90a"))))
         return chosen[-1][1]
 
-    run = SimulatedModel(function, tuple(args), choose=chooses, passes="fold-slices{target=sm_90a always=1}", expand=True)
+    run = SimulatedModel(function, tuple(args), choose=chooses, passes="fold-slices{target=sm_90a}", expand=True)
     assert not any("slice" in kernel for kernel, _ in chosen) and chosen[-1][1].generator in generators
     found = check(run, function, tuple(args))
     assert found.right, str(found)
+
+
+def test_the_library_reads_them_too():
+    """Beside a product whose epilogue is a kernel of its own, which reads a part as well."""
+    args = torch.empty(48, 5, 64).bfloat16(), torch.empty(40, 64).bfloat16(), torch.empty(48, 64).bfloat16()
+    compiled = inferno.compile(
+        lambda x, w, r: torch.nn.functional.gelu(torch.nn.functional.linear(x[:, 0], w)) * r[:, 8:48], args, target="sm_90a", matmul="library")
+    assert [row.generator for row in compiled.explain().rows] == ["cublaslt", "elementwise"]

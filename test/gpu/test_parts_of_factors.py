@@ -5,10 +5,7 @@ import torch
 from checks import assert_right
 from part_cases import CASES
 
-pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"),
-    pytest.mark.usefixtures("unmeasured"),
-]
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU")
 
 
 @pytest.mark.parametrize("matmul", ["generated", "library"])

@@ -1,5 +1,5 @@
-// RUN: inferno-opt %s -p 'fold-slices{target=sm_90a always=1}' --split-input-file | FileCheck %s
-// RUN: inferno-opt %s -p 'fold-slices{target=cpu always=1}' --split-input-file | FileCheck %s --check-prefix=CPU
+// RUN: inferno-opt %s -p 'fold-slices{target=sm_90a}' --split-input-file | FileCheck %s
+// RUN: inferno-opt %s -p 'fold-slices{target=cpu}' --split-input-file | FileCheck %s --check-prefix=CPU
 
 #lhs = affine_map<(m, n, k) -> (m, k)>
 #rhs = affine_map<(m, n, k) -> (n, k)>
