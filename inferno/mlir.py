@@ -145,6 +145,12 @@ def owner(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value, ir.BlockArgument) else value.owner.operation
 
 
+def makes(op: ir.Operation, value: ir.Value) -> bool:
+    """Whether ``op`` defines ``value``, which may be a block argument.  (The bindings' operations are compared with nothing but operations.)"""
+    made = owner(value)
+    return made is not None and made == op
+
+
 def outside_values(op: ir.Operation) -> list[ir.Value]:
     """The values that ``op``, with all that is inside it, takes from around it, in order."""
     inside = {r for o in walk(op) for r in o.results}

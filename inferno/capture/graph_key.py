@@ -77,7 +77,7 @@ def _attribute(node: Node, lines: list[str]) -> str:
         lines.append(f"end {node.target}")
         return "graph"
     if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided and value.numel() * value.element_size() <= _LARGEST_CONSTANT:
-        data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8) if value.numel() else torch.empty(0, dtype=torch.uint8)
+        data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8) if value.numel() else torch.empty(0, dtype=torch.uint8, device="cpu")
         return f"{_meta(value)} {hashlib.blake2b(data.numpy().tobytes(), digest_size=20).hexdigest()}"
     raise _Unknown
 

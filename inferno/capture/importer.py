@@ -56,7 +56,7 @@ def import_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen:
 
 def _overflows() -> bool:
     """Whether a number that is too large for float8_e4m3fn is none there: so it was in torch before it became the largest one."""
-    return bool(torch.tensor(1000.0).to(torch.float8_e4m3fn).float().isnan())
+    return bool(torch.tensor(1000.0, device="cpu").to(torch.float8_e4m3fn).float().isnan())
 
 
 def _unsupported(graph: torch.fx.Graph, error: Exception) -> UnsupportedOperation:

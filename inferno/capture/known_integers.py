@@ -79,7 +79,7 @@ def _say(graph: Graph, node: Node, value: Tensor) -> bool:
         elif counted is not None:
             begin, size = int(first), value.shape[counted]
             row = value.select(counted, 0)
-            new = _call(graph, node, aten.arange.start_step, (begin, begin + size, 1), torch.arange(size, dtype=value.dtype))
+            new = _call(graph, node, aten.arange.start_step, (begin, begin + size, 1), torch.arange(size, dtype=value.dtype, device=value.device))
             ones = [size if d == counted else 1 for d in range(value.dim())]
             new = _call(graph, node, aten.view.default, (new, ones), value.new_empty(ones))
             if row.numel() > 1:
@@ -93,7 +93,7 @@ def _say(graph: Graph, node: Node, value: Tensor) -> bool:
 
 def _counts(value: Tensor, dim: int) -> bool:
     """Whether it is the number along one dimension, and a constant."""
-    wanted = torch.arange(value.shape[dim], dtype=value.dtype).view([-1 if d == dim else 1 for d in range(value.dim())])
+    wanted = torch.arange(value.shape[dim], dtype=value.dtype, device=value.device).view([-1 if d == dim else 1 for d in range(value.dim())])
     return bool((value == value.flatten()[0] + wanted).all())
 
 

@@ -203,7 +203,7 @@ def _loses_a_number(node: torch.fx.Node) -> bool:
     if any(v.meta["val"].dtype != value.dtype for v in node.all_input_nodes):
         return False
     numbers = [v for v in (*node.args, *node.kwargs.values()) if isinstance(v, (int, float)) and not isinstance(v, bool)]
-    return any(math.isfinite(v) and torch.tensor(v, dtype=torch.float64).to(value.dtype).item() != v for v in numbers)
+    return any(math.isfinite(v) and torch.tensor(v, dtype=torch.float64, device="cpu").to(value.dtype).item() != v for v in numbers)
 
 
 def _through(graph: torch.fx.Graph, node: torch.fx.Node, wide: torch.dtype) -> None:

@@ -175,7 +175,7 @@ def _kind(value: Tensor) -> str:
 
 def _in(kind: str, number: float) -> float:
     """The number rounded to the type that torch's kernel has it in."""
-    return torch.tensor(number, dtype=getattr(torch, kind)).item()
+    return torch.tensor(number, dtype=getattr(torch, kind), device="cpu").item()
 
 
 _RULES: dict[Any, Callable[[Node, Tensor, Generator], _Drawn | None]] = {

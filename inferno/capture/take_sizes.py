@@ -72,7 +72,7 @@ def _to_tensor(graph: torch.fx.Graph, number: torch.fx.Node, before: torch.fx.No
     size = number.meta["val"]
     mode = detect_fake_mode([n.meta["val"] for n in graph.nodes if isinstance(n.meta.get("val"), torch.Tensor)])
     with mode or FakeTensorMode(shape_env=size.node.shape_env):
-        tensor = torch.empty((size, 0))
+        tensor = torch.empty((size, 0), device="cpu")
     with graph.inserting_before(before):
         read = graph.call_function(aten.sym_size.int, (number, 0))
     read.meta = {**number.meta}

@@ -206,7 +206,7 @@ def _filled(node: Node) -> Any:
 def _rounded(value: float, dtype: torch.dtype) -> float:
     if not dtype.is_floating_point or (math.isfinite(value) and abs(value) > torch.finfo(dtype).max):
         raise Left
-    return torch.full((), value, dtype=dtype).item()
+    return torch.full((), value, dtype=dtype, device="cpu").item()
 
 
 def _tensor(node: Node) -> Tensor:

@@ -208,7 +208,7 @@ class CompiledModule(Face):
 
 def _tensor(element: str, shape: tuple[int, ...], data: bytes) -> torch.Tensor:
     """A constant that the compiler made, as a tensor."""
-    return torch.frombuffer(bytearray(data), dtype=DTYPES[element]).reshape(shape) if data else torch.empty(shape, dtype=DTYPES[element])
+    return torch.frombuffer(bytearray(data), dtype=DTYPES[element]).reshape(shape) if data else torch.empty(shape, dtype=DTYPES[element], device="cpu")
 
 
 def constants_of(program: Program, device: torch.device) -> list[torch.Tensor]:

@@ -8,7 +8,7 @@ tried.  The scores and all that is made of them must have no other reader: what 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from inferno.mlir import func, ir, owner, walk
+from inferno.mlir import func, ir, makes, owner, walk
 from inferno.passes.contraction import parse_fused
 from inferno.passes.generics import body, inputs, is_elementwise
 from inferno.passes.programs import PRECISION, VIEWS, callee, readers, root_of, wants_library
@@ -161,7 +161,7 @@ class Fusion:
 
     def is_of_rows(self, call: ir.Operation, core: Calls) -> bool:
         """Whether a call computes, of rows of the softmax, something that only others read."""
-        return self.called(call, self.maps) and all(owner(root_of(v)) in core for v in inputs_of(call))
+        return self.called(call, self.maps) and all(any(makes(c, root_of(v)) for c in core) for v in inputs_of(call))
 
     def makers(self, calls: Sequence[ir.Operation]) -> list[ir.Operation]:
         """The calls of kernels whose results these take."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import prod
 
-from inferno.mlir import arith, func, ir, owner, walk
+from inferno.mlir import arith, func, ir, makes, owner, walk
 from inferno.passes.programs import root_of
 
 _FLOATS, _INTEGERS = ("f16", "bf16", "f32", "f64"), ("i8", "i16", "i32", "i64")
@@ -121,12 +121,11 @@ def _order(sort: ir.Operation) -> bool | None:
 
 def _window(value: ir.Value, sort: ir.Operation, dim: int) -> tuple[int, int, int] | None:
     """(which of the sort's results, first place, number of places) that a returned value is."""
-    op = owner(value)
-    if op == sort:
+    if makes(sort, value):
         number = list(sort.results).index(value)
         return number, 0, value.type.shape[dim]
     part = owner(_copied(value))
-    if part is None or part.name != "tensor.extract_slice" or len(part.operands) != 1 or owner(part.operands[0]) != sort:
+    if part is None or part.name != "tensor.extract_slice" or len(part.operands) != 1 or not makes(sort, part.operands[0]):
         return None
     offsets, sizes, strides = (list(ir.DenseI64ArrayAttr(part.attributes[f"static_{a}"])) for a in ("offsets", "sizes", "strides"))
     whole = list(sort.results[0].type.shape)

@@ -5,6 +5,7 @@ import torch
 from attention_cases import CASES, F, calls, evaluate, fused, read, sdpa
 from checks import assert_close_to_float64
 
+import inferno
 from inferno.mlir import ir, idle_context
 from inferno.schedule.bands import Band
 from inferno.tools.check import reference
@@ -70,3 +71,17 @@ APART = {
 def test_what_is_none(name):
     with idle_context(), ir.Location.unknown():
         assert not calls(fused(APART[name], operands("plain", torch.float32)))
+
+
+def test_rows_that_others_read_with_an_argument():
+    """What is computed of rows of the softmax, and of a tensor that is given, is no part of attention; nor was that asked of an argument's maker."""
+    def function(q, k, v, w):
+        scores = (q @ k.mT).float() * 0.125
+        most = scores.amax(-1, keepdim=True)
+        powers = (scores - most).exp()
+        sums = powers.sum(-1, keepdim=True)
+        return (powers / sums).to(q.dtype) @ v, (most + sums.log()) * w
+
+    args = [torch.randn(1, 2, 512, 64).bfloat16() for _ in range(3)]
+    rows = inferno.compile(function, (*args, torch.randn(1, 2, 512, 1)), target="sm_90a", fallback=False).explain().rows
+    assert "attention" not in {row.generator for row in rows} and len(rows) <= 4

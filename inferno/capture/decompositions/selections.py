@@ -42,7 +42,7 @@ def _round(x: Tensor, number: Any) -> Any:
         return number
     dtype = torch.float32 if x.device.type == "cuda" and x.dtype.itemsize <= 2 else x.dtype
     with _disable_current_modes():  # a number of its own, and nothing of the graph
-        return torch.tensor(number, dtype=torch.float64).to(dtype).item()
+        return torch.tensor(number, dtype=torch.float64, device="cpu").to(dtype).item()
 
 
 def _compare(operator: Any) -> Callable:

@@ -134,7 +134,7 @@ class CpuExecutable:
         )
 
     def new_results(self) -> list[Tensor]:
-        return [torch.empty(shape, dtype=dtype) for shape, dtype in self._shapes]
+        return [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in self._shapes]
 
     def new_context(self) -> "_Context":
         return _Context(self)
@@ -183,7 +183,7 @@ class _Context:
         self.state = (ctypes.c_int64 * (executable._workspace_word + 2))()
         self.base = ctypes.addressof(self.state)
         self.state[0], self.state[1] = self.base + 8, self.base  # the engine wants a pointer to a pointer to the argument
-        memory = torch.empty(plan.workspace_bytes + ALIGNMENT, dtype=torch.uint8)
+        memory = torch.empty(plan.workspace_bytes + ALIGNMENT, dtype=torch.uint8, device="cpu")
         self._workspace = memory[-memory.data_ptr() % ALIGNMENT :]  # torch aligns to 64
         self.state[executable._workspace_word] = self._workspace.data_ptr()
         self.state[executable._workspace_word + 1] = ctypes.addressof(executable._numbers)

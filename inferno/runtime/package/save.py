@@ -103,7 +103,7 @@ def _kernel_to_data(kernel: Kernel, number: int, blobs: dict[str, bytes]) -> dic
 
 
 def _bytes_tensor(data: bytes) -> Tensor:
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8, device="cpu")
 
 
 def digest(tensor: Tensor) -> str:

@@ -41,7 +41,7 @@ class CudaGenerator:
         numbers = [seed - 2**64 if seed >= 2**63 else seed, *itertools.accumulate(increments[:-1], initial=offset)]
         # 16 bytes apart: kernels want tensors aligned.  Not pinned: so few bytes are copied away at once, in 15 us instead of 20 whether the GPU is busy or
         # not, and pinned memory would be allocated anew while it is.
-        host = torch.tensor([[n, 0] for n in numbers], dtype=torch.int64)
+        host = torch.tensor([[n, 0] for n in numbers], dtype=torch.int64, device="cpu")
         return list(host.to(self.device, non_blocking=True)[:, 0].unbind())
 
     def is_captured(self) -> bool:
