@@ -6,7 +6,9 @@
 # kernel of cuDNN's but the products, with scores in memory.
 # Dropout, forward and backward by eager's: 128 columns 1.25 to 1.43, 64 columns 1.04 to 1.34, 4x16x2048 without a mask 0.99.
 _COLUMNS = (64, 128)
-_SHORTEST, _LONGEST = 512, 8192
+# Written by hand, without a mask, beside products with scores in memory: 2x8x256x64 15 and 20 us, 32x12x197x64 106 and 434; with padding 32x12x128x64 47
+# and 80.
+_SHORTEST, _LONGEST = 128, 8192
 # Beside masks, forward and backward together by eager's, which is the efficient kernel: windows of 512 of 4096 keys 9.5 with 128 columns, 8.4 with 64 (17 of
 # 8192 keys); causal and padding 3.4 (8192 long), 3.0 (2048), 2.0 (512, 64 columns); slopes of heads 7.9; masks that are read, of 128 columns keys' 1.4, those
 # of queries and keys 1.1 to 1.2; of 64 columns 0.88 to 1.04, where the products took 3 to 4 times as long.  8 heads of keys for 32: padding 2.6, windows

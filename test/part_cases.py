@@ -18,11 +18,11 @@ FACTORS = {
     "rows and columns": (lambda x, w: F.linear(x[5:69, 64:], w), lambda s: ((70 * s, 128), (40 * s, 64))),
     "first tokens": (lambda x, w, b: torch.tanh(F.linear(x[:, 0], w, b)), lambda s: ((48 * s, 5, 64), (40, 64), (40,))),
     "last tokens": (lambda x, w: F.linear(x[:, -1], w), lambda s: ((48, 5, 64 * s), (40, 64 * s))),
-    "both factors": (lambda x, w: x[:, :64] @ w[64:128, 16:], lambda s: ((70 * s, 128), (128 * s, 72 * s))),
-    "turned": (lambda x, w: x[8:72, 16:].T @ w[:64, 8:], lambda s: ((80 * s, 80), (70 * s, 48 * s))),
+    "both factors": (lambda x, w: x[:, :64] @ w[64:128, 16:], lambda s: ((70 * s, 128), (128 * s, 80 * s))),
+    "turned": (lambda x, w: x[8:72, 16:].T @ w[:64, 16:], lambda s: ((80 * s, 80), (70 * s, 48 * s))),
     "few columns, by steps": (lambda x, w: F.linear(x[:6], w[8:]), lambda s: ((70, 64 * s), (72 * s, 64 * s))),
     "batches": (lambda x, w: torch.bmm(x[:, :, 64:], w[:, 8:, :64].transpose(1, 2)), lambda s: ((3 * s, 70, 128), (3 * s, 48 * s, 80))),
-    "added": (lambda x, w, r: F.linear(x[:, 64:], w) + r[:, 40:], lambda s: ((70 * s, 128), (40, 64), (70 * s, 80))),
+    "added": (lambda x, w, r: F.linear(x[:, 64:], w) + r[:, 16:56], lambda s: ((70 * s, 128), (40, 64), (70 * s, 64))),
     "signed": (lambda x, w, r: (x[:, 64:] * torch.sign(r[:, 8:9])) @ w, lambda s: ((70 * s, 128), (64, 40 * s), (70 * s, 16))),
 }
 CASES = {

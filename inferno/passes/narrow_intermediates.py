@@ -8,7 +8,7 @@ from inferno.passes.contraction import is_sum_of_products, parse_fused
 from inferno.passes.generics import (
     body, build, clone_body, inputs, is_copy, is_elementwise, is_generic, kinds, knows_sizes, maps, outputs, yielded,
 )
-from inferno.passes.programs import VIEWS, takes_unmeasured
+from inferno.passes.programs import VIEWS
 from inferno.passes.shapes import function_of, sizes
 
 _WIDENINGS = ("arith.extf", "arith.extsi", "arith.extui")
@@ -17,11 +17,7 @@ _LEAST = 8  # bits of what memory holds as it is
 
 def narrow_intermediates(module: ir.Module) -> None:
     """Move the widening that ends an elementwise operation into its readers, through reshapes, where each of them is a map or a reduction.  Contractions
-    copy whole tiles of their factors, and what is returned has the type that was asked for: what they read stays as it is.
-
-    Only modules that take what is not measured yet (``inferno.unmeasured``) are changed."""
-    if not takes_unmeasured(module.operation):
-        return
+    copy whole tiles of their factors, and what is returned has the type that was asked for: what they read stays as it is."""
     for op in reversed(walk(module.operation, "linalg.generic")):  # readers first: they are made anew
         if is_elementwise(op) and len(op.results) == 1 and knows_sizes(op) and _widening(op) is not None and _all_widen(op.results[0]):
             _move(op)

@@ -15,7 +15,9 @@ from inferno.schedule.tiling import tile_contraction
 from inferno.schedule.wgmma_schedule import Wgmma
 from inferno.target import Target, find_target
 
-_ALIGNED = 16  # bytes, of what a part begins at and of its strides: generators read vectors as of a tensor of its own
+# Bytes, of what a part begins at and of its strides: generators read vectors as of a tensor of its own, and memory moves sectors of as many.  (On an H200 a
+# product of 1200 lines of 2800 bytes took 7.1 us, and 6.3 with the copy.)
+_ALIGNED = 32
 _GENERATORS = ("wgmma", "mma", "presplit", "bf16x6", "simt", "vectors", "reductions")  # whose addresses are those of accesses, wherever these begin
 
 

@@ -5,8 +5,6 @@ from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func, ir
-from inferno.passes.programs import takes_unmeasured
-from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.cost import bit_width, extracted_bytes
 from inferno.schedule import rows
 from inferno.schedule.row_work import body_instructions
@@ -91,8 +89,6 @@ def read(kernel: func.FuncOp, target: Target) -> ReductionKernel | None:
     """What ``kernel`` computes; with a map behind it where that is of one sum or of sums that are cut, which a kernel puts together in any case, and takes
     less time than rows of several blocks."""
     c = parse_reduction(kernel) if target.kind == "nvptx" else None
-    if c is not None and c.gathers and ATTRIBUTE not in kernel.attributes and not takes_unmeasured(kernel.operation):
-        return None
     if c is None or c.after is None:
         return c
     s = pick(c, target)

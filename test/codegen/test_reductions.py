@@ -179,8 +179,7 @@ GATHERS = {
 
 
 @pytest.mark.parametrize("name", GATHERS)
-def test_terms_from_tables(monkeypatch, name):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+def test_terms_from_tables(name):
     torch.manual_seed(0)
     model, make = GATHERS[name]
     args, chosen = make(), []

@@ -8,7 +8,7 @@
 // CHECK: linalg.generic {{.*}} ins(%[[V]] : tensor<2x32xbf16>)
 // CHECK: %[[W:.*]] = arith.extf
 // CHECK: arith.addf %[[W]]
-module attributes {inferno.unmeasured} {
+module {
   func.func @transposed(%x: tensor<2x4x8xbf16>, %s: tensor<2xf32>) -> tensor<2xf32> {
     %e = tensor.empty() : tensor<2x8x4xf32>
     %t = linalg.generic {indexing_maps = [affine_map<(a,b,c) -> (a,c,b)>, affine_map<(a,b,c) -> (a,b,c)>],
@@ -36,7 +36,7 @@ module attributes {inferno.unmeasured} {
 // CHECK-NOT: -> tensor<2x32xi32>
 // CHECK: linalg.generic {{.*}} ins(%[[X]], %[[X]] : tensor<2x32xi8>, tensor<2x32xi8>)
 // CHECK: arith.extsi
-module attributes {inferno.unmeasured} {
+module {
   func.func @cast(%x: tensor<2x32xi8>, %s: tensor<2xi32>) -> tensor<2xi32> {
     %e = tensor.empty() : tensor<2x32xi32>
     %t = linalg.generic {indexing_maps = [affine_map<(a,b) -> (a,b)>, affine_map<(a,b) -> (a,b)>], iterator_types = ["parallel", "parallel"]}
@@ -68,7 +68,7 @@ module attributes {inferno.unmeasured} {
 // CHECK: return
 #swap = affine_map<(a,b) -> (b,a)>
 #same = affine_map<(a,b) -> (a,b)>
-module attributes {inferno.unmeasured} {
+module {
   func.func @kept(%x: tensor<4x8xbf16>, %y: tensor<4x8xbf16>, %w: tensor<4x8xf32>, %o: tensor<8x8xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x8xf32>) {
     %e = tensor.empty() : tensor<8x4xf32>
     %t = linalg.generic {indexing_maps = [#swap, #same], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x8xbf16>) outs(%e : tensor<8x4xf32>) {
@@ -95,27 +95,4 @@ module attributes {inferno.unmeasured} {
     } -> tensor<8x8xf32>
     return %t, %n, %r : tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x8xf32>
   }
-}
-
-// -----
-
-// Only where it is asked for.
-// CHECK-LABEL: @measured
-// CHECK: tensor<8x4xf32> into tensor<32xf32>
-func.func @measured(%x: tensor<4x8xbf16>, %s: tensor<f32>) -> tensor<f32> {
-  %e = tensor.empty() : tensor<8x4xf32>
-  %t = linalg.generic {indexing_maps = [affine_map<(a,b) -> (b,a)>, affine_map<(a,b) -> (a,b)>], iterator_types = ["parallel", "parallel"]}
-      ins(%x : tensor<4x8xbf16>) outs(%e : tensor<8x4xf32>) {
-  ^bb0(%v: bf16, %old: f32):
-    %z = arith.extf %v : bf16 to f32
-    linalg.yield %z : f32
-  } -> tensor<8x4xf32>
-  %c = tensor.collapse_shape %t [[0, 1]] : tensor<8x4xf32> into tensor<32xf32>
-  %r = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> ()>], iterator_types = ["reduction"]}
-      ins(%c : tensor<32xf32>) outs(%s : tensor<f32>) {
-  ^bb0(%y: f32, %o: f32):
-    %z = arith.addf %y, %o : f32
-    linalg.yield %z : f32
-  } -> tensor<f32>
-  return %r : tensor<f32>
 }
