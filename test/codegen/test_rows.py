@@ -30,19 +30,8 @@ def test_right(name):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_groups_of_channels_last(monkeypatch, dtype):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    x, w, b = torch.randn(2, 16, 5, 7).to(dtype).contiguous(memory_format=torch.channels_last), torch.randn(16).to(dtype), torch.randn(16).to(dtype)
-    simulated = SimulatedModel(lambda *a: F.group_norm(a[0], 2, *a[1:]), (x, w, b), choose=choose({}), passes=PASSES)
-    assert len(simulated.program.plan.steps) == 1
-    found = check(simulated, lambda *a: F.group_norm(a[0], 2, *a[1:]), (x, w, b))
-    assert found.right, str(found)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_groups_of_channels_last_to_channels_first(monkeypatch, dtype):
+def test_groups_of_channels_last_to_channels_first(dtype):
     """One kernel reads the image for its statistics, one makes those of channels, and one applies and turns."""
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     args = torch.randn(2, 32, 5, 8).to(dtype).contiguous(memory_format=torch.channels_last), torch.randn(32).to(dtype), torch.randn(32).to(dtype)
     simulated = SimulatedModel(lambda x, w, b: F.silu(turned_group_norm(x, 2, w, b, 1e-5)), args, choose=lambda k: assign.choose(k, TARGET), passes=PASSES)
     assert len(simulated.program.plan.steps) == 4
