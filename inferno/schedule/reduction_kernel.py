@@ -1,6 +1,6 @@
 """What a kernel computes that reduces over some dimensions: one structured operation, whose terms may be regrouped."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from inferno.mlir import arith, func, ir, owner, users, walk
@@ -15,6 +15,7 @@ from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.merge_generics import merge_generics
 from inferno.schedule.extrema import Extremum, read_extremum, to_candidate
 from inferno.schedule.split_products import split_products
+from inferno.schedule.strewn_extracts import read_by_maps
 from inferno.schedule.varying_rows import read_varying
 
 _OTHERS = ("linalg.generic", "linalg.fill", "arith.constant", "tensor.empty", "tensor.extract_slice", "func.return", *VIEWS)
@@ -114,6 +115,7 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
         return None
     if any("reduction" not in iterators(g) or not supported_body(g) or walk(g, "scf.if") for g in generics):
         return None
+    generics = [read_by_maps(generics[0], every=True)] if len(generics) == 1 else generics
     if not all(sink_constants(g, tables=bool(walk(g, "tensor.extract"))) for g in generics):
         return None
     tables = [argument_index(kernel, op.operands[0]) for g in generics for op in walk(g, "tensor.extract")]
@@ -151,18 +153,34 @@ def _parse(module: ir.Module) -> ReductionKernel | None:
             to_term(block, block.arguments[inputs + i], i)
     if any(len(list(a.uses)) for a in list(block.arguments)[inputs:]):
         return None  # a body that reads what was there before
+    if extremum is None:
+        sources = _forwards(generic, sources, sizes, loops)
     places = [a for a in (*sources, *results) if a is not None]
     if not all(supported_element(a.element) for a in places):
         return None
     wide = max((a for a in sources if a is not None), key=lambda a: prod(s for s, x in zip(sizes, a.strides) if x), default=None)
-    if wide is None or any(x < 0 for a in places for x in a.strides):
+    if wide is None or any(x < 0 for a in results if a is not None for x in a.strides):
         return None
     # What no tensor is walked along but a table, whose rows a body extracts, is innermost: its columns.
-    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: ((wide.strides[d] == 0) == bool(tables), -wide.strides[d]))
+    order = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: ((wide.strides[d] == 0) == bool(tables), -abs(wide.strides[d])))
     points, terms = [d for d in order if d not in loops], [d for d in order if d in loops]
     along = order[-1] in loops
     runs = [tuple(map(tuple, merge(dims, sizes, places))) for dims in (points, terms)]
     return ReductionKernel(generic, tuple(sizes), *runs, along, sources, results, tuple(combiners), starts, extremum, module, after)
+
+
+def _forwards(generic: ir.Operation, sources: tuple[Access | None, ...], sizes: tuple[int, ...], loops: list[int]) -> tuple[Access | None, ...]:
+    """The sources with terms that all are walked backwards walked forwards: their order does not count, unless their numbers do."""
+    found = list(sources)
+    if walk(generic, "linalg.index"):
+        return sources
+    for d in loops:
+        steps = [a.strides[d] for a in found if a is not None]
+        if steps and min(steps) < 0 and max(steps) <= 0:
+            found = [a and replace(
+                a, strides=tuple(abs(x) if i == d else x for i, x in enumerate(a.strides)), offset=a.offset + a.strides[d] * (sizes[d] - 1),
+            ) for a in found]
+    return tuple(found)
 
 
 def _is_after(after: ir.Operation, generic: ir.Operation) -> bool:

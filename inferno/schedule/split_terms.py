@@ -12,6 +12,7 @@ from inferno.passes.programs import callee
 from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.attributes import ATTRIBUTE
 from inferno.schedule.merge_calls import inputs_of, merge_in, new_kernel, tell_sources
+from inferno.schedule.strewn_extracts import follows_loops
 from inferno.target import find_target
 
 _MOST = 1 << 18  # terms, which are written and read again: a microsecond
@@ -44,7 +45,8 @@ def _reduction(kernel: func.FuncOp | None) -> ir.Operation | None:
     sizes = loop_sizes(generic)
     if any(not isinstance(s, int) for s in sizes) or set(kinds(generic)) == {PARALLEL}:
         return None
-    if not 0 < prod(sizes) <= (_MOST if PARALLEL in kinds(generic) else _MOST_OF_ONE):
+    far = PARALLEL not in kinds(generic) and not all(follows_loops(op, generic) for op in walk(generic, "tensor.extract"))
+    if not 0 < prod(sizes) <= (_MOST_OF_ONE if far else _MOST):
         return None
     block, start = body(generic), outputs(generic)[0]
     last, running = owner(yielded(generic)[0]), block.arguments[len(inputs(generic))]

@@ -1,8 +1,8 @@
 """``tensor.extract`` at places that follow from the loops by sums and differences, as an operand with a map: a window that is turned round and transposed,
 as a convolution's gradient reads it, is one tensor walked backwards along its taps.
 
-Only of what lies strewn over memory along the last loop and side by side along another one, which then goes through shared memory in tiles: 512x512x3x3
-in bf16, picked element by element, took longer than the convolution behind it.
+Of maps, only what lies strewn over memory along the last loop and side by side along another one, which then goes through shared memory in tiles: 512x512x3x3
+in bf16, picked element by element, took longer than the convolution behind it.  Reductions read all of this kind so: the sum of a flipped tensor.
 """
 
 from inferno.mlir import ir, owner, walk
@@ -12,13 +12,13 @@ from inferno.schedule.accesses import Linear, loop_sizes, row_major
 _LEAST = 16  # elements along both loops that a tile is worth it for
 
 
-def read_by_maps(generic: ir.Operation) -> ir.Operation:
-    """``generic``, or what took its place: the same with such tensors as operands, where all that it extracts is of this kind."""
+def read_by_maps(generic: ir.Operation, every: bool = False) -> ir.Operation:
+    """``generic``, or what took its place: the same with such tensors as operands, where all that it extracts is of this kind; ``every``: however it lies."""
     sizes, block = loop_sizes(generic), generic.regions[0].blocks[0]
     extracts = [op.operation for op in walk(generic, "tensor.extract")]
     if not extracts or sizes is None or not all(isinstance(s, int) for s in sizes):
         return generic
-    found = [_map(op, generic, sizes) for op in extracts]
+    found = [_map(op, generic, sizes, every) for op in extracts]
     if any(m is None for m in found):
         return generic
 
@@ -42,7 +42,12 @@ def read_by_maps(generic: ir.Operation) -> ir.Operation:
     return made
 
 
-def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...]) -> ir.AffineMap | None:
+def follows_loops(op: ir.Operation, generic: ir.Operation) -> bool:
+    """Whether an extract's places are sums and differences of loops."""
+    return _map(op, generic, loop_sizes(generic), True) is not None
+
+
+def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...], every: bool) -> ir.AffineMap | None:
     """The map that an extract reads its tensor by; None where it is of another kind, or may read outside of the tensor."""
     table = op.operands[0].type
     if op.parent != generic or not table.has_static_shape:
@@ -55,10 +60,7 @@ def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...]) -> ir.
         if begin + sum(r for r in reach if r < 0) < 0 or begin + sum(r for r in reach if r > 0) >= size:
             return None
     strides = [sum(s * p[0][d] for s, p in zip(row_major(table.shape), places)) for d in range(len(sizes))]
-    last = maps(generic)[-1].results[-1]
-    if not isinstance(last, ir.AffineDimExpr) or strides[last.position] <= 1 or sizes[last.position] < _LEAST:
-        return None
-    if not any(s == 1 and n >= _LEAST for s, n in zip(strides, sizes)):
+    if not every and not _is_strewn(maps(generic)[-1].results[-1], strides, sizes):
         return None
     terms = []
     for coefficients, begin in places:
@@ -67,6 +69,12 @@ def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...]) -> ir.
             expression = expression + ir.AffineExpr.get_dim(d) * c if c else expression
         terms.append(expression)
     return ir.AffineMap.get(len(sizes), 0, terms)
+
+
+def _is_strewn(last: ir.AffineExpr, strides: list[int], sizes: tuple[int, ...]) -> bool:
+    if not isinstance(last, ir.AffineDimExpr) or strides[last.position] <= 1 or sizes[last.position] < _LEAST:
+        return False
+    return any(s == 1 and n >= _LEAST for s, n in zip(strides, sizes))
 
 
 def _linear(value: ir.Value, loops: int) -> Linear | None:

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from checks import check
+from gather_cases import CASES as GATHERS
 from reduction_cases import CASES, MAPPED, SCHEDULES, choose, variances
 from torch.export import Dim
 from universal_program import SimulatedModel, assert_assembles
@@ -166,23 +167,11 @@ def test_a_reduction_of_nothing_but_a_constant_is_none():
         assert reductions.read(module.body.operations[0], find_target("sm_90a")) is None
 
 
-GATHERS = {
-    "a loss": (
-        torch.nn.functional.nll_loss, lambda: (torch.randn(5003, 6), torch.randint(0, 6, (5003,)).index_fill(0, torch.tensor([7, 9]), -100)),
-    ),
-    "one of each row": (lambda x, t: x.gather(1, t).sum(), lambda: (torch.randn(2000, 5).to(torch.bfloat16), torch.randint(0, 5, (2000, 2)))),
-    "rows of a table": (lambda w, t: torch.nn.functional.embedding(t, w).sum(1), lambda: (torch.randn(50, 24), torch.randint(0, 50, (7, 300)))),
-    "odd rows of a table": (lambda w, t: torch.nn.functional.embedding(t, w).amax(0), lambda: (torch.randn(50, 13).half(), torch.randint(0, 50, (900,)))),
-    "one row's columns": (lambda x, i: x[:, i].mean(), lambda: (torch.randn(40, 70), torch.randint(0, 70, (33,)))),
-    "two tables": (lambda x, y, t: (x[t] * y[t]).sum(-1), lambda: (torch.randn(60, 72), torch.randn(60, 72), torch.randint(0, 60, (41,)))),
-}
-
-
 @pytest.mark.parametrize("name", GATHERS)
 def test_terms_from_tables(name):
     torch.manual_seed(0)
     model, make = GATHERS[name]
-    args, chosen = make(), []
+    args, chosen = make(1), []
 
     def own(kernel):
         chosen.append(assign.choose(kernel, TARGET))

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from checks import check, poison_memory
+from checks import assert_right, check, poison_memory
+from gather_cases import CASES as GATHERS
 from reduction_cases import CASES, MAPPED, SCHEDULES, choose, variances
 from torch.export import Dim
 from universal_program import compile_universal
@@ -88,3 +89,13 @@ def test_sums_whose_number_varies(model, length):
         poison_memory()
         found = check(compiled, model, (x[:rows].clone(),))
         assert found.right, f"{rows}: {found}"
+
+
+@pytest.mark.parametrize("scale", [1, 20])
+@pytest.mark.parametrize("name", GATHERS)
+def test_terms_from_tables(name, scale):
+    """Also of what a library has kernels for, and of so many terms that they are first made."""
+    torch.manual_seed(0)
+    model, make = GATHERS[name]
+    compiled = assert_right(model, tuple(a.cuda() for a in make(scale)))
+    assert "universal" not in {row.generator for row in compiled.explain().rows}
