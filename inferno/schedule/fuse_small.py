@@ -21,7 +21,6 @@ KIND = "inferno.kind"
 """On an argument of ``@main``: what it is to the model."""
 
 _MOST = 24  # kernels that become one
-_UNSURE = 1.5  # times that estimates of blocks' programs are taken to be too large: no GPU has timed any
 _LEVEL = 0.25  # microseconds of a reduction that others of its kernel wait for
 
 
@@ -48,7 +47,7 @@ class _Program:
             kernel = self.kernels.get(name)
             takes = kernel is not None and one_block.fits(kernel)
             found = _Cost(_apart(kernel, self.target), one_block.work(kernel)) if takes else None
-            self.costs[name] = found if found is not None and (self.always or found.part < _UNSURE * found.alone) else None
+            self.costs[name] = found if found is not None and (self.always or found.part < found.alone) else None
         found = self.costs[name]
         return found if found is not None and not _changes_state(call, self.kernels[name]) else None
 
@@ -110,7 +109,8 @@ def _fuse(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     edges = edges_of(calls, views=True)
     merged = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls, "small_"))
     joined, apart = one_block.estimate(merged), sum(program.cost(c).alone for c in calls)
-    if not program.always and joined >= _UNSURE * apart:
+    # Of eleven programs on an H200 one of the nine that took less time so was estimated to take more, and both that took more.
+    if not program.always and joined >= apart:
         merged.operation.erase()
         refused.update(calls)
         return False

@@ -5,7 +5,6 @@ from math import ceil
 from typing import ClassVar
 
 from inferno.mlir import func, ir, walk
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.log_sums import with_log_sums
@@ -123,12 +122,12 @@ def read(kernel: func.FuncOp, target: Target) -> ScanKernel | None:
 def choose(kernel: func.FuncOp, target: Target) -> Scans | None:
     """A schedule for every scan whose running values combine in any order."""
     c = read(kernel, target)
-    return pick(c, target, takes_unmeasured(kernel.operation)) if c is not None else None
+    return pick(c, target) if c is not None else None
 
 
-def pick(c: ScanKernel, target: Target, unmeasured: bool = False) -> Scans:
+def pick(c: ScanKernel, target: Target) -> Scans:
     """The schedule that the rows' length and their number ask for."""
-    return _along(c, target, unmeasured) if c.along else _across(c, target)
+    return _along(c, target) if c.along else _across(c, target)
 
 
 def _vector(c: ScanKernel) -> int:
@@ -139,11 +138,12 @@ def _vector(c: ScanKernel) -> int:
     return vector
 
 
-def _along(c: ScanKernel, target: Target, unmeasured: bool) -> Scans:
+def _along(c: ScanKernel, target: Target) -> Scans:
     vector = _vector(c)
     vectors, items = max(1, c.length // vector), max(1, min(8, _HELD // (vector * c.bytes)))
-    # Short vectors, as of rows of 18, are several a thread where rows are many: one of 4 bytes keeps a quarter of what memory moves under way.
-    each = max(1, _ASKED_BYTES // (vector * c.bytes)) if unmeasured and c.outer * _power(vectors) > target.multiprocessors * _THREADS else 1
+    # Short vectors, as of rows of 18, are several a thread where rows are many: one of 4 bytes keeps a quarter of what memory moves under way.  On an H200
+    # 424984 rows of 18 took 13 us in bf16 instead of 33, 500000 of 50 31 instead of 76, in float32 18.6 instead of 33.
+    each = max(1, _ASKED_BYTES // (vector * c.bytes)) if c.outer * _power(vectors) > target.multiprocessors * _THREADS else 1
     lanes = max(min(_WARP, _power(ceil(vectors / each))), _power(ceil(vectors / items)))
     if lanes <= 2 * _WALKS:  # a row is one tile
         lanes = min(lanes, _WALKS)
