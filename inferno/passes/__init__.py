@@ -72,6 +72,7 @@ _PASSES = {
     "fuse-small": "inferno.schedule.fuse_small:fuse_small",
     "order-operands": "inferno.schedule.order_operands:order_operands",
     "fold-slices": "inferno.schedule.fold_slices:fold_slices",
+    "split-pieces": "inferno.schedule.split_pieces:split_pieces",
     "split-padding": "inferno.schedule.split_padding:split_padding",
     "assign-schedules": "inferno.schedule.assign:assign_schedules",
     "prepare-operands": "inferno.schedule.prepare_operands:prepare_operands",

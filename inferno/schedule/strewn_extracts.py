@@ -52,7 +52,7 @@ def _map(op: ir.Operation, generic: ir.Operation, sizes: tuple[int, ...], every:
     table = op.operands[0].type
     if op.parent != generic or not table.has_static_shape:
         return None
-    places = [_linear(v, len(sizes)) for v in list(op.operands)[1:]]
+    places = [linear(v, len(sizes)) for v in list(op.operands)[1:]]
     if any(p is None for p in places):
         return None
     for (coefficients, begin), size in zip(places, table.shape):
@@ -77,7 +77,7 @@ def _is_strewn(last: ir.AffineExpr, strides: list[int], sizes: tuple[int, ...]) 
     return any(s == 1 and n >= _LEAST for s, n in zip(strides, sizes))
 
 
-def _linear(value: ir.Value, loops: int) -> Linear | None:
+def linear(value: ir.Value, loops: int) -> Linear | None:
     """A place as a sum of multiples of loops and a number."""
     op = owner(value)
     if op is None:
@@ -87,7 +87,7 @@ def _linear(value: ir.Value, loops: int) -> Linear | None:
     if op.name == "arith.constant":
         return (0,) * loops, ir.IntegerAttr(op.attributes["value"]).value
     if op.name in ("arith.addi", "arith.subi", "arith.muli"):
-        first, second = (_linear(v, loops) for v in op.operands)
+        first, second = (linear(v, loops) for v in op.operands)
         if first is None or second is None:
             return None
         if op.name == "arith.muli":
