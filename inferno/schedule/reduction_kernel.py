@@ -48,11 +48,6 @@ class ReductionKernel:
     def block(self) -> ir.Block:
         return self.generic.regions[0].blocks[0]
 
-    @property
-    def gathers(self) -> bool:
-        """Whether terms are of elements that the body extracts from tables."""
-        return bool(walk(self.generic, "tensor.extract"))
-
     def size(self, run: tuple[int, ...]) -> int:
         return prod(self.sizes[d] for d in run)
 
