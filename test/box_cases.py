@@ -16,6 +16,9 @@ CASES = {
     "indices": (lambda x: (x.permute(0, 3, 1, 2) * torch.arange(130, device=x.device)).contiguous(), lambda: (randn(1, 90, 130, 3).half(),)),
     "from somewhere": (lambda x: x[1:, 2:, :, 1:].permute(3, 0, 2, 1).contiguous() + 1, lambda: (randn(11, 40, 41, 5).to(bf16),)),
     "narrow rows": (lambda x: x.t().contiguous(), lambda: (randn(4001, 18).to(bf16),)),
+    "floats that are narrowed": (lambda x: torch.tanh(x).permute(0, 3, 1, 2).half().contiguous(), lambda: (randn(1, 190, 72, 3),)),
+    "narrow floats to bytes": (lambda x: (x.t() > 0).contiguous(), lambda: (randn(4004, 18),)),
+    "wide ones to bytes": (lambda x, y: (x.t() > y.t()).contiguous(), lambda: (randn(4004, 18, dtype=torch.float64), randn(4004, 18))),
     "float64": (lambda x: x.permute(2, 3, 1, 0).contiguous(), lambda: (randn(128, 68, 2, 2, dtype=torch.float64),)),
     "booleans": (lambda x: x.permute(3, 0, 1, 2).contiguous(), lambda: (randn(30, 40, 41, 5) > 0,)),
 }

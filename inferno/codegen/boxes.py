@@ -1,7 +1,7 @@
 """Elementwise kernels that read another order in short pieces: boxes go through shared memory, so that reads and writes are both of whole lines.
 
 Threads walk a box twice: in the order of the inputs, to bring them, and in the order of the result.  Shared memory has a box in the result's order, each
-128 bytes of it a word farther than the ones before: lanes that walk across the lines are in other banks.
+128 bytes of it a word farther than the ones before, or what is read at once: lanes that walk across the lines are in other banks.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ def generate(kernel: func.FuncOp, schedule: Boxes, target: Target) -> None:
     round_by_instruction(point.generic, target)
     buffers, name = parameters_of(kernel, {d.argument for d in point.destinations}), kernel.name.value
     width = 32 if max(b.count for b in buffers if b is not None) < 2**30 else 64
-    arrays = [(_position(box.points, point.sources[n].element) + 1, stored_type(point.sources[n].element)) for n in box.inputs]
+    arrays = [(_position(box, box.points, point.sources[n].element) + 1, stored_type(point.sources[n].element)) for n in box.inputs]
     with gpu_function(kernel, buffers, schedule.threads, arrays) as function:
         emitter = _Emitter(point, box, schedule.threads, integers_for(kernel, width, function.buffers), function.buffers, function.shared)
         emitter.emit()
@@ -42,16 +42,16 @@ def generate(kernel: func.FuncOp, schedule: Boxes, target: Target) -> None:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (product(emitter.grid), 1, 1), (schedule.threads, 1, 1))
 
 
-def _line(element: ir.Type) -> tuple[int, int]:
-    """Elements of 128 bytes, and of a word, or one."""
+def _line(box: Box, element: ir.Type) -> tuple[int, int]:
+    """Elements of 128 bytes, and of what is left free behind them: of a word at least, and so many that vectors stay aligned."""
     width = element_bytes(element)
-    return 128 // width, max(1, 4 // width)
+    return 128 // width, max(box.vector, 4 // width)
 
 
-def _position(number: int, element: ir.Type) -> int:
+def _position(box: Box, number: int, element: ir.Type) -> int:
     """Where a box's ``number``-th element is in shared memory."""
-    line, word = _line(element)
-    return number + number // line * word
+    line, free = _line(box, element)
+    return number + number // line * free
 
 
 @dataclass
@@ -114,8 +114,8 @@ class _Emitter:
         return self.ints.dot(coordinates, strides)
 
     def place(self, number: Integer, element: ir.Type) -> Integer:
-        line, word = _line(element)
-        return self.ints.add(number, self.ints.mul(self.ints.div(number, line), word))
+        line, free = _line(self.box, element)
+        return self.ints.add(number, self.ints.mul(self.ints.div(number, line), free))
 
     def read(self, source: Access, where: list[Integer]) -> ir.Value:
         return load(self.ints, self.buffers[source.argument], self.ints.dot(where, self.point.run_strides(source), source.offset), source.element)

@@ -109,6 +109,8 @@ class Accesses:
     def vector_store(self, op, operands, mask):
         value, view, *where = operands
         value = np.broadcast_to(value, (self.count, np.asarray(value).shape[-1]))
+        first, aligned = self.places(view, where, mask), ir.IntegerAttr(op.attributes["alignment"]).value
+        assert (first * view.memory.data.dtype.itemsize % aligned == 0).all(), "a vector that is not aligned"
         for i in range(value.shape[-1]):
             self.memref_store(op, [value[:, i], view, *where[:-1], np.asarray(where[-1]) + i], mask)
         return []
