@@ -82,7 +82,7 @@ class View:
     """An output that shares memory with an argument, or with a result of kind "output" (the other number is -1).
 
     ``whole``: it is that tensor itself.  ``offset`` is in bytes from where that tensor begins, ``base`` are the strides that it
-    must have for this shape and these strides to be right.
+    must have for this shape and these strides to be right, where there is more than one element along a dimension.
     """
 
     argument: int
@@ -98,7 +98,7 @@ class View:
         """The view of ``tensor``; InputError if its strides are not those of the example."""
         if self.whole:
             return tensor
-        if tensor.stride() != self.base:
+        if any(n > 1 and have != wanted for n, have, wanted in zip(tensor.shape, tensor.stride(), self.base)):
             raise InputError(
                 f"argument {name}: an output is a view of it, so its strides must be the example's: expected {self.base}, "
                 f"got {tensor.stride()}; compile again for it"

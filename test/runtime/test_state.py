@@ -95,6 +95,19 @@ def test_outputs_share_what_they_share_in_eager():
         assert_same(p, q)
 
 
+def test_a_view_of_an_output_with_one_column():
+    """The stride of a dimension of one element says nothing: eager's is 2, ours 1."""
+    def both(x):
+        y = torch.tanh(x)
+        return y[..., ::2], y
+
+    x = torch.randn(4, 5, 1)
+    ours, eager = inferno.compile(both, (x,))(x), both(x)
+    for p, q in zip(ours, eager):
+        assert_same(p, q)
+    assert ours[0].data_ptr() == ours[1].data_ptr()
+
+
 def test_a_view_of_an_input_wants_the_examples_strides():
     compiled = inferno.compile(lambda x: (x[1:], x + 1), (torch.randn(4, 4),))
     x = torch.randn(4, 8)[:, ::2]
