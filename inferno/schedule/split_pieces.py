@@ -2,7 +2,7 @@
 
 The four parts of a transposed convolution have their channels innermost, and the image that is made of them its places: a thread that stores eight
 neighbours reads one element of 16 bits of each of eight sectors.  No tile of shared memory helps, for which piece an element is of follows from its place.
-In the pieces' order vectors are read and written, and a transpose is done by tiles.
+In the pieces' order vectors are read and written, and a transpose is done by tiles: on an H200 8 M points in bf16 take 20.4 us in the place of 66.4.
 """
 
 from math import prod
@@ -13,21 +13,21 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, inputs, is_elementwise, kinds, maps
 from inferno.passes.kernel_names import Names
 from inferno.passes.outline_kernels import outline_program
-from inferno.passes.programs import callee, main_and_kernels, programs, takes_unmeasured
+from inferno.passes.programs import callee, main_and_kernels, programs
 from inferno.schedule.merge_calls import may_change, operations_in
 from inferno.schedule.strewn_extracts import linear
 from inferno.target import find_target
 
 _SIDE = 16  # elements along both orders that a tile is worth it for
-# Points, below which another launch takes longer than what it saves (an estimate: 8 M in bf16 took 68.8 us on an H200, of which 20 are two copies').
+# Points, below which another launch takes longer than what it saves (524288 in bf16 2.8 us in the place of 5.2, fewer are not timed).
 _LEAST = 1 << 19
 
 
 def split_pieces(module: ir.Module, target: str, always: str = "0") -> None:
-    """Rewrite the programs, where what no GPU has run may be chosen; ``always=1`` asks neither that nor how many points there are."""
+    """Rewrite the programs; ``always=1`` does not ask how many points there are."""
     if always not in ("0", "1"):
         raise PassError(f"split-pieces: always is 0 or 1, not {always}")
-    if find_target(target).kind != "nvptx" or not (always == "1" or takes_unmeasured(module.operation)):
+    if find_target(target).kind != "nvptx":
         return
     kernels = main_and_kernels(module)[1]
     orders = {name: order for name, k in kernels.items() if (order := _order(k, 0 if always == "1" else _LEAST)) is not None}
