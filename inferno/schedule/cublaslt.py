@@ -43,8 +43,9 @@ _MEMORY_RATE, _L2_RATE = 4.2e6, 8e6  # bytes a microsecond
 _AFTER, _AFTER_RATE, _KEPT = 2.2, 8.8e6, 2e7
 # It is taken where it is expected to take so much less: the estimates for ours are 5 to 10% too high, and up to a quarter for short kernels.  What is chosen
 # loses 0.9% to the better one of the two in the mean, and 22% at most, of 221 products that were measured both ways, of 96 to 16384 rows, plain and with what
-# comes behind (a tenth of a percent more from 15 us on, with 0.9 or with 0.93); 86 of them are 1.10 times as fast as eager in the mean.
-_CLEARLY, _SHORT, _FEW = 0.92, 12.0, 64
+# comes behind, with 0.92; 86 of them are 1.10 times as fast as eager in the mean.  Of 80 others of 65 to 4214 rows, with narrower tiles of ours, it loses 1.4%
+# (1.7 with 0.92, 2.1 without the library).
+_CLEARLY, _SHORT, _FEW = 0.88, 12.0, 64
 # Of batches what is estimated to be less is: 11 of 13 whose sums have 512 terms or more take less time by the library (64 of 256x512x256 8.2 us and 11.6,
 # 48 of 192x1024x320 16.4 and 20.1, 24 of 320x768x448 11.2 and 15.3, 8 of 1024x2048x256 13.9 and 14.7), and the others as much.  Ends of tiles with shorter
 # sums it does not hide (12 of 1536x384x640 21.6 and 16.9, estimated at 17.0).

@@ -16,7 +16,7 @@ from inferno.schedule.thin import beside_each_other, thin_schedules
 from inferno.schedule.shared_tiles import panel
 from inferno.schedule.wgmma import SPLIT_CANDIDATES
 from inferno.schedule.wgmma_cost import estimate
-from inferno.schedule.wgmma_schedule import Wgmma, fit, precision, splits, supported
+from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, precision, rows_there_are, splits, supported
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -36,19 +36,25 @@ class Dual(Wgmma):
 
 # Tiles with the columns of both, and the share of the tensor core's rate that their inner loop reaches.  Measured on an H200 (bf16 SwiGLU, us,
 # by columns of both): 1024x4096x11008 192 246, 128 259, 256 303; 2048x3072x768 192 26.5, 64 rows 31.4, 64 35.7; 8192x5120x13824 256 in
-# clusters 3449, 256 rows 3563, 256 3886.
+# clusters 3449, 256 rows 3563, 256 3886; 512x4096x11008 224 124, 192 133; 2048x4096x11008 192 478, 224 493; 4096x4096x11008 256 rows 989, 224 1014;
+# 768x5120x13824 256 rows 274, 160 289.
 CANDIDATES = (
     (Wgmma(128, 256, 4, 2), 0.92),
     (Wgmma(128, 256, 4, 2, cluster=2), 1.0),
     (Wgmma(256, 128, 4, 2), 0.98),
+    (Wgmma(128, 224, 8, 2), 0.96),
     (Wgmma(128, 192, 4, 2), 0.98),
+    (Wgmma(128, 160, 8, 2), 0.94),
     (Wgmma(128, 128, 6, 2), 0.97),
+    (Wgmma(128, 96, 8, 2), 0.92),
     (Wgmma(128, 64, 8, 2), 0.70),
     (Wgmma(64, 128, 8, 1), 0.80),
     (Wgmma(64, 64, 12, 1), 0.65),
     (Wgmma(64, 32, 12, 1), 0.45),
 )
-_FURTHER = ((Wgmma(128, 224, 8, 2), 0.99), (Wgmma(128, 160, 8, 2), 0.98), (Wgmma(128, 96, 8, 2), 0.92))  # for up to 256 rows
+# Two consumers that take turns: one's functions and stores are behind the other's products (320x3584x18944 256 of 64 rows 139 us, 128 of 128 201;
+# 192x4096x11008 65.8 and 70.5).
+_PAIRS = tuple((Wgmma(m, n, 12, 2, pingpong=True), share) for m, n, share in ((64, 256, 0.97), (128, 128, 0.93), (128, 160, 0.95)))
 
 
 def narrow(s: Wgmma) -> Dual:
@@ -133,14 +139,13 @@ def candidates(kernel: func.FuncOp, pair: Pair, target: Target, at: At = hint, m
         thin = thin_schedules(wide, width, target, at, factors=2, most=most)
         if wide.rhs.along_k and not c.varies:
             thin += beside_each_other(thin, wide, width, target, at, factors=2)
-        few = [(s, 1.0) for s in thin]
-        few += _FURTHER if at(wide.m.size) <= 256 else ()
-        for s, share in (*CANDIDATES, *SPLIT_CANDIDATES, *few):
+        for s, share in (*CANDIDATES, *(() if c.varies else _PAIRS), *SPLIT_CANDIDATES, *((s, 1.0) for s in thin)):
             if s.tile_n % 2 or not divides(narrow(s), wide) or (s.split > 1 and not splits(s, wide, width, target, at)):
                 continue
             if s.cluster > 1 and (c.varies or ceil(wide.m.size / s.tile_m) % s.cluster or wide.lhs.raw is not None):
                 continue
-            s = fit(replace(s, rewrite=rewrite), c, wide, target)
+            s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, wide), inside=lies_inside(s, c, wide))
+            s = fit(s, c, wide, target)
             if s is not None:
                 found.append((estimate(s, share, c, wide, target, at, pair.second), narrow(s)))
     return found

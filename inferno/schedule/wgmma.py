@@ -43,7 +43,8 @@ CANDIDATES = (
 
 SPLIT_CANDIDATES = tuple((replace(s, persistent=False, split=split), share) for s, share in CANDIDATES[-2:] for split in (2, 4, 8))
 _SPREAD_CANDIDATES = tuple(
-    (replace(s, persistent=False, split=split, spread=True), share) for s, share in CANDIDATES if s.consumers == 2 for split in range(2, 9)
+    (replace(s, persistent=False, split=split, spread=True), share)
+    for s, share in CANDIDATES if s.consumers == 2 or s.tile_n <= 64 for split in range(2, 9)
 )
 
 # With GELU or a residual and long sums they take longer than what their ends hide (2048x4096x4096 with GELU 100.5 us in 128x128, 92.7 without turns in
@@ -53,6 +54,10 @@ _PAIRS = tuple(
     for m, n, share in ((64, 256, 1.0), (64, 192, 0.985), (64, 128, 0.97), (128, 128, 0.92), (128, 160, 0.95))
 )
 """Tiles of one consumer each, where the end of one is behind the other's products."""
+
+# Of sums of up to so many terms narrow ones, too (768x3072x768 with a residual 9.2 us, in three parts of 128x128 10.9; 192x768x3072 with GELU 4.1 and 4.7);
+# of longer ones they copy more than they multiply (192x14336x4096 50.5 us, in two parts of 128x128 46.8).
+_NARROW_PAIRS, _NARROW_TERMS = tuple((Wgmma(64, n, 12, 2, pingpong=True), share) for n, share in ((96, 0.9), (64, 0.85))), 4096
 
 # Where ends are short that pays, too: 8192x256x1024 8.0 us and 9.1 without turns, 512x768x50257 67.3 and 70.9, 16 x 512x512x2048 28.4, 29.8 in 128x256.
 _SHORT_PAIRS = ((Wgmma(128, 128, 12, 2, pingpong=True), 0.95),)
@@ -117,6 +122,7 @@ def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, m
         return
     if many and (has_whole_lines(c) if long else plain):
         yield from _PAIRS if long else _SHORT_PAIRS
+        yield from _NARROW_PAIRS if long and at(c.K) <= _NARROW_TERMS else ()
     if tiling.rhs.along_k:
         yield from _cut(tiling, target, at, long)
     if many and plain and begins_inside_of_sectors(tiling, width, at):

@@ -44,6 +44,7 @@ _LEAST = 100  # clocks of the products of one tile, however narrow: 64 rows of t
 # in two parts 12.1 us, of 32 in one 11.1), and where all read at once (fitted like the tiles' shares).
 _EXCHANGE, _EXCHANGE_RATE = 4000, 14
 _SPREAD, _SPREAD_RATE = 2300, 12.7
+_MANY = 300  # for each block behind the fourth (128x3072x768 with a residual: tiles of 64 in four parts 5.1 us, of 128 in four 5.8, in eight 6.9)
 # Where a block of few rows does, after all that memory takes (4x4096x11008, 192 columns in two parts: 26.9; 1x18944x3584, 56 columns: 35.6).
 FEW_EXCHANGE, FEW_EXCHANGE_RATE = 1700, 10
 _BOTH = {True: 0.1, False: 0.19}  # of the shorter one of clocks and memory's time that the longer one does not hide: of few rows, of others
@@ -151,7 +152,7 @@ def estimate(
     clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + shown * (rounds - 1))
     sums, after = s.tile_m * s.tile_n * 4, 0.0
     if s.spread:
-        clocks += _SPREAD + sums / _SPREAD_RATE
+        clocks += _SPREAD + sums / _SPREAD_RATE + _MANY * max(0, s.split - 4)
     elif s.split > 1 and not (few or s.registers):
         clocks += _EXCHANGE + (s.split - 1) * sums / _EXCHANGE_RATE
     elif s.split > 1:

@@ -107,7 +107,7 @@ def test_what_is_chosen(m, layout):
 
 def test_wide_tiles_where_there_are_many():
     s = choose(dual(4096, 4096, 11008), "dual")
-    assert (s.tile_m, s.tile_n) == (128, 128) or (s.tile_m, s.tile_n) == (256, 64)
+    assert s.tile_m >= 128 and s.tile_m * s.tile_n >= 128 * 112
 
 
 def test_extras_and_results():

@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 import pytest
+import torch
+import torch.nn.functional as F
 from contractions import contraction, varying
 from kernels import TARGET, build, choose, matmul
 
+import inferno
 from inferno.codegen import by_size
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir, new_context, walk
@@ -158,3 +161,12 @@ def test_kernels_for_ranges_share_a_module():
         launched = [str(o.attributes["kernel"]) for o in walk(module, "inferno.launch")]
     assert len(devices) == 1 and sorted(launched) == sorted(f"@mm_gpu::@{name}" for name in made)
     assert {f"mm_size{i}" for i in range(len(schedules(chosen)))} <= set(made)
+
+def test_two_products_of_a_varying_number_of_rows():
+    """Every range's schedule is one that is right for any number of tiles."""
+    x, w = torch.empty(300, 512, dtype=torch.bfloat16), torch.empty(1032, 512, dtype=torch.bfloat16)
+    rows = torch.export.Dim("n", min=1, max=8192)
+    made = inferno.compile(lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u), (x, w, w), dynamic_shapes=({0: rows}, None, None), target="sm_90a")
+    assert made.ir("ptx")
+    (row,) = made.explain().rows
+    assert "dual" in row.generator and not row.note
