@@ -7,7 +7,7 @@ does.  It is done where that is estimated to be faster for all of them together.
 from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner, walk
-from inferno.passes.programs import callee, readers, root_of, takes_unmeasured
+from inferno.passes.programs import callee, readers, root_of
 from inferno.passes.shapes import function_of
 from inferno.schedule import one_block
 from inferno.schedule.accesses import iterators
@@ -61,10 +61,9 @@ def _changes_state(call: ir.Operation, kernel: func.FuncOp) -> bool:
 
 
 def fuse_small(module: ir.Module, target: str, always: str = "") -> None:
-    """Rewrite ``@main`` and its kernels where the module takes what was not measured yet; nothing for targets other than GPUs.  ``always``: "1" for
-    doing so wherever that can be."""
+    """Rewrite ``@main`` and its kernels; nothing for targets other than GPUs.  ``always``: "1" for doing so wherever that can be."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or not (always == "1" or takes_unmeasured(module.operation)):
+    if machine.kind != "nvptx":
         return
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
@@ -105,7 +104,12 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
 
 
 def _fuse(program: _Program, calls: list[ir.Operation], refused: set[ir.Operation]) -> bool:
-    """Make calls one, if that pays; otherwise none of them is looked at again."""
+    """Make calls one, if that pays; otherwise none of them is looked at again.  Where none waits for another one, blocks beside each other are better (see
+    ``bundle_kernels``)."""
+    made = {r for c in calls for r in c.results}
+    if not any(root_of(v) in made for c in calls for v in inputs_of(c)):
+        refused.update(calls)
+        return False
     edges = edges_of(calls, views=True)
     merged = merged_kernel(program.kernels, edges, joint_name(program.module, edges.calls, "small_"))
     joined, apart = one_block.estimate(merged), sum(program.cost(c).alone for c in calls)

@@ -44,7 +44,7 @@ def of_nothing(x):
 CASES = {
     "several generators": (several, (randn(24), randn(90), randn(4, 512), randn(6, 512)), [["elementwise", "elementwise", "rows", "rows"]]),
     "equal parts": (equal, (randn(33), randn(33), randn(33), randn(64)), [["elementwise"] * 3]),
-    "around a product": (between, (randn(16, 16), randn(8, 16), randn(16, 16)), [["rows", "rows"]]),
+    "around a product": (between, (randn(96, 64), randn(40, 64), randn(64, 96)), [["rows", "rows"]]),
     "bytes and halves": (bytes_and_halves, (randn(9, 33), randn(7, 40)), [["elementwise"] * 3]),
     "a transposing one": (transposed, (randn(48, 64), randn(40), randn(3)), [["elementwise"] * 2]),
     "of nothing": (of_nothing, (randn(9, 40),), [["elementwise", "elementwise", "rows"]]),

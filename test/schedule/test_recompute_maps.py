@@ -10,4 +10,4 @@ def test_maps_of_maps_end():
     compiled = inferno.compile(torch.frexp, (torch.ones(64),), target="sm_90a")
     schedules = compiled.ir("scheduled")
     assert schedules.count("func.func private") <= 20
-    assert max(text.count("\n") for text in schedules.split("func.func private")) < 400
+    assert schedules.count("\n") < 5000
