@@ -88,14 +88,17 @@ def require_gpus(target: Target) -> list[torch.device]:
     return found
 
 
-def known_schedules(target: Target) -> Mapping[str, str]:
-    """Measured schedules by key, lines with the best first, for the GPU that is here, or where none is that the target is for, of all that
-    it is for.  Calls of cuBLASLt are among them where it is here."""
+def known_schedules(target: Target, elsewhere: bool = True) -> Mapping[str, str]:
+    """Measured schedules by key, lines with the best first, for the GPU that is here; behind what is known of it, unless ``elsewhere`` is False, what is
+    of other models that the target is for and that have as many multiprocessors.  Where no GPU is that the target is for, of all of them.  Calls of
+    cuBLASLt are among them where it is here."""
     if target.kind != "nvptx" or not settings().tuned:
         return {}
-    here = gpus_of(target)
-    name = f"{gpu_name(here[0])}.json" if here else "*.json"
-    files = [path for folder in (SHIPPED, own_folder()) for path in sorted(folder.glob(name))]
+    files = [path for folder in (SHIPPED, own_folder()) for path in sorted(folder.glob("*.json"))]
+    if here := gpus_of(target):
+        name = f"{gpu_name(here[0])}.json"
+        alike = elsewhere and torch.cuda.get_device_properties(here[0]).multi_processor_count == target.multiprocessors
+        files = [path for path in files if alike and path.name != name] + [path for path in files if path.name == name]
     found = _schedules(tuple((path, *_state(path)) for path in files), target.name)
     if not any(_LIBRARY in text for text in found.values()) or library_path() is not None:
         return found

@@ -50,7 +50,7 @@ def tune_kernels(texts: Mapping[str, str], keys: Mapping[str, str], target: Targ
     """
     gpus = require_gpus(target)
     gpu = gpu_name(gpus[0])
-    known = known_schedules(target)
+    known = known_schedules(target, elsewhere=False)
     missing = {key: name for name, key in keys.items() if key not in known}
     futures = {key: pool().submit(f"kernel @{name}", "tuning_problem", text=texts[name], key=key, target=target.name) for key, name in missing.items()}
     problems = {}
@@ -96,7 +96,7 @@ def tune(problems: Mapping[str, Problem], measurers: Sequence[Measurer], gpu: st
                 if not held:
                     break
                 entry = None
-                if key in known_schedules(target):  # another process was faster
+                if key in known_schedules(target, elsewhere=False):  # another process was faster
                     done += 1
                 elif (entry := _tune(problem, measurer, records, display, stop, ahead, suspects)) is not None:
                     add(folder / f"{gpu}.json", target.name, {key: entry})
