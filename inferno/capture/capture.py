@@ -24,6 +24,7 @@ from inferno.capture.decompose import Decomposed, decompose_kinds, describe
 from inferno.capture.decompositions import table
 from inferno.capture.draws import drawn, is_philox
 from inferno.capture.expand_attention import without_flex
+from inferno.capture.host_numbers import place_exported
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
 from inferno.capture.nodes import is_library, is_of_vmap, unsupported
@@ -202,6 +203,7 @@ def _export(model: Any, module: torch.nn.Module, args: tuple, kwargs: dict[str, 
                 program = program.run_decompositions({})  # operations of all samples, in place of those of one
             remove_idle_dropout(program)
             unite_state(program)
+            place_exported(program)
             name_outputs(program)
             return program
     except (UnsupportedOperation, CaptureError):

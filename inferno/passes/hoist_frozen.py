@@ -1,8 +1,9 @@
-"""What depends on frozen arguments alone becomes a program of its own, ``@prepare``, which runs when they have changed.
+"""What depends on frozen arguments alone, or on nothing, becomes a program of its own, ``@prepare``, which runs when they have changed.
 
 A frozen argument is a weight, which changes rarely; a constant never does.  A value that is hoisted is computed once and kept, as a
 result of ``@prepare`` and another argument of ``@main``; so it must be worth its memory: it is no larger than what ``@main`` would
-read instead, or costs more than reading.
+read instead, or costs more than reading.  Where nothing is frozen, what is put together of constants is kept, such as a mask that is written part by
+part (a kernel for each part); not what is computed of places alone, which its readers do themselves.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from inferno.passes.lift_constants import ATTRIBUTE as CONSTANT
 from inferno.passes.programs import ARGUMENT, FREEZE, FROZEN, MAIN, PREPARE, PREPARED, programs
 from inferno.passes.shapes import argument_attributes
 from inferno.symbolic import product
+
+# Bytes of constants that are kept where nothing is frozen: Swin-T's masks take 0.4 MB.
+_CONSTANTS = 1 << 24
 
 # What is free where it is read: no kernel, or none that takes time.
 _FREE = frozenset({
@@ -38,26 +42,27 @@ class _Known:
         """Whether computing it takes more than reading what it is made of."""
         return any(op.name not in _FREE and not (is_elementwise(op) and is_cheap_body(op)) for op in self.operations)
 
+    @property
+    def is_put_together(self) -> bool:
+        """Whether it takes kernels of its own, wherever it is read."""
+        return any(op.name not in _FREE and not is_elementwise(op) for op in self.operations)
+
 
 def hoist_frozen(module: ir.Module) -> None:
     """Move what is made of frozen arguments and constants, and is worth it, from ``@main`` to ``@prepare``.
 
-    ``inferno.freeze`` on ``@main`` is how many bytes may be kept; what is left of them is put there.  Without it, or without frozen
-    arguments, nothing changes.
+    ``inferno.freeze`` on ``@main`` is how many bytes may be kept; what is left of them is put there.
     """
     found = {f.name.value: f for f in programs(module)}
     main = found.get(MAIN)
-    if main is None or FREEZE not in main.attributes or PREPARE in found:
-        return
-    _Hoist(main).run()
+    if main is not None and PREPARE not in found:
+        _Hoist(main).run()
 
 
 def known_values(main: func.FuncOp) -> dict[ir.Value, _Known]:
-    """The values of ``@main`` that are the same at every call as long as the frozen arguments are; none where no argument is frozen."""
+    """The values of ``@main`` that are the same at every call as long as the frozen arguments are."""
     block, entries = main.regions[0].blocks[0], argument_attributes(main.operation)
-    if FREEZE not in main.attributes or not any(FROZEN in e for e in entries):
-        return {}
-    given = [a for a, e in zip(block.arguments, entries) if (FROZEN in e or CONSTANT in e) and _is_static(a)]
+    given = [a for a, e in zip(block.arguments, entries) if (CONSTANT in e or (FROZEN in e and FREEZE in main.attributes)) and _is_static(a)]
     known = {a: _Known({}, {a: None}) for a in given}
     for op in block.operations:
         op = op.operation
@@ -74,11 +79,17 @@ def known_values(main: func.FuncOp) -> dict[ir.Value, _Known]:
     return known
 
 
+def has_frozen(main: func.FuncOp) -> bool:
+    """Whether arguments of ``@main`` are frozen, and what is made of them may be kept."""
+    return FREEZE in main.attributes and any(FROZEN in e for e in argument_attributes(main.operation))
+
+
 class _Hoist:
     def __init__(self, main: func.FuncOp) -> None:
         self.main = main
         self.block = main.regions[0].blocks[0]
         self.known = known_values(main)
+        self.frozen = has_frozen(main)
 
     def run(self) -> None:
         candidates: dict[ir.Value, None] = {}
@@ -89,7 +100,7 @@ class _Hoist:
                         self._consider(value, candidates)
         # What costs time first, and of that what takes little memory.
         order = sorted(candidates, key=lambda v: (not self.known[v].is_costly, tensor_bytes(v)))
-        chosen, left = [], ir.IntegerAttr(self.main.attributes[FREEZE]).value
+        chosen, left = [], ir.IntegerAttr(self.main.attributes[FREEZE]).value if self.frozen else _CONSTANTS
         for value in order:
             if tensor_bytes(value) <= left:
                 chosen.append(value)
@@ -97,6 +108,7 @@ class _Hoist:
         if chosen:
             place = {v: i for i, v in enumerate(candidates)}
             self._move(sorted(chosen, key=place.get))
+        if chosen and self.frozen:
             self.main.attributes[FREEZE] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), left)
 
     def _consider(self, value: ir.Value, candidates: dict[ir.Value, None]) -> None:
@@ -105,7 +117,7 @@ class _Hoist:
         if value in candidates or known.is_free or not isinstance(value.type, ir.RankedTensorType):
             return
         read = sum(tensor_bytes(a) for a in known.arguments)
-        if known.is_costly or tensor_bytes(value) <= read:
+        if (known.is_costly or tensor_bytes(value) <= read) if self.frozen else known.is_put_together:
             candidates[value] = None
             return
         for operand in outside_values(owner(value)):

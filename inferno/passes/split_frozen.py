@@ -6,7 +6,7 @@ Of batch norm's ``(x - mean) * rsqrt(var + eps) * weight + bias`` it is the reci
 
 from inferno.mlir import clone_onto, ir, tensor
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, kinds, loop_sizes, maps, outputs, substitute
-from inferno.passes.hoist_frozen import known_values, tensor_bytes
+from inferno.passes.hoist_frozen import has_frozen, known_values, tensor_bytes
 from inferno.passes.programs import MAIN, programs
 from inferno.symbolic import product
 
@@ -19,7 +19,7 @@ def split_frozen(module: ir.Module) -> None:
     for main in programs(module)[:1]:
         if main.name.value != MAIN:
             return
-        known = known_values(main)
+        known = known_values(main) if has_frozen(main) else {}
         for op in [o.operation for o in main.regions[0].blocks[0].operations] if known else []:
             if op.name == "linalg.generic" and not all(r in known for r in op.results):
                 parts = _parts(op, [v in known for v in inputs(op)])

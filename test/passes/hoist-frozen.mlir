@@ -128,3 +128,53 @@ func.func @main(%n: index {inferno.symbol = "s0", inferno.range = [1, 9], infern
   %1 = tensor.extract_slice %w[2] [3] [1] : tensor<8xf32> to tensor<3xf32>
   return %0, %1 : tensor<2x4xf32>, tensor<3xf32>
 }
+
+// -----
+
+// Where nothing is frozen, what is put together of constants is kept: a mask that is written part by part.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<8xf32>, %[[P:[a-z0-9]+]]: tensor<8xf32> {inferno.kind = "prepared"
+// CHECK-NOT: tensor.insert_slice
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[P]] : tensor<8xf32>, tensor<8xf32>)
+// CHECK: func.func @prepare() -> tensor<8xf32>
+// CHECK: tensor.insert_slice
+#id = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %two = arith.constant 2.0 : f32
+  %e = tensor.empty() : tensor<8xf32>
+  %0 = linalg.fill ins(%zero : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %e4 = tensor.empty() : tensor<4xf32>
+  %1 = linalg.fill ins(%two : f32) outs(%e4 : tensor<4xf32>) -> tensor<4xf32>
+  %2 = tensor.insert_slice %1 into %0[4] [4] [1] : tensor<4xf32> into tensor<8xf32>
+  %3 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]} ins(%x, %2 : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %4 = arith.addf %a, %b : f32
+    linalg.yield %4 : f32
+  } -> tensor<8xf32>
+  return %3 : tensor<8xf32>
+}
+
+// -----
+
+// What is computed of places alone is cheaper where it is read.
+// CHECK-LABEL: func.func @main(%{{[a-z0-9]+}}: tensor<8xf32>) -> tensor<8xf32>
+// CHECK: linalg.index
+// CHECK-NOT: @prepare
+#id = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %e = tensor.empty() : tensor<8xf32>
+  %0 = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%e : tensor<8xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %i : index to i64
+    %f = arith.sitofp %j : i64 to f32
+    linalg.yield %f : f32
+  } -> tensor<8xf32>
+  %1 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]} ins(%x, %0 : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %4 = arith.addf %a, %b : f32
+    linalg.yield %4 : f32
+  } -> tensor<8xf32>
+  return %1 : tensor<8xf32>
+}

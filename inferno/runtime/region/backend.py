@@ -22,6 +22,7 @@ from inferno.capture.decompositions.attention import attention
 from inferno.capture.decompositions.losses import multilabel_margin_loss
 from inferno.capture.decompositions.resampling import interpolate
 from inferno.capture.expand_attention import expand_attention
+from inferno.capture.host_numbers import place_attributes
 from inferno.capture.rematerialise import partition_training
 from inferno.capture.specialise import specialise, varies
 from inferno.capture.trained_attention import trained_attention
@@ -108,6 +109,7 @@ def compile_graph(graph: GraphModule, options: Options, regions: list, kind: str
     """The region of a graph; it is added to ``regions``."""
     begin = time.perf_counter()
     expand_attention(graph)
+    place_attributes(graph)
     device = _device(graph)
     target = choose_target(options.target, device)
     tune = options.tune and (target.kind == "nvptx" or not torch.cuda.is_available())  # what a model does on the CPU beside is not tuned
