@@ -12,6 +12,7 @@ from torch import Tensor
 from inferno.mlir import ExecutionEngine, func, ir, idle_context, run_upstream, walk
 from inferno.passes.remove_asserts import remove_asserts
 from inferno.runtime.launch.cpu import DTYPES
+from inferno.targets.bf16_conversion import add_bf16_conversion
 
 _BUFFERS = (
     "one-shot-bufferize{bufferize-function-boundaries allow-return-allocs-from-loops function-boundary-type-conversion=identity-layout-map},"
@@ -45,6 +46,7 @@ def run_module(text: str, tensors: Sequence[Tensor], signed: Sequence[torch.dtyp
             op.attributes["restrict"] = ir.UnitAttr.get()
         run_upstream(module, _BUFFERS)
         run_upstream(module, _LLVM)
+        add_bf16_conversion(module)
         dtypes = list(signed) or [DTYPES[str(t.element_type)] for t in types]
         results = [_poisoned(t.shape, d) for t, d in zip(types, dtypes)]
         engine = ExecutionEngine(module, opt_level=0)

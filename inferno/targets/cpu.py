@@ -4,7 +4,9 @@ import ctypes
 from collections.abc import Callable, Sequence
 
 from inferno.codegen.native_checks import REPORTS
+from inferno.errors import CompileError
 from inferno.mlir import ExecutionEngine, arith, func, idle_context, ir, run_upstream, walk
+from inferno.targets.bf16_conversion import add_bf16_conversion
 
 _LOWER = (
     "fold-memref-alias-ops,expand-strided-metadata,memref-expand,lower-affine,arith-expand{include-bf16=true},math-expand-ops{ops=fpowi},canonicalize,cse,"
@@ -119,9 +121,13 @@ class NativeCode:
                     if name not in seen:  # declarations of libm's functions are shared
                         seen.add(name)
                         module.body.append(op.operation.clone(ip=False))
+            add_bf16_conversion(module)
             self._engine = ExecutionEngine(module, opt_level=OPTIMIZATION, shared_libs=list(libraries))
             self._engine.initialize()
 
     def function(self, name: str) -> Callable[[int], None]:
         """A function of the code as MLIR wraps it: its one argument points at pointers to the values of its arguments."""
-        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup(name))
+        address = self._engine.raw_lookup(name)
+        if not address:
+            raise CompileError(f"{name}: its machine code does not link; what is missing is on standard error")
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
