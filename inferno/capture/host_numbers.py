@@ -77,7 +77,8 @@ def place_numbers(graph: Graph, literals: Mapping[Node, Tensor]) -> None:
             with graph.inserting_after(node):
                 number = graph.call_function(aten.full.default, ([], known[node]), {"dtype": made.dtype, "device": _device_for(readers, made.device)})
             number.meta = {**node.meta, "val": made.to(number.kwargs["device"])}
-            node.replace_all_uses_with(number, delete_user_cb=lambda user: user in readers)
+            for reader in readers:
+                reader.replace_input_with(node, number)
     for node in reversed([n for n in known if n.op == "call_function"]):
         graph.erase_node(node)
 

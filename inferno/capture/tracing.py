@@ -20,6 +20,7 @@ from torch.fx import traceback
 from torch.fx._lazy_graph_module import _use_lazy_graph_module
 from torch.overrides import TorchFunctionMode
 
+from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.lstm_states import right_lstm_states
 from inferno.capture.nodes import is_library
 from inferno.fork_lock import ForkLock
@@ -74,6 +75,10 @@ class _Shortcuts(TorchFunctionMode):
         if func is torch._C._set_grad_enabled and args == (torch.is_grad_enabled(),):
             return None
         traceback.current_meta["stack_trace"] = _line(sys._getframe(1))
+        if func is torch.nn.functional.embedding_bag:  # that its bags are of one size is lost behind it
+            found = even_bags(*args, **(kwargs or {}))
+            if found is not NotImplemented:
+                return found
         return func(*args, **(kwargs or {}))
 
 

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from inferno.capture.attention_by_hand import join_attention
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.attention import attention
+from inferno.capture.decompositions.embedding import even_bags
 from inferno.capture.decompositions.losses import multilabel_margin_loss
 from inferno.capture.decompositions.resampling import interpolate
 from inferno.capture.expand_attention import expand_attention
@@ -189,7 +190,8 @@ def _replace_functions(graph: GraphModule) -> None:
     """Functions that autograd, which comes before any decomposition, takes in a form of its own.
 
     Attention becomes contractions around a softmax, the backward of torch's fused kernels being theirs, or an operation of ours, also where a program writes
-    it by hand.  Of interpolation autograd's form has places in float32, and of multilabel_margin_loss it is wrong."""
+    it by hand.  Of interpolation autograd's form has places in float32, and of multilabel_margin_loss it is wrong.  Bags of embeddings are of one size where they
+    are rows of a tensor, which nothing behind says."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
@@ -214,7 +216,7 @@ def _instead(original: Callable, function: Callable) -> Callable:
 _REPLACED = {
     original: _instead(original, function) for original, function in (
         (torch._C._nn.scaled_dot_product_attention, _instead(attention, trained_attention)), (torch.nn.functional.interpolate, interpolate),
-        (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss),
+        (torch.nn.functional.multilabel_margin_loss, multilabel_margin_loss), (torch.nn.functional.embedding_bag, even_bags),
     )
 }
 
