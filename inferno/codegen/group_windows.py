@@ -9,6 +9,7 @@ with a piece of zeros, on both sides.  Sums go through shared memory, warp by wa
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from math import prod
 
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.expand_math import expand_math
@@ -23,9 +24,8 @@ from inferno.codegen.tensor_core import load_matrices
 from inferno.codegen.vector_results import VECTOR, VectorResults
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, nvvm
-from inferno.schedule.group_tile import BYTES
+from inferno.schedule.group_tile import BYTES, Side
 from inferno.schedule.group_windows import PIECE, ROWS, GroupKernel, GroupWindows, fits, read
-from inferno.schedule.window_kernel import Axis
 from inferno.target import Target
 
 
@@ -42,12 +42,9 @@ def generate(kernel: func.FuncOp, schedule: GroupWindows, target: Target) -> Non
     parameters = [f"!llvm.ptr<1> {{llvm.noalias{'' if n in written else ', llvm.readonly'}}}" for n in sorted(tensors)]
     with device_module(kernel) as module, device_kernel(module, name, parameters, schedule.threads, shared=True) as device:
         _Emitter(k, schedule, Words({}), device).emit({n: (tensors[n], n not in written) for n in sorted(tensors)})
-    blocks = 1
-    for count in schedule.grid(k):
-        blocks *= count
     with launcher(kernel) as arguments:
         given = [pointer(arguments[n]) for n in sorted(tensors)]
-        launch(f"{name}_gpu", name, given, (blocks, 1, 1), (schedule.threads, 1, 1), shared=sum(schedule.regions(k)))
+        launch(f"{name}_gpu", name, given, (prod(schedule.grid(k)), 1, 1), (schedule.threads, 1, 1), shared=sum(schedule.regions(k)))
 
 
 @dataclass
@@ -112,18 +109,17 @@ class _Emitter:
         return [*numbers[:-1], self.words.min(numbers[-1], count - 1)] if count % self.s.threads else numbers
 
     def copy(self, argument: int, offset: Integer, target: Integer, conditions: Sequence[ir.Value]) -> None:
-        """Start a copy of a piece to shared memory, or of zeros where a condition does not hold."""
+        """Start a copy of a piece to shared memory, or of zeros where the condition, if there is one, does not hold."""
         words, size = self.words, None
         if conditions:
-            inside = conditions[0] if len(conditions) == 1 else arith.andi(*conditions)
-            offset, size = words.select(inside, offset, 0), words.value(words.select(inside, BYTES, 0))
+            offset, size = words.select(conditions[0], offset, 0), words.select(conditions[0], BYTES, 0)
         modifier = ir.Attribute.parse("#nvvm<load_cache_modifier cg>")
         nvvm.CpAsyncOp(shared_pointer(words, target), self.tensors[argument].pointer(offset), BYTES, modifier, cpSize=size)
 
     def copy_image(self) -> None:
         k, s, c, tile, words = self.k, self.s, self.c, self.tile, self.words
         sizes = [s.images, tile.down.places, tile.along.places, s.groups, k.pieces]
-        for number in self.each(sizes[0] * sizes[1] * sizes[2] * sizes[3] * sizes[4]):
+        for number in self.each(prod(sizes)):
             image, row, column, group, piece = words.split(number, sizes)
             which = words.add(self.first[0], image)
             conditions = [words.less(which, k.count)] if k.count % s.images else []
@@ -141,7 +137,8 @@ class _Emitter:
             target = words.add(words.mul(slots, tile.pitch), words.mul(words.add(words.mul(group, k.pieces), piece), BYTES))
             self.copy(c.image.argument, offset, words.add(self.image, target), self.all(conditions))
 
-    def slot(self, place: Integer, side) -> Integer:
+    def slot(self, place: Integer, side: Side) -> Integer:
+        """Of a place along one side of the tile."""
         words, each = self.words, side.slots // side.stride
         return words.add(words.mul(words.rem(place, side.stride), each), words.div(place, side.stride))
 
@@ -156,7 +153,7 @@ class _Emitter:
         turns, steps, terms = s.turns(k), s.steps(k), s.terms(k)
         sizes = [s.groups, s.features, turns, 2 * steps]
         rows, columns = k.taps
-        for number in self.each(s.groups * s.features * turns * 2 * steps):
+        for number in self.each(prod(sizes)):
             group, feature, turn, term = words.split(number, sizes)
             row, column, piece = words.split(term, [rows // turns, columns, k.pieces])
             row = words.add(words.mul(turn, rows // turns), row)

@@ -10,6 +10,7 @@ from kernels import TARGET, build
 from universal_program import Simulated
 from window_cases import GROUPS, Case, parsed
 
+import inferno
 from inferno.errors import CompileError
 from inferno.mlir import idle_context, ir
 from inferno.schedule import group_windows
@@ -91,3 +92,14 @@ def test_others_are_left_to_others(case):
 def test_schedules_that_do_not_fit():
     with pytest.raises(CompileError, match="does not fit"):
         build(GROUPS["24 of 24"].text(main=False), "group_windows", GroupWindows(1, 9, 10, 4, 24, 4))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_layer_is_one_kernel(monkeypatch, stride):
+    """The image's padding, bias, batch norm and activation are in it; what is made of batch norm's vectors alone is a small one."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    model = torch.nn.Sequential(torch.nn.Conv2d(336, 336, 3, stride, 1, groups=14), torch.nn.BatchNorm2d(336), torch.nn.SiLU()).eval().bfloat16()
+    x = torch.randn(32, 336, 28, 28).bfloat16().to(memory_format=torch.channels_last)
+    rows = inferno.compile(model.to(memory_format=torch.channels_last), (x,), target="sm_90a").explain().rows
+    large = [r for r in rows if r.bytes > 1e6]
+    assert [r.generator for r in large] == ["group_windows"] and large[0].spills == 0
