@@ -24,8 +24,9 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 class Case:
     """A convolution of ``image`` (batch, channels, sizes...) by ``window`` (features a group, channels a group, sizes...), of as many groups as they say.
 
-    ``last``: channels last, windows as (window..., [group,] channel, feature); otherwise as torch has them.  Groups of one channel, or of one
-    feature, have no loop of that.  ``epilogue``: a bias for each feature and the residual are added, and the result is at least 0.
+    ``last``: channels last, windows as (window..., [group,] channel, feature), or with ``inner`` as ([group,] feature, window..., channel); otherwise as
+    torch has them.  Groups of one channel, or of one feature, have no loop of that.  ``epilogue``: a bias for each feature and the residual are added, and
+    the result is at least 0.
     """
 
     image: tuple[int, ...]
@@ -36,6 +37,7 @@ class Case:
     element: str = "bf16"
     last: bool = True
     epilogue: bool = True
+    inner: bool = False
 
     @property
     def spatial(self) -> int:
@@ -67,7 +69,7 @@ class Case:
         """In the kernel's layout."""
         window = window.unflatten(0, (self.groups, -1))
         if self.last:
-            image, window = image.movedim(1, -1), window.permute(*range(3, 3 + self.spatial), 0, 2, 1)
+            image, window = image.movedim(1, -1), window.movedim(2, -1) if self.inner else window.permute(*range(3, 3 + self.spatial), 0, 2, 1)
             residual = residual.movedim(1, -1) if residual is not None else None
         given = {"image": image, "weight": window, "bias": bias, "out": residual}
         return [x.reshape(self._shapes()[name]).contiguous() for name, x in given.items() if x is not None]
@@ -100,6 +102,8 @@ class Case:
 
     def _weight(self) -> list[str]:
         kept, n = self._kept()[0], self.spatial
+        if self.inner:
+            return [*(d for d in "gf" if d in kept), *"ijk"[:n], *(d for d in "c" if d in kept)]
         return [*"ijk"[:n], *(d for d in "gcf" if d in kept)] if self.last else [*(d for d in "gfc" if d in kept), *"ijk"[:n]]
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
@@ -222,6 +226,19 @@ STAGED = {
     "5x5 by 2, whole tiles": (Case((2, 8, 11, 12), (1, 1, 5, 5), 2, 2), StagedWindows(2, 3, 3, 4, 2, 2, 2, 1)),
     "2x3 by 3, no epilogue": (Case((1, 8, 11, 12), (1, 1, 2, 3), 3, epilogue=False), StagedWindows(1, 2, 2, 8, 2, 2)),
 }
+
+
+GROUPS = {
+    "24 of 24": Case((3, 48, 9, 10), (24, 24, 3, 3), padding=1, inner=True),
+    "8 of 8, f16": Case((2, 64, 7, 7), (8, 8, 3, 3), padding=1, element="f16", inner=True),
+    "16 of 40, every second": Case((2, 120, 13, 15), (16, 40, 3, 3), 2, 1, inner=True),
+    "32, dilated": Case((2, 64, 11, 9), (32, 32, 3, 3), 1, 2, 2, inner=True),
+    "2x5 by 3, dilated by 2": Case((1, 48, 17, 21), (8, 16, 2, 5), 3, 2, 2, "f16", inner=True),
+    "one dimension": Case((2, 32, 40), (16, 16, 4), 1, 3, inner=True),
+    "one row of a window": Case((2, 32, 5, 12), (16, 16, 1, 3), inner=True, epilogue=False),
+    "72, no epilogue": Case((1, 144, 6, 7), (72, 72, 3, 3), padding=1, epilogue=False, inner=True),
+}
+"""With several channels a group, channels innermost."""
 
 
 def parsed(case: Case, generator: ModuleType = windows) -> WindowKernel | None:

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from inferno.codegen.elements import as_vector, join, lanes_of, splat
+from inferno.codegen.elements import join, lanes_of, splat
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
-from inferno.codegen.inline import epilogue_arguments, inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, launcher, pointer
 from inferno.codegen.nvvm_builder import (
     Device, Words, device_kernel, device_module, integer_type, load_shared, loop, only_if, operation, shared_pointer, special_register, store,
 )
+from inferno.codegen.vector_results import VECTOR, VectorResults
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, ir, llvm, math, nvvm, scf
 from inferno.schedule.accesses import Access
@@ -27,7 +27,6 @@ from inferno.schedule.band_windows import CHANNELS, LINES, OUTPUTS, BandWindows,
 from inferno.schedule.window_kernel import Axis, WindowKernel
 from inferno.target import Target
 
-_VECTOR = 8  # channels of a load
 # Words between a register's lanes and the next one's, and between channels: writing, lanes that are four vectors of eight pairs, and reading are free of
 # bank conflicts.
 _REGISTER, _CHANNEL = 34, 137
@@ -85,6 +84,7 @@ class _Emitter:
     def emit(self, tensors: dict[int, tuple[ir.Type, bool]]) -> None:
         c, s, words = self.c, self.s, self.words
         self.tensors = {n: Elements(words, p, *tensors[n]) for n, p in zip(tensors, self.device.parameters)}
+        self.vectors = VectorResults(words, c, self.tensors)
         self.pairs = {n: Elements(words, p, integer_type(32)) for n, p in zip(tensors, self.device.parameters)}
         self.thread, block = special_register("tid.x"), special_register("ctaid.x")
         self.warp, self.lane = words.shr(self.thread, 5), words.mask(self.thread, 31)
@@ -131,28 +131,28 @@ class _Emitter:
 
     def item(self, i: int) -> _Item:
         c, words = self.c, self.words
-        number, vectors = words.add(self.thread, i * self.s.threads), CHANNELS // _VECTOR
+        number, vectors = words.add(self.thread, i * self.s.threads), CHANNELS // VECTOR
         vector, rest = words.rem(number, vectors), words.div(number, vectors)
         place, line = words.mask(rest, 7), words.shr(rest, 3)
         at = self.line(line)
         column, row = words.add(at[c.along.loop], words.shl(place, 1)), at[c.down.loop]
         offset = words.dot([at[d] for d in at], [c.image.strides[d] for d in at], c.image.offset)
         offset = words.add(offset, words.mul(words.shl(place, 1), c.image.strides[c.along.tap]))
-        offset = words.add(words.add(offset, self.channel), words.mul(vector, _VECTOR))
+        offset = words.add(words.add(offset, self.channel), words.mul(vector, VECTOR))
         inside = tuple(words.less(words.add(column, k - c.along.low), c.along.size) for k in range(2))
         register = words.add(words.shr(line, 3), words.shl(words.shr(place, 2), 1))
         lane = words.add(words.shl(words.mask(line, 7), 2), words.mask(place, 3))
-        word = words.add(words.add(words.mul(vector, _VECTOR * _CHANNEL), words.mul(register, _REGISTER)), lane)
+        word = words.add(words.add(words.mul(vector, VECTOR * _CHANNEL), words.mul(register, _REGISTER)), lane)
         return _Item(offset, words.add(row, -c.down.low), inside, words.add(self.device.shared, words.shl(word, 2)))
 
     def result(self, i: int) -> _Result:
         c, words = self.c, self.words
-        number, vectors = words.add(self.thread, i * self.s.threads), CHANNELS // _VECTOR
+        number, vectors = words.add(self.thread, i * self.s.threads), CHANNELS // VECTOR
         vector, rest = words.rem(number, vectors), words.div(number, vectors)
         column, line = words.mask(rest, 7), words.shr(rest, 3)
         at = self.line(line)
-        at = {**at, c.along.loop: words.add(at[c.along.loop], column), c.lane: words.add(self.channel, words.mul(vector, _VECTOR))}
-        word = words.add(words.add(words.mul(line, _LINE), words.mul(column, _COLUMN)), words.mul(vector, _VECTOR))
+        at = {**at, c.along.loop: words.add(at[c.along.loop], column), c.lane: words.add(self.channel, words.mul(vector, VECTOR))}
+        word = words.add(words.add(words.mul(line, _LINE), words.mul(column, _COLUMN)), words.mul(vector, VECTOR))
         return _Result(at, words.add(self.out, words.shl(word, 2)))
 
     # The image.
@@ -167,13 +167,13 @@ class _Emitter:
             for k in range(2):
                 inside = arith.andi(row, item.inside[k])
                 offset = words.select(inside, words.add(begin, k * c.image.strides[c.along.tap]), 0)
-                value = tensor.read(words.shr(offset, 1), 0, _VECTOR // 2, _VECTOR // 2)
+                value = tensor.read(words.shr(offset, 1), 0, VECTOR // 2, VECTOR // 2)
                 found += [arith.select(inside, x, none) for x in lanes_of(value)]
         return found
 
     def put(self, raw: Raw, half: Integer) -> None:
         """Store the items' pairs of places by channel."""
-        words, each = self.words, _VECTOR // 2
+        words, each = self.words, VECTOR // 2
         for i, item in enumerate(self.items):
             left, right = (raw[(2 * i + k) * each:(2 * i + k + 1) * each] for k in range(2))
             target = words.add(item.target, half)
@@ -250,21 +250,9 @@ class _Emitter:
         at = {**result.at, c.down.loop: words.add(result.at[c.down.loop], done)}
         inside = arith.andi(*(words.less(at[a.loop], c.sizes[a.loop]) for a in (c.down, c.along)))
         parts = [load_shared(words, words.add(result.source, 16 * i), ir.F32Type.get(), 4) for i in range(2)]
-        sums, k = self.exact(join([x for p in parts for x in lanes_of(p)]), at), c.contraction
+        sums = self.exact(join([x for p in parts for x in lanes_of(p)]), at)
         with only_if(inside):
-            results: list[ir.Value] = []
-            if k.epilogue is not None:
-                arguments = epilogue_arguments(k.epilogue, sums, lambda access: self.extra(access, at))
-                results = inline_body(k.epilogue.block, arguments, (), _VECTOR)
-            for d in k.destinations:
-                value = as_vector(sums if d.source is None else results[d.source], _VECTOR)
-                offset, step = self.offset(d.access, at), d.access.strides[c.lane]
-                tensor = self.tensors[d.access.argument]
-                if step == 1:
-                    tensor.write(value, offset, 0, self.aligned(d.access))
-                else:
-                    for lane, x in enumerate(lanes_of(value)):
-                        tensor.write(x, offset, lane * step)
+            self.vectors.finish(sums, at)
 
     def exact(self, sums: ir.Value, at: dict[int, Integer]) -> ir.Value:
         """The sums, computed again where one is not finite: it may be so by an element of the image that is beside the window, times zero."""
@@ -282,14 +270,14 @@ class _Emitter:
     def directly(self, at: dict[int, Integer], type_: ir.Type) -> ir.Value:
         """The sums of one vector of outputs, one product after the other."""
         c, words = self.c, self.words
-        image, weight = self.offset(c.image, at), words.add(at[c.lane], c.weight.offset)
+        image, weight = self.vectors.offset(c.image, at), words.add(at[c.lane], c.weight.offset)
         taps = c.taps(c.along)
 
         def step(access: Access, axis: Axis) -> int:
             return access.strides[axis.tap] if axis.tap is not None else 0
 
         def read(access: Access, offset: Integer) -> ir.Value:
-            return arith.extf(type_, self.tensors[access.argument].read(offset, 0, _VECTOR, _VECTOR))
+            return arith.extf(type_, self.tensors[access.argument].read(offset, 0, VECTOR, VECTOR))
 
         def add(number: ir.Value, total: ir.Value) -> list[ir.Value]:
             r, x = words.div(number, taps), words.rem(number, taps)
@@ -300,20 +288,3 @@ class _Emitter:
             return [arith.addf(total, arith.mulf(value, factor))]
 
         return loop(words, 0, c.taps(c.down) * taps, 1, [splat(type_, 0)], add)[0]
-
-    def extra(self, access: Access, at: dict[int, Integer]) -> ir.Value:
-        """What the epilogue reads of another tensor: a vector, or one element for all lanes."""
-        tensor, offset, step = self.tensors[access.argument], self.offset(access, at), access.strides[self.c.lane]
-        if step == 0:
-            return tensor.read(offset)
-        if step == 1:
-            return tensor.read(offset, 0, _VECTOR, self.aligned(access))
-        return join([tensor.read(offset, lane * step) for lane in range(_VECTOR)])
-
-    def offset(self, access: Access, at: dict[int, Integer]) -> Integer:
-        return self.words.dot(list(at.values()), [access.strides[d] for d in at], access.offset)
-
-    def aligned(self, access: Access) -> int:
-        """Lanes that are aligned together."""
-        strides = [n for d, n in enumerate(access.strides) if d != self.c.lane]
-        return next(n for n in (8, 4, 2, 1) if all(x % n == 0 for x in (access.offset, *strides)))

@@ -19,8 +19,8 @@ from inferno.target import Target, find_target
 # In order of preference: the first whose ``choose(kernel, target)`` returns a schedule takes the kernel.
 _CHOOSERS = {
     "nvptx": (
-        "inferno.schedule.cublaslt", "inferno.schedule.staged_windows", "inferno.schedule.band_windows", "inferno.schedule.windows",
-        "inferno.schedule.by_size", "inferno.schedule.siblings",
+        "inferno.schedule.cublaslt", "inferno.schedule.group_windows", "inferno.schedule.staged_windows", "inferno.schedule.band_windows",
+        "inferno.schedule.windows", "inferno.schedule.by_size", "inferno.schedule.siblings",
         "inferno.schedule.im2col", "inferno.schedule.pixel_sums", "inferno.schedule.vectors", "inferno.schedule.wgmma", "inferno.schedule.attention",
         "inferno.schedule.attention_gradients",
         "inferno.schedule.dual", "inferno.schedule.dual_bf16x6", "inferno.schedule.dual_vectors", "inferno.schedule.wgmma_rows",

@@ -31,6 +31,7 @@ _CLASSES = {
     "windows": "inferno.schedule.windows:Windows",
     "staged_windows": "inferno.schedule.staged_windows:StagedWindows",
     "band_windows": "inferno.schedule.band_windows:BandWindows",
+    "group_windows": "inferno.schedule.group_windows:GroupWindows",
     "wgmma": "inferno.schedule.wgmma_schedule:Wgmma",
     "im2col": "inferno.schedule.im2col:Im2col",
     "pixel_sums": "inferno.schedule.pixel_sums:PixelSums",

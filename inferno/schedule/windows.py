@@ -1,6 +1,6 @@
 """The schedule of kernels that multiply and add over windows on CUDA cores: depthwise convolutions, and those with few channels a group."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
@@ -89,19 +89,22 @@ def read(kernel: func.FuncOp, target: Target) -> WindowKernel | None:
     c = parse_windows(kernel)
     if c is None or c.terms > MOST_TERMS or (_channels(c) > FEW_CHANNELS and not _grouped(c)):
         return None
+    return c if is_supported(c, _ELEMENTS) else None
+
+
+def is_supported(c: WindowKernel, elements: Sequence[str]) -> bool:
+    """Whether the factors are of one of these types, sums of float32, and the epilogue one that may be inlined."""
     k = c.contraction
-    if str(k.accumulator) != "f32" or str(c.image.element) not in _ELEMENTS or c.image.element != c.weight.element:
-        return None
+    if str(k.accumulator) != "f32" or str(c.image.element) not in elements or c.image.element != c.weight.element:
+        return False
     if any(o.extend not in (None, "arith.extf") for o in (k.lhs, k.rhs)):
-        return None
+        return False
     written = {d.access.argument for d in k.destinations}
     if any(a.argument in written for a in (c.image, c.weight, *k.extras)):
-        return None
+        return False
     if k.epilogue is not None and (walk(k.epilogue.generic, "linalg.index") or walk(k.epilogue.generic, "tensor.extract")):
-        return None
-    if any(a.element.width < 16 and str(a.element) != "i1" for a in (*k.extras, *(d.access for d in k.destinations))):
-        return None
-    return c
+        return False
+    return all(a.element.width >= 16 or str(a.element) == "i1" for a in (*k.extras, *(d.access for d in k.destinations)))
 
 
 def _channels(c: WindowKernel) -> int:

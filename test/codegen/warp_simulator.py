@@ -197,6 +197,9 @@ class WarpSimulation(Simulation):
     def nvvm_barrier(self, op, operands, mask):
         self.check_together(mask, self.threads)
 
+    def nvvm_bar_warp_sync(self, op, operands, mask):
+        self.check_together(mask, 32)
+
     def check_together(self, mask: np.ndarray, threads: int) -> None:
         reached = mask.reshape(-1, threads)
         assert (reached.all(1) | ~reached.any(1)).all(), f"an operation of {threads} threads that not all of them reach"

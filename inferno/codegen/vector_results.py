@@ -1,0 +1,57 @@
+"""What is done with vectors of eight sums that lie along the lanes of a kernel with windows: the epilogue, loads and stores."""
+
+from dataclasses import dataclass
+
+from inferno.codegen.elements import as_vector, join, lanes_of
+from inferno.codegen.global_memory import Elements
+from inferno.codegen.inline import epilogue_arguments, inline_body
+from inferno.codegen.integers import Integer
+from inferno.codegen.nvvm_builder import Words
+from inferno.mlir import ir
+from inferno.schedule.accesses import Access
+from inferno.schedule.window_kernel import WindowKernel
+
+VECTOR = 8
+"""Lanes: 16 bytes of 16 bits each."""
+
+
+@dataclass(frozen=True)
+class VectorResults:
+    """``tensors`` are the kernel's, by argument."""
+
+    words: Words
+    c: WindowKernel
+    tensors: dict[int, Elements]
+
+    def finish(self, sums: ir.Value, at: dict[int, Integer]) -> None:
+        """The epilogue of a vector of sums and the stores; ``at`` has its coordinates by loop."""
+        k, results = self.c.contraction, []
+        if k.epilogue is not None:
+            arguments = epilogue_arguments(k.epilogue, sums, lambda access: self.extra(access, at))
+            results = inline_body(k.epilogue.block, arguments, (), VECTOR)
+        for d in k.destinations:
+            value = as_vector(sums if d.source is None else results[d.source], VECTOR)
+            offset, step = self.offset(d.access, at), d.access.strides[self.c.lane]
+            tensor = self.tensors[d.access.argument]
+            if step == 1:
+                tensor.write(value, offset, 0, self.aligned(d.access))
+            else:
+                for lane, x in enumerate(lanes_of(value)):
+                    tensor.write(x, offset, lane * step)
+
+    def extra(self, access: Access, at: dict[int, Integer]) -> ir.Value:
+        """What the epilogue reads of another tensor: a vector, or one element for all lanes."""
+        tensor, offset, step = self.tensors[access.argument], self.offset(access, at), access.strides[self.c.lane]
+        if step == 0:
+            return tensor.read(offset)
+        if step == 1:
+            return tensor.read(offset, 0, VECTOR, self.aligned(access))
+        return join([tensor.read(offset, lane * step) for lane in range(VECTOR)])
+
+    def offset(self, access: Access, at: dict[int, Integer]) -> Integer:
+        return self.words.dot(list(at.values()), [access.strides[d] for d in at], access.offset)
+
+    def aligned(self, access: Access) -> int:
+        """Lanes that are aligned together."""
+        strides = [n for d, n in enumerate(access.strides) if d != self.c.lane]
+        return next(n for n in (8, 4, 2, 1) if all(x % n == 0 for x in (access.offset, *strides)))

@@ -1,0 +1,211 @@
+"""The schedule of convolutions in groups on the tensor cores of sm_80 and up, in 16 bits and with channels last.
+
+A block has a tile of the image in shared memory, with all that the windows of its outputs reach, and the weights of its features, each brought once.
+The tensor core reads the places of a tap where they lie, eight channels at a time.  So a sum's terms are a group's own channels and nothing else, and
+infinity stays in its group.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product as every
+from math import ceil, inf, prod
+from typing import ClassVar
+
+from inferno.mlir import func
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule import windows
+from inferno.schedule.cost import CLOCK, moved_bytes
+from inferno.schedule.group_tile import BYTES, GroupTile, Side, odd
+from inferno.schedule.window_kernel import Axis, WindowKernel, parse_windows
+from inferno.target import Target
+
+PIECE = 8
+"""Channels that are copied, and multiplied, together: 16 bytes."""
+ROWS = 16
+"""Outputs of one product."""
+_UNROLLED = 384  # products of a warp that are spelled out; of more there is a loop over the rows of the window
+_MOST_REGISTERS = 230
+# Estimates: microseconds of a launch; clocks of a product of 16x8x16 and of a copy's way; bytes a clock and multiprocessor of shared memory and of L2;
+# instructions of a copied piece, of a vector of results and of all else; the share of issue slots that are used; bytes a microsecond.
+_START, _PRODUCT, _LATENCY, _SHARED, _L2, _MEMORY = 2.0, 1.9, 1500, 128, 48, 4.0e6
+_COPY, _RESULT, _REST, _ISSUED = 30, 50, 150, 0.8
+_ALONE = 6  # warps of a multiprocessor that take twice as long as they would beside many others
+
+
+@dataclass(frozen=True)
+class GroupKernel:
+    """``group`` and ``channel`` are loops of the window kernel, ``images`` those of whole images, outermost first."""
+
+    window: WindowKernel
+    group: int
+    channel: int
+    images: tuple[int, ...]
+
+    def size(self, loop: int | None) -> int:
+        return self.window.sizes[loop] if loop is not None else 1
+
+    def outputs(self, axis: Axis | None) -> int:
+        return self.size(axis.loop) if axis is not None else 1
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Of the result, down and along."""
+        return self.outputs(self.window.down), self.outputs(self.window.along)
+
+    @property
+    def taps(self) -> tuple[int, int]:
+        return self.window.taps(self.window.down), self.window.taps(self.window.along)
+
+    @property
+    def pieces(self) -> int:
+        """Of a group's channels."""
+        return self.size(self.channel) // PIECE
+
+    @property
+    def features(self) -> int:
+        """Of a group."""
+        return self.size(self.window.lane)
+
+    @property
+    def count(self) -> int:
+        """Images."""
+        return prod(self.size(d) for d in self.images)
+
+
+@dataclass(frozen=True)
+class GroupWindows:
+    """A block computes ``rows`` x ``columns`` outputs of each of ``images`` images, ``features`` of each of ``groups`` groups, by ``warps`` warps, each of
+    which has one of the groups."""
+
+    generator: ClassVar[str] = "group_windows"
+    pads: ClassVar[bool] = True  # an image's padding is not read
+
+    images: int = 1
+    rows: int = 8
+    columns: int = 8
+    groups: int = 1
+    features: int = 8
+    warps: int = 4
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of 16 outputs that a warp has."""
+        return ceil(ceil(self.images * self.rows * self.columns / ROWS) / (self.warps // self.groups))
+
+    @property
+    def stage(self) -> int:
+        """Numbers from one output's sums to the next one's, on their way to vectors: as many bytes are an odd number of 16."""
+        return self.features + 4
+
+    def grid(self, k: GroupKernel) -> tuple[int, ...]:
+        """Blocks along images, rows, columns, features and groups; groups are the innermost, as neighbours read the same sectors."""
+        rows, columns = k.places
+        return (ceil(k.count / self.images), ceil(rows / self.rows), ceil(columns / self.columns), k.features // self.features,
+                k.size(k.group) // self.groups)
+
+    def tile(self, k: GroupKernel) -> GroupTile:
+        sides = [Side(n, a.stride, k.window.taps(a), a.dilation) if a is not None else Side(n)
+                 for n, a in ((self.rows, k.window.down), (self.columns, k.window.along))]
+        return GroupTile(self.images, *sides, self.groups * k.pieces)
+
+    def turns(self, k: GroupKernel) -> int:
+        """Parts that the sums are added up in, one after the other: rows of the window, or all at once."""
+        products = ceil(prod(k.taps) * k.pieces / 2) * self.tiles * self.features // 8
+        return k.taps[0] if products > _UNROLLED else 1
+
+    def terms(self, k: GroupKernel) -> int:
+        """Pieces of a turn's terms."""
+        return prod(k.taps) * k.pieces // self.turns(k)
+
+    def steps(self, k: GroupKernel) -> int:
+        """Products of a turn, of two pieces each."""
+        return ceil(self.terms(k) / 2)
+
+    def weight_pitch(self, k: GroupKernel) -> int:
+        """Bytes from one feature's weights to the next one's."""
+        return odd(2 * self.turns(k) * self.steps(k)) * BYTES
+
+    def regions(self, k: GroupKernel) -> tuple[int, int, int, int]:
+        """Bytes of shared memory: of the image, the weights, the sums on their way, and zeros."""
+        return self.tile(k).bytes, self.groups * self.features * self.weight_pitch(k), self.warps * ROWS * self.stage * 4, BYTES
+
+    def registers(self, k: GroupKernel) -> int:
+        """About so many a thread has."""
+        return self.tiles * (self.features // 2 + 7) + self.features // 2 + 50
+
+
+def choose(kernel: func.FuncOp, target: Target) -> GroupWindows | None:
+    """The schedule with the lowest estimate, where CUDA cores are not faster."""
+    k = read(kernel, target) if takes_unmeasured(kernel.operation) else None
+    time, found = pick(k, target) if k is not None else (inf, None)
+    plain = windows.choose(kernel, target) if found is not None else None
+    return found if plain is None or time < windows.estimate(plain, k.window, target) else None
+
+
+def read(kernel: func.FuncOp, target: Target) -> GroupKernel | None:
+    """What ``kernel`` computes if that can be generated."""
+    c = parse_windows(kernel) if target.kind == "nvptx" and target.capability >= 80 else None
+    if c is None or c.images is not None or not c.side_by_side or not windows.is_supported(c, ("bf16", "f16")):
+        return None
+    axes = [a for a in (c.down, c.along) if a is not None]
+    if set(c.axes) != set(axes) or any(None in (a.loop, a.tap) for a in axes):
+        return None
+    channels = [d for d in c.further if c.sizes[d] > 1]
+    groups, images = ([d for d in c.others if c.image.strides[d] and bool(c.weight.strides[d]) == own] for own in (True, False))
+    if len(channels) != 1 or len(groups) != 1 or len(groups) + len(images) != len(c.others) or c.image.strides[c.lane] or not c.weight.strides[c.lane]:
+        return None
+    if any(c.sizes[d] % PIECE for d in (channels[0], c.lane)) or any(a.strides[channels[0]] != 1 for a in (c.image, c.weight)):
+        return None
+    if max(prod(a.shape) for a in (c.image, c.weight, c.out, *c.contraction.extras)) >= 2**30:
+        return None
+    steps = [n for a in (c.image, c.weight) for n in (a.offset, *(a.strides[d] for d in range(len(c.sizes)) if d != channels[0]))]
+    steps += [c.image.strides[a.tap] // a.dilation for a in axes]
+    return GroupKernel(c, groups[0], channels[0], tuple(images[::-1])) if all(n % PIECE == 0 for n in steps) else None
+
+
+def fits(s: GroupWindows, k: GroupKernel, target: Target) -> bool:
+    """Whether the generator takes the kernel with the schedule."""
+    if min(s.images, s.rows, s.columns, s.groups, s.features, s.warps) < 1 or s.warps > 32 or s.warps % s.groups:
+        return False
+    if k.size(k.group) % s.groups or k.features % s.features or s.features % 8:
+        return False
+    if s.images > k.count or any(n > most for n, most in zip((s.rows, s.columns), k.places)):
+        return False
+    return sum(s.regions(k)) <= target.shared and s.registers(k) <= min(_MOST_REGISTERS, 65536 // s.threads)
+
+
+def schedules(k: GroupKernel, target: Target) -> Iterator[GroupWindows]:
+    """What is worth a look."""
+    rows, columns = ({ceil(n / parts) for parts in range(1, most + 1)} for n, most in zip(k.places, (16, 4)))
+    for down, along, groups, features, warps in every(rows, columns, (1, 2, 4), (k.features, 64, 32, 16), (2, 4, 7, 8)):
+        whole = (down, along) == k.places
+        for images in (1, 2, 4, 8) if whole else (1,):
+            s = GroupWindows(images, down, along, groups, features, warps)
+            if fits(s, k, target):
+                yield s
+
+
+def pick(k: GroupKernel, target: Target) -> tuple[float, GroupWindows | None]:
+    """The schedule with the least estimate, in microseconds."""
+    found = ((estimate(s, k, target), s) for s in dict.fromkeys(schedules(k, target)))
+    return min(found, key=lambda x: (x[0], x[1].warps, x[1].groups, x[1].images, x[1].rows, x[1].columns, x[1].features), default=(inf, None))
+
+
+def estimate(s: GroupWindows, k: GroupKernel, target: Target) -> float:
+    """Microseconds: the fullest multiprocessor's blocks at the rate of tensor cores, shared memory, L2 or instructions, and what memory takes."""
+    tile, steps, eights = s.tile(k), s.turns(k) * s.steps(k) * s.warps, s.features // 8
+    copied = tile.images * tile.down.places * tile.along.places * tile.pieces + s.groups * s.features * s.turns(k) * s.steps(k) * 2
+    results = s.warps * s.tiles * ROWS * eights
+    products, loads = steps * s.tiles * eights, steps * (s.tiles + ceil(eights / 2))
+    issued = (products + 1.5 * loads + s.warps * _REST + (copied * _COPY + results * _RESULT) / 32) / 4 / _ISSUED
+    work = max(products * _PRODUCT, (loads * 512 + copied * BYTES + results * 64) / _SHARED, copied * BYTES / _L2, issued)
+    resident = max(1, min((target.shared + 1024) // (sum(s.regions(k)) + 1024), 65536 // (s.threads * s.registers(k)), 2048 // s.threads))
+    mine = ceil(prod(s.grid(k)) / target.multiprocessors)
+    at_once = s.warps * min(mine, resident)
+    clocks = mine * work * (1 + _ALONE / at_once) + ceil(mine / resident) * _LATENCY
+    memory = moved_bytes(k.window.contraction) / _MEMORY
+    return _START + max(clocks / CLOCK, memory) + 0.4 * min(clocks / CLOCK, memory)

@@ -1,0 +1,105 @@
+"""Convolutions in groups on tensor cores: their numbers on a simulated GPU, also of its warps and banks, and what the kernels are made of."""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from checks import assert_close_to_float64
+from kernels import TARGET, build
+from universal_program import Simulated
+from window_cases import GROUPS, Case, parsed
+
+import inferno
+from inferno.errors import CompileError
+from inferno.mlir import idle_context, ir
+from inferno.schedule import group_windows
+from inferno.schedule.assign import kernels
+from inferno.schedule.group_windows import GroupWindows
+
+
+def check(case, schedule, early=False):
+    torch.manual_seed(0)
+    inputs = case.inputs()
+    found = case.result(Simulated(case.text(), lambda kernel: schedule, early)(*case.arguments(*inputs))[0])
+    assert_close_to_float64(found, case.eager, tuple(inputs))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize("seed", range(3))
+def test_right(name, seed):
+    k = parsed(GROUPS[name], group_windows)
+    assert k is not None
+    schedule = random.Random(seed).choice(list(group_windows.schedules(k, TARGET)))
+    check(GROUPS[name], schedule, early=seed == 1)
+
+
+@pytest.mark.parametrize("schedule", [
+    GroupWindows(1, 9, 10, 1, 24, 2), GroupWindows(3, 9, 10, 2, 24, 6), GroupWindows(2, 9, 10, 2, 8, 2), GroupWindows(1, 4, 7, 1, 8, 1),
+])
+def test_tiles_that_end_outside(schedule):
+    check(GROUPS["24 of 24"], schedule)
+
+
+def test_rows_of_a_window_by_a_loop():
+    """Of an odd number of pieces, so that each row of the window ends with one of zeros."""
+    case, schedule = Case((1, 80, 12, 12), (40, 40, 3, 3), padding=1, inner=True), GroupWindows(1, 12, 12, 1, 40, 2)
+    assert schedule.turns(parsed(case, group_windows)) == 3
+    check(case, schedule)
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_what_is_not_finite_stays_in_its_group(number, groups):
+    case = replace(GROUPS["24 of 24"], epilogue=False)
+    inputs = case.inputs()
+    inputs[0][1, 30, 5, 4] = number
+    inputs[1][3, 2, 1, 1] = number
+    schedule = GroupWindows(1, 9, 10, groups, 24, 2)
+    found = case.result(Simulated(case.text(), lambda kernel: schedule)(*case.arguments(*inputs))[0])
+    wanted = case.eager(*inputs)
+    assert torch.equal(found.isnan(), wanted.isnan()) and torch.equal(found.isinf(), wanted.isinf()) and (~wanted.isfinite()).sum() > 100
+
+
+def test_products_and_addresses_are_all_there_is_in_a_step():
+    built = build(Case((32, 96, 14, 14), (24, 24, 3, 3), padding=1, inner=True).text(main=False), "group_windows", GroupWindows(1, 14, 14, 1, 24, 4))
+    assert built.count(r"mma\.sync") == 14 * 4 * 3  # of 27 pieces, 4 tiles and 24 features
+    assert built.count("ldmatrix") == 14 * (4 + 2)
+    if built.resources:
+        assert built.resources.spills == built.resources.stack == 0
+
+
+def test_chosen_where_it_may_be():
+    text = Case((32, 336, 14, 14), (24, 24, 3, 3), padding=1, inner=True).text(main=False)
+    for made, generator in ((text, "NoneType"), (text.replace("module {", "module attributes {inferno.unmeasured} {", 1), "GroupWindows")):
+        with idle_context(), ir.Location.unknown():
+            module = ir.Module.parse(made)
+            assert type(group_windows.choose(kernels(module)[0], TARGET)).__name__ == generator
+
+
+@pytest.mark.parametrize("case", [
+    Case((2, 48, 14, 14), (24, 24, 3, 3), padding=1, element="f32", inner=True),
+    Case((2, 48, 14, 14), (24, 24, 3, 3), padding=1, last=False),
+    Case((2, 48, 14, 14), (24, 24, 3, 3), padding=1),  # features innermost
+    Case((2, 24, 14, 14), (12, 12, 3, 3), padding=1, inner=True),  # channels that are no whole pieces
+    Case((2, 24, 14, 14), (24, 24, 3, 3), padding=1, inner=True),  # one group
+    Case((1, 32, 5, 6, 7), (16, 16, 3, 3, 3), padding=1, inner=True),
+])
+def test_others_are_left_to_others(case):
+    assert parsed(case, group_windows) is None
+
+
+def test_schedules_that_do_not_fit():
+    with pytest.raises(CompileError, match="does not fit"):
+        build(GROUPS["24 of 24"].text(main=False), "group_windows", GroupWindows(1, 9, 10, 4, 24, 4))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_layer_is_one_kernel(monkeypatch, stride):
+    """The image's padding, bias, batch norm and activation are in it; what is made of batch norm's vectors alone is a small one."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    model = torch.nn.Sequential(torch.nn.Conv2d(336, 336, 3, stride, 1, groups=14), torch.nn.BatchNorm2d(336), torch.nn.SiLU()).eval().bfloat16()
+    x = torch.randn(32, 336, 28, 28).bfloat16().to(memory_format=torch.channels_last)
+    rows = inferno.compile(model.to(memory_format=torch.channels_last), (x,), target="sm_90a").explain().rows
+    large = [r for r in rows if r.bytes > 1e6]
+    assert [r.generator for r in large] == ["group_windows"] and large[0].spills == 0
