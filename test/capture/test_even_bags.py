@@ -14,8 +14,8 @@ PLACES = torch.tensor([[1, 2, 4], [5, 0, 0], [2, 2, 2], [3, 1, 5]])
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("options", [
-    {"mode": "sum"}, {"mode": "mean"}, {"mode": "max"}, {"mode": "sum", "padding_idx": 2}, {"mode": "mean", "padding_idx": -4}, {"mode": "max", "padding_idx": 2},
-    {"mode": "sum", "per_sample_weights": True}, {"mode": "sum", "per_sample_weights": True, "padding_idx": 0},
+    {"mode": "sum"}, {"mode": "mean"}, {"mode": "max"}, {"mode": "sum", "padding_idx": 2}, {"mode": "mean", "padding_idx": -4},
+    {"mode": "max", "padding_idx": 2}, {"mode": "sum", "per_sample_weights": True}, {"mode": "sum", "per_sample_weights": True, "padding_idx": 0},
 ], ids=str)
 def test_they_are_torchs(options, dtype):
     weight = torch.randn(6, 8).to(dtype)
@@ -25,7 +25,9 @@ def test_they_are_torchs(options, dtype):
     assert ours.dtype == dtype and compare(ours, eager, bag(PLACES, weight.double(), **exact)).right
 
 
-@pytest.mark.parametrize("options", [{"max_norm": 1.0}, {"scale_grad_by_freq": True, "mode": "sum"}, {"sparse": True, "mode": "sum"}, {"padding_idx": 9}], ids=str)
+@pytest.mark.parametrize("options", [
+    {"max_norm": 1.0}, {"scale_grad_by_freq": True, "mode": "sum"}, {"sparse": True, "mode": "sum"}, {"padding_idx": 9},
+], ids=str)
 def test_others_are_left_to_torch(options):
     assert even_bags(PLACES, torch.randn(6, 8), **options) is NotImplemented
     assert even_bags(PLACES.float(), torch.randn(6, 8)) is NotImplemented and even_bags(PLACES[0], torch.randn(6, 8)) is NotImplemented

@@ -190,8 +190,8 @@ def _replace_functions(graph: GraphModule) -> None:
     """Functions that autograd, which comes before any decomposition, takes in a form of its own.
 
     Attention becomes contractions around a softmax, the backward of torch's fused kernels being theirs, or an operation of ours, also where a program writes
-    it by hand.  Of interpolation autograd's form has places in float32, and of multilabel_margin_loss it is wrong.  Bags of embeddings are of one size where they
-    are rows of a tensor, which nothing behind says."""
+    it by hand.  Of interpolation autograd's form has places in float32, and of multilabel_margin_loss it is wrong.
+    Bags of embeddings are of one size where they are rows of a tensor, which nothing behind says."""
     for module in graph.modules():
         if not isinstance(module, GraphModule):
             continue
