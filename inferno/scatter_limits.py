@@ -3,6 +3,8 @@
 Rows of ``places`` elements, to each of which ``updates`` go, are [``outer``, places, ``inner``] in memory; only the first ``filled`` of outer are given any.
 """
 
+from collections.abc import Sequence
+
 SHARED = 48 * 1024  # bytes of a block's rows
 # Bytes of memory that a block's rows have of each place, where they lie side by side: at most, enough for whole accesses, and at least.  Narrower ones share
 # lines with those of other blocks, which are there at the same time: 32768 columns of 1024 in float32 took 231 us by 32 bytes, element by element 1.6 ms.
@@ -11,6 +13,8 @@ _SPARSE = 8  # places for each update, from which on it is better to update memo
 # Rows for each row that is added to them, and the other way round, on average, from which on the same is true: a list is walked one by one; and threads, that
 # each have 16 bytes of the result.
 _SPARSE_ROWS, _LONG, _FEW = 16, 64, 1 << 16
+# Rows of fewer elements are added as single ones are; so few rows one after the other; and the most bytes of float32 that sums of 16-bit floats are made in.
+_SHORT, _IN_ORDER, _TOTALS = 4, 64, 1 << 28
 MULTIPROCESSORS = 132  # where it is not known yet
 
 
@@ -33,3 +37,14 @@ def worthwhile(outer: int, filled: int, places: int, updates: int, inner: int, c
 def worthwhile_lists(rows: int, columns: int, count: int, lanes: int) -> bool:
     """Whether ``count`` rows that are added to ``rows`` others are added by these, each with a list of what goes to it, ``lanes`` of its elements a thread."""
     return lanes > 1 and _SPARSE_ROWS * count >= rows and count <= _LONG * rows and rows * columns >= _FEW * lanes
+
+
+def worthwhile_sums(rows: int, columns: int, count: int, width: int) -> bool:
+    """Whether ``count`` rows of ``columns`` elements, of ``width`` bytes each, are added to ``rows`` others in memory by a kernel that computes them, too."""
+    return columns >= _SHORT and count > _IN_ORDER and (width >= 4 or 4 * rows * columns <= _TOTALS)
+
+
+def is_of_rows(sizes: Sequence[int], strides: Sequence[int], given: Sequence[int], dim: int) -> bool:
+    """Whether an index of ``scatter_add`` along ``dim`` of a tensor of the ``given`` sizes is the same all over each of its slices."""
+    same = all(stride == 0 or size == 1 for d, (size, stride) in enumerate(zip(sizes, strides)) if d != dim)
+    return same and all(n == m for d, (n, m) in enumerate(zip(sizes, given)) if d != dim)

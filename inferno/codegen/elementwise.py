@@ -48,7 +48,7 @@ def generate(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> None
     width = 32 if max(reach(blocks * block_points), *(b.count for b in buffers if b is not None)) < 2**31 else 64
     name = kernel.name.value
     with gpu_function(kernel, buffers, schedule.threads) as function:
-        _Emitter(point, schedule, integers_for(kernel, width, function.buffers), function.buffers).emit()
+        Emitter(point, schedule, integers_for(kernel, width, function.buffers), function.buffers).emit()
     with launcher(kernel) as arguments:
         launch(f"{name}_gpu", name, [parameter(a) for a in arguments], (blocks, 1, 1), (schedule.threads, 1, 1))
 
@@ -73,7 +73,9 @@ def _generate_transposing(kernel: func.FuncOp, schedule: Elementwise, point: Poi
 
 
 @dataclass
-class _Emitter:
+class Emitter:
+    """Vectors of neighbouring points: where each thread's are, what they are made of, and where they go."""
+
     point: Pointwise
     schedule: Elementwise
     ints: Integers
@@ -139,7 +141,11 @@ class _Emitter:
             self.store(start, lanes, values)
 
     def points(self, start: Integer, lanes: int) -> None:
-        self.store(start, lanes, self.body(start, lanes, self.load(start, lanes)))
+        self.store(start, lanes, self.compute(start, lanes))
+
+    def compute(self, start: Integer, lanes: int) -> list[ir.Value]:
+        """The results of the points from ``start`` on, which no vector of them leaves."""
+        return self.body(start, lanes, self.load(start, lanes))
 
     # Where a point lies.
 

@@ -6,14 +6,19 @@ which order a row's updates are added is another in every run.
 
 from dataclasses import dataclass
 
-from inferno.codegen.elements import join, lanes_of, load_vector, splat, store_vector
+from inferno.codegen.elements import as_vector, join, lanes_of, load_vector, splat, store_vector
+from inferno.codegen.elementwise import Emitter
+from inferno.codegen.expand_math import expand_math
 from inferno.codegen.flat_elements import Reader
+from inferno.codegen.float8 import round_by_instruction
 from inferno.codegen.gpu_function import Buffer, gpu_function, parameters_of
 from inferno.codegen.integers import Integer, Integers
 from inferno.codegen.launcher import launch, launcher, parameter, pointer, temporary
 from inferno.errors import CompileError
 from inferno.mlir import arith, func, gpu, ir, memref, scf
-from inferno.schedule.row_lists import ListKernel, RowLists, parse_lists
+from inferno.schedule.added_rows import AddedRows, parse_added_rows
+from inferno.schedule.elementwise import Elementwise
+from inferno.schedule.row_lists import RowLists
 from inferno.target import Target
 
 _NONE = -1  # behind a list's last update
@@ -22,12 +27,14 @@ _EXCHANGE = 3  # MLIR's number of the atomic operation
 
 def generate(kernel: func.FuncOp, schedule: RowLists, target: Target) -> None:
     """Add the ``gpu.module`` of a kernel that adds rows to others, and make ``kernel`` its launcher."""
-    c, name = parse_lists(kernel), kernel.name.value
+    c, name = parse_added_rows(kernel), kernel.name.value
     if c is None or c.columns % schedule.lanes or schedule.lists not in (1, 2, 4, 8):
         raise CompileError(f"@{name} adds no rows to others by {schedule}")
+    expand_math(c.updates.generic)
+    round_by_instruction(c.updates.generic, target)
     i32 = ir.IntegerType.get_signless(32)
     own = parameters_of(kernel, {c.target})
-    ints = Integers(32 if max(b.count for b in own) < 2**31 else 64)
+    ints = Integers(32 if max(c.count * c.columns, *(b.count for b in own)) < 2**31 else 64)
     heads = c.rows * schedule.lists
     threads = [heads, c.count, c.rows * (c.columns // schedule.lanes)]
     for number, (emit, written) in enumerate(((_Emitter.empty, True), (_Emitter.put, True), (_Emitter.add, False))):
@@ -53,7 +60,7 @@ def generate(kernel: func.FuncOp, schedule: RowLists, target: Target) -> None:
 class _Emitter:
     """``buffers``: the kernel's arguments, the first update of each list of a row, and the one behind each update."""
 
-    c: ListKernel
+    c: AddedRows
     schedule: RowLists
     ints: Integers
     buffers: list[ir.Value]
@@ -126,7 +133,7 @@ class _Emitter:
             numbers = [u if lists == 1 else arith.select(t, u, least) for t, u in zip(there, updates)]
             numbers = [n if ints.width == 32 else arith.extui(ints.type, n) for n in numbers]
             following = [memref.load(self.buffers[-1], [ints.index(n)]) for n in numbers]
-            terms = [Reader(ints, self.buffers, lanes).read(c.updates, ints.add(ints.mul(n, c.columns), column)) for n in numbers]
+            terms = [self.terms(ints.add(ints.mul(n, c.columns), column)) for n in numbers]
             for t, row in zip(there, terms):
                 added = [c.combiner.combine(a, c.combiner.widen(b)) for a, b in zip(running, row)]
                 running = added if lists == 1 else [arith.select(t, a, r) for a, r in zip(added, running)]
@@ -134,6 +141,12 @@ class _Emitter:
             scf.yield_([*following, *running])
         result = join([c.combiner.round(x) for x in list(loop.results)[lists:]])
         store_vector(ints, result, self.buffers[c.target], at, lanes)
+
+    def terms(self, at: Integer) -> list[ir.Value]:
+        """The elements from ``at`` on of what is added."""
+        lanes = self.schedule.lanes
+        (found,) = Emitter(self.c.updates, Elementwise(self.schedule.threads, lanes), self.ints, self.buffers).compute(at, lanes)
+        return lanes_of(as_vector(found, lanes))
 
     def begin(self, at: Integer) -> list[ir.Value]:
         """What elements of the result begin as."""

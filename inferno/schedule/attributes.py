@@ -23,6 +23,7 @@ _CLASSES = {
     "reductions": "inferno.schedule.reductions:Reductions",
     "scans": "inferno.schedule.scans:Scans",
     "sorts": "inferno.schedule.sorts:Sorts",
+    "row_sums": "inferno.schedule.row_sums:RowSums",
     "row_lists": "inferno.schedule.row_lists:RowLists",
     "scatters": "inferno.schedule.scatters:Scatters",
     "select": "inferno.schedule.select:Select",

@@ -1,4 +1,5 @@
-"""On a GPU, a scatter computes the places of what it puts there itself; and the elements, where its kernel is one that has whole rows in shared memory.
+"""On a GPU, a scatter computes the places of what it puts there itself; and the elements, where its kernel is one that has whole rows in shared memory, or
+adds rows to others.
 
 The import makes a tensor of the places: for each element the number of its index in the result.  Only with how it is computed is it known which
 elements stay in which row.
@@ -11,7 +12,7 @@ from functools import partial
 from inferno.mlir import func, ir, owner
 from inferno.passes.generics import is_elementwise
 from inferno.passes.programs import callee, readers, root_of
-from inferno.schedule import row_lists, scatters
+from inferno.schedule import row_lists, row_sums, scatters
 from inferno.schedule.accesses import argument_index
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.flatten_places import flatten_places
@@ -20,31 +21,37 @@ from inferno.schedule.universal import Universal
 from inferno.target import find_target
 
 
+# Which of a scatter's operands it may compute, and whether what they are computed of, too: what is tried, in order.
+Parts = Sequence[tuple[Sequence[int], bool]]
+_WHOLE: Parts = (((0, 1), True),)
+_ROWS: Parts = (((0, 1), True), ((0, 1), False), ((0,), False), ((1,), True))
+
+
 def fuse_scatters(module: ir.Module, target: str, always: str = "") -> None:
     """Let scatters into rows, and of rows, compute what they put there.  Nothing for the CPU; ``always``: "1" for doing so wherever a generator could."""
     machine = find_target(target)
     if machine.kind == "nvptx":
-        choices = (scatters.fit, row_lists.fit) if always == "1" else (partial(m.choose, target=machine) for m in (scatters, row_lists))
-        for choose in choices:
-            _fuse_all(module, (0, 1), lambda kernel, choose=choose: choose(kernel) is not None, lambda kernel: ATTRIBUTE not in kernel.attributes)
+        for m, parts in ((scatters, _WHOLE), (row_sums, _ROWS), (row_lists, _ROWS)):
+            choose = m.fit if always == "1" else partial(m.choose, target=machine)
+            _fuse_all(module, parts, lambda kernel, choose=choose: choose(kernel) is not None, lambda kernel: ATTRIBUTE not in kernel.attributes)
 
 
 def fold_places(module: ir.Module, target: str) -> None:
     """Let the last generator's scatters compute the places alone.  Nothing for the CPU."""
     if find_target(target).kind == "nvptx":
-        _fuse_all(module, (1,), flatten_places, _is_universal)
+        _fuse_all(module, (((1,), True),), flatten_places, _is_universal)
 
 
 def _is_universal(kernel: func.FuncOp) -> bool:
     return ATTRIBUTE in kernel.attributes and from_attribute(kernel.attributes[ATTRIBUTE]).generator == Universal.generator
 
 
-def _fuse_all(module: ir.Module, operands: Sequence[int], takes: Callable[[func.FuncOp], bool], asks: Callable[[func.FuncOp], bool]) -> None:
-    """Make each scatter whose kernel ``asks`` for it, and the maps that only it reads by way of these of its operands, one kernel that is taken."""
+def _fuse_all(module: ir.Module, parts: Parts, takes: Callable[[func.FuncOp], bool], asks: Callable[[func.FuncOp], bool]) -> None:
+    """Make each scatter whose kernel ``asks`` for it, and the maps that only it reads by way of some of its operands, one kernel that is taken."""
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         calls = [o.operation for o in main.entry_block.operations if o.operation.name == "func.call"]
         mine = [c for c in calls if _scatter(kernels[callee(c)]) is not None and asks(kernels[callee(c)])]
-        return sum([_fuse(module, kernels, c, operands, takes) for c in mine]) > 0
+        return sum([any(_fuse(module, kernels, c, *part, takes) for part in parts) for c in mine]) > 0
 
     merge_in(module, merge)
 
@@ -56,9 +63,9 @@ def _scatter(kernel: func.FuncOp) -> ir.Operation | None:
 
 
 def _fuse(
-    module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], takes: Callable[[func.FuncOp], bool],
+    module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], deep: bool, takes: Callable[[func.FuncOp], bool],
 ) -> bool:
-    group, kernel = _makers(kernels, call, operands), kernels[callee(call)]
+    group, kernel = _makers(kernels, call, operands, deep), kernels[callee(call)]
     if len(group) == 1:
         return False
     calls = [o.operation for o in call.block.operations if o.operation in group]
@@ -77,8 +84,8 @@ def _fuse(
     return True
 
 
-def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int]) -> set[ir.Operation]:
-    """The call of a scatter, and those of maps that only it reads by way of some of its operands."""
+def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Sequence[int], deep: bool) -> set[ir.Operation]:
+    """The call of a scatter, and those of maps that only it reads by way of some of its operands; ``deep``: and of maps that only these read."""
     kernel = kernels[callee(call)]
     arguments = [argument_index(kernel, root_of(_scatter(kernel).operands[n])) for n in operands]
     group, pending = {call}, [root_of(call.operands[n]) for n in arguments if n is not None]
@@ -88,12 +95,13 @@ def _makers(kernels: dict[str, func.FuncOp], call: ir.Operation, operands: Seque
             continue
         if all(u in group for r in maker.results for u in readers(r)):
             group.add(maker)
-            pending += [root_of(v) for v in inputs_of(maker)]
+            pending += [root_of(v) for v in inputs_of(maker)] if deep else []
     return group
 
 
 def _is_map(kernel: func.FuncOp) -> bool:
-    """Whether it is one elementwise operation, of known sizes."""
-    operations = [o.operation for o in kernel.entry_block.operations if o.operation.name not in ("arith.constant", "func.return", "tensor.empty")]
+    """Whether it is one elementwise operation, of known sizes, of tensors or parts of them."""
+    others = ("arith.constant", "func.return", "tensor.empty", "tensor.extract_slice")
+    operations = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others]
     known = all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in kernel.type.inputs)
     return known and len(operations) == len(kernel.type.results) == 1 and is_elementwise(operations[0])

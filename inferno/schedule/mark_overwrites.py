@@ -12,9 +12,9 @@ from inferno.mlir import func, ir, owner, users
 from inferno.passes.generics import is_elementwise, maps
 from inferno.passes.programs import VIEWS, callee, readers, root_of
 from inferno.schedule.assign import kernels
+from inferno.schedule.added_rows import parse_added_rows
 from inferno.schedule.attributes import ATTRIBUTE, from_attribute
 from inferno.schedule.cost import tensor_bytes
-from inferno.schedule.row_lists import parse_lists
 from inferno.schedule.scatter_kernel import parse_scatter
 
 OVERWRITES = "inferno.overwrites"
@@ -70,7 +70,7 @@ def overwritable(kernel: func.FuncOp, result: int = 0) -> list[int]:
 def _begins_as(kernel: func.FuncOp) -> list[int] | None:
     """The argument that the result of a scatter begins as, each part of which is read by who then writes it; None where it is no such kernel."""
     generator = from_attribute(kernel.attributes[ATTRIBUTE]).generator if ATTRIBUTE in kernel.attributes else ""
-    parse = {"scatters": parse_scatter, "row_lists": parse_lists}.get(generator)
+    parse = {"scatters": parse_scatter, "row_lists": parse_added_rows, "row_sums": parse_added_rows}.get(generator)
     c = parse(kernel) if parse is not None else None
     if c is None:
         return None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import arith, func, ir, owner, run_upstream, walk
+from inferno.passes.programs import VIEWS
 from inferno.schedule.accesses import (
     Access, access, argument_index, destination_index, filled, iterators, knows_arguments, loop_sizes, maps, merge, outputs,
     placed, sink_constants,
@@ -65,8 +66,8 @@ class Pointwise:
         return all(s == product(sizes[i + 1:]) for i, s in enumerate(self.run_strides(at)))
 
 
-def parse_pointwise(kernel: func.FuncOp) -> Pointwise | None:
-    """The elementwise kernel that ``kernel`` is, or None."""
+def parse_pointwise(kernel: func.FuncOp, views: bool = False) -> Pointwise | None:
+    """The elementwise kernel that ``kernel`` is, or None.  ``views``: what it reads may be its arguments in other shapes."""
     if not knows_arguments(kernel):
         return None
     structured = [o.operation for o in kernel.entry_block.operations if o.operation.name.startswith("linalg.")]
@@ -79,12 +80,12 @@ def parse_pointwise(kernel: func.FuncOp) -> Pointwise | None:
         module.body.append(kernel.operation.clone(ip=False))
         if structured[0].name != "linalg.generic":
             run_upstream(module, "func.func(linalg-generalize-named-ops)")
-        return _parse(module)
+        return _parse(module, views)
 
 
-def _parse(module: ir.Module) -> Pointwise | None:
+def _parse(module: ir.Module, views: bool) -> Pointwise | None:
     kernel = module.body.operations[0]
-    others = ("tensor.empty", "tensor.extract_slice", "func.return")
+    others = ("tensor.empty", "tensor.extract_slice", "func.return", *(VIEWS if views else ()))
     generics = [o.operation for o in kernel.entry_block.operations if o.operation.name not in others and not o.operation.name.startswith("arith.")]
     if len(generics) > 1:
         generics = [o for o in generics if filled(o.results[0]) is None]

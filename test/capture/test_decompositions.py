@@ -567,6 +567,22 @@ def test_slices_at_places_of_one_dimension():
         assert _one_row_of_places(x, indices) is None
 
 
+@pytest.mark.parametrize("dim, index, rows", [
+    (0, lambda i: i[:, None].expand(-1, 8), True), (1, lambda i: i[None, :, None].expand(3, -1, 8), True),
+    (0, lambda i: i[:, None].expand(-1, 8).clone(), False), (0, lambda i: i[:, None].expand(-1, 4), False),
+])
+def test_one_index_for_a_row(dim, index, rows):
+    """As graphs have it: rows are added, and not their elements one by one."""
+    from inferno.capture.decompositions.scattering import add_rows, adds_rows
+
+    x = normal(*[3] * dim, 20, 8)
+    index = index(torch.randint(0, 20, (90,)))
+    y = normal(*index.shape)
+    assert adds_rows(x, dim, index) == rows
+    if rows:
+        torch.testing.assert_close(add_rows(x, dim, index, y), x.scatter_add(dim, index, y))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.int64], ids=str)
 def test_quotients_of_scalars_by_numbers(dtype):
     """Both tensors have no dimensions then, so that the type is not the first one's by itself."""

@@ -18,6 +18,8 @@ class Assembly:
             return operands[:1]
         if "cp.async" in text:
             return self.copies(text, operands, mask)
+        if "red.relaxed" in text:
+            return self.additions(text, operands, mask)
         if "gpu.global" in text:
             return self.look_back(text, operands, mask)
         if text.startswith("mul.sat.f32"):
@@ -36,6 +38,20 @@ class Assembly:
         both = [(np.asarray(v).astype(np.uint32) >> np.uint32(8 * i)) & np.uint32(255) for v in operands for i in range(4)]
         found = sum(both[int(chosen[1]) >> 4 * i & 15].astype(np.int64) << 8 * i for i in range(4))
         return [found.astype(np.uint32).view(np.int32)]
+
+    def additions(self, text: str, operands, mask):
+        """Neighbours that are added to neighbours in memory, so many elements from the beginning of a buffer, where there is a place."""
+        found = re.search(r"mad\.\S+ a, \$1, (\d+), \$0; @\$2 red\.relaxed\.gpu\.global\.add(?:\.v([24]))?\.(f32|f64|u32|u64) \[a\]", text)
+        view, at, inside, *values = operands
+        mask = mask & inside
+        data, lanes = view.memory.data, int(found[2] or 1)
+        assert len(values) == lanes and int(found[1]) == data.dtype.itemsize and view.memory.writable and not view.memory.bf16
+        assert (data.dtype.kind == "f") == (found[3][0] == "f") and (lanes == 1 or found[3] == "f32")
+        at = np.broadcast_to(at, mask.shape)[mask].astype(np.int64)
+        assert (at % lanes == 0).all() and (at >= 0).all() and (at + lanes <= len(data)).all(), "an addition that is not aligned, or out of bounds"
+        for i, value in enumerate(values):
+            np.add.at(data, at + i, np.broadcast_to(value, mask.shape)[mask].astype(data.dtype))
+        return []
 
     def copies(self, text: str, operands, mask):
         """Copies from global to shared memory, in bytes from the beginnings of both, which come when a thread waits for their group."""

@@ -46,6 +46,7 @@ CASES = {
     "f16, of several dimensions": (add, of((30, 4, 6), torch.float16), 70, of((70, 4, 6), torch.float16)),
     "float64": (put, of((20, 6), torch.float64), 30, of((30, 6), torch.float64)),
     "whole numbers": (add, of((20, 4), torch.int32), 90, of((90, 4), torch.int32)),
+    "rows of a table": (lambda x, i, y: x.index_add(0, i, x[i.flip(0)] * y), of((20, 8)), 30, of((30, 1))),
     "of what is computed": (lambda x, i, y: x.index_put(((i * 3) % 20,), y * y - 1, accumulate=True), of((20, 8)), 30, of((30, 8))),
 }
 

@@ -93,3 +93,58 @@ func.func private @scatter(%y: tensor<25600x1xf32>, %p: tensor<25600x1xi64>, %ou
   } -> tensor<12000xf32>
   return %1 : tensor<12000xf32>
 }
+
+// -----
+
+#line = affine_map<(d0) -> (d0)>
+#rows = affine_map<(d0, d1) -> (d0)>
+#all = affine_map<(d0, d1) -> (d0, d1)>
+
+// Rows of a table that numbers say, added to others: nothing of them is written.  Of a table that is computed for it alone, too.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[T:.*]] = call @twice(
+// CHECK: call @add_1(%[[T]], %arg1, %arg2, %{{.*}}) {inferno.source = ["g", "s"]}
+// CHECK: func.func private @add_1(
+// CHECK: tensor.extract
+// CHECK: tm_tensor.scatter
+module attributes {inferno.unmeasured} {
+  func.func @main(%x: tensor<2000x32xf32>, %from: tensor<9000xi64>, %to: tensor<9000xi64>) -> tensor<2000x32xf32> {
+    %t0 = tensor.empty() : tensor<2000x32xf32>
+    %t = call @twice(%x, %t0) {inferno.source = ["t"]} : (tensor<2000x32xf32>, tensor<2000x32xf32>) -> tensor<2000x32xf32>
+    %g0 = tensor.empty() : tensor<9000x32xf32>
+    %g = call @gather(%t, %from, %g0) {inferno.source = ["g"]} : (tensor<2000x32xf32>, tensor<9000xi64>, tensor<9000x32xf32>) -> tensor<9000x32xf32>
+    %g1 = tensor.expand_shape %g [[0], [1, 2]] output_shape [9000, 1, 32] : tensor<9000x32xf32> into tensor<9000x1x32xf32>
+    %to1 = tensor.expand_shape %to [[0, 1]] output_shape [9000, 1] : tensor<9000xi64> into tensor<9000x1xi64>
+    %s0 = tensor.empty() : tensor<2000x32xf32>
+    %s = call @add(%g1, %to1, %s0) {inferno.source = ["s"]} : (tensor<9000x1x32xf32>, tensor<9000x1xi64>, tensor<2000x32xf32>) -> tensor<2000x32xf32>
+    return %s : tensor<2000x32xf32>
+  }
+  func.func private @twice(%x: tensor<2000x32xf32>, %out: tensor<2000x32xf32>) -> tensor<2000x32xf32> {
+    %0 = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<2000x32xf32>) outs(%out : tensor<2000x32xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %1 = arith.addf %a, %a : f32
+      linalg.yield %1 : f32
+    } -> tensor<2000x32xf32>
+    return %0 : tensor<2000x32xf32>
+  }
+  func.func private @gather(%x: tensor<2000x32xf32>, %i: tensor<9000xi64>, %out: tensor<9000x32xf32>) -> tensor<9000x32xf32> {
+    %0 = linalg.generic {indexing_maps = [#rows, #all], iterator_types = ["parallel", "parallel"]} ins(%i : tensor<9000xi64>) outs(%out : tensor<9000x32xf32>) {
+    ^bb0(%n: i64, %o: f32):
+      %1 = arith.index_cast %n : i64 to index
+      %2 = linalg.index 1 : index
+      %3 = tensor.extract %x[%1, %2] : tensor<2000x32xf32>
+      linalg.yield %3 : f32
+    } -> tensor<9000x32xf32>
+    return %0 : tensor<9000x32xf32>
+  }
+  func.func private @add(%y: tensor<9000x1x32xf32>, %i: tensor<9000x1xi64>, %out: tensor<2000x32xf32>) -> tensor<2000x32xf32> {
+    %zero = arith.constant 0.0 : f32
+    %0 = linalg.fill ins(%zero : f32) outs(%out : tensor<2000x32xf32>) -> tensor<2000x32xf32>
+    %1 = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%y, %i : tensor<9000x1x32xf32>, tensor<9000x1xi64>) outs(%0 : tensor<2000x32xf32>) {
+    ^bb0(%a: f32, %b: f32):
+      %2 = arith.addf %b, %a : f32
+      tm_tensor.yield %2 : f32
+    } -> tensor<2000x32xf32>
+    return %1 : tensor<2000x32xf32>
+  }
+}

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.scatter_limits import side_by_side, worthwhile, worthwhile_lists
+from inferno.scatter_limits import is_of_rows, side_by_side, worthwhile, worthwhile_lists, worthwhile_sums
 from inferno.settings import settings
 
 aten = torch.ops.aten
@@ -65,6 +65,8 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
     """The mean of integers is rounded down; every place counts itself with ``include_self`` or where nothing else does."""
     if x.dtype == torch.bool and reduce != "mean":
         return aten.scatter_reduce.two(x.to(torch.int32), dim, index, src.to(torch.int32), reduce, include_self=include_self) != 0
+    if reduce == "sum" and include_self and settings().unmeasured and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
+        return add_rows(x, dim % x.dim(), index, src)
     if reduce != "mean" or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool or not x.dim():
         return NotImplemented
     dim = dim % x.dim()
@@ -83,9 +85,25 @@ def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    if settings().unmeasured and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
+        return add_rows(x, dim % x.dim(), index, src)
     if x.device.type == "cuda" and x.dim() and _is_slow(x, dim % x.dim(), index):
         return NotImplemented  # which leaves it to torch (``library_faster``)
     return _of_numbers(aten.scatter_add.default)(x, dim, index, src) if x.dtype == torch.bool else _by_places(x, dim, index, src, True)
+
+
+def adds_rows(x: Tensor, dim: int, index: Tensor) -> bool:
+    """Whether one index stands for each row, as graphs' edges have it: rows are added, and not their elements one by one."""
+    if not x.is_floating_point() or any(not isinstance(n, int) for t in (x, index) for n in t.shape) or not index.numel():
+        return False
+    rows, columns = math.prod(x.shape[: dim + 1]), math.prod(x.shape[dim + 1:])
+    return is_of_rows(index.shape, index.stride(), x.shape, dim) and worthwhile_sums(rows, columns, index.numel() // columns, x.dtype.itemsize)
+
+
+def add_rows(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """The same with one index for each."""
+    row = index[tuple(slice(None) if d == dim else 0 for d in range(x.dim()))]
+    return put_slices(x, dim, row, src[tuple(slice(0, n) for n in index.shape)], True)
 
 
 def _is_slow(x: Tensor, dim: int, index: Tensor) -> bool:
@@ -122,7 +140,8 @@ def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, pa
     if not settings().unmeasured or grad.device.type != "cuda" or scale_grad_by_freq or not known or not grad.is_floating_point() or not columns:
         return NotImplemented
     if not worthwhile_lists(num_weights, columns, count, math.gcd(columns, 16 // grad.dtype.itemsize)):
-        return NotImplemented
+        if not worthwhile_sums(num_weights, columns, count, grad.dtype.itemsize):
+            return NotImplemented
     places, rows = indices.reshape(-1), grad.reshape(count, columns)
     rows = rows if padding_idx < 0 else torch.where((places == padding_idx).unsqueeze(1), 0, rows)
     return aten.index_put.default(rows.new_zeros(num_weights, columns), [places], rows, True)

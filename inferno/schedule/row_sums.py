@@ -1,0 +1,61 @@
+"""The schedule of rows that are added to others where they lie in memory, by atomic additions: the kernel computes what it adds, so that nothing of it is
+written before.  Which rows get much does not matter to it, other than to lists (``row_lists``).
+"""
+
+from dataclasses import dataclass
+from math import gcd
+from typing import ClassVar
+
+from inferno.mlir import func, ir
+from inferno.passes.programs import takes_unmeasured
+from inferno.schedule.added_rows import AddedRows, parse_added_rows
+from inferno.scatter_limits import MULTIPROCESSORS, worthwhile_lists, worthwhile_sums
+from inferno.target import Target
+
+_VECTORS = 90  # of this capability a GPU adds 16 bytes of float32 to memory by one instruction
+# Vectors of a thread: of which row each is, and where in memory, is on its way for all at a time.  (Not measured: a scatter with one took 58.6 us on an H100 to
+# add 200000 rows of 128 to 20000, and neither its bytes nor its additions should take more than 40.)
+_UNROLL, _ROUNDS = 4, 2
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """A thread adds ``unroll`` vectors of ``vector`` neighbours; ``threads`` are a block."""
+
+    generator: ClassVar[str] = "row_sums"
+
+    threads: int
+    vector: int
+    unroll: int
+
+
+def choose(kernel: func.FuncOp, target: Target) -> RowSums | None:
+    """A schedule if ``kernel`` adds rows to others that get several each, or of which lists are not worth it; None otherwise."""
+    found = fit(kernel, target) if target.kind == "nvptx" and takes_unmeasured(kernel.operation) else None
+    if found is None:
+        return None
+    c, schedule = found
+    width = c.element.width // 8
+    if c.count < c.rows and worthwhile_lists(c.rows, c.columns, c.count, gcd(c.columns, 16 // width)):
+        return None
+    return schedule if worthwhile_sums(c.rows, c.columns, c.count, width) else None
+
+
+def fit(kernel: func.FuncOp, target: Target | None = None) -> tuple[AddedRows, RowSums] | None:
+    """What ``kernel`` computes, and its schedule, if it adds rows to others."""
+    if not any(o.operation.name == "tm_tensor.scatter" for o in kernel.entry_block.operations):
+        return None
+    c = parse_added_rows(kernel)
+    if c is None:
+        return None
+    vector = gcd(4, c.columns) if in_memory(c).width == 32 and c.combiner.sums and (target is None or target.capability >= _VECTORS) else 1
+    vectors, multiprocessors = c.count * c.columns // vector, target.multiprocessors if target is not None else MULTIPROCESSORS
+    unroll = _UNROLL
+    while unroll > 1 and vectors < _ROUNDS * multiprocessors * 2048 * unroll:
+        unroll //= 2
+    return c, RowSums(256, vector, unroll)
+
+
+def in_memory(c: AddedRows) -> ir.Type:
+    """The type that sums have in memory while they are made: those of 16-bit floats are rounded at the end."""
+    return c.combiner.type

@@ -1,0 +1,111 @@
+"""Rows that are added to others in memory: their numbers on a simulated GPU, what they are fused with, and what is chosen."""
+
+import pytest
+import torch
+from checks import check
+from universal_program import SimulatedModel, assert_assembles
+
+from inferno.schedule import row_sums
+from inferno.schedule.row_sums import RowSums
+from inferno.target import find_target
+
+PASSES = "fuse-scatters{target=sm_90a always=1}"
+
+
+def simulated(model, args, schedule=None):
+    """The model with a schedule for its sums of rows, or with the chosen ones."""
+    used = []
+
+    def choose(kernel):
+        found = row_sums.fit(kernel)
+        if found is None:
+            return None
+        used.append(schedule or found[1])
+        return used[-1]
+
+    made = SimulatedModel(model, args, choose=choose, passes=PASSES)
+    assert used
+    return made
+
+
+def add(x, i, y):
+    return x.index_add(0, i, y)
+
+
+def put(x, i, y):
+    return x.index_put((i,), y, accumulate=True)
+
+
+def edges(x, i, y):
+    """Rows that others get by way of a table of numbers."""
+    return torch.zeros_like(x).index_add(0, i[0], x[i[1]])
+
+
+def of(shape, type_=torch.float32):
+    return lambda: torch.randn(shape).mul(4).to(type_)
+
+
+def numbers(*shape, below=20):
+    return lambda: torch.randint(0, below, shape)
+
+
+BF16, F16 = torch.bfloat16, torch.float16
+CASES = {
+    "added": (add, of((20, 32)), numbers(90), of((90, 32)), 2),
+    "put": (put, of((20, 32)), numbers(90), of((90, 32)), 2),
+    "to zeros": (lambda x, i, y: torch.zeros_like(x).index_add(0, i, y), of((20, 32)), numbers(90), of((90, 32)), 2),
+    "by pairs": (add, of((20, 6)), numbers(90), of((90, 6)), 2),
+    "one by one": (add, of((20, 7)), numbers(90), of((90, 7)), 2),
+    "bf16": (put, of((20, 24), BF16), numbers(100), of((100, 24), BF16), 3),
+    "bf16, to zeros": (lambda x, i, y: torch.zeros_like(x).index_add(0, i, y), of((20, 24), BF16), numbers(100), of((100, 24), BF16), 3),
+    "f16, of several dimensions": (add, of((30, 4, 6), F16), numbers(70), of((70, 4, 6), F16), 3),
+    "float64": (put, of((20, 6), torch.float64), numbers(80), of((80, 6), torch.float64), 2),
+    "whole numbers": (add, of((20, 5), torch.int32), numbers(90), of((90, 5), torch.int32), 2),
+    "of what is computed": (lambda x, i, y: x.index_put(((i * 3) % 20,), y * y - 1, accumulate=True), of((20, 8)), numbers(80), of((80, 8)), 2),
+    "edges": (edges, of((20, 32)), numbers(2, 90), of(1), 2),
+    "edges in bf16": (edges, of((20, 32), BF16), numbers(2, 90), of(1), 3),
+    "edges with weights": (
+        lambda x, i, y: x.index_add(0, i[0], torch.relu(x[i[1]] * y)), of((20, 32)), numbers(2, 90), of((90, 1)), 2),
+    "of a table that is computed": (
+        lambda x, i, y: torch.zeros_like(x).index_add(0, i[0], torch.relu(x)[i[1]]), of((20, 32)), numbers(2, 90), of(1), 3),
+    "of another type": (lambda x, i, y: torch.zeros(20, 32).index_add(0, i[0], x[i[1]].float()), of((20, 32), BF16), numbers(2, 90), of(1), 2),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name):
+    torch.manual_seed(0)
+    model, *makers, kernels = CASES[name]
+    args = tuple(m() for m in makers)
+    made = simulated(model, args)
+    found = check(made, model, args)
+    assert found.right, str(found)
+    assert len(made.program.plan.steps) == kernels, made.program.gpu
+
+
+@pytest.mark.parametrize("schedule", [RowSums(64, 2, 1), RowSums(128, 4, 2), RowSums(64, 1, 4)], ids=str)
+def test_schedules(schedule):
+    args = torch.randn(9, 32), torch.randint(0, 9, (2, 90)), torch.randn(1)
+    found = check(simulated(edges, args, schedule), edges, args)
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("far, there", [(-1, True), (-20, True), (-21, False), (20, False), (1 << 40, False), ((1 << 32) + 1, False)])
+def test_places(far, there):
+    """Negative ones count from the end; those outside are left alone."""
+    x, i, y = torch.randn(20, 8), torch.randint(0, 20, (70,)), torch.randn(70, 8)
+    made = simulated(put, (x, i, y))
+    i[2] = far
+    kept = torch.ones(70, dtype=bool)
+    kept[2] = there
+    torch.testing.assert_close(made(x, i, y), put(x, i[kept], y[kept]))
+
+
+def test_sixteen_bytes_at_a_time():
+    """Rows of a table are read, and added to others, by vectors, and nothing of it is written before."""
+    args = torch.randn(20, 32), torch.randint(0, 20, (2, 90)), torch.randn(1)
+    made = simulated(edges, args)
+    gpu = made.program.gpu
+    assert gpu.count("add.v4.f32") == 1 and "tensor<90x32" not in gpu and "memref<90x32" not in gpu
+    assert "vector.load" in gpu
+    assert_assembles(gpu, find_target("sm_90a"))

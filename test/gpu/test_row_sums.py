@@ -1,0 +1,103 @@
+"""Rows that are added to others by atomic additions: computed on the way, of all types and widths, by one and by sixteen bytes."""
+
+import pytest
+import torch
+from checks import check, poison_memory
+from universal_program import compile_universal
+
+import inferno
+from inferno.schedule import assign, row_lists, row_sums
+from inferno.schedule.row_sums import RowSums
+from inferno.target import find_target
+
+TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32, torch.int64]
+
+
+def of(*shape, dtype=torch.float32):
+    """Whole numbers, whose sums are the same in any order."""
+    return torch.randint(-9, 10, shape, device="cuda").to(dtype)
+
+
+def numbers(below, *shape):
+    return torch.randint(0, below, shape, device="cuda")
+
+
+def expanded(x, i, y):
+    return x.scatter_add(0, i[:, None].expand(y.shape), y)
+
+
+def edges(x, i, y):
+    return torch.zeros_like(x).index_add(0, i, x[i.flip(0)] * 2)
+
+
+MODELS = {
+    "add": lambda x, i, y: x.index_add(0, i, y), "put": lambda x, i, y: x.index_put((i,), y, accumulate=True), "scatter_add": expanded, "edges": edges,
+    "to zeros": lambda x, i, y: torch.zeros_like(x).index_add(0, i, y + 1), "in place": lambda x, i, y: x.index_add_(0, i, y),
+    "weighted": lambda x, i, y: x.index_add(0, i, x[i] * y[:, :1]),
+}
+
+
+@pytest.mark.parametrize("columns", [4, 7, 66, 1024])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("name", MODELS)
+def test_right(monkeypatch, name, dtype, columns):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    model, x, y, i = MODELS[name], of(500, columns, dtype=dtype), of(3000, columns, dtype=dtype), numbers(500, 3000)
+    compiled = inferno.compile(model, (x, i, y), fallback=False)
+    if name != "scatter_add" or dtype.is_floating_point:
+        assert [r.generator for r in compiled.explain().rows].count("row_sums") == 1, compiled.explain()
+    exact = model(x.double() if dtype.is_floating_point else x.clone(), i, y.double() if dtype.is_floating_point else y)
+    poison_memory()
+    found = compiled(x, i, y)
+    torch.testing.assert_close(found, exact.to(dtype), rtol=torch.finfo(dtype).eps if dtype.is_floating_point else 0, atol=0)
+    if name == "in place":
+        assert torch.equal(x, found)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available() or torch.cuda.get_device_capability() < (9, 0), reason="adds 16 bytes at a time")
+@pytest.mark.parametrize("schedule", [RowSums(64, 4, 1), RowSums(256, 2, 4), RowSums(256, 1, 8), RowSums(512, 4, 8), None], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_schedules(schedule, dtype):
+    """And lists of the same."""
+    x, i, y = torch.randn(900, 128, device="cuda").to(dtype), numbers(900, 20001), torch.empty(0, device="cuda")
+
+    def choose(kernel):
+        found = (row_sums if schedule else row_lists).fit(kernel)
+        return (schedule or found[1]) if found else assign.choose(kernel, find_target("sm_90a"))
+
+    compiled = compile_universal(edges, (x, i, y), x.device, "sm_90a", choose, passes="fuse-scatters{target=sm_90a always=1}")
+    poison_memory()
+    found = check(compiled, edges, (x, i, y))
+    assert found.right, str(found)
+
+
+def test_places_outside_are_left_alone(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    x, y = of(50, 64), of(80, 64)
+    i = numbers(50, 80)
+    i[:6] = torch.tensor([3, 70, 4, -80, 5, 1 << 40], device="cuda")
+    compiled = inferno.compile(MODELS["put"], (x, i, y), fallback=False)
+    there = (i >= -50) & (i < 50)
+    torch.testing.assert_close(compiled(x, i, y), MODELS["put"](x, i[there], y[there]))
+
+
+def test_gradients_of_an_embedding(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    grad, i = torch.randn(8, 512, 256, device="cuda"), numbers(1000, 8, 512)
+    model = lambda grad, i: torch.ops.aten.embedding_dense_backward(grad, i, 1000, 3, False)  # noqa: E731
+    compiled = inferno.compile(model, (grad, i), fallback=False)
+    poison_memory()
+    found = check(compiled, model, (grad, i))
+    assert found.right, str(found)
+
+
+def test_deterministic_sums_are_left_to_torch(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    x, i, y = of(50, 64), numbers(50, 80), of(80, 64)
+    torch.use_deterministic_algorithms(True)
+    try:
+        compiled = inferno.compile(MODELS["add"], (x, i, y))
+        assert "row_sums" not in {r.generator for r in compiled.explain().rows}
+        assert torch.equal(compiled(x, i, y), MODELS["add"](x, i, y))
+    finally:
+        torch.use_deterministic_algorithms(False)
