@@ -266,10 +266,22 @@ NETWORKS: dict[str, tuple[str, Make]] = {
     "radiance field 65536": ("bf16", _radiance),
 }
 
+# More of timm's, of which a run times a few: batches of 16 images in bf16.
+OTHERS = (
+    "maxvit_tiny_tf_224", "resnest50d", "hrnet_w18", "ghostnet_100", "xcit_nano_12_p16_224", "twins_pcpvt_small", "fastvit_t8", "repvit_m1",
+    "cait_xxs24_224", "mixnet_s", "nf_resnet50", "edgenext_small", "coat_lite_tiny", "efficientformerv2_s0", "skresnet18", "volo_d1_224", "crossvit_tiny_240",
+)
+_SIDES = {"nf_resnet50": 256, "edgenext_small": 256, "crossvit_tiny_240": 240}
 
-def _case(name: str, type_: str, make: Make) -> Case:
+
+def _case(name: str, type_: str, make: Make, core: bool = True) -> Case:
     options: dict[str, Any] = {"options": _SERVED, "variants": {"defaults": {}}}
-    return Case(f"{name} {type_}", lambda device: make(DTYPES[type_], device), group="networks", **options)
+    return Case(f"{name} {type_}", lambda device: make(DTYPES[type_], device), group="networks", core=core, **options)
 
 
-SUITES: dict[str, list[Case]] = {"networks": [_case(name, *made) for name, made in NETWORKS.items()]}
+SUITES: dict[str, list[Case]] = {
+    "networks": [
+        *(_case(name, *made) for name, made in NETWORKS.items()),
+        *(_case(f"{name} 16", "bf16", _images(_timm(name), 16, _SIDES.get(name, 224)), core=False) for name in OTHERS),
+    ],
+}
