@@ -10,6 +10,7 @@ from inferno.schedule.contraction import Contraction, oriented, parse_contractio
 from inferno.schedule.cost import At, bit_width, clusters_at_once
 from inferno.schedule.result_parts import ROW, brought_tensors, columns_together
 from inferno.schedule.shared_tiles import begins_inside_of_sectors, shares
+from inferno.schedule.short_sums import SHARE, short_schedules
 from inferno.schedule.thin import beside_each_other, thin_schedules
 from inferno.schedule.tile_ends import are_long
 from inferno.schedule.tiling import Tiling, tile_contraction
@@ -125,6 +126,7 @@ def _tried(c: Contraction, tiling: Tiling, width: int, target: Target, at: At, m
     if many and (has_whole_lines(c) if long else plain):
         yield from _PAIRS if long else _SHORT_PAIRS
         yield from _NARROW_PAIRS if long and at(c.K) <= _NARROW_TERMS else ()
+    yield from ((s, SHARE) for s in short_schedules(c, tiling, at))
     if tiling.rhs.along_k:
         yield from _cut(tiling, target, at, long)
     if many and plain and begins_inside_of_sectors(tiling, width, at):

@@ -82,9 +82,8 @@ def valid_for(kernel: func.FuncOp, c: Contraction, schedule: Wgmma, target: Targ
     tiling = _tile(kernel, c, schedule.rewrite)
     if tiling is None:
         return False
-    if not is_regular(schedule):
-        return any(s == schedule for _, s in candidates(kernel, c, target))
-    return works(schedule, c, tiling, target)
+    regular = is_regular(schedule) and works(schedule, c, tiling, target)
+    return regular or any(s == schedule for _, s in candidates(kernel, c, target))
 
 
 def is_regular(s: Wgmma) -> bool:
