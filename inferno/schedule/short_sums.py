@@ -16,7 +16,7 @@ from inferno.symbolic import bounds
 
 # Terms whose products an end of a few operations outlasts, in bytes.  On an H100, with batch norm and SiLU: 32x112x112x16 to 96 90.7 us where 30 are
 # those of memory, 32x14x14x112 to 672 11.7 and 3.3; with a bias alone 65536x32 to 32 9.5 and 2.8.
-_SHORT = 2 * ROW
+_SHORT = 3 * ROW
 _LINES = (16, 32, 64)  # columns of a tile that has them all, where they are few: a line that the copy engine writes
 # Columns of a tile, of 240 of which ptxas spills 12 registers beside three vectors, and results of a consumer's.
 _WIDEST, _SUMS = 192, 128 * 128
