@@ -9,14 +9,14 @@ from math import ceil
 
 from inferno.schedule.contraction import Contraction
 from inferno.schedule.cost import At, bit_width
-from inferno.schedule.result_parts import ROW, columns_together, store_maps, tile_parts
+from inferno.schedule.result_parts import columns_together, store_maps, tile_parts
 from inferno.schedule.tiling import Tiling
 from inferno.schedule.wgmma_schedule import FEW, Wgmma
 from inferno.symbolic import bounds
 
 # Terms whose products an end of a few operations outlasts, in bytes.  On an H100, with batch norm and SiLU: 32x112x112x16 to 96 90.7 us where 30 are
 # those of memory, 32x14x14x112 to 672 11.7 and 3.3; with a bias alone 65536x32 to 32 9.5 and 2.8.
-_SHORT = 3 * ROW
+_SHORT = 320
 _LINES = (16, 32, 64)  # columns of a tile that has them all, where they are few: a line that the copy engine writes
 # Columns of a tile, of 240 of which ptxas spills 12 registers beside three vectors, and results of a consumer's.
 _WIDEST, _SUMS = 192, 128 * 128
@@ -29,16 +29,16 @@ SHARE = 0.9  # of the tensor core's rate, of which little depends (a guess)
 def is_short(c: Contraction, tiling: Tiling, at: At, swapped: bool = False) -> bool:
     """Whether a tile's end takes longer than its products: many rows, the other side if ``swapped``, of few terms, all of one run and of a known
     number."""
-    size, rows = tiling.k.size, (tiling.n if swapped else tiling.m).size
-    known = isinstance(size, int) and not tiling.steps and at(rows) > FEW and bounds(rows)[0] > FEW
-    plain = c.lhs.unfolded is None and c.rhs.unfolded is None and bit_width(c.lhs.element) == 16
-    return known and plain and size * bit_width(c.lhs.element) // 8 <= _SHORT
+    rows, windows = (tiling.n if swapped else tiling.m).size, c.lhs.unfolded is not None
+    size = c.K if windows else tiling.k.size  # of windows all taps' terms, as the same product has them where they lie side by side
+    known = isinstance(size, int) and (windows or not tiling.steps) and at(rows) > FEW and bounds(rows)[0] > FEW
+    return known and c.rhs.unfolded is None and bit_width(c.lhs.element) == 16 and size * bit_width(c.lhs.element) // 8 <= _SHORT
 
 
 def short_schedules(c: Contraction, tiling: Tiling, at: At) -> Iterator[Wgmma]:
     """Tiles of all columns, or of equal parts of them."""
     columns = tiling.n.size
-    if not isinstance(columns, int) or not is_short(c, tiling, at):
+    if not isinstance(columns, int) or c.lhs.unfolded is not None or not is_short(c, tiling, at):
         return
     few = next((n for n in _LINES if columns <= n), 0)
     widths = [few] if few else dict.fromkeys(16 * ceil(columns / parts / 16) for parts in range(ceil(columns / _WIDEST), ceil(columns / _LINES[-1]) + 1))
