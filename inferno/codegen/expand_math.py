@@ -8,7 +8,9 @@ float64.  New code is scalar (``inline_body`` repeats it for each lane) and keep
   cancellation where x is far below 0.
 * ``tanh``: 1 - 2 / (exp(2|x|) + 1), below 0.6 an odd polynomial (minimax, relative error < 3e-9); libdevice branches instead.
 * ``a / (1 + exp(x))``, the sigmoids: the denominator is at least 1, so an approximate reciprocal (1 ulp) serves.  Any other
-  division stays exact: a quotient may be compared or rounded to an integer later.
+  division stays exact: a quotient may be compared or rounded to an integer later.  Where all results are rounded to 16 bits the exponential is the
+  hardware's power of two, which is off by |x| roundings of float32: 5 instructions and not 17.
+* ``1 + tanh(x)``, where all results are rounded to 16 bits: 2 / (1 + exp(-2x)), which does not cancel below 0.
 * powers with exponent 2, 3, 0.5, -0.5, -1, -2, as eager computes them too.
 
 Multiplications and additions in float32 may contract to fused multiply-adds, which round once.
@@ -20,8 +22,9 @@ from inferno.codegen.elements import splat
 from inferno.mlir import arith, ir, llvm, math, owner, users, walk
 
 
-def expand_math(kernel_op) -> None:
-    """Rewrite the math operations below ``kernel_op`` (a function, a generic or a gpu.func), in place."""
+def expand_math(kernel_op, rounded: bool | None = None) -> None:
+    """Rewrite the math operations below ``kernel_op`` (a function, a generic or a gpu.func), in place.  ``rounded``: all that the kernel computes is
+    rounded to 16 bits, if that is not what its bodies yield."""
     operation = kernel_op.operation
     with operation.context, ir.Location.unknown():
         for op in walk(operation, "math.sqrt"):
@@ -29,16 +32,19 @@ def expand_math(kernel_op) -> None:
                 with ir.InsertionPoint(op):
                     _replace(op, splat(op.results[0].type, pymath.sqrt(number)))
         yielded = [v.type for op in walk(operation, "linalg.yield") for v in op.operands]
-        rounded = all(str(t) in ("bf16", "f16") for t in yielded)
+        rounded = all(map(is_narrow, yielded)) if rounded is None else rounded
         for op in walk(operation, "arith.addf"):
-            _replace(op, _one_plus_erf(op, rounded))
-        for op in reversed(walk(operation, "math.erf", "arith.divf")):
+            _replace(op, _one_plus_erf(op, rounded) or (_one_plus_tanh(op) if rounded else None))
+        for op in reversed(walk(operation, "math.erf", "math.tanh", "arith.divf")):
             if not len(list(op.results[0].uses)):
                 op.erase()
         for op in walk(operation, "math.tanh"):
             _replace(op, _tanh(op))
         for op in walk(operation, "arith.divf"):
-            _replace(op, _sigmoid(op))
+            _replace(op, _sigmoid(op, rounded))
+        for op in reversed(walk(operation, "math.exp", "arith.negf", "arith.addf")):
+            if not len(list(op.results[0].uses)):
+                op.erase()
         for op in walk(operation, "math.powf", "math.fpowi"):
             _replace(op, _power(op))
         for op in walk(operation, "arith.maximumf", "arith.minimumf"):
@@ -46,6 +52,11 @@ def expand_math(kernel_op) -> None:
         for op in walk(operation, "arith.addf", "arith.subf", "arith.mulf"):
             if _float32(op.results[0]) and "fastmath" in op.attributes and "none" in str(op.attributes["fastmath"]):
                 op.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<contract>")
+
+
+def is_narrow(element: ir.Type) -> bool:
+    """Whether a float has 16 bits."""
+    return str(element) in ("bf16", "f16")
 
 
 def _replace(op: ir.Operation, value: ir.Value | None) -> None:
@@ -197,16 +208,36 @@ def _tanh(op: ir.Operation) -> ir.Value | None:
         return _intrinsic("llvm.copysign.f32", arith.select(near, small, large), x)
 
 
-def _sigmoid(op: ir.Operation) -> ir.Value | None:
+def _sigmoid(op: ir.Operation, rounded: bool) -> ir.Value | None:
     numerator, denominator = op.operands
     total = owner(denominator)
     if not _float32(numerator) or total is None or total.name != "arith.addf":
         return None
-    if _other(total, 1.0, ("math.exp", "math.exp2")) is None:
+    power = _other(total, 1.0, ("math.exp", "math.exp2"))
+    if power is None:
         return None
     with ir.InsertionPoint(op):
-        inverse = _reciprocal_subnormal(denominator)
+        inverse = _reciprocal(_one_plus_power(power)) if rounded else _reciprocal_subnormal(denominator)
         return inverse if _constant(numerator) == 1.0 else arith.mulf(numerator, inverse)
+
+
+def _one_plus_power(power: ir.Operation) -> ir.Value:
+    """1 + exp(x), or of another power of x, by the hardware's power of two: a minus in front of x goes into the factor."""
+    x, factor = power.operands[0], pymath.log2(pymath.e) if power.name == "math.exp" else 1.0
+    if (negated := owner(x)) is not None and negated.name == "arith.negf":
+        x, factor = negated.operands[0], -factor
+    x = x if factor == 1.0 else arith.mulf(x, splat(x.type, factor))
+    return arith.addf(_exp2(x), splat(x.type, 1.0))
+
+
+def _one_plus_tanh(op: ir.Operation) -> ir.Value | None:
+    tanh = _other(op, 1.0, ("math.tanh",)) if _float32(op.results[0]) else None
+    if tanh is None:
+        return None
+    with ir.InsertionPoint(op):
+        x = tanh.operands[0]
+        power = _exp2(arith.mulf(x, splat(x.type, -2 * pymath.log2(pymath.e))))
+        return arith.mulf(_reciprocal(arith.addf(power, splat(x.type, 1.0))), splat(x.type, 2.0))
 
 
 def _power(op: ir.Operation) -> ir.Value | None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferno.codegen import widened_pairs
 from inferno.codegen.elements import as_vector, join, lanes_of
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.gpu_function import element_bytes
@@ -61,7 +62,7 @@ class PairEpilogue:
         results: list[ir.Value] = []
         if c.epilogue is not None:
             arguments = epilogue_arguments(c.epilogue, sums, lambda source: self.read(source, down, j), others)
-            results = inline_body(c.epilogue.block, arguments, self.indices(down, j), 2, outside=self.sizes())
+            results = inline_body(c.epilogue.block, arguments, self.indices(down, j), 2, widened_pairs.CUSTOM, outside=self.sizes())
         return [sums if d.source is None else as_vector(results[d.source], 2) for d in c.destinations]
 
     def sizes(self) -> dict[ir.Value, ir.Value]:

@@ -14,7 +14,7 @@ from inferno.codegen.global_memory import Elements
 from inferno.codegen.inline import inline_body
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words, integer_type, load_shared, loop, operation, shared_pointer, store
-from inferno.codegen.tensor_core import ROW, Tile
+from inferno.codegen.tensor_core import Tile
 from inferno.mlir import arith, ir, llvm, vector
 from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Operand
@@ -58,7 +58,7 @@ class Rewriting:
         self, thread: ir.Value, raw: Integer, slot: Integer, first: Integer, k0: Integer, where: dict[Axis, Integer],
     ) -> None:
         """The tile at ``first`` and ``k0``, from shared address ``raw`` to ``slot``; ``where`` has the other axes' positions."""
-        words, count = self.words, self.tile.rows * ROW // 16 // self.pieces
+        words, count = self.words, self.tile.rows * self.tile.row // 16 // self.pieces
         turns = ceildiv(count, self.threads)
         together = ceildiv(turns, ceildiv(turns, _TOGETHER * self.pieces))
 
@@ -98,7 +98,7 @@ class Rewriting:
         """Where the tensor core expects the piece, from the slot's beginning."""
         words, tile = self.words, self.tile
         if tile.along_k:
-            return words.add(words.mul(row, ROW), self._piece(row, words.div(term, self.lanes)))
+            return words.add(words.mul(row, tile.row), self._piece(row, words.div(term, self.lanes)))
         panel, inside = words.div(row, tile.panel), words.rem(row, tile.panel)
         line = words.add(words.mul(panel, tile.panel_bytes), words.mul(term, tile.span))
         return words.add(line, self._piece(term, words.div(inside, self.lanes)))

@@ -97,12 +97,15 @@ class Epilogue(PairEpilogue, ResultLines):
         """``sums`` as ``Multiplier.finish`` gives them.  A part's loads are under way while the one before is computed."""
         parts = tile_parts(self.schedule.tile_n, self.width, len(sums), whole=bool(self.maps) and not self.schedule.swapped)
         turn, turns, written = 0, len(parts) * len(self.maps), 0
+        done: dict[tuple[int, int], list[list[ir.Value]]] = {}  # the last part may have some columns of the one before again
         for (begin, block), following in zip(parts, [*parts[1:], None]):
             if following is not None:
                 self.load_part(*following)
             end = min(begin + self.width, self.schedule.tile_n)
             self.take_brought(begin, block, (end - begin) // 8)
-            results = [self.apply_pairs(block, j, sums[block]) for j in range(begin // 8, end // 8)]
+            columns = range(begin // 8, end // 8)
+            results = [done.get((block, j)) or self.apply_pairs(block, j, sums[block]) for j in columns]
+            done.update(((block, j), result) for j, result in zip(columns, results))
             for number, destination in enumerate(self.contraction.destinations):
                 pairs = [[r[number] for r in each] for each in results]
                 if number in self.maps:

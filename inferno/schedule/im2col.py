@@ -30,12 +30,11 @@ _LAUNCH = 2.0  # microseconds of a kernel that only copies, beside what memory t
 
 @dataclass(frozen=True)
 class Im2col(Wgmma):
-    """As ``Wgmma``; the lhs has k innermost, and the sides stay where they are.  ``row``: bytes along k of a tile, 32, 64 or 128, and the span of
-    its swizzle: the last tile of a tap has so many zeros the less."""
+    """As ``Wgmma``; the lhs has k innermost, and the sides stay where they are.  With a shorter ``row`` the last tile of a tap has so many zeros
+    the less."""
 
     generator: ClassVar[str] = "im2col"
     pads: ClassVar[bool] = True  # what lies outside of the image is zeros
-    row: int = ROW
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:

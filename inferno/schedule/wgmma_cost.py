@@ -6,6 +6,7 @@ from inferno.schedule.contraction import Contraction, Operand
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.result_parts import ROW, brought_tensors
 from inferno.schedule.shared_tiles import height, line_factors, panel, read_again, shared_memory_clocks, waiting_factor
+from inferno.schedule.short_sums import is_short
 from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
 from inferno.schedule.tiling import Tiling
 from inferno.schedule.wgmma_schedule import FEW, Wgmma, is_of_bytes, leaves_half
@@ -75,7 +76,7 @@ def _rewriting(s: Wgmma, c: Contraction, tiling: Tiling, depth: int, few: bool, 
         if source.raw is not None:
             body = list(operand.prologue.block.operations) if operand.prologue is not None else []
             work = sum(12 if o.operation.name.startswith("math.") else 1 for o in body)
-            start, each = (_BYTES[source.along_k] if s.raw > 3 else _TWO_SLOTS) if few and is_of_bytes(tiling) else (0, 9 / 96)
+            start, each = (_BYTES[source.along_k] if s.raw > 3 else _TWO_SLOTS) if few and is_of_bytes(tiling) else (0, 9 / (128 * s.helpers - 32))
             clocks += start + rows * depth * (_TURN + each * work / 9 if source.is_turned else each * (4 + work) / 9)
     return clocks
 
@@ -95,12 +96,12 @@ def _slowed(s: Wgmma, tiling: Tiling, width: int, target: Target, at: At, column
     return idle / (_CUT if cut else whole if line == 128 else _LINES[columns * width < 128])
 
 
-def _ends(s: Wgmma, c: Contraction, tiling: Tiling, rounds: float, products: float, finish: float) -> float:
+def _ends(s: Wgmma, c: Contraction, tiling: Tiling, rounds: float, products: float, finish: float, short: bool) -> float:
     """Clocks that the ends of tiles take beside writing them, where products of so many clocks a tile do not hide that."""
     tile_n = s.tile_n // s.split if s.spread else s.tile_n
     brought = [b.access for b in brought_tensors(c, tiling, s)] if s.bring else []
     alone = s.consumers == 1  # its 128 threads read half as fast, and nobody multiplies meanwhile (256x4096x4096 with a residual in 64x128 19.4, 128x64 17.7)
-    reads, work = read_clocks(c, s.tile_m, tile_n, brought) * (2 if alone else 1), work_clocks(c, s.tile_m, tile_n, 1 if s.pingpong else s.consumers)
+    reads, work = read_clocks(c, s.tile_m, tile_n, brought) * (2 if alone else 1), work_clocks(c, s.tile_m, tile_n, 1 if s.pingpong else s.consumers, short)
     if s.pingpong:
         return work + max(0.0, (reads + work + finish - products) / 2) * (rounds - 1)
     return work * rounds + reads * (rounds if alone else rounds - 1)
@@ -121,6 +122,8 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, at: At, rounds
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
     step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
     step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
+    if (tiling.lhs.raw is not None or tiling.rhs.raw is not None) and is_short(c, tiling, at):
+        step = max(step, _LATENCY / (s.raw - 1))
     step = max(step, shared_memory_clocks(s)) if s.registers else step * ((_SWAPPED if s.tile_n < _WIDE else _TURNED_BACK) if s.swapped else 1)
     # The tiles of the last rows may take longer: all others wait for them in the only round, and share them out among several.
     row_tiles = ceil(at(tiling.m.size) / s.tile_m)
@@ -160,8 +163,9 @@ def estimate(
         after = FEW_EXCHANGE + (s.split - 1) * sums * warps / FEW_EXCHANGE_RATE
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
-    if second is None and not few and are_long(c):
-        clocks += _ends(s, c, tiling, rounds, ceil(at(tiling.k_steps(depth)) / s.split) * step, finish)
+    short = is_short(c, tiling, at, s.swapped)
+    if second is None and (short or (not few and are_long(c))):
+        clocks += _ends(s, c, tiling, rounds, ceil(at(tiling.k_steps(depth)) / s.split) * step, finish, short)
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW
     clocks += _HOT * products / target.multiprocessors
     held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it

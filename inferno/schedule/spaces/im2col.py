@@ -24,6 +24,5 @@ def valid(kernel: func.FuncOp, schedule: Im2col, target: Target) -> bool:
     c = parse_unfolded(kernel, target)
     if c is None or c.varies:
         return False
-    plain = {name: value for name, value in asdict(schedule).items() if name != "row"}
-    alike = schedule.row == ROW and wgmma.valid_for(kernel, c, Wgmma(**plain), target)
+    alike = schedule.row == ROW and wgmma.valid_for(kernel, c, Wgmma(**asdict(schedule)), target)
     return alike or any(s == schedule for _, s in at_size(kernel, c, target))

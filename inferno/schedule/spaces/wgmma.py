@@ -13,7 +13,7 @@ from inferno.schedule.shared_tiles import height, shares
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import CANDIDATES, candidates, slots_to_bring
 from inferno.schedule.wgmma_cost import estimate
-from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, precision, raw_bytes, splits, streams, supported
+from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, precision, raw_bytes, splits, streams, supported, with_short_rows
 from inferno.settings import settings
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -53,7 +53,7 @@ def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iter
     for ((consumers, rows, n), share), form in itertools.product(_SHARES.items(), _FORMS):
         m = rows if form.pingpong else rows * consumers
         first = replace(form, tile_m=m, tile_n=n, stages=12, consumers=consumers, rewrite=rewrite)
-        first = replace(first, inside=lies_inside(first, c, tiling))
+        first = with_short_rows(replace(first, inside=lies_inside(first, c, tiling)), c, tiling)
         if form.split == 1 or splits(first, tiling, bit_width(c.lhs.element) // 8, target, hint):
             yield from ((share, s) for s in _variants(first, c, tiling, target))
 
@@ -82,9 +82,8 @@ def valid_for(kernel: func.FuncOp, c: Contraction, schedule: Wgmma, target: Targ
     tiling = _tile(kernel, c, schedule.rewrite)
     if tiling is None:
         return False
-    if not is_regular(schedule):
-        return any(s == schedule for _, s in candidates(kernel, c, target))
-    return works(schedule, c, tiling, target)
+    regular = is_regular(schedule) and works(schedule, c, tiling, target)
+    return regular or any(s == schedule for _, s in candidates(kernel, c, target))
 
 
 def is_regular(s: Wgmma) -> bool:

@@ -1,0 +1,108 @@
+"""Contractions of few terms: numbers on the simulator where tiles have short rows, which tiles are tried, and what the end of a tile is made of."""
+
+import dataclasses
+
+import pytest
+import torch
+from kernels import TARGET, build
+from test_tile_copies import kernel
+from test_wgmma import assembled
+from universal_program import SimulatedModel
+
+from inferno.mlir import idle_context, ir
+from inferno.schedule import wgmma
+from inferno.schedule.assign import kernels
+from inferno.schedule.contraction import parse_contraction
+from inferno.schedule.spaces import wgmma as space
+from inferno.schedule.wgmma_schedule import Wgmma
+from inferno.target import TARGETS
+
+SILU = """%one = arith.constant 1.0 : f32
+  %z0 = arith.negf %s : f32
+  %z1 = math.exp %z0 : f32
+  %z2 = arith.addf %z1, %one : f32
+  %z3 = arith.divf %one, %z2 : f32
+  %z4 = arith.mulf %s, %z3 : f32
+  %y0 = arith.truncf %z4 : f32 to bf16"""
+
+
+def normalized(x, w, mean, scale, shift):
+    """A batch norm behind a product, and SiLU."""
+    return torch.nn.functional.silu((torch.nn.functional.linear(x, w) - mean) * scale + shift)
+
+
+def untransposed(x, w):
+    return torch.relu(x @ w)
+
+
+def scaled(x, scale, w):
+    """As a squeeze-and-excitation has it: each image's channels times its own factors."""
+    return torch.nn.functional.conv2d(x * scale, w)
+
+
+def run(monkeypatch, layer, args, schedule):
+    monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=2))
+    made = SimulatedModel(layer, tuple(args), choose=lambda kernel: schedule)
+    expected, own = layer(*(a.double() for a in args)), layer(*args)
+    for result, bound in ((made(*args).double(), 2**-7), (own.double(), 1.0)):
+        assert ((result - expected).norm() / expected.norm()) < bound
+    return made
+
+
+@pytest.mark.parametrize("m, k, n, schedule", [
+    (300, 16, 96, Wgmma(64, 96, 4, 2, pingpong=True, row=32, buffers=3)), (200, 24, 144, Wgmma(64, 144, 3, 2, pingpong=True, row=64)),
+    (200, 32, 16, Wgmma(128, 16, 4, 2, row=64)), (150, 16, 72, Wgmma(128, 80, 4, 2, row=32)), (200, 16, 96, Wgmma(128, 96, 2, 2, row=32, swapped=True)),
+], ids=["32 bytes", "a part again", "narrow", "beyond the columns", "swapped"])
+def test_numbers_of_short_rows(monkeypatch, m, k, n, schedule):
+    torch.manual_seed(3)
+    vectors = [torch.randn(n).bfloat16(), 1 + torch.rand(n).bfloat16(), torch.randn(n).bfloat16()]
+    made = run(monkeypatch, normalized, [4 * torch.randn(m, k).bfloat16(), torch.randn(n, k).bfloat16(), *vectors], schedule)
+    assert f"swizzle = {schedule.row}" in made.program.gpu
+
+
+def test_numbers_of_short_rows_with_columns_innermost(monkeypatch):
+    torch.manual_seed(4)
+    run(monkeypatch, untransposed, [torch.randn(150, 16).bfloat16(), torch.randn(16, 128).bfloat16()], Wgmma(64, 128, 4, 2, pingpong=True, row=32))
+
+
+@pytest.mark.parametrize("schedule", [Wgmma(64, 16, 4, 2, pingpong=True, row=64, raw=4), Wgmma(128, 16, 4, 1, row=64, raw=4, helpers=2)],
+                         ids=["in turns", "two warpgroups rewrite"])
+def test_numbers_of_short_rows_that_are_scaled(monkeypatch, schedule):
+    torch.manual_seed(5)
+    image = torch.randn(2, 32, 10, 13).bfloat16().to(memory_format=torch.channels_last)
+    made = run(monkeypatch, scaled, [image, torch.rand(2, 32, 1, 1).bfloat16(), torch.randn(16, 32, 1, 1).bfloat16()], schedule)
+    assert "mulf_batch_matmul" in made.program.gpu
+
+
+def chosen(m: int, k: int, n: int, **more) -> tuple[Wgmma, list[Wgmma]]:
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(kernel(m, k, n, "nk", **more))
+        own = kernels(module)[0]
+        found = wgmma.candidates(own, parse_contraction(own), TARGET)
+        assert all(space.valid(own, s, TARGET) for _, s in found[:: max(1, len(found) // 12)])
+        return min(found, key=lambda item: item[0])[1], [s for _, s in found]
+
+
+@pytest.mark.parametrize("k, row", [(16, 32), (24, 64), (32, 64), (40, 128), (64, 128), (4096, 128)])
+def test_rows_hold_all_terms(k, row):
+    best, found = chosen(100352, k, 96)
+    assert best.row == row and {s.row for s in found if s.split == 1 and not s.stream and s.chunks == 1} == {row}
+
+
+@pytest.mark.parametrize("k, n, width", [(16, 96, 96), (32, 16, 16), (32, 24, 32), (24, 144, 144), (32, 32, 32)])
+def test_no_more_columns_than_there_are(k, n, width):
+    best, _ = chosen(100352, k, n, results=("bf16",), body=SILU)
+    assert best.tile_n == width and best.consumers == 2
+
+
+def test_few_rows_stay_as_they_are():
+    assert {s.row for s in chosen(16, 16, 1024)[1]} == {128}
+
+
+def test_an_element_with_silu_takes_few_instructions():
+    built = build(kernel(6400, 16, 96, "nk", results=("bf16",), body=SILU), "wgmma", Wgmma(64, 96, 12, 2, pingpong=True, row=32))
+    assembled(built)
+    assert built.count(r"ex2\.approx") == built.count(r"rcp\.approx\.ftz") == 48 and built.count("setp[.\\w]*f32") == 0
+    exact = build(kernel(6400, 16, 96, "nk", results=("f32",), body=SILU.replace("%z4 = arith.mulf", "%y0 = arith.mulf").rsplit("\n", 1)[0]), "wgmma",
+                  Wgmma(64, 96, 12, 2, pingpong=True, row=32))
+    assert exact.count(r"rcp\.approx\.ftz") == 0
