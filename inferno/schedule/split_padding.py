@@ -1,7 +1,7 @@
 """The padding of a convolution stays inside of its kernel only where the generator that takes the kernel reads around it."""
 
 from inferno.dialect.sizes import SIZES, sizes_attribute
-from inferno.mlir import arith, clone_onto, func, ir, users, walk
+from inferno.mlir import arith, clone_onto, func, ir, owner, users, walk
 from inferno.passes.contraction import pads_convolutions
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.expand_pieces import expand_piece
@@ -46,15 +46,19 @@ def _pad_of(kernel: func.FuncOp) -> ir.Operation:
     return next(op for op in walk(kernel, "tensor.pad") if pads_convolutions(op))
 
 
-def _source(kernel: func.FuncOp) -> int:
-    """The number of the kernel's argument that is padded."""
-    return ir.BlockArgument(_pad_of(kernel).operands[0]).arg_number
+def _source(kernel: func.FuncOp) -> tuple[int, list[ir.Operation]]:
+    """The number of the kernel's argument that is padded, and what takes the part of it that is: slices, the outermost first."""
+    value, slices = _pad_of(kernel).operands[0], []
+    while not isinstance(value, ir.BlockArgument):
+        slices.insert(0, owner(value))
+        value, = slices[0].operands
+    return value.arg_number, slices
 
 
 def without_padding(kernel: func.FuncOp, name: str) -> func.FuncOp:
     """The kernel with the padded tensor as an argument: in the place of the tensor, where that is read by nothing else, or in front of the
     destinations."""
-    padding, place = _pad_of(kernel), _source(kernel)
+    padding, (place, slices) = _pad_of(kernel), _source(kernel)
     block = kernel.regions[0].blocks[0]
     inputs, results = list(kernel.type.inputs), list(kernel.type.results)
     first = len(inputs) - len(results)
@@ -78,22 +82,25 @@ def without_padding(kernel: func.FuncOp, name: str) -> func.FuncOp:
     known.update(zip(block.arguments, arguments if alone else [*arguments[:first], *arguments[first + 1:]]))
     with ir.InsertionPoint(new.regions[0].blocks[0]):
         for op in block.operations:
-            if op.operation != padding:
+            if op.operation != padding and not (alone and op.operation in slices):
                 clone_onto(op.operation, known)
     return new
 
 
 def _is_alone(kernel: func.FuncOp) -> bool:
-    return sum(1 for _ in users(_pad_of(kernel).operands[0])) == 1
+    return all(sum(1 for _ in users(op.operands[0])) == 1 for op in (_pad_of(kernel), *_source(kernel)[1]))
 
 
 def _replace(call: ir.Operation, kernel: func.FuncOp, without: func.FuncOp, padded: dict[tuple, ir.Value]) -> None:
     """Call the kernel without padding, on the padded tensor."""
-    padding, place, operands = _pad_of(kernel), _source(kernel), list(call.operands)
-    key = operands[place], *(str(padding.attributes[n]) for n in ("static_low", "static_high"))
+    padding, (place, slices), operands = _pad_of(kernel), _source(kernel), list(call.operands)
+    key = operands[place], *(str(op.attributes) for op in slices), *(str(padding.attributes[n]) for n in ("static_low", "static_high"))
     with ir.InsertionPoint(call), call.location:
         if key not in padded:
-            padded[key] = _padded(padding, operands[place])
+            part = operands[place]
+            for op in slices:
+                part = clone_onto(op, {op.operands[0]: part}).results[0]
+            padded[key] = _padded(padding, part)
         if _is_alone(kernel):
             operands[place] = padded[key]
         else:

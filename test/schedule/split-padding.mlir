@@ -117,3 +117,41 @@ module {
     return %0 : tensor<1x?x7xf32>
   }
 }
+
+// -----
+
+// The padded tensor is a part of an argument: both, the part and its padding, are in the kernel in front.
+// CHECK: func.func @main(%arg0: tensor<1x6x9xf32>
+// CHECK: %[[P:.*]] = call @{{.*}}(%arg0, %{{.*}}) {{.*}} : (tensor<1x6x9xf32>, tensor<1x8x7xf32>) -> tensor<1x8x7xf32>
+// CHECK: call @conv(%[[P]], %arg1, %{{.*}})
+// CHECK: func.func private @conv(%arg0: tensor<1x8x7xf32>
+// CHECK-NOT: tensor.extract_slice
+// CHECK-NOT: tensor.pad
+// CHECK: return
+#x = affine_map<(n, x, f, s, c) -> (n, x + s, c)>
+#w = affine_map<(n, x, f, s, c) -> (f, s, c)>
+#o = affine_map<(n, x, f, s, c) -> (n, x, f)>
+module {
+  func.func @main(%x: tensor<1x6x9xf32>, %w: tensor<7x3x7xf32>) -> tensor<1x6x7xf32> {
+    %e = tensor.empty() : tensor<1x6x7xf32>
+    %0 = call @conv(%x, %w, %e) {inferno.source = ["conv"]} : (tensor<1x6x9xf32>, tensor<7x3x7xf32>, tensor<1x6x7xf32>) -> tensor<1x6x7xf32>
+    return %0 : tensor<1x6x7xf32>
+  }
+  func.func private @conv(%x: tensor<1x6x9xf32>, %w: tensor<7x3x7xf32>, %o: tensor<1x6x7xf32>) -> tensor<1x6x7xf32> {
+    %zero = arith.constant 0.0 : f32
+    %y = tensor.extract_slice %x[0, 0, 2] [1, 6, 7] [1, 1, 1] : tensor<1x6x9xf32> to tensor<1x6x7xf32>
+    %p = tensor.pad %y low[0, 1, 0] high[0, 1, 0] {
+    ^bb0(%i: index, %j: index, %k: index):
+      tensor.yield %zero : f32
+    } : tensor<1x6x7xf32> to tensor<1x8x7xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%o : tensor<1x6x7xf32>) -> tensor<1x6x7xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%p, %w : tensor<1x8x7xf32>, tensor<7x3x7xf32>) outs(%f : tensor<1x6x7xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32):
+      %m = arith.mulf %a, %b {inferno.convolution} : f32
+      %s = arith.addf %c, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<1x6x7xf32>
+    return %0 : tensor<1x6x7xf32>
+  }
+}
