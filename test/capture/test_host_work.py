@@ -14,7 +14,7 @@ def on_the_host(module):
 
 def test_a_mask_that_is_made_and_taken_there():
     def f(x):
-        mask = ~aten._to_copy.default(torch.zeros(4, 5), device=x.device, dtype=torch.bool)
+        mask = aten.logical_not(aten._to_copy.default(torch.zeros(4, 5), device=x.device, dtype=torch.bool))
         return x + mask.cumsum(1) + (torch.arange(5) * 2 + 1).to(x.device)
 
     module, refused = traced(f, (4, 5))
