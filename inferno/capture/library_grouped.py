@@ -8,6 +8,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from inferno.capture.orders import example
+from inferno.settings import settings
 
 aten = torch.ops.aten
 
@@ -20,6 +21,7 @@ _LEAST, _TERM, _TILE, _MULTIPROCESSORS = 8.0, 0.0105, 128, 132
 _WAIT, _GROUP = 25.0, 12.0
 # Of ours: multiplications and bytes in one (all matrices with 512 rows: the same products 104 and 42), of at least so many rows.
 _FLOPS, _BYTES, _FEW = {1: 3e8, 2: 6e8, 4: 1.2e8, 8: 3e7}, 2.7e6, 64
+_MOST_ROWS = 1 << 14  # of a kernel of ours for groups
 _WORTH = 1.25  # a call between segments: what would be fused with the product is not
 
 
@@ -38,11 +40,21 @@ def is_known(rows: Tensor, matrices: Tensor, offs: Tensor | None = None, bias: T
 
 def is_faster(rows: Tensor, matrices: Tensor) -> bool:
     """Whether torch's library is to multiply ``rows`` by ``matrices``, on the device that they are on."""
-    if rows.device.type == "cpu":
+    if rows.device.type == "cpu" or is_grouped(rows, matrices):
         return False
     count, terms = map(example, rows.shape)
     groups, columns = example(matrices.shape[0]), example(matrices.shape[-1])
     return _ours(count, terms, groups, columns, rows.dtype.itemsize) > _WORTH * _theirs(count, terms, groups, columns, rows)
+
+
+def is_grouped(rows: Tensor, matrices: Tensor) -> bool:
+    """Whether a product of all matrices with all rows becomes one of groups (see ``schedule.grouped``)."""
+    sizes = (*rows.shape, *matrices.shape)
+    if not settings().unmeasured or not all(isinstance(s, int) for s in sizes) or rows.dtype not in (torch.bfloat16, torch.float16):
+        return False
+    if rows.device.type == "cpu" or (rows.device.type == "cuda" and torch.cuda.get_device_capability(rows.device) != (9, 0)):
+        return False
+    return matrices.shape[0] > 1 and 1 < rows.shape[0] <= _MOST_ROWS and rows.shape[1] % 8 == 0 and matrices.shape[2] % 8 == 0
 
 
 def _ours(count: int, terms: int, groups: int, columns: int, width: int) -> float:

@@ -25,7 +25,8 @@ _FEW, _ROW = 8, 64
 
 
 def expand_windows(module: ir.Module) -> None:
-    """Rewrite every reduction whose input moves by sums of two loops' steps, if its windows are small, and of few rows.  Convolutions stay, which are contractions.
+    """Rewrite every reduction whose input moves by sums of two loops' steps, if its windows are small, and of few rows.  Convolutions stay, which are
+    contractions.
     Only modules that ask for it (``inferno.expand_pieces``) are changed."""
     if EXPAND not in module.operation.attributes:
         return
@@ -71,7 +72,8 @@ def _is_of_others(value: ir.Value) -> bool:
         return False
     if op.name in VIEWS:
         return _is_of_others(op.operands[0])
-    return not is_elementwise(op) or any(owner(v) is not None and _is_of_others(v) for v in inputs(op))
+    terms = [v for v in inputs(op) if isinstance(v.type, ir.RankedTensorType) and isinstance(v.type.element_type, ir.FloatType)]  # and not places
+    return not is_elementwise(op) or any(map(_is_of_others, terms))
 
 
 def _rewrite(op: ir.Operation, sizes: list[int | None]) -> None:

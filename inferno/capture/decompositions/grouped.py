@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inferno.capture.library_grouped import is_faster, is_known, targets
+from inferno.capture.library_grouped import is_faster, is_grouped, is_known, targets
 
 
 def grouped_mm(rows: Tensor, matrices: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: torch.dtype | None = None) -> Tensor:
@@ -26,7 +26,7 @@ def every_product(rows: Tensor, matrices: Tensor, offs: Tensor, *_: Any, **__: A
     number = torch.arange(count, device=rows.device, dtype=offs.dtype).unsqueeze(-1)
     group = (offs <= number).sum(-1)
     place = group.clamp(max=groups - 1)
-    if 3 * count <= groups:  # a gathered matrix is read twice and written once, all the matrices are read once
+    if 3 * count <= groups and not is_grouped(rows, matrices):  # a gathered matrix is read twice and written once, all the matrices are read once
         product = torch.bmm(rows.unsqueeze(1), matrices.index_select(0, place)).squeeze(1)
     else:
         every = torch.bmm(rows.unsqueeze(0).expand(groups, *rows.shape), matrices)
