@@ -9,13 +9,12 @@ from torch.utils._pytree import tree_map
 
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.grouped import every_product
-from inferno.capture.library_grouped import is_known, targets
+from inferno.capture.library_grouped import is_known, is_target
 
 
 def expand_grouped(graph: Graph) -> None:
     """Rewrite ``graph`` in place, but for products of sizes that vary."""
-    wanted = targets()
-    nodes = [n for n in graph.nodes if n.target in wanted and not _varies(n) and is_known(*_values(n.args), **_values(n.kwargs))]
+    nodes = [n for n in graph.nodes if is_target(n.target) and not _varies(n) and is_known(*_values(n.args), **_values(n.kwargs))]
     known = table() if nodes else {}
     for node in nodes:
         given = [v for v in (*node.args, *node.kwargs.values()) if isinstance(v, Node)]

@@ -41,7 +41,7 @@ def preference(node: Node, device: torch.device) -> str | None:
         return library_sorts.REASON if library_sorts.is_long_sort(node, device) else None
     if device.type == "cpu":
         return None
-    if node.target in library_grouped.targets():
+    if library_grouped.is_target(node.target):
         return library_grouped.REASON
     if node.target in _MEETINGS or (node.target in _PUTS and node.args[3:4] == (True,)):
         return MEETINGS if _many_meet(node) else None

@@ -12,6 +12,7 @@ from inferno.settings import settings
 
 aten = torch.ops.aten
 
+_NAMES = {"aten._grouped_mm.default", "transformers.grouped_mm_fallback.default"}
 REASON = "torch's library multiplies groups of rows faster"
 
 # Microseconds on an H100 of the library's kernel: at least, and of a round of tiles of 128x128 on all multiprocessors, by term.  Of bf16 512 rows of 1024
@@ -25,11 +26,16 @@ _MOST_ROWS = 1 << 14  # of a kernel of ours for groups
 _WORTH = 1.25  # a call between segments: what would be fused with the product is not
 
 
-def targets() -> set[OpOverload]:
-    """The operations, with those of libraries that are loaded at this time."""
-    found = {aten._grouped_mm.default} if hasattr(aten, "_grouped_mm") else set()
+def is_target(op: object) -> bool:
+    """Whether it is one of the operations, of libraries too that are loaded at some time."""
+    return isinstance(op, OpOverload) and str(op) in _NAMES
+
+
+def targets() -> list[OpOverload]:
+    """Those that there are at this time."""
+    found = [aten._grouped_mm.default] if hasattr(aten, "_grouped_mm") else []
     if hasattr(torch.ops.transformers, "grouped_mm_fallback"):
-        found.add(torch.ops.transformers.grouped_mm_fallback.default)
+        found.append(torch.ops.transformers.grouped_mm_fallback.default)
     return found
 
 

@@ -25,8 +25,8 @@ CANDIDATES = (
     (Wgmma(64, 256, 5, 1), 0.85), (Wgmma(64, 192, 6, 1), 0.85), (Wgmma(64, 128, 8, 1), 0.82), (Wgmma(64, 64, 12, 1), 0.65),
 )
 # Microseconds of both kernels, clocks of a tile's list entry and of a copy's way, bytes a clock that a multiprocessor gets from L2 (estimates, and as of
-# other products).
-_START, _ENTRY, _LATENCY, _COPY_RATE = 5.0, 1500, 1200, 70
+# other products); the share of memory's time that it takes longer where multiprocessors read nothing, and of the shorter one of both that is not hidden.
+_START, _ENTRY, _LATENCY, _COPY_RATE, _IDLE, _BOTH = 5.0, 1500, 1200, 70, 0.6, 0.2
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,10 @@ def _estimate(s: Wgmma, share: float, p: Picked, wide: Tiling, target: Target) -
     c, (matrices, rows, columns) = p.contraction, p.sizes
     groups, width = min(matrices, rows), bit_width(c.lhs.element) // 8
     parts = max(groups, rows / s.tile_m + groups / 2)
-    rounds = ceil(parts * ceil(wide.n.size / s.tile_n) / target.multiprocessors)
+    tiles = parts * ceil(wide.n.size / s.tile_n)
+    rounds = ceil(tiles / target.multiprocessors)
     step = max(s.tile_m * s.tile_n * 4 / 128 / share, (s.tile_m + s.tile_n) * s.row / _COPY_RATE, _LATENCY / (s.stages - 1))
     clocks = rounds * (wide.k_steps(s.row // width) * step + _ENTRY)
     moved = groups * c.K * wide.n.size * width + rows * (c.K * width + columns * sum(bit_width(d.access.element) // 8 for d in c.destinations))
-    return _START + max(clocks / CLOCK, moved / MEMORY_RATE) + 0.2 * min(clocks / CLOCK, moved / MEMORY_RATE)
+    memory = moved / MEMORY_RATE * (1 + _IDLE * (1 - tiles / (rounds * target.multiprocessors)))
+    return _START + max(clocks / CLOCK, memory) + _BOTH * min(clocks / CLOCK, memory)

@@ -46,6 +46,11 @@ def test_groups(name):
     right(grouped, operands(ENDS[name], max(ENDS[name][-1], 160) + 3, 64, 64), Grouped(64, 64, 3, 1))
 
 
+@pytest.mark.parametrize("ends, rows", [([0, 1, 1, 5], 5), ([2, 3, 3, 3], 40), ([0, 0, 0, 2], 2)])
+def test_few_rows(ends, rows):
+    right(grouped, operands(ends, rows, 136, 72), Grouped(64, 64, 3, 1))
+
+
 @pytest.mark.parametrize("turned", [True, False])
 @pytest.mark.parametrize("schedule", [Grouped(128, 64, 3, 2), Grouped(64, 128, 2, 1), Grouped(64, 32, 4, 1)])
 def test_tiles(schedule, turned):
