@@ -1,5 +1,7 @@
 """The tiles of groups of rows, which one block lists on the device: a group is rows behind each other that have the same number.
 
+Where that makes more tiles than all rows have with every matrix, since rows come in no order, those are listed.
+
 In memory, as 32-bit numbers: how many tiles there are; from ``FIRST`` on the first row and the number of each; and then each row's number.
 """
 
@@ -10,7 +12,7 @@ from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, pointer, temporary
 from inferno.codegen.nvvm_builder import (
-    Device, Words, device_kernel, integer_type, load_shared, only_if, operation, shared_pointer, special_register, store,
+    Device, Words, device_kernel, integer_type, load_shared, loop, only_if, operation, shared_pointer, special_register, store,
 )
 from inferno.mlir import arith, clone_onto, ir, nvvm, owner
 from inferno.schedule.picked import Picked
@@ -28,7 +30,7 @@ def launch_list(kernel: str, name: str, arguments: Sequence[ir.Value], p: Picked
     """In the launcher of ``kernel``: the list, made by the kernel ``name``."""
     made = temporary((numbers(rows) + rows,), integer_type(32))
     read = [pointer(arguments[a]) for a in dict.fromkeys(p.given.values())]
-    launch(f"{kernel}_gpu", name, [*read, pointer(made)], (1, 1, 1), (_THREADS, 1, 1), shared=2 * 4 * _WARP)
+    launch(f"{kernel}_gpu", name, [*read, pointer(made)], (1, 1, 1), (_THREADS, 1, 1), shared=2 * 4 * _WARP + 4)
     return made
 
 
@@ -71,16 +73,34 @@ class _List:
         for c in counts[1:]:
             total = words.add(total, c)
         place, end = self.scan(total, arith.addi, 1)
-        with only_if(words.equal(self.thread, _THREADS - 1)):
-            self.out.write(end, 0)
+        every = self.matrices * ceil(rows / self.tile_m)
+        few = words.less(self.of_all(end), every + 1)
         for row, number, choice, count in zip(own, found, chosen, counts):
-            with only_if(choice):
-                at = words.shl(place, 1)
-                self.out.write(words.value(row), at, FIRST)
-                self.out.write(number, at, FIRST + 1)
+            with only_if(arith.andi(few, choice)):
+                self.list(place, row, number)
             with only_if(words.less(row, rows)):
                 self.out.write(number, words.add(row, numbers(rows)))
             place = words.add(place, count)
+        with only_if(words.equal(self.thread, _THREADS - 1)):
+            self.out.write(words.min(end, every), 0)
+        # Of rows in no order there would be more tiles than all rows have with every matrix.
+        with only_if(words.less(words.select(few, 1, 0), 1)):
+            loop(words, self.thread, every, _THREADS, [], lambda i: self.list(
+                i, words.mul(words.div(i, self.matrices), self.tile_m), words.rem(i, self.matrices)))
+
+    def list(self, place: Integer, row: Integer, number: Integer) -> tuple[()]:
+        at = self.words.shl(place, 1)
+        self.out.write(self.words.value(row), at, FIRST)
+        self.out.write(self.words.value(number), at, FIRST + 1)
+        return ()
+
+    def of_all(self, value: ir.Value) -> ir.Value:
+        """The last thread's value."""
+        words, at = self.words, self.words.add(self.device.shared, 2 * 4 * _WARP)
+        with only_if(words.equal(self.thread, _THREADS - 1)):
+            store(value, shared_pointer(words, at), 4)
+        nvvm.BarrierOp()
+        return load_shared(words, at, words.type, 1)
 
     def number(self, row: Integer) -> ir.Value:
         """A row's number, computed as the operation's body does."""

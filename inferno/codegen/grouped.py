@@ -5,14 +5,14 @@ tiles of a column of tiles run together, for they read the same columns of the m
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from inferno.codegen import dual, group_list, wgmma
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import pointer
-from inferno.codegen.nvvm_builder import Device, loop, uniform
+from inferno.codegen.nvvm_builder import Device, loop, operation, uniform
 from inferno.codegen.operand_copy import OperandCopy
 from inferno.codegen.wgmma_epilogue import Epilogue
 from inferno.errors import CompileError
@@ -49,10 +49,27 @@ class _Rows:
     def hangs_over(self) -> bool:
         return True
 
-    def conditions(self, row: Integer) -> list[ir.Value]:
+    def begin(self, grid: Sequence[Integer], m0: Integer, n0: Integer) -> None:
+        """Lane l also finds out about row l of its warp's 16, and the same of the next 64; where warps write lines they tell each other."""
+        super().begin(grid, m0, n0)
+        words = self.words
+        row = words.add(words.shl(self.group.warp, 4), words.mask(self.group.lane, 15))
+        blocks = range(self.schedule.rows // 64 if self.lines else 0)
+        self.written = [words.select(self.is_written(words.add(words.add(m0, 64 * block), row)), 1, 0) for block in blocks]
+
+    def is_written(self, row: Integer) -> ir.Value:
         words, last = self.words, self.tiling.m.size - 1
         number = self.listed.read(words.add(words.min(row, last), group_list.numbers(last + 1)))
-        return [words.less(row, last + 1), words.equal(number, self.grid[0])]
+        return arith.andi(words.less(row, last + 1), words.equal(number, self.grid[0]))
+
+    def conditions(self, row: Integer) -> list[ir.Value]:
+        return [self.is_written(row)]
+
+    def line_conditions(self, block: int, row: Integer, line: Integer) -> list[ir.Value]:
+        words = self.words
+        told = operation(
+            "nvvm.shfl.sync", [words.type], [words.value(-1), self.written[block], words.value(line), words.value(31)], kind="#nvvm<shfl_kind idx>")
+        return [words.equal(told, 1)]
 
 
 class _Epilogue(_Rows, Epilogue):
@@ -88,13 +105,13 @@ class _Groups:
     def begin(self, device: Device, maps: int) -> None:
         super().begin(device, maps)
         words = self.words
-        self.listed = Elements(words, device.parameters[-1], words.type)
+        self.listed = Elements(words, device.parameters[-1], words.type, readonly=False)  # what never changed could be read before it is there
         self.count = uniform(words, self.listed.read(0))
         self.total = words.mul(self.count, self.columns)
 
     def begin_consumer(self) -> None:
         super().begin_consumer()
-        self.epilogue.listed = self.listed
+        self.epilogue.listed = replace(self.listed, readonly=True)
 
     def produce(self) -> None:
         self.alone = True  # one lane, which no shuffle may wait for others in

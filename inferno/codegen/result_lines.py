@@ -64,7 +64,7 @@ class ResultLines:
                 chunk = words.shl(tma.swizzled(words, at, words.shr(place, 2), 2 * columns), 4)
                 inside = words.add(words.mul(at, 2 * columns), words.add(chunk, words.shl(words.mask(place, 3), 2)))
                 word, plus = load_shared(words, words.add(line, inside), words.type, 1), turned * stride
-                here = self.conditions(words.add(row, turned))
+                here = self.line_conditions(block, words.add(row, turned), at)
                 if (odd + plus) % 2 == 0:
                     self._put(_halves(word, access), access, words.add(offset, words.shl(place, 1)), plus, 2, here)
                     continue
@@ -77,6 +77,10 @@ class ResultLines:
             lines(0)
         else:
             _either(words.equal(words.mask(offset, 1), 1), lambda: lines(1), lambda: lines(0))
+
+    def line_conditions(self, block: int, row: Integer, line: Integer) -> list[ir.Value]:
+        """On which ``line`` of a warp's 16 is written, which is this row of the tensor."""
+        return self.conditions(row)
 
     def _put(self, value: ir.Value, access: Access, offset: Integer, plus: int, lanes: int, conditions: Sequence[ir.Value]) -> None:
         def put() -> None:

@@ -76,9 +76,11 @@ def test_experts():
     right(experts, (x, first, second, ends, torch.rand(160), torch.randperm(160)), Grouped(64, 64, 3, 1), (2, 1))
 
 
-def test_rows_in_any_order():
+@pytest.mark.parametrize("together", [1, 20])
+def test_rows_in_any_order(together):
+    """Also so many that there are fewer tiles of all rows with every matrix."""
     x, w, _ = operands([160] * 4, 160, 64, 64)
-    right(mixed, (x, w, torch.randint(0, 4, (160,))), Grouped(64, 64, 3, 1))
+    right(mixed, (x, w, torch.randint(0, 4, (160 // together,)).repeat_interleave(together)), Grouped(64, 64, 3, 1))
 
 
 def test_more_rows_than_threads():
