@@ -24,6 +24,7 @@ from inferno.capture.decompose import Decomposed, decompose_kinds, describe
 from inferno.capture.decompositions import table
 from inferno.capture.draws import drawn, is_philox
 from inferno.capture.expand_attention import without_flex
+from inferno.capture.expand_grouped import expand_grouped
 from inferno.capture.host_numbers import place_exported
 from inferno.capture.input_orders import restore_orders, with_orders
 from inferno.capture.known_integers import say_known_integers
@@ -62,6 +63,7 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: 
     from inferno.capture.importer import import_graph  # MLIR, which a package does without
 
     copied = copy_graph(graph)
+    expand_grouped(copied)
     say_known_integers(copied)
     normalise(copied)
     return import_graph(copied, (*arguments, *_take_draws(copied)), frozen)

@@ -1,6 +1,7 @@
 """Which operations torch's library does faster than our generators, by their sizes in the example.
 
-Long sorts (see ``library_sorts``).  On a GPU also sums of many elements that meet in memory, and long running sums along a size that varies.
+Long sorts (see ``library_sorts``).  On a GPU also sums of many elements that meet in memory, long running sums along a size that varies, and
+products of groups of rows (see ``library_grouped``).
 """
 
 from math import gcd, prod
@@ -8,7 +9,7 @@ from math import gcd, prod
 import torch
 from torch.fx import Node
 
-from inferno.capture import library_sorts
+from inferno.capture import library_grouped, library_sorts
 from inferno.capture.orders import example
 from inferno.scatter_limits import worthwhile_lists
 from inferno.settings import settings
@@ -40,6 +41,8 @@ def preference(node: Node, device: torch.device) -> str | None:
         return library_sorts.REASON if library_sorts.is_long_sort(node, device) else None
     if device.type == "cpu":
         return None
+    if library_grouped.is_target(node.target):
+        return library_grouped.REASON
     if node.target in _MEETINGS or (node.target in _PUTS and node.args[3:4] == (True,)):
         return MEETINGS if _many_meet(node) else None
     return SCANS if node.target is aten.cumsum.default and _is_long_scan(node) else None

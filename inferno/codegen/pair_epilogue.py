@@ -101,7 +101,7 @@ class PairEpilogue:
         key = (access, down) if tiling.m.stride(access) != 0 else access
         if key not in self._seen:
             row = words.add(self.row, down)
-            if tiling.m.size % self.schedule.tile_m != 0:
+            if self.hangs_over:
                 row = words.min(row, tiling.m.size - 1)
             self._seen[key] = self.offset(access, row)
         if column is None:
@@ -152,6 +152,15 @@ class PairEpilogue:
 
     # Their way to memory.
 
+    @property
+    def hangs_over(self) -> bool:
+        """Whether a tile may have rows that there are not."""
+        return self.tiling.m.size % self.schedule.tile_m != 0
+
+    def conditions(self, row: Integer) -> list[ir.Value]:
+        """On which a row is written."""
+        return [self.words.less(row, self.tiling.m.size)] if self.hangs_over else []
+
     def write(self, access: Access, down: int, first: int, pairs: Sequence[ir.Value]) -> None:
         """A row's pairs, from ``8 first`` columns on, element by element where they are not aligned or the tile hangs over the edge."""
         words, tiling, schedule = self.words, self.tiling, self.schedule
@@ -159,7 +168,7 @@ class PairEpilogue:
         paired = self.paired(access)
         row = words.add(self.row, down)
         offset = self.offset(access, row, self.column)
-        inside = [words.less(row, tiling.m.size)] if tiling.m.size % schedule.tile_m != 0 else []
+        inside = self.conditions(row)
         # Where N varies, the columns that are left are one register, and what it is compared with are constants.
         left = None if isinstance(tiling.n.size, int) else words.sub(words.value(tiling.n.size), self.column)
         for j, pair in enumerate(pairs, first):
@@ -185,7 +194,7 @@ class PairEpilogue:
         odd = words.equal(words.mask(quad, 1), 1)
         row, column = words.add(self.row, down), words.add(self.column, words.select(odd, 6, 0))
         offset = self.offset(access, row, column)
-        inside = [words.less(row, tiling.m.size)] if tiling.m.size % self.schedule.tile_m != 0 else []
+        inside = self.conditions(row)
         for j in range(0, len(pairs), 2):
             a, b = (operation("llvm.bitcast", [i32], [x]) for x in pairs[j:j + 2])
             other = operation(
@@ -202,7 +211,7 @@ class PairEpilogue:
         if not conditions:
             tensor.write(value, offset, plus, aligned=2)
             return
-        with only_if(conditions[0] if len(conditions) == 1 else arith.andi(*conditions)):
+        with only_if(functools.reduce(arith.andi, conditions)):
             tensor.write(value, offset, plus, aligned=2)
 
 

@@ -6,6 +6,7 @@ instruction.
 Where a line begins inside of a word, its words are made of neighbours' halves, and the elements at both ends are written by themselves.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 
 from inferno.codegen import tma
@@ -63,7 +64,7 @@ class ResultLines:
                 chunk = words.shl(tma.swizzled(words, at, words.shr(place, 2), 2 * columns), 4)
                 inside = words.add(words.mul(at, 2 * columns), words.add(chunk, words.shl(words.mask(place, 3), 2)))
                 word, plus = load_shared(words, words.add(line, inside), words.type, 1), turned * stride
-                here = [words.less(words.add(row, turned), self.tiling.m.size)] if self.tiling.m.size % self.schedule.tile_m != 0 else []
+                here = self.line_conditions(block, words.add(row, turned), at)
                 if (odd + plus) % 2 == 0:
                     self._put(_halves(word, access), access, words.add(offset, words.shl(place, 1)), plus, 2, here)
                     continue
@@ -77,6 +78,10 @@ class ResultLines:
         else:
             _either(words.equal(words.mask(offset, 1), 1), lambda: lines(1), lambda: lines(0))
 
+    def line_conditions(self, block: int, row: Integer, line: Integer) -> list[ir.Value]:
+        """On which ``line`` of a warp's 16 is written, which is this row of the tensor."""
+        return self.conditions(row)
+
     def _put(self, value: ir.Value, access: Access, offset: Integer, plus: int, lanes: int, conditions: Sequence[ir.Value]) -> None:
         def put() -> None:
             store(value, self.tensor(access).pointer(offset, plus), 2 * lanes)
@@ -84,7 +89,7 @@ class ResultLines:
         if not conditions:
             put()
             return
-        with only_if(conditions[0] if len(conditions) == 1 else arith.andi(*conditions)):
+        with only_if(functools.reduce(arith.andi, conditions)):
             put()
 
 

@@ -170,6 +170,8 @@ def element_of(
         return element_of(op.operands[0], _of_slice(op, place), op, wanted)
     if op.name in ("tensor.expand_shape", "tensor.collapse_shape") and (found := _of_units(op, place)) is not None:
         return element_of(op.operands[0], found, op, wanted)
+    if op.name == "tensor.expand_shape" and wanted is not None and op.results[0].type.has_static_shape:
+        return element_of(op.operands[0], _flattened(op, place), op, wanted)
     if _is_computable(op) and (wanted or _is_wanted)(op, reader):
         return element_at(op, place, lambda v, at: element_of(v, at, op, wanted))
     return tensor.extract(value, place)
@@ -211,6 +213,18 @@ def _of_units(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value] | None:
             found.append(place[wide[0]] if wide else index(0))
         else:
             found += [place[number] if d in wide else index(0) for d in group]
+    return found
+
+
+def _flattened(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value]:
+    """Where a place is before dimensions were split."""
+    found, sizes = [], op.results[0].type.shape
+    for group in reassociation(op):
+        first, *rest = group
+        at = place[first]
+        for d in rest:
+            at = arith.addi(arith.muli(at, index(sizes[d])), place[d])
+        found.append(at)
     return found
 
 

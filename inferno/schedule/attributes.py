@@ -37,6 +37,7 @@ _CLASSES = {
     "im2col": "inferno.schedule.im2col:Im2col",
     "pixel_sums": "inferno.schedule.pixel_sums:PixelSums",
     "dual": "inferno.schedule.dual:Dual",
+    "grouped": "inferno.schedule.grouped:Grouped",
     "attention": "inferno.schedule.attention_schedule:Attention",
     "attention_gradients": "inferno.schedule.attention_gradients:AttentionGradients",
     "dual_bf16x6": "inferno.schedule.dual_bf16x6:DualBf16x6",

@@ -17,6 +17,7 @@ from inferno.target import Target
 # their own), a batch norm of 64x256x64x64 with channels last 302 and 631, which is read three times.
 _RATE = 0.45
 _SIDE = 4  # threads side by side: 64 bytes of a line
+_FEWEST = 64  # threads of a block: of fewer points than those of a row, more are side by side (256x2x1024 took an H100 20.3 us by 4, of which 14 idle)
 _SECTOR = 32  # bytes that memory moves at least
 _BLOCK = 70_000  # bytes that a block keeps, so that three are on a multiprocessor
 _MOST = 220_000
@@ -135,14 +136,17 @@ def lanes(c: RowKernel) -> int:
 def pick(c: RowKernel, target: Target) -> Columns:
     """The schedule that the rows' length and their number ask for."""
     vector = lanes(c)
-    across = min(_side(c) if vector > 1 else 32, 1 << (c.count // vector).bit_length() - 1)
+    side = _side(c) if vector > 1 else 32
+    while not turns(c) and side * vector * 2 <= _FEWEST and _FEWEST // side >= 2 * c.width:
+        side *= 2
+    across = min(side, 1 << (c.count // vector).bit_length() - 1)
     point = across * vector * max(1, sum(a.element.width // 8 for a in kept_accesses(c)))
     cluster = 1
     while cluster < _PORTABLE and (c.width * point > _BLOCK * cluster or c.count // (vector * across) * cluster < target.multiprocessors):
         cluster *= 2
     own = ceil(c.width / cluster)
     threads = 512
-    while threads > 64 and threads // across * 4 > own:
+    while threads > _FEWEST and threads // across * 4 > own:
         threads //= 2
     s = Columns(threads, across, vector, cluster, max(1, min(4, own // (threads // across))), 1)
     each = s.kept_bytes(c)

@@ -30,6 +30,8 @@ def store_maps(c: Contraction, tiling: Axes, schedule: Any) -> dict[int, StoreMa
     """The maps of the destinations that are staged, by number: a tile has to consist of lines that a swizzle knows."""
     if schedule.generator == "wgmma" and schedule.registers:
         return {}  # the rows of a thread are neighbours there
+    if schedule.generator == "grouped":
+        return {}  # of a tile's rows only some are written
     found = {i: m for i, m in ((i, _store_map(d, tiling, schedule.swapped)) for i, d in enumerate(c.destinations)) if m is not None}
     if schedule.swapped:
         return found if columns_together(c, tiling, schedule) % 16 == 0 else {}
@@ -81,7 +83,7 @@ def _together(c: Contraction, schedule: Any, widest: int) -> int:
 def written_in_lines(c: Contraction, tiling: Axes, schedule: Any) -> frozenset[int]:
     """The destinations, by number, of which warps write lines: of 16 bits, where none is staged, and parts have 32 or 64 columns."""
     width = columns_together(c, tiling, schedule)
-    if schedule.generator not in ("wgmma", "dual") or schedule.swapped or store_maps(c, tiling, schedule):
+    if schedule.generator not in ("wgmma", "dual", "grouped") or schedule.swapped or store_maps(c, tiling, schedule):
         return frozenset()
     if not {width, schedule.tile_n % width} <= {0, 32, 64}:
         return frozenset()

@@ -75,3 +75,16 @@ def test_turned_by_default(monkeypatch, model, shape, expected):
         module = ir.Module.parse(linalg)
         run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
         assert ('generator = "columns"' in str(module)) == expected
+
+
+@pytest.mark.parametrize("points, across", [(2, 16), (4, 16), (8, 8), (9, 4), (64, 4)])
+def test_few_points_have_more_rows_side_by_side(points, across):
+    """Threads that have no point of a row would idle: of 256x2x1024 14 of 16."""
+    def norm(x):
+        return torch.softmax(x, 1)
+
+    linalg, _ = jobs.lower_to_linalg(capture(norm, (torch.empty(256, points, 1024, device="meta"),)).text)
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(linalg)
+        run_pipeline(module, "inferno-fuse,inferno-schedule{target=sm_90a}")
+        assert f'across = {across} : i64, cluster = 1 : i64, generator = "columns"' in str(module)

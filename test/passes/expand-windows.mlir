@@ -53,3 +53,60 @@ module attributes {inferno.expand_pieces} {
     return %r, %s : tensor<4xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// Of few rows the sum is elementwise, and computes its terms of what was there before the rows were grouped.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: "reduction"
+// CHECK: iterator_types = ["parallel", "parallel"]
+// CHECK-COUNT-2: tensor.extract {{.*}} : tensor<8x64xf32>
+// CHECK-NOT: tensor.extract
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<8x64xf32>) -> tensor<4x64xf32> {
+    %zero = arith.constant 0.0 : f32
+    %h = tensor.empty() : tensor<8x64xf32>
+    %n = linalg.generic {indexing_maps = [affine_map<(i,j) -> (i,j)>, affine_map<(i,j) -> (i,j)>], iterator_types = ["parallel", "parallel"]}
+        ins(%x : tensor<8x64xf32>) outs(%h : tensor<8x64xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %m = arith.negf %a : f32
+      linalg.yield %m : f32
+    } -> tensor<8x64xf32>
+    %y = tensor.expand_shape %n [[0, 1], [2]] output_shape [4, 2, 64] : tensor<8x64xf32> into tensor<4x2x64xf32>
+    %e = tensor.empty() : tensor<4x64xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x64xf32>) -> tensor<4x64xf32>
+    %s = linalg.generic {indexing_maps = [affine_map<(i,k,j) -> (i,k,j)>, affine_map<(i,k,j) -> (i,j)>], iterator_types = ["parallel", "reduction", "parallel"]}
+        ins(%y : tensor<4x2x64xf32>) outs(%f : tensor<4x64xf32>) {
+    ^bb0(%a: f32, %old: f32):
+      %m = arith.addf %a, %old : f32
+      linalg.yield %m : f32
+    } -> tensor<4x64xf32>
+    return %s : tensor<4x64xf32>
+  }
+}
+
+// -----
+
+// What else reads its terms, a softmax's end, or many of them, stay.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: iterator_types = ["parallel", "reduction", "parallel"]
+module attributes {inferno.expand_pieces} {
+  func.func @main(%x: tensor<4x2x64xf32>, %y: tensor<4x9x64xf32>) -> (tensor<4x64xf32>, tensor<4x64xf32>, tensor<4x2x64xf32>) {
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4x64xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x64xf32>) -> tensor<4x64xf32>
+    %s = linalg.generic {indexing_maps = [affine_map<(i,k,j) -> (i,k,j)>, affine_map<(i,k,j) -> (i,j)>], iterator_types = ["parallel", "reduction", "parallel"]}
+        ins(%x : tensor<4x2x64xf32>) outs(%f : tensor<4x64xf32>) {
+    ^bb0(%a: f32, %old: f32):
+      %m = arith.addf %a, %old : f32
+      linalg.yield %m : f32
+    } -> tensor<4x64xf32>
+    %t = linalg.generic {indexing_maps = [affine_map<(i,k,j) -> (i,k,j)>, affine_map<(i,k,j) -> (i,j)>], iterator_types = ["parallel", "reduction", "parallel"]}
+        ins(%y : tensor<4x9x64xf32>) outs(%f : tensor<4x64xf32>) {
+    ^bb0(%a: f32, %old: f32):
+      %m = arith.addf %a, %old : f32
+      linalg.yield %m : f32
+    } -> tensor<4x64xf32>
+    return %s, %t, %x : tensor<4x64xf32>, tensor<4x64xf32>, tensor<4x2x64xf32>
+  }
+}

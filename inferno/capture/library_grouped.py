@@ -1,0 +1,86 @@
+"""Which matmuls of groups of rows, experts of a mixture, torch's library does faster than a product of all matrices with all rows, of which the right
+rows are picked: that is what ours are (see ``decompositions.grouped``), so that only few groups, or few rows, are."""
+
+from math import ceil
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from inferno.capture.orders import example
+from inferno.settings import settings
+
+aten = torch.ops.aten
+
+_NAMES = {"aten._grouped_mm.default", "transformers.grouped_mm_fallback.default"}
+REASON = "torch's library multiplies groups of rows faster"
+
+# Microseconds on an H100 of the library's kernel: at least, and of a round of tiles of 128x128 on all multiprocessors, by term.  Of bf16 512 rows of 1024
+# to 7168 columns in 8 groups took 47, of 3584 to 1024 as long.
+_LEAST, _TERM, _TILE, _MULTIPROCESSORS = 8.0, 0.0105, 128, 132
+# Of a call that asks for the groups' ends, which the host waits for, and multiplies them one by one: at least, and of a group (an estimate).
+_WAIT, _GROUP = 25.0, 12.0
+# Of ours: multiplications and bytes in one (all matrices with 512 rows: the same products 104 and 42), of at least so many rows.
+_FLOPS, _BYTES, _FEW = {1: 3e8, 2: 6e8, 4: 1.2e8, 8: 3e7}, 2.7e6, 64
+_MOST_ROWS = 1 << 14  # of a kernel of ours for groups
+_WORTH = 1.25  # a call between segments: what would be fused with the product is not
+
+
+def is_target(op: object) -> bool:
+    """Whether it is one of the operations, of libraries too that are loaded at some time."""
+    return isinstance(op, OpOverload) and str(op) in _NAMES
+
+
+def targets() -> list[OpOverload]:
+    """Those that there are at this time."""
+    found = [aten._grouped_mm.default] if hasattr(aten, "_grouped_mm") else []
+    if hasattr(torch.ops.transformers, "grouped_mm_fallback"):
+        found.append(torch.ops.transformers.grouped_mm_fallback.default)
+    return found
+
+
+def is_known(rows: Tensor, matrices: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: torch.dtype | None = None) -> bool:
+    """Whether it is a product of groups of rows, and nothing else."""
+    return rows.dim() == 2 and matrices.dim() == 3 and offs is not None and bias is None and out_dtype in (None, rows.dtype)
+
+
+def is_faster(rows: Tensor, matrices: Tensor) -> bool:
+    """Whether torch's library is to multiply ``rows`` by ``matrices``, on the device that they are on."""
+    if rows.device.type == "cpu" or is_grouped(rows, matrices):
+        return False
+    count, terms = map(example, rows.shape)
+    groups, columns = example(matrices.shape[0]), example(matrices.shape[-1])
+    return _ours(count, terms, groups, columns, rows.dtype.itemsize) > _WORTH * _theirs(count, terms, groups, columns, rows)
+
+
+def is_grouped(rows: Tensor, matrices: Tensor) -> bool:
+    """Whether a product of all matrices with all rows becomes one of groups (see ``schedule.grouped``)."""
+    sizes = (*rows.shape, *matrices.shape)
+    if not settings().unmeasured or not all(isinstance(s, int) for s in sizes) or rows.dtype not in (torch.bfloat16, torch.float16):
+        return False
+    if rows.device.type == "cpu" or (rows.device.type == "cuda" and torch.cuda.get_device_capability(rows.device) != (9, 0)):
+        return False
+    return matrices.shape[0] > 1 and 1 < rows.shape[0] <= _MOST_ROWS and rows.shape[1] % 8 == 0 and matrices.shape[2] % 8 == 0
+
+
+def _ours(count: int, terms: int, groups: int, columns: int, width: int) -> float:
+    if 3 * count <= groups:
+        return count * terms * columns * width * 3 / _BYTES
+    flops = 2 * groups * max(count, _FEW) * terms * columns
+    return max(flops / _FLOPS[width], groups * columns * (terms + 2 * count) * width / _BYTES)
+
+
+def _theirs(count: int, terms: int, groups: int, columns: int, rows: Tensor) -> float:
+    used = min(count, groups)
+    least = max(2 * count * terms * columns / _FLOPS[rows.dtype.itemsize], used * terms * columns * rows.dtype.itemsize / _BYTES)
+    if not _is_one_kernel(rows):
+        return _WAIT + used * _GROUP + least
+    tiles = (used + count // _TILE) * ceil(columns / _TILE)
+    return _LEAST + max(ceil(tiles / _MULTIPROCESSORS) * terms * _TERM, least)
+
+
+def _is_one_kernel(rows: Tensor) -> bool:
+    """Whether the library has a kernel for it: from Hopper on, of bf16."""
+    if rows.dtype is not torch.bfloat16:
+        return False
+    return rows.device.type != "cuda" or torch.cuda.get_device_capability(rows.device) >= (9, 0)

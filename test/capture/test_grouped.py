@@ -1,0 +1,54 @@
+"""Matmuls of groups of rows: what is compiled is right, and where torch's library is faster on a GPU it has them."""
+
+import pytest
+import torch
+
+import inferno
+
+GROUPED = [torch._grouped_mm] if hasattr(torch, "_grouped_mm") else []
+
+
+def experts(x, w, ends):
+    return torch.nn.functional.silu(torch._grouped_mm(x, w, offs=ends))
+
+
+def one_by_one(x, w, ends):
+    found, begin = torch.zeros(x.shape[0], w.shape[2], dtype=torch.float64), 0
+    for group, end in enumerate(ends.tolist()):
+        found[begin:end] = x[begin:end].double() @ w[group].double()
+        begin = end
+    return found
+
+
+def meta(*shape, dtype=torch.bfloat16):
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def reasons(rows, terms, columns, groups, dtype=torch.bfloat16, **options):
+    args = meta(rows, terms, dtype=dtype), meta(groups, columns, terms, dtype=dtype).transpose(1, 2), meta(groups, dtype=torch.int32)
+    return [p.reason for p in inferno.compile(experts, args, target="sm_90a", **options).explain().pieces if "torch's library" in p.reason]
+
+
+@pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
+@pytest.mark.parametrize("rows, terms, columns, groups, theirs", [
+    (512, 1024, 7168, 8, True), (512, 3584, 1024, 8, False), (4096, 3584, 1024, 8, True), (16, 1024, 7168, 8, False), (2048, 2048, 1536, 64, True),
+    (2048, 1024, 512, 2, False),
+])
+def test_library_on_a_gpu(rows, terms, columns, groups, theirs):
+    assert bool(reasons(rows, terms, columns, groups)) == theirs
+
+
+@pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
+def test_without_fallback_all_is_compiled():
+    assert not reasons(512, 1024, 7168, 8, fallback=False)
+
+
+@pytest.mark.skipif(not GROUPED, reason="this torch has no groups")
+@pytest.mark.parametrize("rows, ends", [(12, [0, 5, 5, 6, 12]), (7, [7, 7, 7]), (9, [1, 2, 2, 4]), (2, [0, 0, 1, 1, 1, 1, 2, 2])])
+def test_every_group(rows, ends):
+    """Empty ones, of one row, and rows behind the last one."""
+    x, w = torch.randn(rows, 16, dtype=torch.bfloat16), torch.randn(len(ends), 16, 24, dtype=torch.bfloat16)
+    offs = torch.tensor(ends, dtype=torch.int32)
+    found = inferno.compile(lambda x, w, offs: torch._grouped_mm(x, w, offs=offs), (x, w, offs))(x, w, offs)
+    expected = one_by_one(x, w, offs)
+    torch.testing.assert_close(found.double()[:ends[-1]], expected[:ends[-1]], rtol=1e-2, atol=1e-2)

@@ -1,0 +1,131 @@
+"""Products of groups of rows by one kernel: right on the simulated GPU, whatever the groups are, and assembled without spills."""
+
+import pytest
+import torch
+from checks import check
+from grouped_cases import ENDS, experts, gated, grouped, mixed, operands, weighted
+from kernels import TARGET, build
+from universal_program import SimulatedModel
+
+import inferno
+from inferno.capture import capture
+from inferno.mlir import idle_context, ir
+from inferno.passes.manager import run_pipeline
+from inferno.passes.programs import UNMEASURED
+from inferno.runtime.workers import jobs
+from inferno.schedule import grouped as schedules
+from inferno.schedule.assign import kernels
+from inferno.schedule.grouped import Grouped
+
+PASSES = "fuse-grouped{target=sm_90a always=1}"
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+
+
+def right(function, args, schedule, chunks=(1,)):
+    """``chunks``: how many each product of groups has."""
+    made = []
+
+    def choose(kernel):
+        found = schedules.read(kernel, TARGET)
+        if found is None:
+            return None
+        made.append(1 if found.second is None else 2)
+        return schedule
+
+    simulated = SimulatedModel(function, args, choose=choose, passes=PASSES)
+    assert tuple(made) == chunks
+    assert (found := check(simulated, function, args)).right, str(found)
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_groups(name):
+    right(grouped, operands(ENDS[name], max(ENDS[name][-1], 160) + 3, 64, 64), Grouped(64, 64, 3, 1))
+
+
+@pytest.mark.parametrize("ends, rows", [([0, 1, 1, 5], 5), ([2, 3, 3, 3], 40), ([0, 0, 0, 2], 2)])
+def test_few_rows(ends, rows):
+    right(grouped, operands(ends, rows, 136, 72), Grouped(64, 64, 3, 1))
+
+
+@pytest.mark.parametrize("turned", [True, False])
+@pytest.mark.parametrize("schedule", [Grouped(128, 64, 3, 2), Grouped(64, 128, 2, 1), Grouped(64, 32, 4, 1)])
+def test_tiles(schedule, turned):
+    """Columns that are no whole tiles, and terms that are no whole steps."""
+    right(grouped, operands(ENDS["several"], 150, 136, 168, turned=turned), schedule)
+
+
+def test_weights_of_rows():
+    x, w, ends = operands(ENDS["several"], 160, 64, 72, torch.float16)
+    right(weighted, (x, w, ends, torch.rand(160)), Grouped(64, 64, 3, 1))
+
+
+@pytest.mark.parametrize("turned", [True, False])
+@pytest.mark.parametrize("schedule", [Grouped(64, 64, 3, 1), Grouped(128, 64, 2, 2), Grouped(64, 128, 2, 1)])
+def test_two_chunks(schedule, turned):
+    x, w, _ = operands([160] * 4, 160, 64, 2 * 72, turned=turned)
+    right(gated, (x, w, torch.randint(0, 4, (160,)).sort()[0]), schedule, (2,))
+
+
+def test_experts():
+    x, first, ends = operands(ENDS["several"], 160, 64, 2 * 64)
+    second = torch.randn(len(ENDS["several"]), 72, 64, dtype=torch.bfloat16).transpose(1, 2)
+    right(experts, (x, first, second, ends, torch.rand(160), torch.randperm(160)), Grouped(64, 64, 3, 1), (2, 1))
+
+
+@pytest.mark.parametrize("together", [1, 20])
+def test_rows_in_any_order(together):
+    """Also so many that there are fewer tiles of all rows with every matrix."""
+    x, w, _ = operands([160] * 4, 160, 64, 64)
+    right(mixed, (x, w, torch.randint(0, 4, (160 // together,)).repeat_interleave(together)), Grouped(64, 64, 3, 1))
+
+
+def test_more_rows_than_threads():
+    x, w, ends = operands([1, 1100, 1101, 2500], 2600, 64, 64)
+    right(grouped, (x, w, ends), Grouped(128, 64, 3, 2))
+
+
+def kernel_of(function, args):
+    """The text of its kernel for groups."""
+    linalg, _ = jobs.lower_to_linalg(capture(function, args).text)
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(linalg)
+        module.operation.attributes[UNMEASURED] = ir.UnitAttr.get()
+        run_pipeline(module, f"inferno-fuse,{PASSES}")
+        return next(str(k) for k in kernels(module) if schedules.read(k, TARGET) is not None)
+
+
+def empty(*shape, dtype=torch.bfloat16):
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+@pytest.mark.parametrize("function", [gated, mixed])
+@pytest.mark.parametrize("turned", [True, False])
+def test_assembles_without_spills(function, turned):
+    """Every tile that is tried."""
+    w = empty(8, 512, 1024).transpose(1, 2) if turned else empty(8, 1024, 512)
+    text = kernel_of(function, (empty(512, 1024), w, empty(512, dtype=torch.int64)))
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        tried = [s for _, s in schedules.candidates(schedules.read(kernels(module)[0], TARGET), TARGET)]
+    assert len(tried) >= 6
+    for schedule in tried:
+        built = build(text, "grouped", schedule)
+        assert built.resources is None or built.resources.spills == built.resources.stack == 0, schedule
+
+
+@pytest.mark.parametrize("rows, terms, columns, groups, tile_m", [(512, 3584, 1024, 8, 128), (4096, 3584, 1024, 8, 128), (2048, 768, 2048, 64, 64)])
+def test_chosen(rows, terms, columns, groups, tile_m):
+    args = empty(rows, terms), empty(groups, columns, terms).transpose(1, 2), empty(groups, dtype=torch.int32)
+    report = inferno.compile(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), args, target="sm_90a").ir("scheduled")
+    assert report.count('generator = "grouped"') == 1 and f"tile_m = {tile_m} : i64" in report
+
+
+def test_not_by_default(monkeypatch):
+    monkeypatch.delenv("INFERNO_UNMEASURED")
+    args = empty(512, 3584), empty(8, 1024, 3584).transpose(1, 2), empty(8, dtype=torch.int32)
+    made = inferno.compile(lambda x, w, ends: torch._grouped_mm(x, w, offs=ends), args, target="sm_90a", fallback=False)
+    assert 'generator = "grouped"' not in made.ir("scheduled")
