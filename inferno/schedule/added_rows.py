@@ -32,6 +32,8 @@ class AddedRows:
     rows: int
     columns: int
     count: int
+    computed: bool
+    """Whether the rows are more than those of a tensor."""
 
 
 def parse_added_rows(kernel: func.FuncOp) -> AddedRows | None:
@@ -55,7 +57,7 @@ def parse_added_rows(kernel: func.FuncOp) -> AddedRows | None:
     terms = _updates(kernel, updates) if places is not None and max(count, rows) < 1 << 31 else None
     if terms is None:
         return None
-    return AddedRows(terms, places, *start, old.type.element_type, combiner, rows, prod(inner), count)
+    return AddedRows(terms, places, *start, old.type.element_type, combiner, rows, prod(inner), count, owner(root_of(updates)) is not None)
 
 
 def _updates(kernel: func.FuncOp, value: ir.Value) -> Pointwise | None:

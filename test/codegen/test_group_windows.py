@@ -69,12 +69,14 @@ def test_products_and_addresses_are_all_there_is_in_a_step():
         assert built.resources.spills == built.resources.stack == 0
 
 
-def test_chosen_where_it_may_be():
-    text = Case((32, 336, 14, 14), (24, 24, 3, 3), padding=1, inner=True).text(main=False)
-    for made, generator in ((text, "NoneType"), (text.replace("module {", "module attributes {inferno.unmeasured} {", 1), "GroupWindows")):
-        with idle_context(), ir.Location.unknown():
-            module = ir.Module.parse(made)
-            assert type(group_windows.choose(kernels(module)[0], TARGET)).__name__ == generator
+@pytest.mark.parametrize("case, generator", [
+    (Case((32, 336, 14, 14), (24, 24, 3, 3), padding=1, inner=True), "GroupWindows"),
+    (Case((16, 512, 14, 14), (256, 256, 3, 3), padding=1, inner=True), "NoneType"),  # tiles of as many channels are faster
+])
+def test_chosen_where_it_is_faster(case, generator):
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(case.text(main=False))
+        assert type(group_windows.choose(kernels(module)[0], TARGET)).__name__ == generator
 
 
 @pytest.mark.parametrize("case", [
@@ -95,9 +97,8 @@ def test_schedules_that_do_not_fit():
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-def test_a_layer_is_one_kernel(monkeypatch, stride):
+def test_a_layer_is_one_kernel(stride):
     """The image's padding, bias, batch norm and activation are in it; what is made of batch norm's vectors alone is a small one."""
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
     model = torch.nn.Sequential(torch.nn.Conv2d(336, 336, 3, stride, 1, groups=14), torch.nn.BatchNorm2d(336), torch.nn.SiLU()).eval().bfloat16()
     x = torch.randn(32, 336, 28, 28).bfloat16().to(memory_format=torch.channels_last)
     rows = inferno.compile(model.to(memory_format=torch.channels_last), (x,), target="sm_90a").explain().rows

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 
 from inferno.mlir import func
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.group_windows import GroupWindows, estimate, fits, read, schedules
 from inferno.target import Target
 
 
 def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, GroupWindows]]:
     """Schedules with the cost model's estimates."""
-    k = read(kernel, target) if takes_unmeasured(kernel.operation) else None
+    k = read(kernel, target)
     if k is not None:
         yield from ((estimate(s, k, target), s) for s in dict.fromkeys(schedules(k, target)))
 
