@@ -32,8 +32,8 @@ class RowSums:
 def choose(kernel: func.FuncOp, target: Target) -> RowSums | None:
     """A schedule if ``kernel`` adds rows that it computes to others, which get several each, or for which lists are no good.
 
-    (On an H100 the two kernels of the edges of a graph took 106 us, this one 39, in bf16 77 and 43, of nodes that most edges go to 226 and 123.  65536 rows of a
-    tensor of 1024 columns that are added to 8192 take 241 and 243, in bf16 198 and 314.)"""
+    (On an H100 two kernels for the edges of a graph took 106 us, this one 39, in bf16 77 and 43, of nodes that most edges go to 226 and 123.  65536 rows
+    of a tensor of 1024 columns that are added to 8192 take 241 and 243, in bf16 198 and 314.)"""
     found = fit(kernel, target) if target.kind == "nvptx" else None
     if found is None or not (found[0].computed or takes_unmeasured(kernel.operation)):
         return None
