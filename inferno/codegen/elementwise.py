@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 
+from inferno.codegen.clamped_places import ClampedPlaces
 from inferno.codegen.elements import as_vector, join, lanes_of, load, load_lanes, splat, store, store_vector
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.float8 import round_by_instruction
@@ -85,6 +86,9 @@ class Emitter:
     active: tuple[bool, ...] | None = None  # lanes that take the branch that is inlined
     clamped: bool = False  # what is inlined is computed in lanes that do not take its branch
     loaded: dict = field(default_factory=dict)  # parts of tables, see ``load_lanes``
+    first: list[Integer] = field(default_factory=list)  # the coordinates of a vector's first point
+    places: ClampedPlaces = field(default_factory=lambda: ClampedPlaces(()))
+    begins: dict[tuple, ir.Value] = field(default_factory=dict)  # see ``begin``
 
     def __post_init__(self) -> None:
         self.offsets = Offsets(self.ints)
@@ -323,6 +327,7 @@ class Emitter:
                 found.append(join([self.ints.index(self.ints.add(x, r - pattern.residues[0])) for r in pattern.residues]))
         self.patterns = Patterns({v: p for v, p in zip(found, patterns) if p is not None})
         self.loops = {v: d for d, v in enumerate(found)}
+        self.first, self.places, self.begins = first, ClampedPlaces(patterns), {}
         return found
 
     def dim_patterns(self, lanes: int) -> list[Pattern | None]:
@@ -362,10 +367,50 @@ class Emitter:
         if (pattern := self.table_pattern(where, strides, lanes)) is not None:
             first, constant = self.offsets.of(where, strides)
             return load_lanes(self.ints, buffer, first, pattern, element, count, self.active, self.clamped, constant, self.loaded)
+        if (found := self.extract_clamped(op, buffer, where, strides, lanes, element, count)) is not None:
+            return found
         offsets = [self.ints.add(*self.offsets.of(where, strides, i)) for i in range(lanes)]
         live = [i for i in range(lanes) if self.active is None or self.active[i]]
         read = {i: load(self.ints, buffer, self.inside(offsets[i], count), element) for i in live}
         return join([read.get(i, read[live[0]]) for i in range(lanes)])
+
+    def extract_clamped(
+        self, op: ir.Operation, buffer: ir.Value, where: list[ir.Value], strides: Sequence[Int], lanes: int, element: ir.Type, count: Int,
+    ) -> ir.Value | None:
+        """The same by vectors, where neighbours are read but for what is kept inside of the table; what is not where its neighbours say comes alone."""
+        place, width = self.places.of(op.operands[len(op.operands) - 1]), self.schedule.vector
+        if place is None or self.clamped or self.places.dims[place.loop].modulus != width or (any(place.apart) and not self.schedule.windows):
+            return None
+        rest, active = self.table_pattern(where[:-1], strides[:-1], lanes), self.active or (True,) * lanes
+        whole = [i for i in range(lanes) if active[i] and place.apart[i] is None]
+        begin = self.begin(place.loop, place.pattern.modulus)
+        if rest is None or begin is None:
+            return None
+        known: dict[int, ir.Value] = {}
+        if whole:
+            first, constant = self.offsets.of([*where[:-1], begin], strides)
+            found = rest.plus(place.pattern)
+            beside = replace(found, residues=(rest.residues[0], *(found.residues[i] for i in whole)))
+            read = load_lanes(self.ints, buffer, first, beside, element, count, (False, *(True for _ in whole)), False, constant, self.loaded)
+            known = dict(zip(whole, lanes_of(read)[1:] if isinstance(read.type, ir.VectorType) else [read] * len(whole)))
+        alone: dict[tuple, ir.Value] = {}
+        for i in (i for i in range(lanes) if active[i] and i not in known):
+            key = place.apart[i], rest.residues[i]
+            if key not in alone:
+                alone[key] = load(self.ints, buffer, self.ints.add(*self.offsets.of(where, strides, i)), element)
+            known[i] = alone[key]
+        return join([known.get(i, next(iter(known.values()))) for i in range(lanes)])
+
+    def begin(self, loop: int, modulus: int) -> ir.Value | None:
+        """The place in a table that has moved by ``modulus`` from vector to vector along a loop."""
+        width, key = self.schedule.vector, (loop, modulus, ir.InsertionPoint.current.block)
+        if not modulus or (modulus % width and width % modulus):
+            return None
+        if key not in self.begins:
+            first = self.first[loop]
+            moved = self.ints.div(first, width // modulus) if modulus < width else self.ints.mul(first, modulus // width)
+            self.begins[key] = self.ints.value(moved)
+        return self.begins[key]
 
     def inside(self, offset: Integer, count: Int) -> Integer:
         """An offset that is inside of a buffer where the lane may be one that does not take the branch."""

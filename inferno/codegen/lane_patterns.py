@@ -138,7 +138,7 @@ class Patterns:
         if op.name not in _CASTS and op.name not in _ARITHMETIC and not (self.strict and op.name in _WORDS):
             return None
         known = [self.of(v, lanes) for v in operands]
-        found = None if None in known else known[0] if len(known) == 1 else _computed(op.name, *known)
+        found = None if None in known else known[0] if len(known) == 1 else computed(op.name, *known)
         if not self.strict:
             return found
         type_ = op.results[0].type
@@ -180,7 +180,7 @@ _ARITHMETIC = (*_SUMS, "arith.muli", *_QUOTIENTS, *_REMAINDERS)
 _WORDS = ("arith.trunci", "arith.shli", "arith.shrui", "arith.andi")
 
 
-def _computed(name: str, first: Pattern, second: Pattern) -> Pattern | None:
+def computed(name: str, first: Pattern, second: Pattern) -> Pattern | None:
     """What one of ``_ARITHMETIC`` or ``_WORDS`` makes of two numbers."""
     if name in _SUMS:
         return first.plus(second, 1 if name == "arith.addi" else -1)

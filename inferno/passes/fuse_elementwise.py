@@ -147,9 +147,15 @@ def is_cheap(producer: ir.Operation) -> bool:
 
 def is_cheap_body(generic: ir.Operation) -> bool:
     """Whether a generic's body is few cheap operations."""
-    names = [o.operation.name for o in body(generic).operations]
-    few = sum(n not in ("arith.constant", "linalg.yield", "linalg.index") for n in names) <= _MOST_REPEATED
-    return few and all(n in CHEAP for n in names)
+    operations = [o.operation for o in body(generic).operations]
+    few = sum(o.name not in ("arith.constant", "linalg.yield", "linalg.index") for o in operations) <= _MOST_REPEATED
+    return few and all(o.name in CHEAP or _divides_by_number(o) for o in operations)
+
+
+def _divides_by_number(op: ir.Operation) -> bool:
+    """Whether it is a quotient of whole numbers that is a product and a shift."""
+    made = owner(op.operands[1]) if op.name in ("arith.divsi", "arith.divui") else None
+    return made is not None and made.name == "arith.constant"
 
 
 def _bytes(value: ir.Value) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from inferno.mlir import func, ir, owner, users, walk
 from inferno.passes.contraction import ended_convolution, is_convolution, is_sum_of_products
 from inferno.passes.convolution import Order, Roles, is_depthwise, is_whole, loops_in, roles
-from inferno.passes.generics import PARALLEL, inputs, is_generic, kinds, maps
+from inferno.passes.generics import PARALLEL, body, inputs, is_generic, kinds, maps
 from inferno.passes.movements import is_free, moves, order_after, order_before, sources
 
 Keys = list[int | None]
@@ -173,13 +173,17 @@ def _key(loops: Sequence[int], op: ir.Operation) -> int | None:
 
 def _indices(value: ir.Value, op: ir.Operation) -> list[int]:
     """The loops whose numbers a place in a tensor is computed of."""
-    found, pending, seen = [], [value], set()
+    found, pending, seen, own = [], [value], set(), list(body(op).arguments)
     while pending:
         value = pending.pop()
         made = owner(value)
-        if value in seen or made is None or made.parent is None or _outermost(made) != op:
+        if value in seen:
             continue
         seen.add(value)
+        if made is None and value in own:  # a table of places is read along these loops
+            found += [d for e in maps(op)[own.index(value)].results for d in loops_in(e)]
+        if made is None or made.parent is None or _outermost(made) != op:
+            continue
         if made.name == "linalg.index":
             found.append(ir.IntegerAttr(made.attributes["dim"]).value)
         pending += list(made.operands)

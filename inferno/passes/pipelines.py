@@ -9,9 +9,9 @@ PIPELINES = {
     ),
     "inferno-fuse": (
         "store-float8,remove-asserts,fold-empty,func.func(canonicalize,cse),fold-casts,lift-constants,"
-        "fold-transposes,skip-zeros,mark-convolutions,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),expand-patches,choose-layouts,stack-rows,pad-channels,"
+        "fold-transposes,skip-zeros,mark-convolutions,func.func(linalg-fold-unit-extent-dims,canonicalize,cse),fold-wraps,expand-patches,choose-layouts,stack-rows,pad-channels,"
         "propagate-reshapes,func.func(canonicalize,cse),fold-transposes,expand-loops,expand-groups,func.func(canonicalize,cse),fold-transposes,"
-        "merge-scales,split-frozen,hoist-frozen,expand-pieces,expand-windows,fuse-elementwise,write-slices,hoist-slices,join-slices,fuse-gathers,drop-results,widen-arithmetic,"
+        "merge-scales,split-frozen,hoist-frozen,expand-pieces,expand-windows,fuse-elementwise,write-slices,hoist-slices,join-slices,fuse-gathers,drop-results,widen-arithmetic,fold-wraps,"
         "func.func(canonicalize,cse),narrow-intermediates,fuse-contractions,restore-batches,"
         "draw-numbers,func.func(canonicalize,cse),"
         "outline-kernels,deduplicate-kernels"
@@ -20,7 +20,7 @@ PIPELINES = {
         "fuse-rows{target=$target},fuse-attention{target=$target},fuse-attention-gradients{target=$target},"
         "fuse-grouped{target=$target},fuse-duals{target=$target},fuse-row-epilogues{target=$target},"
         "split-terms{target=$target},fuse-reductions{target=$target},merge-variances{target=$target},fuse-totals{target=$target},recompute-maps{target=$target},fuse-sorts{target=$target},"
-        "fuse-scans{target=$target},fuse-scatters{target=$target},fold-slices{target=$target},fuse-small{target=$target},split-padding{target=$target},split-pieces{target=$target},order-operands{target=$target},assign-schedules{target=$target},prepare-operands{target=$target},merge-siblings{target=$target},"
+        "fuse-scans{target=$target},fuse-scatters{target=$target},fold-slices{target=$target},fuse-small{target=$target},split-padding{target=$target},split-pieces{target=$target},order-tables{target=$target},order-operands{target=$target},assign-schedules{target=$target},prepare-operands{target=$target},merge-siblings{target=$target},"
         "bundle-kernels{target=$target},write-caches{target=$target},merge-writes{target=$target},fold-places{target=$target},mark-overwrites,bundle-updates{target=$target},explain-boundaries"
     ),
     "inferno-generate": "generate-kernels{target=$target},plan-launches,plan-memory",

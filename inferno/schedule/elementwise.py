@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from inferno.mlir import func, ir, owner, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
@@ -37,6 +38,8 @@ class Elementwise:
     ``tile`` > 0: inputs that are contiguous along another dimension than the result go through shared memory in square
     tiles of that many points.  With ``vector`` > 1 they are read and written by vectors, and a block has ``across`` tiles along that
     dimension and ``unroll`` along the result's, as one.
+
+    ``windows``: of a table that is read at places which are kept inside of it, neighbours come by vectors, those near its edges alone.
     """
 
     generator: ClassVar[str] = "elementwise"
@@ -46,6 +49,7 @@ class Elementwise:
     unroll: int = 1
     tile: int = 0
     across: int = 1
+    windows: bool = False
 
     @property
     def sides(self) -> tuple[int, int]:
@@ -104,7 +108,7 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         across //= 2
     if across == 1 and vector == 8 and threads == 256 and _computes(point) and isinstance(point.points, int):
         return Elementwise(threads=128, vector=vector, unroll=2)
-    return Elementwise(threads=threads, vector=vector, across=across)
+    return Elementwise(threads=threads, vector=vector, across=across, windows=resizes and takes_unmeasured(kernel.operation))
 
 
 def _computes(point: Pointwise) -> bool:

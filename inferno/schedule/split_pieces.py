@@ -37,18 +37,18 @@ def split_pieces(module: ir.Module, target: str, always: str = "0") -> None:
         names, left = Names(module), set()
         for program in programs(module):
             calls = [o for o in operations_in(program) if o.name == "func.call" and callee(o) in orders]
-            split = [c for c in calls if (made := owner(c.operands[len(c.operands) - 1])) is not None and made.name == "tensor.empty"]
-            left |= {callee(c) for c in calls if c not in split}
-            for call in split:
-                _split(call, kernels[callee(call)], orders[callee(call)])
-            if split:
+            changed = [c for c in calls if (made := owner(c.operands[len(c.operands) - 1])) is not None and made.name == "tensor.empty"]
+            left |= {callee(c) for c in calls if c not in changed}
+            for call in changed:
+                split(call, kernels[callee(call)], orders[callee(call)])
+            if changed:
                 outline_program(program, names)
         for name in set(orders) - left:
             kernels[name].operation.erase()
     deduplicate_kernels(module)
 
 
-def _generic(kernel: func.FuncOp) -> ir.Operation | None:
+def generic_of(kernel: func.FuncOp) -> ir.Operation | None:
     """The kernel's only operation beside constants, if it is an elementwise one with one result."""
     found = [o for o in operations_in(kernel) if not o.name.startswith("arith.") and o.name != "func.return"]
     return found[0] if len(found) == 1 and is_elementwise(found[0]) and len(found[0].results) == 1 else None
@@ -56,7 +56,7 @@ def _generic(kernel: func.FuncOp) -> ir.Operation | None:
 
 def _order(kernel: func.FuncOp, least: int) -> list[int] | None:
     """The loops of what a kernel makes, in the order of all that it chooses between; None where it does anything else, or that is its own."""
-    generic = _generic(kernel) if may_change(kernel) else None
+    generic = generic_of(kernel) if may_change(kernel) else None
     extracts = walk(generic, "tensor.extract") if generic is not None else []
     if not any(op.operation.parent != generic for op in extracts):
         return None
@@ -81,13 +81,13 @@ def _along(extract: ir.Operation, loops: int) -> int | None:
     return place[0].index(1)
 
 
-def _split(call: ir.Operation, kernel: func.FuncOp, order: list[int]) -> None:
+def split(call: ir.Operation, kernel: func.FuncOp, order: list[int]) -> None:
     """The kernel's operation in the place of its call, in another order, and a transpose of what it makes."""
     known = dict(zip(kernel.entry_block.arguments, call.operands))
     with ir.InsertionPoint(call), call.location:
         for op in operations_in(kernel)[:-1]:
             clone_onto(op, known)
-        generic = owner(known[_generic(kernel).results[0]])
+        generic = owner(known[generic_of(kernel).results[0]])
         type_, loops = generic.results[0].type, dims(maps(generic)[-1])
         sizes = dict(zip(loops, type_.shape))
         pieces = tensor.EmptyOp([sizes[d] for d in order], type_.element_type).result

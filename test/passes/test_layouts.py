@@ -18,7 +18,7 @@ from inferno.target import find_target
 CASES = {
     "residual": ((8, 2), 8, ["2x8x8x8"]),
     "inverted": ((8, 1), 9, []),
-    "unet": ((8, 2), 8, ["2x8x8x3"]),
+    "unet": ((8, 2), 7, ["2x8x8x3"]),
     "channels": ((8, 2), 10, []),
     "sequence": ((10, 2), 7, ["2x10x8"]),
     "volume": ((4, 1), 4, ["4x4x4x3", "4x4x4x4"]),

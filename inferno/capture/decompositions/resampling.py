@@ -71,6 +71,9 @@ def _interpolate(taps: Callable[[Tensor], tuple[range, list[Tensor]]], clamped: 
             scales = (None,) * dims
         if not x.is_floating_point() or any(not isinstance(n, int) for n in (*x.shape, *output_size)) or not x.numel():
             return NotImplemented
+        steps = (_step(size, count, align_corners, scale) for size, count, scale in zip(x.shape[2:], output_size, scales))
+        if list(x.shape[2:]) == list(output_size) and all(step == 1.0 or n == 1 for step, n in zip(steps, output_size)):
+            return x.clone(memory_format=suggest_memory_format(x))  # as eager does
         wide = torch.float64 if x.dtype == torch.float64 else torch.float32
         along = []
         for d, (size, count, scale) in enumerate(zip(x.shape[2:], output_size, scales)):
@@ -78,9 +81,18 @@ def _interpolate(taps: Callable[[Tensor], tuple[range, list[Tensor]]], clamped: 
             reach, weights = taps(rest)
             shape = [count if i == d else 1 for i in range(dims)]
             along.append([((first + o).clamp(0, size - 1).reshape(shape), w.to(wide).reshape(shape)) for o, w in zip(reach, weights)])
-        return _weighted(x, along, (), wide).to(x.dtype).contiguous(memory_format=suggest_memory_format(x))
+        return _picked(x, dims, lambda picked: _weighted(picked, along, (), wide).to(x.dtype))
 
     return decomposition
+
+
+def _picked(x: Tensor, dims: int, compute: Callable[[Callable[[list[Tensor]], Tensor]], Tensor]) -> Tensor:
+    """What is computed of elements of ``x``, at places along its last ``dims`` dimensions, in the order in which its own lie: channels last or first."""
+    if suggest_memory_format(x) == torch.contiguous_format:
+        return compute(lambda places: aten.index.Tensor(x, [None, None, *places])).contiguous()
+    turned = x.permute(0, *range(2, dims + 2), 1)
+    found = compute(lambda places: aten.index.Tensor(turned, [None, *places]).permute(0, dims + 1, *range(1, dims + 1)))
+    return found.contiguous(memory_format=suggest_memory_format(x))
 
 
 def interpolate(
@@ -128,11 +140,11 @@ def _divided(number: Tensor, unit: int, wide: torch.dtype) -> tuple[Tensor, Tens
     return first, (number - first * unit).to(wide) * (1 / unit)
 
 
-def _weighted(x: Tensor, along: Sequence, chosen: tuple, wide: torch.dtype) -> Tensor:
+def _weighted(picked: Callable[[list[Tensor]], Tensor], along: Sequence, chosen: tuple, wide: torch.dtype) -> Tensor:
     """The sum over the taps of the dimensions that are left."""
     if len(chosen) == len(along):
-        return aten.index.Tensor(x, [None, None, *chosen]).to(wide)
-    terms = (_weighted(x, along, (*chosen, place), wide) * weight for place, weight in along[len(chosen)])
+        return picked(list(chosen)).to(wide)
+    terms = (_weighted(picked, along, (*chosen, place), wide) * weight for place, weight in along[len(chosen)])
     return functools.reduce(operator.add, terms)
 
 
@@ -151,12 +163,13 @@ def _repeated(dims: int) -> Callable:
         for size, count, factor, scale in zip(x.shape[2:], output_size, factors, given):
             if factor < 1 or count != size * factor or factor & (factor - 1) or scale not in (None, factor):
                 return NotImplemented
-        apart = x
-        for d in reversed(range(dims)):
-            apart = apart.unsqueeze(d + 3)
-        sizes = [n for pair in zip(x.shape[2:], factors) for n in pair]
-        found = apart.expand(*x.shape[:2], *sizes).reshape(*x.shape[:2], *output_size)
-        return found.contiguous(memory_format=suggest_memory_format(x))
+        if set(factors) == {1}:
+            return x.clone(memory_format=suggest_memory_format(x))
+        places = []
+        for d, (count, factor) in enumerate(zip(output_size, factors)):
+            number = torch.div(torch.arange(count, device=x.device), factor, rounding_mode="trunc")
+            places.append(number.reshape([count if i == d else 1 for i in range(dims)]))
+        return _picked(x, dims, lambda picked: picked(places))
 
     return decomposition
 

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import log2
 
-from inferno.mlir import func
+from inferno.mlir import func, walk
 from inferno.schedule.cost import bit_width, count_bytes
 from inferno.schedule.elementwise import Elementwise, choose, reused, transposed, transposes_by_vectors
 from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.split_pieces import generic_of
+from inferno.schedule.strewn_arguments import strewn_time
 from inferno.target import Target
 
 _START = 1.5  # microseconds of a kernel that does next to nothing
@@ -27,14 +29,20 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Elementw
     point = parse_pointwise(kernel)
     if not isinstance(point.points, int):
         return
-    least = _START + count_bytes(kernel) / _RATE
+    least = _START + max(count_bytes(kernel) / _RATE, _strewn(kernel))
     tiles = (16, 32, 64, 128) if own.tile else (0,)
     for threads, vector, (unroll, across), tile in itertools.product(_THREADS, _VECTORS, (*_REPEATS, (2, 2)), tiles):
-        s = Elementwise(threads, vector, unroll, tile, across)
+        s = Elementwise(threads, vector, unroll, tile, across, own.windows)
         if (not tile or vector > 1 or unroll == across == 1) and valid(kernel, s, target):
             knobs = ((threads, own.threads), (vector, own.vector), (unroll, own.unroll), (tile or 1, own.tile or 1), (across, own.across))
             away = sum(abs(log2(a / b)) for a, b in knobs)
             yield least * (1 + _STEP * away), s
+
+
+def _strewn(kernel: func.FuncOp) -> float:
+    """Microseconds of reads of a sector for an element each, where places are computed: tiles of shared memory are for the others."""
+    generic = generic_of(kernel)
+    return strewn_time(kernel, generic) if generic is not None and walk(generic, "tensor.extract") else 0.0
 
 
 def valid(kernel: func.FuncOp, schedule: Elementwise, target: Target) -> bool:

@@ -1,0 +1,115 @@
+"""Places that count from the end of a dimension, as ``x[-1]`` does, are imported as a choice: the place, or the place and the dimension's size.
+
+Where a place is computed of loops and numbers so that it is never negative, through tables of places too, as of a resized image, it is the place: what reads
+neighbours along it is known to do so.  Nor is anything left of remainders and quotients of loops that are too short for them, as of a batch of one image.
+"""
+
+from inferno.mlir import arith, ir, owner, walk
+from inferno.passes.generics import inputs, is_elementwise, is_generic, loop_sizes, yielded
+from inferno.passes.programs import VIEWS
+
+Range = tuple[int | None, int | None]
+"""The smallest and the largest number that a value may be; None where nothing is known of it."""
+
+_CASTS = ("arith.index_cast", "arith.extsi", "arith.trunci")
+_QUOTIENTS = ("arith.divsi", "arith.divui", "arith.floordivsi")
+_SAFE = ("arith.maxsi", "arith.minsi", "arith.extsi", *_QUOTIENTS)  # which are no larger than what they are made of
+_KNOWN = {*_CASTS, *_SAFE, "arith.addi", "arith.subi", "arith.muli"}
+_DEPTH = 64  # operations behind each other that are looked at
+
+
+def fold_wraps(module: ir.Module) -> None:
+    """Put a place in the place of a choice between it, where it is not negative, and another number, if it never is; fold remainders and quotients of what is
+    less than the divisor."""
+    ranges = _Ranges()
+    for generic in walk(module.operation, "linalg.generic"):
+        if not walk(generic, "tensor.extract"):
+            continue
+        for op in walk(generic, "arith.remui", "arith.divui"):
+            value, (by, (low, high)) = op.operands[0], (_number(op.operands[1]), ranges.of(op.operands[0]))
+            if by is None or low is None or low < 0 or high is None or high >= by:
+                continue
+            if op.name == "arith.divui":
+                with ir.InsertionPoint(op), op.location:
+                    value = arith.ConstantOp(value.type, ir.IntegerAttr.get(value.type, 0)).result
+            op.results[0].replace_all_uses_with(value)
+        for choice in walk(generic, "arith.select"):
+            condition, _, kept = choice.operands
+            test = owner(condition)
+            if not _is_below_zero(test) or test.operands[0] != kept:
+                continue
+            if (least := ranges.of(kept)[0]) is not None and least >= 0:
+                choice.results[0].replace_all_uses_with(kept)
+
+
+def _is_below_zero(op: ir.Operation | None) -> bool:
+    if op is None or op.name != "arith.cmpi" or ir.IntegerAttr(op.attributes["predicate"]).value != 2:  # slt
+        return False
+    return _number(op.operands[1]) == 0
+
+
+def _number(value: ir.Value) -> int | None:
+    op = owner(value)
+    if op is None or op.name != "arith.constant" or not isinstance(op.attributes["value"], ir.IntegerAttr):
+        return None
+    return op.attributes["value"].value
+
+
+class _Ranges:
+    """What is known of whole numbers in the bodies of generics, and in the tensors that elementwise ones make of loops and numbers."""
+
+    def __init__(self) -> None:
+        self.known: dict[ir.Value, Range] = {}
+
+    def of(self, value: ir.Value, depth: int = 0) -> Range:
+        if value not in self.known:
+            self.known[value] = None, None  # which is what it is while it is looked for
+            self.known[value] = self._find(value, depth + 1) if depth < _DEPTH else (None, None)
+        return self.known[value]
+
+    def _find(self, value: ir.Value, depth: int) -> Range:
+        op, number = owner(value), _number(value)
+        if isinstance(value.type, ir.RankedTensorType):
+            return self._of_tensor(op, value, depth)
+        if number is not None or not isinstance(value.type, (ir.IntegerType, ir.IndexType)):
+            return number, number
+        if op is None:
+            return self._of_argument(ir.BlockArgument(value), depth)
+        if op.name == "linalg.index":
+            size = loop_sizes(op.parent.operation)[ir.IntegerAttr(op.attributes["dim"]).value] if is_generic(op.parent.operation) else None
+            return 0, size - 1 if isinstance(size, int) else None
+        low, high = _computed(op.name, *(self.of(v, depth) for v in op.operands)) if op.name in _KNOWN else (None, None)
+        most = 2 ** (63 if isinstance(value.type, ir.IndexType) else value.type.width - 1)
+        fits = op.name in _SAFE or (low is not None and high is not None and -most <= low and high < most)
+        return (low, high) if fits else (None, None)
+
+    def _of_argument(self, argument: ir.BlockArgument, depth: int) -> Range:
+        generic = argument.owner.owner.operation
+        read = inputs(generic) if is_generic(generic) else []
+        return self.of(read[argument.arg_number], depth) if argument.arg_number < len(read) else (None, None)
+
+    def _of_tensor(self, op: ir.Operation | None, value: ir.Value, depth: int) -> Range:
+        if op is not None and (op.name in VIEWS or op.name == "tensor.extract_slice"):
+            return self.of(op.operands[0], depth)
+        return self.of(yielded(op)[list(op.results).index(value)], depth) if is_elementwise(op) else (None, None)
+
+
+def _computed(name: str, first: Range, second: Range = (None, None)) -> Range:
+    """What an operation makes of such numbers, if nothing overflows."""
+    (low, high), (least, most) = first, second
+    if name in _CASTS:
+        return first
+    if name in ("arith.maxsi", "arith.minsi"):
+        pick = max if name == "arith.maxsi" else min
+        bounds = [[n for n in pair if n is not None] for pair in ((low, least), (high, most))]
+        loose = bounds[0] if pick is max else bounds[1]  # of which one is enough
+        either = pick(loose) if loose else None
+        both = [pick(b) if len(b) == 2 else None for b in bounds]
+        return (either, both[1]) if pick is max else (both[0], either)
+    if name in _QUOTIENTS:
+        known = least is not None and least == most and least > 0 and low is not None and low >= 0
+        return (low // least, None if high is None else high // least) if known else (None, None)
+    if None in (low, high, least, most):
+        return None, None
+    corners = {"arith.addi": [low + least, high + most], "arith.subi": [low - most, high - least]}.get(name, [a * b for a in first for b in second])
+    return min(corners), max(corners)

@@ -1,0 +1,95 @@
+// RUN: inferno-opt %s -p 'fold-wraps,func.func(canonicalize,cse)' --split-input-file | FileCheck %s
+
+// Columns of a table that is kept inside of the image, and a loop: neither counts from the end, and nothing is left to choose.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[T:.*]] = linalg.generic
+// CHECK: linalg.generic {{.*}} ins(%[[T]] : tensor<8xi32>)
+// CHECK-NOT: arith.select
+// CHECK: tensor.extract
+#i = affine_map<(c, x) -> (c, x)>
+#x = affine_map<(c, x) -> (x)>
+#v = affine_map<(x) -> (x)>
+func.func @main(%image: tensor<3x4xf32>) -> tensor<3x8xf32> {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %last = arith.constant 3 : i32
+  %zero = arith.constant 0 : i64
+  %rows = arith.constant 3 : i64
+  %columns = arith.constant 4 : i64
+  %e = tensor.empty() : tensor<8xi32>
+  %t = linalg.generic {indexing_maps = [#v], iterator_types = ["parallel"]} outs(%e : tensor<8xi32>) {
+  ^bb0(%o: i32):
+    %n = linalg.index 0 : index
+    %m = arith.index_cast %n : index to i32
+    %half = arith.divsi %m, %c2 : i32
+    %before = arith.subi %half, %c1 : i32
+    %low = arith.maxsi %before, %c0 : i32
+    %high = arith.minsi %low, %last : i32
+    linalg.yield %high : i32
+  } -> tensor<8xi32>
+  %r = tensor.empty() : tensor<3x8xf32>
+  %0 = linalg.generic {indexing_maps = [#x, #i], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<8xi32>) outs(%r : tensor<3x8xf32>) {
+  ^bb0(%at: i32, %o: f32):
+    %c = linalg.index 0 : index
+    %ci = arith.index_cast %c : index to i64
+    %cn = arith.cmpi slt, %ci, %zero : i64
+    %cw = arith.addi %ci, %rows : i64
+    %cs = arith.select %cn, %cw, %ci : i64
+    %cx = arith.index_cast %cs : i64 to index
+    %x = arith.extsi %at : i32 to i64
+    %n = arith.cmpi slt, %x, %zero : i64
+    %w = arith.addi %x, %columns : i64
+    %s = arith.select %n, %w, %x : i64
+    %xx = arith.index_cast %s : i64 to index
+    %v = tensor.extract %image[%cx, %xx] : tensor<3x4xf32>
+    linalg.yield %v : f32
+  } -> tensor<3x8xf32>
+  return %0 : tensor<3x8xf32>
+}
+
+// -----
+
+// Numbers that anyone may give may be negative.
+// CHECK-LABEL: func.func @main
+// CHECK: arith.select
+#v = affine_map<(x) -> (x)>
+func.func @main(%image: tensor<4xf32>, %at: tensor<8xi64>) -> tensor<8xf32> {
+  %zero = arith.constant 0 : i64
+  %size = arith.constant 4 : i64
+  %e = tensor.empty() : tensor<8xf32>
+  %0 = linalg.generic {indexing_maps = [#v, #v], iterator_types = ["parallel"]} ins(%at : tensor<8xi64>) outs(%e : tensor<8xf32>) {
+  ^bb0(%x: i64, %o: f32):
+    %n = arith.cmpi slt, %x, %zero : i64
+    %w = arith.addi %x, %size : i64
+    %s = arith.select %n, %w, %x : i64
+    %i = arith.index_cast %s : i64 to index
+    %v = tensor.extract %image[%i] : tensor<4xf32>
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+
+// -----
+
+// The remainder of a loop by its own size is the loop, and the quotient nothing; by less they stay.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: arith.divui
+// CHECK: arith.remui %{{.*}}, %c4
+// CHECK-NOT: arith.remui
+#v = affine_map<(x) -> (x)>
+func.func @main(%image: tensor<1x8x4xf32>) -> tensor<8xf32> {
+  %c4 = arith.constant 4 : index
+  %c8 = arith.constant 8 : index
+  %e = tensor.empty() : tensor<8xf32>
+  %0 = linalg.generic {indexing_maps = [#v], iterator_types = ["parallel"]} outs(%e : tensor<8xf32>) {
+  ^bb0(%o: f32):
+    %x = linalg.index 0 : index
+    %n = arith.divui %x, %c8 : index
+    %y = arith.remui %x, %c8 : index
+    %z = arith.remui %x, %c4 : index
+    %v = tensor.extract %image[%n, %y, %z] : tensor<1x8x4xf32>
+    linalg.yield %v : f32
+  } -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
