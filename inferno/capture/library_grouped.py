@@ -60,7 +60,8 @@ def is_grouped(rows: Tensor, matrices: Tensor) -> bool:
         return False
     if rows.device.type == "cpu" or (rows.device.type == "cuda" and torch.cuda.get_device_capability(rows.device) != (9, 0)):
         return False
-    return matrices.shape[0] > 1 and 1 < rows.shape[0] <= _MOST_ROWS and rows.shape[1] % 8 == 0 and matrices.shape[2] % 8 == 0
+    places = matrices.shape[0] * rows.shape[0] * matrices.shape[2]  # of the product of all with all, as it is imported
+    return matrices.shape[0] > 1 and 1 < rows.shape[0] <= _MOST_ROWS and places < 1 << 31 and rows.shape[1] % 8 == 0 and matrices.shape[2] % 8 == 0
 
 
 def _ours(count: int, terms: int, groups: int, columns: int, width: int) -> float:
