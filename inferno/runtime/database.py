@@ -67,6 +67,11 @@ def gpu_name(device: torch.device) -> str:
     return re.sub(r"[^\w.-]+", "-", torch.cuda.get_device_name(device))
 
 
+def multiprocessors(device: torch.device) -> int:
+    """How many a GPU has."""
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
 def gpus_of(target: Target) -> list[torch.device]:
     """The GPUs here that a target is for, the current one first."""
     if target.kind != "nvptx" or not torch.cuda.is_available():
@@ -97,7 +102,7 @@ def known_schedules(target: Target, elsewhere: bool = True) -> Mapping[str, str]
     files = [path for folder in (SHIPPED, own_folder()) for path in sorted(folder.glob("*.json"))]
     if here := gpus_of(target):
         name = f"{gpu_name(here[0])}.json"
-        alike = elsewhere and torch.cuda.get_device_properties(here[0]).multi_processor_count == target.multiprocessors
+        alike = elsewhere and multiprocessors(here[0]) == target.multiprocessors
         files = [path for path in files if alike and path.name != name] + [path for path in files if path.name == name]
     found = _schedules(tuple((path, *_state(path)) for path in files), target.name)
     if not any(_LIBRARY in text for text in found.values()) or library_path() is not None:

@@ -5,7 +5,6 @@ import logging
 import re
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -90,15 +89,14 @@ def test_the_users_own_go_before_those_that_come_with_inferno(folder, tmp_path):
 def test_a_gpu_that_is_here_has_its_own_before_those_of_others(folder, tmp_path, monkeypatch):
     add(tmp_path / "shipped" / "One.json", "sm_90a", {"a" * 40: entry("one")})
     add(folder / "Two.json", "sm_90a", {"a" * 40: entry("two"), "b" * 40: entry("two")})
-    parts = SimpleNamespace(multi_processor_count=TARGET.multiprocessors)
     monkeypatch.setattr(database, "gpus_of", lambda target: [torch.device("cuda", 0)])
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: parts)
+    monkeypatch.setattr(database, "multiprocessors", lambda device: TARGET.multiprocessors)
     monkeypatch.setattr(database, "gpu_name", lambda device: "One")
     assert known_schedules(TARGET) == {"a" * 40: "one", "b" * 40: "two"}
     assert known_schedules(TARGET, elsewhere=False) == {"a" * 40: "one"}
     monkeypatch.setattr(database, "gpu_name", lambda device: "Three")
     assert set(known_schedules(TARGET)) == {"a" * 40, "b" * 40} and known_schedules(TARGET, elsewhere=False) == {}
-    parts.multi_processor_count -= 18  # a smaller part of its kind: the others' blocks do not fill it in the same way
+    monkeypatch.setattr(database, "multiprocessors", lambda device: TARGET.multiprocessors - 18)  # others' blocks do not fill it in the same way
     assert known_schedules(TARGET) == {}
 
 

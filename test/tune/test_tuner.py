@@ -184,6 +184,7 @@ def test_several_gpus_share_the_kernels(folder):
 def fake(folder, monkeypatch):
     """As if the made-up GPU were here."""
     monkeypatch.setattr(database, "gpus_of", lambda target: [torch.device("cuda", 0)] if target == TARGET else [])
+    monkeypatch.setattr(database, "multiprocessors", lambda device: TARGET.multiprocessors)
     for module in (database, tuner):
         monkeypatch.setattr(module, "gpu_name", lambda device: "Fake")
     monkeypatch.setattr(tuner, "Measurer", lambda index: measurer.Measurer(index, "fake_gpu:FakeGpu"))
