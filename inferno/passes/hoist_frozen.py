@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from inferno.dialect.random import RANDOM
 from inferno.mlir import clone_onto, func, ir, outside_values, owner
+from inferno.passes.expand_pieces import EXPAND
 from inferno.passes.fuse_elementwise import is_cheap_body
 from inferno.passes.generics import is_elementwise
 from inferno.passes.lift_constants import ATTRIBUTE as CONSTANT
@@ -55,7 +56,7 @@ def hoist_frozen(module: ir.Module) -> None:
     """
     found = {f.name.value: f for f in programs(module)}
     main = found.get(MAIN)
-    if main is not None and PREPARE not in found:
+    if main is not None and PREPARE not in found and (has_frozen(main) or EXPAND in module.operation.attributes):
         _Hoist(main).run()
 
 

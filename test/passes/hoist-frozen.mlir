@@ -131,7 +131,7 @@ func.func @main(%n: index {inferno.symbol = "s0", inferno.range = [1, 9], infern
 
 // -----
 
-// Where nothing is frozen, what is put together of constants is kept: a mask that is written part by part.
+// On a GPU, where nothing is frozen, what is put together of constants is kept: a mask that is written part by part.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<8xf32>, %[[P:[a-z0-9]+]]: tensor<8xf32> {inferno.kind = "prepared"
 // CHECK-NOT: tensor.insert_slice
@@ -139,6 +139,7 @@ func.func @main(%n: index {inferno.symbol = "s0", inferno.range = [1, 9], infern
 // CHECK: func.func @prepare() -> tensor<8xf32>
 // CHECK: tensor.insert_slice
 #id = affine_map<(d0) -> (d0)>
+module attributes {inferno.expand_pieces} {
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %zero = arith.constant 0.0 : f32
   %two = arith.constant 2.0 : f32
@@ -154,6 +155,7 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   } -> tensor<8xf32>
   return %3 : tensor<8xf32>
 }
+}
 
 // -----
 
@@ -162,6 +164,7 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
 // CHECK: linalg.index
 // CHECK-NOT: @prepare
 #id = affine_map<(d0) -> (d0)>
+module attributes {inferno.expand_pieces} {
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %e = tensor.empty() : tensor<8xf32>
   %0 = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%e : tensor<8xf32>) {
@@ -177,4 +180,5 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
     linalg.yield %4 : f32
   } -> tensor<8xf32>
   return %1 : tensor<8xf32>
+}
 }
