@@ -151,7 +151,8 @@ def test_activations_everywhere(name):
     special = torch.tensor([0.0, -0.0, float("nan"), -float("inf"), -1e30, -200.0, 1e30])
     ours, eager = compiled(function, (special,))(special), function(special)
     assert torch.equal(ours.isnan(), eager.isnan()) and torch.equal(ours.nan_to_num(), eager.nan_to_num()), f"{ours} against {eager}"
-    assert torch.equal(ours.signbit() | ours.isnan(), eager.signbit() | eager.isnan())
+    exact = function(special.double()).float()  # which zero eager's float32 is depends on the processor
+    assert torch.equal(ours.signbit() | ours.isnan(), exact.signbit() | exact.isnan())
 
 
 @pytest.mark.parametrize("name", ["sin", "cos"])
