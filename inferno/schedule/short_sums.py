@@ -17,6 +17,8 @@ from inferno.symbolic import bounds
 # Terms whose products an end of a few operations outlasts, in bytes.  On an H100, with batch norm and SiLU: 32x112x112x16 to 96 90.7 us where 30 are
 # those of memory, 32x14x14x112 to 672 11.7 and 3.3; with a bias alone 65536x32 to 32 9.5 and 2.8.
 _SHORT = 320
+# Bytes of short rows, which terms fill or are more than: 32x56x56x24 to 144, whose terms do neither, took 29.2 us as others are chosen, and 45.4 as these.
+_ROWS = (32, 64)
 _LINES = (16, 32, 64)  # columns of a tile that has them all, where they are few: a line that the copy engine writes
 # Columns of a tile, of 240 of which ptxas spills 12 registers beside three vectors, and results of a consumer's.
 _WIDEST, _SUMS = 192, 128 * 128
@@ -32,7 +34,8 @@ def is_short(c: Contraction, tiling: Tiling, at: At, swapped: bool = False) -> b
     rows, windows = (tiling.n if swapped else tiling.m).size, c.lhs.unfolded is not None
     size = c.K if windows else tiling.k.size  # of windows all taps' terms, as the same product has them where they lie side by side
     known = isinstance(size, int) and (windows or not tiling.steps) and at(rows) > FEW and bounds(rows)[0] > FEW
-    return known and c.rhs.unfolded is None and bit_width(c.lhs.element) == 16 and size * bit_width(c.lhs.element) // 8 <= _SHORT
+    filled = known and (2 * size in _ROWS or 2 * size >= _ROWS[-1])
+    return filled and c.rhs.unfolded is None and bit_width(c.lhs.element) == 16 and 2 * size <= _SHORT
 
 
 def short_schedules(c: Contraction, tiling: Tiling, at: At) -> Iterator[Wgmma]:
