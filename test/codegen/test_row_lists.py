@@ -1,37 +1,16 @@
 """Rows that are added to others by lists: their numbers on a simulated GPU."""
 
+from functools import partial
+
 import pytest
 import torch
+from added_row_cases import add, put, simulated_with
 from checks import check
-from universal_program import SimulatedModel
 
 from inferno.schedule import row_lists
 from inferno.schedule.row_lists import RowLists
 
-PASSES = "fuse-scatters{target=sm_90a always=1}"
-
-
-def simulated(model, args, schedule=None):
-    used = []
-
-    def choose(kernel):
-        found = row_lists.fit(kernel)
-        if found is None:
-            return None
-        used.append(schedule or found[1])
-        return used[-1]
-
-    made = SimulatedModel(model, args, choose=choose, passes=PASSES)
-    assert used
-    return made
-
-
-def add(x, i, y):
-    return x.index_add(0, i, y)
-
-
-def put(x, i, y):
-    return x.index_put((i,), y, accumulate=True)
+simulated = partial(simulated_with, row_lists)
 
 
 def of(shape, type_=torch.float32):

@@ -1,39 +1,18 @@
 """Rows that are added to others in memory: their numbers on a simulated GPU, what they are fused with, and what is chosen."""
 
+from functools import partial
+
 import pytest
 import torch
+from added_row_cases import add, put, simulated_with
 from checks import check
-from universal_program import SimulatedModel, assert_assembles
+from universal_program import assert_assembles
 
 from inferno.schedule import row_sums
 from inferno.schedule.row_sums import RowSums
 from inferno.target import find_target
 
-PASSES = "fuse-scatters{target=sm_90a always=1}"
-
-
-def simulated(model, args, schedule=None):
-    """The model with a schedule for its sums of rows, or with the chosen ones."""
-    used = []
-
-    def choose(kernel):
-        found = row_sums.fit(kernel)
-        if found is None:
-            return None
-        used.append(schedule or found[1])
-        return used[-1]
-
-    made = SimulatedModel(model, args, choose=choose, passes=PASSES)
-    assert used
-    return made
-
-
-def add(x, i, y):
-    return x.index_add(0, i, y)
-
-
-def put(x, i, y):
-    return x.index_put((i,), y, accumulate=True)
+simulated = partial(simulated_with, row_sums)
 
 
 def edges(x, i, y):

@@ -1,0 +1,29 @@
+"""What tests of rows that are added to others share: their models, and a model with a generator's schedule for its sums."""
+
+from universal_program import SimulatedModel
+
+PASSES = "fuse-scatters{target=sm_90a always=1}"
+
+
+def simulated_with(generator, model, args, schedule=None):
+    """The model with a schedule for what ``generator`` takes of it, or with the chosen ones."""
+    used = []
+
+    def choose(kernel):
+        found = generator.fit(kernel)
+        if found is None:
+            return None
+        used.append(schedule or found[1])
+        return used[-1]
+
+    made = SimulatedModel(model, args, choose=choose, passes=PASSES)
+    assert used
+    return made
+
+
+def add(x, i, y):
+    return x.index_add(0, i, y)
+
+
+def put(x, i, y):
+    return x.index_put((i,), y, accumulate=True)
