@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 from inferno.capture import flex_attention, scored_attention, trained_attention
 from inferno.capture.decompositions import table
 from inferno.capture.draws import score_seeds, seed_of
-from inferno.capture.nodes import is_of_vmap
+from inferno.capture.nodes import copy_before, is_of_vmap
 from inferno.capture.refusal import CHECKS
 from inferno.errors import CompileError
 from inferno.settings import settings
@@ -186,13 +186,7 @@ def _expand(module: GraphModule, node: Node, function: Callable, decompositions:
     results = traced.output_node().args[0]
     users = [(user, _at(results, user)) for user in node.users]
     _check(traced, users)
-    known = dict(zip((n for n in traced.nodes if n.op == "placeholder"), given))
-    kept = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
-    with graph.inserting_before(node):
-        for each in traced.nodes:
-            if each.op == "call_function":
-                known[each] = graph.node_copy(each, known.__getitem__)
-                known[each].meta = {**kept, "val": each.meta["val"]}
+    known = copy_before(node, traced, given)
     for user, result in users:
         _replace(graph, user, result, known)
     functions = [n for n in node.all_input_nodes if n.op == "get_attr"]

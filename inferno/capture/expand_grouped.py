@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_map
 from inferno.capture.decompositions import table
 from inferno.capture.decompositions.grouped import every_product
 from inferno.capture.library_grouped import is_known, is_target
+from inferno.capture.nodes import copy_before
 
 
 def expand_grouped(graph: Graph) -> None:
@@ -21,13 +22,7 @@ def expand_grouped(graph: Graph) -> None:
         fakes = [n.meta["val"] for n in given]
         with detect_fake_mode(fakes):
             traced = make_fx(every_product, decomposition_table=known)(*fakes).graph
-        made = dict(zip((n for n in traced.nodes if n.op == "placeholder"), given))
-        kept = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
-        with graph.inserting_before(node):
-            for each in traced.nodes:
-                if each.op == "call_function":
-                    made[each] = graph.node_copy(each, made.__getitem__)
-                    made[each].meta = {**kept, "val": each.meta["val"]}
+        made = copy_before(node, traced, given)
         node.replace_all_uses_with(made[traced.output_node().args[0]])
         graph.erase_node(node)
 

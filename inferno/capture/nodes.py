@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 
 import torch
 
@@ -56,3 +57,15 @@ def _describe(node: torch.fx.Node) -> str:
     if isinstance(value, torch.Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
     return type(value).__name__
+
+
+def copy_before(node: torch.fx.Node, traced: torch.fx.Graph, given: Sequence[torch.fx.Node]) -> dict[torch.fx.Node, torch.fx.Node]:
+    """The functions of ``traced`` copied in front of ``node``, at the user's line of it, on ``given`` for its inputs; what each of its nodes is there."""
+    known = dict(zip((n for n in traced.nodes if n.op == "placeholder"), given))
+    kept = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
+    with node.graph.inserting_before(node):
+        for each in traced.nodes:
+            if each.op == "call_function":
+                known[each] = node.graph.node_copy(each, known.__getitem__)
+                known[each].meta = {**kept, "val": each.meta["val"]}
+    return known
