@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from checks import check, poison_memory
+from checks import assert_close_to_float64, check, poison_memory
 from universal_program import compile_universal
 
 import inferno
@@ -59,7 +59,7 @@ def test_right(monkeypatch, name, dtype, columns):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_schedules(schedule, dtype):
     """And lists of the same."""
-    x, i, y = torch.randn(900, 128, device="cuda").to(dtype), numbers(900, 20001), torch.empty(0, device="cuda")
+    x, i, y = of(900, 128, dtype=dtype), numbers(900, 20001), torch.empty(0, device="cuda")
 
     def choose(kernel):
         found = (row_sums if schedule else row_lists).fit(kernel)
@@ -83,7 +83,7 @@ def test_places_outside_are_left_alone(monkeypatch):
 
 def test_gradients_of_an_embedding(monkeypatch):
     monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    grad, i = torch.randn(8, 512, 256, device="cuda"), numbers(1000, 8, 512)
+    grad, i = of(8, 512, 256), numbers(1000, 8, 512)
     model = lambda grad, i: torch.ops.aten.embedding_dense_backward(grad, i, 1000, 3, False)  # noqa: E731
     compiled = inferno.compile(model, (grad, i), fallback=False)
     poison_memory()
@@ -101,3 +101,13 @@ def test_deterministic_sums_are_left_to_torch(monkeypatch):
         assert torch.equal(compiled(x, i, y), MODELS["add"](x, i, y))
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_numbers_at_random(monkeypatch, dtype):
+    """In another order in every run: right by the project's rule, as in eager."""
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    x, i = torch.randn(900, 128, device="cuda").to(dtype), numbers(900, 20001)
+    y = torch.randn(20001, 128, device="cuda").to(dtype)
+    compiled = inferno.compile(MODELS["weighted"], (x, i, y), fallback=False)
+    assert_close_to_float64(compiled(x, i, y), MODELS["weighted"], (x, i, y))
