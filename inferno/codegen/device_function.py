@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from inferno.codegen.gpu_function import stored_type
 from inferno.codegen.integers import Integers
 from inferno.errors import CompileError
 from inferno.mlir import clone_onto, ir, memref, outside_values, owner
@@ -76,6 +77,16 @@ class DeviceFunction:
         space = ir.MemRefType(array.type).memory_space
         here = ir.MemRefType.get(list(type_.shape), type_.element_type, memory_space=space)
         self._known[buffer] = reinterpreted(here, array, list(type_.shape), lambda size: size)
+
+    def flat(self, buffer: ir.Value) -> ir.Value:
+        """The parameter for a buffer of known size of the host function, as a row of elements; booleans as the bytes that they are in memory.  For a function
+        that does not use the buffer in any other way."""
+        parameter = self.block.arguments[self.buffers.index(buffer)]
+        for use in list(parameter.uses):  # as a buffer of its own shape
+            use.owner.operation.erase()
+        type_ = ir.MemRefType(parameter.type)
+        parameter.set_type(ir.MemRefType.get(type_.shape, stored_type(type_.element_type)))
+        return parameter
 
     def define(self, outside: ir.Operation, inside: ir.Operation) -> None:
         """Let the results of a cloned operation stand for the original's."""

@@ -32,7 +32,7 @@ class FillLaunches:
         if self._is_dead(fill.target, fill.number):
             return
         type_ = fill.target.type
-        if is_root(fill.target) and type_.has_static_shape and 0 not in type_.shape and str(type_.element_type) != "i1":
+        if is_root(fill.target) and type_.has_static_shape and 0 not in type_.shape:
             self._fill(fill)
         else:
             self._point_kernel(read_structured(fill.operation), [None], [False])
@@ -43,7 +43,7 @@ class FillLaunches:
         blocks = -(-count // (THREADS * lanes))
         function = self._open([], [target], THREADS, blocks * THREADS * lanes, written=[target])
         with ir.InsertionPoint.at_block_terminator(function.block):
-            emit_fill(function, function.value(fill.value), function.block.arguments[function.buffers.index(target)], lanes, count)
+            emit_fill(function, function.value(fill.value), function.flat(target), lanes, count)
         self._close(function, None, blocks, THREADS)
 
     def _drop_fills_of_scan(self, op: ir.Operation, number: int) -> None:

@@ -71,7 +71,7 @@ class Scatter:
     def lanes(self) -> int:
         """Neighbours that one thread updates."""
         last, element = len(self.shape) - 1, ir.MemRefType(self.operation.operands[0].type).element_type
-        sizes = (self.window[last], self.shape[last]) if self.shape else ()
+        sizes = (self.window[last], self.shape[last]) if self.shape and str(element) != "i1" else ()  # no vectors of booleans are bytes
         if not sizes or self.update_dims[last] is None or last in self.dims or not all(isinstance(n, int) for n in sizes):
             return 1
         if any(flat_parameter(self.operation.operands[i]) is None for i in (0, 2)):

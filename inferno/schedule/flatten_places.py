@@ -5,6 +5,7 @@ from math import prod
 from inferno.mlir import arith, func, ir, linalg, tensor, walk
 from inferno.passes.generics import PARALLEL, build, clone_at, index
 from inferno.passes.programs import VIEWS
+from inferno.passes.shapes import reassociation_attribute
 from inferno.schedule.accesses import Access, row_major
 from inferno.schedule.flat_elements import Computed, Elements, read_elements
 
@@ -63,6 +64,8 @@ def _flattened(argument: ir.Value, count: int) -> ir.Value:
     if rank == 1:
         return argument
     type_ = ir.RankedTensorType.get([count], argument.type.element_type)
+    if rank == 0:
+        return tensor.ExpandShapeOp(type_, argument, reassociation_attribute([]), [], [1]).result
     return tensor.CollapseShapeOp(type_, argument, [list(range(rank))]).result
 
 

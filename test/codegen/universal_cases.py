@@ -122,6 +122,9 @@ CASES: dict[str, Callable[[], tuple[nn.Module, tuple]]] = {
         randn(6, 8), torch.stack([torch.randperm(6)[:3] for _ in range(6)]), randn(6, 3),
     ),
     "scatter mean": _f(lambda x, i, v: x.scatter_reduce(0, i, v, "mean"), randn(5, 4), _ints(7, 4, below=5), randn(7, 4)),
+    "parts of booleans": _f(lambda x, y: (x.select_scatter(y[:, 0], 1, 2), x[:3, :4].diagonal_scatter(y[:3, 0]), torch.zeros_like(x).index_put(
+        (torch.tensor([3, 1]),), y[:2])), randn(4, 16) > 0, randn(4, 16) > 0),
+    "a scatter of one": _f(lambda x, i, y: x.scatter_add(0, i, y), randn(()), torch.tensor(0), randn(())),
     "scatter reduce": _f(lambda x, i, v: x.scatter_reduce(0, i, v, "amax"), randn(5, 4), _ints(7, 4, below=5), randn(7, 4)),
     "index put": _f(
         lambda x, i, v: (x.index_put((i,), v, accumulate=True), x.index_put((torch.arange(4),), v)), randn(10, 4), torch.tensor([1, 3, 3, 7]), randn(4, 4),

@@ -141,3 +141,45 @@ func.func private @scatter(%y: tensor<24x8xf32>, %p: tensor<24x1xi64>, %begin: t
   } -> tensor<80x8xf32>
   return %1 : tensor<80x8xf32>
 }
+
+// -----
+
+#none = affine_map<() -> ()>
+#universal = {generator = "universal", threads = 256 : i64, long = 1024 : i64, few = 16384 : i64}
+
+// A place without dimensions is a row of one.
+// CHECK-LABEL: func.func @main
+// CHECK: call @scatter_1(
+// CHECK: func.func private @scatter_1(%[[I:.*]]: tensor<i64>, %{{.*}}: tensor<1x1xf32>, %{{.*}}: tensor<1xf32>)
+// CHECK: %[[F:.*]] = tensor.expand_shape %[[I]] [] output_shape [1] : tensor<i64> into tensor<1xi64>
+// CHECK: linalg.generic {{.*}} ins(%[[F]] : tensor<1xi64>)
+// CHECK: tm_tensor.scatter
+// CPU-LABEL: func.func @main
+// CPU-COUNT-2: call @
+func.func @main(%i: tensor<i64>, %y: tensor<1x1xf32>) -> tensor<1xf32> {
+  %e0 = tensor.empty() : tensor<i64>
+  %p = call @places(%i, %e0) {inferno.source = ["p"]} : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  %p0 = tensor.expand_shape %p [] output_shape [1, 1] : tensor<i64> into tensor<1x1xi64>
+  %e1 = tensor.empty() : tensor<1xf32>
+  %s = call @scatter(%y, %p0, %e1) {inferno.source = ["s"]} : (tensor<1x1xf32>, tensor<1x1xi64>, tensor<1xf32>) -> tensor<1xf32>
+  return %s : tensor<1xf32>
+}
+func.func private @places(%i: tensor<i64>, %out: tensor<i64>) -> tensor<i64> attributes {inferno.schedule = #universal} {
+  %c1 = arith.constant 1 : i64
+  %0 = linalg.generic {indexing_maps = [#none, #none], iterator_types = []} ins(%i : tensor<i64>) outs(%out : tensor<i64>) {
+  ^bb0(%x: i64, %o: i64):
+    %1 = arith.addi %x, %c1 : i64
+    linalg.yield %1 : i64
+  } -> tensor<i64>
+  return %0 : tensor<i64>
+}
+func.func private @scatter(%y: tensor<1x1xf32>, %p: tensor<1x1xi64>, %out: tensor<1xf32>) -> tensor<1xf32> attributes {inferno.schedule = #universal} {
+  %cst = arith.constant 0.0 : f32
+  %0 = linalg.fill ins(%cst : f32) outs(%out : tensor<1xf32>) -> tensor<1xf32>
+  %1 = tm_tensor.scatter {dimension_map = array<i64: 0>} unique_indices(false) ins(%y, %p : tensor<1x1xf32>, tensor<1x1xi64>) outs(%0 : tensor<1xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %2 = arith.addf %b, %a : f32
+    tm_tensor.yield %2 : f32
+  } -> tensor<1xf32>
+  return %1 : tensor<1xf32>
+}
