@@ -54,8 +54,8 @@ def _generate_convolution(kernel: func.FuncOp) -> None:
     with kernel.context, ir.Location.unknown(), host.launcher(kernel) as arguments:
         operands = [found.image, found.weight, *([found.start] if found.start is not None else []), len(arguments) - 1]
         options = {
-            "image": found.image_shape, "weight": found.weight_shape, "groups": found.groups, "strides": found.strides,
-            "dilations": found.dilations,
+            "image": found.image_shape, "weight": found.weight_shape, "groups": found.groups, "strides": found.strides, "padding": found.padding,
+            "dilations": found.dilations, "bias": found.bias,
         }
         host.library([host.pointer(arguments[i]) for i in operands], "convolution", options)
 

@@ -67,6 +67,7 @@ _PASSES = {
     "fuse-totals": "inferno.schedule.fuse_totals:fuse_totals",
     "recompute-maps": "inferno.schedule.recompute_maps:recompute_maps",
     "merge-variances": "inferno.schedule.merge_variances:merge_variances",
+    "fuse-convolutions": "inferno.schedule.fuse_convolutions:fuse_convolutions",
     "fuse-scans": "inferno.schedule.fuse_scans:fuse_scans",
     "fuse-sorts": "inferno.schedule.fuse_sorts:fuse_sorts",
     "fold-places": "inferno.schedule.fuse_scatters:fold_places",

@@ -1,66 +1,110 @@
 """What a kernel that is a convolution computes, read off its indexing maps."""
 
 from dataclasses import dataclass
+from math import prod
 
-from inferno.mlir import func, ir
+from inferno.mlir import func, ir, owner, users
+from inferno.passes.generics import dims, is_copy
+from inferno.passes.padding import zero_padding
+from inferno.passes.programs import VIEWS, root_of
 from inferno.schedule.accesses import argument_index, filled, iterators, linear, maps, outputs
 
 _ELEMENTS = ("f32", "f64", "bf16", "f16")
+_FREE = ("arith.constant", "tensor.empty", "func.return", *VIEWS)
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """``out[n, g, f, o...] = start + sum of image[n, g, c, o * stride + k * dilation...] * weight[g, f, c, k...]``.
+    """``out[n, g, f, o...] = start + sum of image[n, g, c, o * stride + k * dilation - padding...] * weight[g, f, c, k...]``, where the image is zero
+    outside.
 
     ``image``, ``weight`` and ``start`` (None: zero) are numbers of the kernel's arguments; the result goes to its last one.  The
-    shapes have groups and channels, or groups and features, in one dimension.
+    shapes have groups and channels, or groups and features, in one dimension.  ``bias``: ``start`` has a number for each feature of a group, not a
+    tensor of the result's shape.
     """
 
     image: int
     weight: int
     start: int | None
+    bias: bool
     image_shape: tuple[int, ...]
     weight_shape: tuple[int, ...]
     groups: int
     strides: tuple[int, ...]
+    padding: tuple[int, ...]
     dilations: tuple[int, ...]
+
+    @property
+    def multiplications(self) -> int:
+        sizes = zip(self.image_shape[2:], self.weight_shape[2:], self.strides, self.padding, self.dilations)
+        return self.image_shape[0] * prod(_places(*each) for each in sizes) * prod(self.weight_shape)
+
+
+def _places(size: int, window: int, stride: int, padding: int, dilation: int) -> int:
+    """Of a window along one dimension."""
+    return (size + 2 * padding - dilation * (window - 1) - 1) // stride + 1
 
 
 def parse_convolution(kernel: func.FuncOp) -> Convolution | None:
-    """The convolution that ``kernel`` is; None for anything else.  Its operands must lie as (n, [g,] c, ...) and (
-    [g,] f, c, ...), its result as (n, [g,] f, ...), and it may start from zero or from a tensor of the result's shape."""
+    """The convolution that ``kernel`` is; None for anything else.  Its operands must lie as (n, g, c, ...) and (g, f, c, ...), its result as (n, g, f, ...),
+    each without what is one; it may start from zero, from a tensor of the result's shape, or from one of (g, f), and pad the image with as many zeros in
+    front of a dimension as behind it."""
     operations = [o.operation for o in kernel.entry_block.operations]
-    allowed = ("linalg.generic", "linalg.fill", "linalg.copy", "arith.constant", "func.return")
-    generics = [o for o in operations if o.name == "linalg.generic"]
-    if any(o.name not in allowed for o in operations) or len(generics) != 1 or len(kernel.type.results) != 1:
+    op = owner(operations[-1].operands[0]) if len(kernel.type.results) == 1 else None
+    if op is None or op.name != "linalg.generic" or len(op.operands) != 3 or len(op.results) != 1:
         return None
-    op = generics[0]
-    if len(op.operands) != 3 or len(op.results) != 1 or operations[-1].operands[0] != op.results[0]:
-        return None
-    image, weight = (argument_index(kernel, v) for v in list(op.operands)[:2])
+    pad = _padded(op.operands[0])
+    image, weight = (argument_index(kernel, root_of(v)) for v in (op.operands[0] if pad is None else pad.operands[0], op.operands[1]))
     last = len(kernel.type.inputs) - 1
     begin = _start(kernel, outputs(op)[0], last)
     if None in (image, weight) or begin is None or not _multiplies_and_adds(op):
+        return None
+    known = [op, *begin.operations, *([pad, *users(pad.results[0])] if pad is not None else [])]
+    if any(o not in known and o.name not in _FREE for o in operations):
         return None
     types = [ir.RankedTensorType(v.type) for v in op.operands]
     if not all(t.has_static_shape and 0 not in t.shape for t in types) or str(types[0].element_type) not in _ELEMENTS:
         return None
     if types[0].element_type != types[1].element_type:
         return None
-    return _read_maps(op, types, image, weight, None if begin == last else begin)
+    return _read_maps(op, types, image, weight, begin, pad)
 
 
-def _start(kernel: func.FuncOp, value: ir.Value, last: int) -> int | None:
-    """``last`` for a fill with zero of the destination, the argument that is copied there, or None."""
-    if isinstance(value, ir.BlockArgument):
+def _padded(value: ir.Value) -> ir.Operation | None:
+    """The ``tensor.pad`` whose copy a value is, if it pads with zeros."""
+    copy = owner(root_of(value))
+    pad = owner(copy.operands[0]) if copy is not None and copy.name == "linalg.copy" else None
+    return pad if zero_padding(pad) is not None and len(list(users(pad.results[0]))) == 1 else None
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What sums begin with: an argument, by number, or zero (None), of the result's shape, or of ``biased`` elements, each for as many neighbours as
+    ``lines`` says; and what makes it that."""
+
+    argument: int | None
+    operations: tuple[ir.Operation, ...]
+    biased: int | None = None
+    lines: int = 1
+
+
+def _start(kernel: func.FuncOp, value: ir.Value, last: int) -> _Start | None:
+    op = owner(value)
+    if op is None or len(op.operands) < 2 or argument_index(kernel, op.operands[1]) != last:
         return None
-    op = value.owner.operation
-    if argument_index(kernel, op.operands[1]) != last:
-        return None
-    if op.name == "linalg.copy":
-        return argument_index(kernel, op.operands[0])
     constant = filled(value)
-    return last if constant is not None and constant.value == 0 else None
+    if constant is not None:
+        return _Start(None, (op,)) if constant.value == 0 else None
+    made = owner(root_of(op.operands[0])) if op.name == "linalg.copy" else None
+    source = root_of(op.operands[0] if made is None else made.operands[0])
+    argument = argument_index(kernel, source) if op.name == "linalg.copy" else None
+    if argument is None or made is None:
+        return _Start(argument, (op,)) if argument is not None else None
+    read, shape = dims(maps(made)[0]) if is_copy(made) else None, list(made.results[0].type.shape)
+    if read is None or read != list(range(read[0], read[0] + len(read)) if read else []) or maps(made)[1] != ir.AffineMap.get_identity(len(shape)):
+        return None
+    end = read[0] + len(read) if read else 0
+    return _Start(argument, (op, made), prod(shape[d] for d in read), prod(shape[end:]))
 
 
 def _multiplies_and_adds(op: ir.Operation) -> bool:
@@ -76,44 +120,74 @@ def _multiplies_and_adds(op: ir.Operation) -> bool:
         block.operations[len(names) - 1].operands[0] == add.results[0]
 
 
-def _read_maps(op: ir.Operation, types, image: int, weight: int, start: int | None) -> Convolution | None:
+def _read_maps(op: ir.Operation, types: list, image: int, weight: int, start: _Start, pad: ir.Operation | None) -> Convolution | None:
+    """Dimensions of one element have no loop: a batch of one, one channel, a window one wide.  ``x``, ``w`` and ``out`` are in order of memory."""
     kinds, (x, w, out) = iterators(op), [_exprs(m, len(iterators(op))) for m in maps(op)]
     if None in (x, w, out):
         return None
-    plain = lambda e: _dim(e)  # noqa: E731
-    spatial = len(x) - next((i for i, e in enumerate(x) if _dim(e) is None), len(x))
-    if not 1 <= spatial <= 3 or len(x) - spatial not in (2, 3):
+    walked, made = [_dim(e) for e in w], [_dim(e) for e in out]
+    if None in walked or None in made:
         return None
-    grouped = len(x) - spatial == 3
-    heads = [plain(e) for e in x[: len(x) - spatial]], [plain(e) for e in w[: len(w) - spatial]], [plain(e) for e in out[: len(out) - spatial]]
-    tails = [plain(e) for e in w[len(w) - spatial:]], [plain(e) for e in out[len(out) - spatial:]]
-    if any(d is None for part in (*heads, *tails) for d in part) or len(heads[0]) != len(heads[2]) or len(heads[1]) != len(heads[0]):
+    sizes = {**dict(zip(walked, types[1].shape)), **dict(zip(made, types[2].shape))}
+    roles = {d: (d in walked, d in made) for d in sizes}
+    heads = [_dim(e) for e in x]
+
+    def leading(begin: int, role: tuple[bool, bool], most: int) -> list[int]:
+        """The dimensions from ``begin`` on, ``most`` at most, that weights and results have as ``role`` says."""
+        end = begin
+        while end < min(len(heads), begin + most) and heads[end] is not None and roles.get(heads[end]) == role:
+            end += 1
+        return heads[begin:end]
+
+    batch = leading(0, (False, True), len(heads))
+    groups = leading(len(batch), (True, True), 1)
+    channels = leading(len(batch) + len(groups), (True, False), 1)
+    first = len(batch) + len(groups) + len(channels)
+    spatial = [_window(e, roles) for e in x[first:]]
+    if not 1 <= len(spatial) <= 3 or None in spatial or all(d is not None for d in heads[first:]):
         return None
-    n, c, f = heads[0][0], heads[0][-1], heads[2][-1]
-    groups = heads[0][1:2] if grouped else []
-    if heads[0] != [n, *groups, c] or heads[1] != [*groups, f, c] or heads[2] != [n, *groups, f]:
+    features = [d for d in walked if roles[d] == (True, True) and d not in groups]
+    windows, places = [s.window for s in spatial if s.window is not None], [s.place for s in spatial if s.place is not None]
+    if len(features) > 1 or walked != [*groups, *features, *channels, *windows] or made != [*batch, *groups, *features, *places]:
         return None
-    loops = [n, *groups, f, c, *tails[0], *tails[1]]
-    if sorted(loops) != list(range(len(kinds))) or {d for d, k in enumerate(kinds) if k == "reduction"} != {c, *tails[0]}:
+    loops = [*batch, *groups, *features, *channels, *windows, *places]
+    if sorted(loops) != list(range(len(kinds))) or {d for d, k in enumerate(kinds) if k == "reduction"} != {*channels, *windows}:
         return None
-    strides, dilations = [], []
-    for expr, k, o in zip(x[len(x) - spatial:], *tails):
-        coefficients, constant = expr
-        if constant or any(v for d, v in enumerate(coefficients) if d not in (k, o)) or min(coefficients[k], coefficients[o]) < 1:
+    tail, ends = list(types[0].shape)[first:], [0] * len(spatial)
+    if pad is not None:
+        low, high = zero_padding(pad)
+        ends = low[len(low) - len(spatial):]
+        if low != high or any(low[:len(low) - len(spatial)]) or list(pad.results[0].type.shape)[len(low) - len(spatial):] != tail:
             return None
-        strides.append(coefficients[o])
-        dilations.append(coefficients[k])
-    a, b, result = (list(t.shape) for t in types)
-    count = a[1] if grouped else 1
-    head, tail = (a[0], count * a[2 if grouped else 1]), a[len(a) - spatial:]
-    kernel_sizes, sizes = b[len(b) - spatial:], result[len(result) - spatial:]
-    for size, window, wanted, s, d in zip(tail, kernel_sizes, sizes, strides, dilations):
-        if (size - d * (window - 1) - 1) // s + 1 != wanted:
-            return None  # the image is larger than the windows reach
-    features = b[1] if grouped else b[0]
+    each = [(size - 2 * p, 1 if s.window is None else sizes[s.window], s.stride, p, s.dilation) for size, s, p in zip(tail, spatial, ends)]
+    if [_places(*e) for e in each] != [1 if s.place is None else sizes[s.place] for s in spatial]:
+        return None  # the image is larger than the windows reach
+    n, g, f, c = (prod(sizes[d] for d in part) for part in (batch, groups, features, channels))
+    if start.biased is not None and (start.biased != g * f or (g * f > 1 and start.lines != prod(sizes[d] for d in places))):
+        return None
+    tail, windows, strides, padding, dilations = zip(*each)
     return Convolution(
-        image, weight, start, (*head, *tail), (count * features, b[-spatial - 1], *kernel_sizes), count, tuple(strides), tuple(dilations),
-    )
+        image, weight, start.argument, start.biased is not None, (n, g * c, *tail), (g * f, c, *windows), g, strides, padding, dilations)
+
+
+@dataclass(frozen=True)
+class _Spatial:
+    """``place * stride + window * dilation``, loops' numbers; None for one of one element."""
+
+    place: int | None
+    window: int | None
+    stride: int
+    dilation: int
+
+
+def _window(expr: tuple, roles: dict[int, tuple[bool, bool]]) -> _Spatial | None:
+    coefficients, constant = expr
+    used = {roles.get(d): d for d, v in enumerate(coefficients) if v}
+    place, window = used.get((False, True)), used.get((True, False))
+    found = [d for d in (place, window) if d is not None]
+    if constant or len(found) != sum(v != 0 for v in coefficients) or any(coefficients[d] < 1 for d in found):
+        return None
+    return _Spatial(place, window, coefficients[place] if place is not None else 1, coefficients[window] if window is not None else 1)
 
 
 def _exprs(map_: ir.AffineMap, dims: int) -> list | None:

@@ -224,8 +224,8 @@ def defer(edges: Edges) -> None:
             at = op
 
 
-def replace_calls(edges: Edges, merged: func.FuncOp) -> None:
-    """Call ``merged`` in place of the last call; reshapes of the old calls' results go behind it."""
+def replace_calls(edges: Edges, merged: func.FuncOp) -> ir.Operation:
+    """Call ``merged`` in place of the last call; reshapes of the old calls' results go behind it.  Returns the new call."""
     with ir.InsertionPoint(edges.calls[-1]):
         empties = empty_like(edges.exported)
         new = func.CallOp(merged, [*edges.captured, *empties]).operation
@@ -244,6 +244,7 @@ def replace_calls(edges: Edges, merged: func.FuncOp) -> None:
             for user in list(users(result)):
                 _erase_views(user)
         call.erase()
+    return new
 
 
 def empty_like(values: Sequence[ir.Value]) -> list[ir.Value]:

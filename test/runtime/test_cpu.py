@@ -5,6 +5,7 @@ import time
 import pytest
 import torch
 from checks import in_threads
+import torch.nn.functional as F
 from torch import nn
 
 import inferno
@@ -126,23 +127,60 @@ def test_offsets_count_from_the_tensor():
 def test_convolution_with_groups_and_a_start():
     x, w, start = torch.randn(2, 2, 3, 9, 8), torch.randn(2, 4, 3, 3, 2), torch.randn(2, 2, 4, 3, 6)
     out = torch.empty(2, 2, 4, 3, 6)
-    options = {"image": [2, 6, 9, 8], "weight": [8, 3, 3, 2], "groups": 2, "strides": [2, 1], "dilations": [2, 2]}
-    convolution(options)(x, w, start, out)
+    options = {"image": [2, 6, 9, 8], "weight": [8, 3, 3, 2], "groups": 2, "strides": [2, 1], "padding": [0, 0], "dilations": [2, 2]}
+    convolution({**options, "bias": False})(x, w, start, out)
     expected = torch.conv2d(x.view(2, 6, 9, 8), w.view(8, 3, 3, 2), None, (2, 1), 0, (2, 2), 2).view(out.shape) + start
     torch.testing.assert_close(out, expected)
+    bias = torch.randn(2, 4)
+    convolution({**options, "padding": [1, 2], "bias": True})(x, w, bias, out := torch.empty(2, 2, 4, 4, 10))
+    torch.testing.assert_close(out, torch.conv2d(x.view(2, 6, 9, 8), w.view(8, 3, 3, 2), bias.view(-1), (2, 1), (1, 2), (2, 2), 2).view(out.shape))
 
 
-@pytest.mark.parametrize("arguments", [
-    {"padding": 1}, {"stride": 2, "dilation": 2}, {"groups": 2}, {"groups": 4}, {"padding": (2, 0), "stride": (1, 2)},
-])
-def test_convolutions(arguments):
+CONVOLUTIONS = [
+    {"padding": 1}, {"stride": 2, "dilation": 2}, {"groups": 2}, {"groups": 4}, {"padding": (2, 0), "stride": (1, 2)}, {"kernel_size": 1, "stride": 2},
+    {"kernel_size": (1, 5), "padding": (0, 2)}, {"kernel_size": (5, 1)}, {"kernel_size": (120, 3)}, {"padding": 2, "padding_mode": "circular"},
+]
+
+
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("arguments", CONVOLUTIONS, ids=str)
+def test_convolutions(arguments, images):
+    """The library's, where it is worth a call: without batches, windows or results that are one as well."""
     from checks import assert_right
 
-    groups = arguments.get("groups", 1)
     torch.manual_seed(0)
-    made = assert_right(nn.Conv2d(4, 8, 3, **arguments).eval(), (torch.randn(2, 4, 11, 12),), target="cpu")
-    assert groups == 4 or 'function = "convolution"' in made.ir("gpu")
-    assert_right(nn.Conv1d(4, 8, 3, groups=groups).eval(), (torch.randn(2, 4, 11),), target="cpu")
+    arguments = {"kernel_size": 3, **arguments}
+    made = assert_right(nn.Conv2d(4, 24, **arguments).eval(), (torch.randn(images, 4, 120, 124),), target="cpu")
+    assert 'function = "convolution"' in made.ir("gpu")
+
+
+@pytest.mark.parametrize("model,shape", [
+    (nn.Conv1d(4, 8, 3, groups=2), (2, 4, 4000)), (nn.Conv2d(1, 16, 5, padding=2, bias=False), (1, 1, 40, 40)), (nn.Conv2d(16, 1, 3), (2, 16, 60, 60)),
+    (nn.Conv3d(3, 8, 3, padding=1), (1, 3, 9, 20, 21)), (nn.Conv2d(32, 32, 3, padding=1, groups=32), (1, 32, 40, 40)), (nn.Conv1d(8, 8, 5), (8, 3000)),
+], ids=str)
+def test_other_convolutions(model, shape):
+    from checks import assert_right
+
+    torch.manual_seed(0)
+    made = assert_right(model.eval(), (torch.randn(shape),), target="cpu")
+    assert [r.generator for r in made.explain().rows] == ["library"]
+
+
+@pytest.mark.parametrize("model", [
+    lambda x, w, b: F.conv2d(F.pad(x, (1, 2, 1, 1)), w, b), lambda x, w, b: F.conv2d(F.pad(x, (1, 1, 1, 1), value=2.0), w, b),
+    lambda x, w, b: F.conv2d(F.pad(x, (0, 0, 0, 0, 1, 1)), F.pad(w, (0, 0, 0, 0, 1, 1)), b), lambda x, w, b: F.conv2d(x, w) + x[:, :1, 1:-1, 1:-1],
+    lambda x, w, b: (F.pad(x, (1, 1, 1, 1)), F.conv2d(F.pad(x, (1, 1, 1, 1)), w, b)), lambda x, w, b: F.conv2d(x, w, b).relu() + b[:, None, None],
+    lambda x, w, b: F.conv2d(x[:, :, ::2], w, b), lambda x, w, b: F.conv_transpose2d(x, w.mT.transpose(0, 1)[:4], None, 2),
+])
+def test_what_surrounds_a_convolution(model):
+    from checks import assert_right
+
+    assert_right(model, (torch.randn(2, 4, 60, 64), torch.randn(24, 4, 3, 3), torch.randn(24)), target="cpu")
+
+
+def test_small_convolutions_are_loops():
+    made = inferno.compile(nn.Conv2d(4, 8, 3).eval(), (torch.randn(2, 4, 11, 12),), target="cpu")
+    assert "library" not in {r.generator for r in made.explain().rows}
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

@@ -63,21 +63,21 @@ def _strided(tensor: Tensor, sizes: list[int], strides: list[int], offset: int) 
 
 
 def convolution(options: dict[str, Any]) -> Call:
-    """A convolution of 1 to 3 spatial dimensions without padding, plus a tensor of the result's shape if one is given.
+    """A convolution of 1 to 3 spatial dimensions, plus a tensor of the result's shape if one is given, or one of a number for each feature (``bias``).
 
     ``image`` is (batch, groups * channels, sizes...), ``weight`` is (groups * features, channels, kernel sizes...).
     """
-    image, weight = options["image"], options["weight"]
-    strides, dilations, groups = options["strides"], options["dilations"], options["groups"]
-    convolve = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}[len(strides)]
+    image, weight, bias = options["image"], options["weight"], options["bias"]
+    how = options["strides"], options["padding"], options["dilations"], options["groups"]
+    convolve = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}[len(image) - 2]
 
     def call(x: Tensor, w: Tensor, *rest: Tensor) -> None:
-        result = convolve(x.view(image), w.view(weight), None, strides, 0, dilations, groups)
-        if len(rest) == 2:
-            shape = rest[1].shape
-            torch.add(rest[0].view(shape), result.view(shape), out=rest[1])
+        *start, out = rest
+        result = convolve(x.view(image), w.view(weight), start[0].view(weight[0]) if bias else None, *how).view(out.shape)
+        if start and not bias:
+            torch.add(start[0].view(out.shape), result, out=out)
         else:
-            rest[0].copy_(result.view(rest[0].shape))
+            out.copy_(result)
 
     return call
 
