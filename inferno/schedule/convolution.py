@@ -20,7 +20,7 @@ class Convolution:
 
     ``image``, ``weight`` and ``start`` (None: zero) are numbers of the kernel's arguments; the result goes to its last one.  The
     shapes have groups and channels, or groups and features, in one dimension.  ``bias``: ``start`` has a number for each feature of a group, not a
-    tensor of the result's shape.
+    tensor of the result's shape.  ``image_lies``, ``weight_lies`` and ``result_lies``: how each lies in memory.
     """
 
     image: int
@@ -29,6 +29,9 @@ class Convolution:
     bias: bool
     image_shape: tuple[int, ...]
     weight_shape: tuple[int, ...]
+    image_lies: "Lies"
+    weight_lies: "Lies"
+    result_lies: "Lies"
     groups: int
     strides: tuple[int, ...]
     padding: tuple[int, ...]
@@ -40,15 +43,24 @@ class Convolution:
         return self.image_shape[0] * prod(_places(*each) for each in sizes) * prod(self.weight_shape)
 
 
+@dataclass(frozen=True)
+class Lies:
+    """The sizes of a tensor's dimensions in the order in which they lie in memory, and which of them is each of those above: batches, groups and
+    channels, or groups and features, windows or places."""
+
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+
+
 def _places(size: int, window: int, stride: int, padding: int, dilation: int) -> int:
     """Of a window along one dimension."""
     return (size + 2 * padding - dilation * (window - 1) - 1) // stride + 1
 
 
 def parse_convolution(kernel: func.FuncOp) -> Convolution | None:
-    """The convolution that ``kernel`` is; None for anything else.  Its operands must lie as (n, g, c, ...) and (g, f, c, ...), its result as (n, g, f, ...),
-    each without what is one; it may start from zero, from a tensor of the result's shape, or from one of (g, f), and pad the image with as many zeros in
-    front of a dimension as behind it."""
+    """The convolution that ``kernel`` is; None for anything else.  Its image must lie as (n, g, c, ...) or (n, ..., g, c), each without what is one, its
+    weight and its result in any order; it may start from zero, from a tensor of the result's shape, or from one of (g, f), and pad the image with as many
+    zeros in front of a dimension as behind it."""
     operations = [o.operation for o in kernel.entry_block.operations]
     op = owner(operations[-1].operands[0]) if len(kernel.type.results) == 1 else None
     if op is None or op.name != "linalg.generic" or len(op.operands) != 3 or len(op.results) != 1:
@@ -130,6 +142,8 @@ def _read_maps(op: ir.Operation, types: list, image: int, weight: int, start: _S
         return None
     sizes = {**dict(zip(walked, types[1].shape)), **dict(zip(made, types[2].shape))}
     roles = {d: (d in walked, d in made) for d in sizes}
+    order = _channels_first([_dim(e) for e in x], roles)
+    x = [x[i] for i in order]
     heads = [_dim(e) for e in x]
 
     def leading(begin: int, role: tuple[bool, bool], most: int) -> list[int]:
@@ -148,26 +162,58 @@ def _read_maps(op: ir.Operation, types: list, image: int, weight: int, start: _S
         return None
     features = [d for d in walked if roles[d] == (True, True) and d not in groups]
     windows, places = [s.window for s in spatial if s.window is not None], [s.place for s in spatial if s.place is not None]
-    if len(features) > 1 or walked != [*groups, *features, *channels, *windows] or made != [*batch, *groups, *features, *places]:
+    weights, results = [*groups, *features, *channels, *windows], [*batch, *groups, *features, *places]
+    if len(features) > 1 or sorted(walked) != sorted(weights) or sorted(made) != sorted(results):
         return None
     loops = [*batch, *groups, *features, *channels, *windows, *places]
     if sorted(loops) != list(range(len(kinds))) or {d for d, k in enumerate(kinds) if k == "reduction"} != {*channels, *windows}:
         return None
-    tail, ends = list(types[0].shape)[first:], [0] * len(spatial)
+    lies = Lies(tuple(types[0].shape), tuple(order))
+    tail, ends = [lies.sizes[i] for i in order[first:]], [0] * len(spatial)
     if pad is not None:
-        low, high = zero_padding(pad)
-        ends = low[len(low) - len(spatial):]
-        if low != high or any(low[:len(low) - len(spatial)]) or list(pad.results[0].type.shape)[len(low) - len(spatial):] != tail:
+        low, high = (_of_image(part, list(pad.results[0].type.shape), lies) for part in zero_padding(pad))
+        if low is None or low != high or any(low[:first]):
             return None
+        ends = low[first:]
     each = [(size - 2 * p, 1 if s.window is None else sizes[s.window], s.stride, p, s.dilation) for size, s, p in zip(tail, spatial, ends)]
     if [_places(*e) for e in each] != [1 if s.place is None else sizes[s.place] for s in spatial]:
         return None  # the image is larger than the windows reach
     n, g, f, c = (prod(sizes[d] for d in part) for part in (batch, groups, features, channels))
-    if start.biased is not None and (start.biased != g * f or (g * f > 1 and start.lines != prod(sizes[d] for d in places))):
+    own = [made.index(d) for d in (*groups, *features)]
+    if start.biased is not None and g * f > 1 and (own != list(range(own[0], own[0] + len(own))) or start.lines != prod(sizes[d] for d in made[own[-1] + 1:])):
         return None
-    tail, windows, strides, padding, dilations = zip(*each)
+    if start.biased is not None and start.biased != g * f:
+        return None
+    tail, windows_, strides, padding, dilations = zip(*each)
+    unpadded = dict(zip(order[first:], tail))
     return Convolution(
-        image, weight, start.argument, start.biased is not None, (n, g * c, *tail), (g * f, c, *windows), g, strides, padding, dilations)
+        image, weight, start.argument, start.biased is not None, (n, g * c, *tail), (g * f, c, *windows_),
+        Lies(tuple(unpadded.get(i, size) for i, size in enumerate(lies.sizes)), lies.order),
+        Lies(tuple(types[1].shape), tuple(walked.index(d) for d in weights)), Lies(tuple(types[2].shape), tuple(made.index(d) for d in results)),
+        g, strides, padding, dilations)
+
+
+def _channels_first(heads: list[int | None], roles: dict[int, tuple[bool, bool]]) -> list[int]:
+    """The image's dimensions in order, by number in memory: groups and channels, which weights have too, are in front of where windows are."""
+    moving = [i for i, d in enumerate(heads) if d is None]
+    if not moving or any(roles.get(d, (False,))[0] for d in heads[:moving[0]]):
+        return list(range(len(heads)))
+    behind = [i for i in range(moving[-1] + 1, len(heads)) if roles.get(heads[i], (False,))[0]]
+    batch = [i for i in range(moving[0])]
+    return [*batch, *behind, *(i for i in range(len(heads)) if i not in batch and i not in behind)]
+
+
+def _of_image(ends: list[int], shape: list[int], lies: Lies) -> list[int] | None:
+    """What a tensor of ``shape``, which is the image reshaped, has at one end of each of its dimensions, by the image's in order."""
+    found = [0] * len(lies.sizes)
+    for dim, end in enumerate(ends):
+        if end:
+            behind = prod(shape[dim + 1:])
+            same = [i for i, size in enumerate(lies.sizes) if size == shape[dim] and prod(lies.sizes[i + 1:]) == behind]
+            if not same:
+                return None
+            found[same[0]] = end
+    return [found[i] for i in lies.order]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ tensor that comes is the whole buffer, contiguous; the options say how to look a
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -65,21 +66,28 @@ def _strided(tensor: Tensor, sizes: list[int], strides: list[int], offset: int) 
 def convolution(options: dict[str, Any]) -> Call:
     """A convolution of 1 to 3 spatial dimensions, plus a tensor of the result's shape if one is given, or one of a number for each feature (``bias``).
 
-    ``image`` is (batch, groups * channels, sizes...), ``weight`` is (groups * features, channels, kernel sizes...).
+    ``image`` is (batch, groups * channels, sizes...), ``weight`` is (groups * features, channels, kernel sizes...).  How they and the result lie in
+    memory is in ``image_sizes`` and so on, and which of these is which dimension in ``image_order``, with groups, batches of several dimensions apart.
     """
     image, weight, bias = options["image"], options["weight"], options["bias"]
     how = options["strides"], options["padding"], options["dilations"], options["groups"]
     convolve = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}[len(image) - 2]
+    of_image, of_weight, of_result = (partial(_in_order, options[f"{name}_sizes"], options[f"{name}_order"]) for name in ("image", "weight", "result"))
 
     def call(x: Tensor, w: Tensor, *rest: Tensor) -> None:
         *start, out = rest
-        result = convolve(x.view(image), w.view(weight), start[0].view(weight[0]) if bias else None, *how).view(out.shape)
+        out = of_result(out)
+        result = convolve(of_image(x).reshape(image), of_weight(w).reshape(weight), start[0].view(weight[0]) if bias else None, *how).view(out.shape)
         if start and not bias:
-            torch.add(start[0].view(out.shape), result, out=out)
+            torch.add(of_result(start[0]), result, out=out)
         else:
             out.copy_(result)
 
     return call
+
+
+def _in_order(sizes: list[int], order: list[int], tensor: Tensor) -> Tensor:
+    return tensor.view(sizes).permute(*order)
 
 
 FUNCTIONS: dict[str, Callable[[dict[str, Any]], Call]] = {"matmul": matmul, "convolution": convolution}
