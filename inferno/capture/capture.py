@@ -20,6 +20,7 @@ from torch.utils._pytree import TreeSpec, keystr, tree_flatten_with_path, tree_l
 
 from inferno.capture.aliases import distinct_examples, name_outputs, remove_idle_dropout, unite_state
 from inferno.capture.caches import learn_caches, met_a_cache, returning_leaves
+from inferno.capture.complex_numbers import split_complex
 from inferno.capture.decompose import Decomposed, decompose_kinds, describe
 from inferno.capture.decompositions import table
 from inferno.capture.draws import drawn, is_philox
@@ -63,6 +64,7 @@ def lower_graph(graph: torch.fx.Graph, arguments: tuple[Argument, ...], frozen: 
     from inferno.capture.importer import import_graph  # MLIR, which a package does without
 
     copied = copy_graph(graph)
+    split_complex(copied)
     expand_grouped(copied)
     say_known_integers(copied)
     normalise(copied)

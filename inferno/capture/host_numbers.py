@@ -14,7 +14,7 @@ from torch.export.graph_signature import InputKind, TensorArgument
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
-from inferno.capture.host_work import MOVES, move_host_work, tensors, written
+from inferno.capture.host_work import MOVES, keep_copies, move_host_work, tensors, written
 from inferno.capture.refusal import CHECKS
 
 aten = torch.ops.aten
@@ -61,12 +61,14 @@ def _place(graph: Graph, given: Mapping[Node, Tensor]) -> dict[Node, Tensor | No
 
 def place_numbers(graph: Graph, literals: Mapping[Node, Tensor]) -> None:
     """Compute what is made of one-element ``literals`` alone, and put it in their place, in place.  Literals are fresh at each call, and never written to."""
-    known = _compute_numbers(graph, literals)
+    memory = written(graph)
+    known = _compute_numbers(graph, literals, memory)
     for node in [n for n in known if n.op == "call_function"]:
         for check in [u for u in node.users if u.target in CHECKS]:
             graph.erase_node(check)
         readers = [u for u in node.users if u not in known]
         if readers:
+            keep_copies(readers, memory)
             made = node.meta["val"]
             with graph.inserting_after(node):
                 number = graph.call_function(aten.full.default, ([], known[node]), {"dtype": made.dtype, "device": _device_for(readers, made.device)})
@@ -77,9 +79,8 @@ def place_numbers(graph: Graph, literals: Mapping[Node, Tensor]) -> None:
         graph.erase_node(node)
 
 
-def _compute_numbers(graph: Graph, literals: Mapping[Node, Tensor]) -> dict[Node, int | float | bool]:
+def _compute_numbers(graph: Graph, literals: Mapping[Node, Tensor], memory: set[int]) -> dict[Node, int | float | bool]:
     """The numbers of one-element literals, and of what is made of them alone."""
-    memory = written(graph)
     with _disable_current_modes():  # values, not what tracing makes of them
         known = {n: v.detach().cpu() for n, v in literals.items() if v.dim() == 0 and v.dtype in _KINDS}
         for node in graph.nodes:

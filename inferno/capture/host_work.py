@@ -3,7 +3,7 @@
 Left as it is, every call would compute on the host and copy.  It is made on the GPU in the first place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -27,13 +27,23 @@ def move_host_work(graph: Graph, literals: Mapping[Node, Tensor]) -> dict[Node, 
     memory = written(graph) if host else set()
     moved: dict[Node, torch.device] = {}
     for part in _parts(host):
-        devices = {_reader(n, u, memory) for n in part for u in n.users if u not in part and u.target not in CHECKS}
+        devices = {_reader(n, u) for n in part for u in n.users if u not in part and u.target not in CHECKS}
         device = devices.pop() if len(devices) == 1 else None
         if device is not None and all(map(_may_move, part)):
             moved.update(dict.fromkeys(part, device))
+    for node in moved:
+        keep_copies([u for u in node.users if u not in moved], memory)
     for node, device in moved.items():
         _move(node, device)
     return moved
+
+
+def keep_copies(readers: Iterable[Node], memory: set[int]) -> None:
+    """Let those of ``readers`` that take a tensor to the GPU still copy it when it is there already, where ``memory`` of either is written to."""
+    for reader in readers:
+        both = [v for n in (reader, *reader.all_input_nodes) for v in tensors(n)]
+        if reader.target in MOVES and both[0].device.type != "cpu" and any(v.untyped_storage()._cdata in memory for v in both):
+            reader.target, reader.args, reader.kwargs = aten._to_copy.default, tuple(reader.all_input_nodes), {"dtype": reader.meta["val"].dtype}
 
 
 def _made_on_the_host(graph: Graph, literals: Mapping[Node, Tensor]) -> dict[Node, None]:
@@ -63,15 +73,13 @@ def _parts(host: Mapping[Node, None]) -> list[set[Node]]:
     return parts
 
 
-def _reader(node: Node, user: Node, memory: set[int]) -> torch.device | None:
-    """The GPU on which ``user`` reads what the host made; None where it does otherwise, or where a copy would be written to."""
+def _reader(node: Node, user: Node) -> torch.device | None:
+    """The GPU on which ``user`` reads what the host made; None where it does otherwise."""
     devices = {v.device for v in tensors(user)} if user.op == "call_function" else set()
     device = devices.pop() if len(devices) == 1 else None
     if device is None or device.type == "cpu":
         return None
-    if user.target in MOVES:
-        return device if all(v.untyped_storage()._cdata not in memory for v in tensors(user)) else None
-    return device if user.target in _READS_INDICES or all(v.dim() == 0 for v in tensors(node)) else None
+    return device if user.target in MOVES or user.target in _READS_INDICES or all(v.dim() == 0 for v in tensors(node)) else None
 
 
 def _may_move(node: Node) -> bool:

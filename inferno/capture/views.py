@@ -41,7 +41,7 @@ def outputs_as_eager(graph: Graph, signature: Signature, exported: ExportedProgr
     outputs = []  # for each output a number of ``rest.kept`` or a View
     for i, node in enumerate(eager):
         origin = _origin(node)
-        if origin.name in arguments and (_is_plain(node) or _is_same(node.meta["val"], origin.meta["val"])):
+        if origin.name in arguments and not _is_lazy(node.meta["val"]) and (_is_plain(node) or _is_same(node.meta["val"], origin.meta["val"])):
             outputs.append(_view(node.meta["val"], origin.meta["val"], argument=arguments[origin.name]))
         else:
             outputs.append(rest.place(i))
@@ -67,7 +67,7 @@ class _Results:
         self._known = [None if _is_plain(n) else r for n, (_, r) in zip(eager, outputs)]
         self._groups: dict[int, list[int]] = {}
         for i, node in enumerate(eager):
-            if _origin(node).op != "placeholder" and _is_plain(node):
+            if _origin(node).op != "placeholder" and _is_plain(node) and not _is_lazy(node.meta["val"]):
                 self._groups.setdefault(_storage(self._values[i]), []).append(i)
         self._owners: dict[int, tuple[int, Tensor] | None] = {}  # by storage: a number of ``kept``, and how it lies in memory
 
@@ -141,6 +141,11 @@ def _storage(value: Tensor) -> int:
 def _is_plain(node: Node) -> bool:
     """Whether all numbers that say how the value lies in memory are known.  A value whose size varies is a result of its own."""
     return all(isinstance(n, int) for n in _numbers(node.meta["val"]))
+
+
+def _is_lazy(value: Tensor) -> bool:
+    """Whether memory holds something else than the value, the conjugate or what is to be negated: such an output is a result of its own."""
+    return value.is_conj() or value.is_neg()
 
 
 def _is_same(value: Tensor, base: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""Concatenations and paddings become elementwise operations: each point is read from the piece that it lies in.
+"""Concatenations, paddings and writes to parts of a tensor become elementwise operations: each point is read from the piece that it lies in.
 
 A rotary embedding concatenates two halves of a row, one of them negated, and multiplies the result.  As an operation on points, whose body chooses
 between the pieces by a coordinate (``scf.if``) and reads them by ``tensor.extract``, the concatenation takes in what makes its pieces, and goes into
@@ -7,10 +7,11 @@ what reads it, like any other elementwise operation: what lay between is never i
 
 from collections.abc import Callable, Sequence
 
-from inferno.mlir import arith, ir, linalg, owner, scf, tensor, walk
-from inferno.passes.contraction import ended_convolution, pads_convolutions
+from inferno.mlir import arith, ir, linalg, owner, scf, tensor, users, walk
+from inferno.passes.contraction import ended_convolution, has_windows, pads_convolutions
 from inferno.passes.fuse_elementwise import is_cheap
 from inferno.passes.generics import PARALLEL, build, dims, element_at, index, is_elementwise, knows_sizes, maps, only_user
+from inferno.passes.programs import takes_unmeasured
 from inferno.passes.shapes import SizeValues, UnknownSize, function_of, reassociation, shape, sizes
 from inferno.symbolic import Int
 
@@ -21,10 +22,14 @@ _MOST = 32
 
 
 def expand_pieces(module: ir.Module) -> None:
-    """Rewrite every ``tensor.concat`` and ``tensor.pad`` whose sizes are known, as numbers or expressions.  Only modules that ask for it
-    (``inferno.expand_pieces``) are changed."""
+    """Rewrite every ``tensor.concat`` and ``tensor.pad`` whose sizes are known, as numbers or expressions, and what ``tensor.insert_slice`` writes to a
+    tensor that is new.  Only modules that ask for it (``inferno.expand_pieces``) are changed."""
     if EXPAND not in module.operation.attributes:
         return
+    if takes_unmeasured(module.operation):
+        for op in walk(module.operation, "tensor.insert_slice"):
+            if op.parent is not None and op.parent.name == "func.func" and _is_last(op):
+                _expand_writes(op)
     for op in walk(module.operation, "tensor.concat", "tensor.pad"):
         if op.parent is not None and op.parent.name == "func.func" and not pads_convolutions(op):
             expand_piece(op)
@@ -153,6 +158,74 @@ def _is_known(value: ir.Value) -> bool:
         return False
 
 
+# Writes to parts of a tensor, one after the other.
+
+
+def _is_last(op: ir.Operation) -> bool:
+    user = only_user(op.results[0])
+    return user is None or user.name != "tensor.insert_slice" or user.operands[1] != op.results[0]
+
+
+def _expand_writes(last: ir.Operation) -> None:
+    """Rewrite the writes that end with ``last``, if they are to something else than an argument that is returned, which keeps its place in memory."""
+    writes = [last]
+    while (op := owner(writes[-1].operands[1])) is not None and op.name == "tensor.insert_slice" and only_user(op.results[0]) is not None:
+        writes.append(op)
+    first, result = writes[-1].operands[1], last.results[0]
+    kept = owner(first) is None and any(u.name == "func.return" for u in users(result))
+    whole = result.type.has_static_shape and 0 not in result.type.shape and len(writes) <= _MOST
+    if kept or not whole or not all(map(_is_of_numbers, writes)) or any(map(has_windows, users(result))):
+        return
+
+    def choose(place: list[ir.Value], number: int = 0) -> ir.Value:
+        element = result.type.element_type
+        if number == len(writes):
+            new = owner(first) is not None and owner(first).name == "tensor.empty"
+            zero = ir.FloatAttr.get(element, 0.0) if isinstance(element, ir.FloatType) else ir.IntegerAttr.get(element, 0)
+            return arith.ConstantOp(element, zero).result if new else element_of(first, place, writes[-1])
+        op = writes[number]
+        at, inside = _in_part(op, place)
+        written = lambda: element_of(op.operands[0], at, op)  # noqa: E731
+        return written() if inside is None else either(inside, written, lambda: choose(place, number + 1), element)
+
+    rank = result.type.rank
+    with ir.InsertionPoint(last), last.location:
+        out = tensor.EmptyOp(result.type.shape, result.type.element_type).result
+
+        def fill(_: list[ir.Value]) -> list[ir.Value]:
+            return [choose([linalg.IndexOp(d).result for d in range(rank)])]
+
+        made = build([], [out], [ir.AffineMap.get_identity(rank)], [PARALLEL] * rank, fill, last.location)
+    result.replace_all_uses_with(made.results[0])
+    for op in writes:
+        op.erase()
+
+
+def _is_of_numbers(op: ir.Operation) -> bool:
+    """Whether numbers say what an ``insert_slice`` writes to."""
+    source, element = op.operands[0].type, op.results[0].type.element_type
+    return len(op.operands) == 2 and source.has_static_shape and 0 not in source.shape and isinstance(element, (ir.FloatType, ir.IntegerType))
+
+
+def _in_part(op: ir.Operation, place: Sequence[ir.Value]) -> tuple[list[ir.Value], ir.Value | None]:
+    """Where a place is in what is written by an ``insert_slice``, and whether it is; None where every place is."""
+    offsets, extents, steps = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_sizes", "static_strides"))
+    at, inside, kept = [], None, _kept(extents, op.operands[0].type.shape)
+    for x, offset, size, step, whole, stays in zip(place, offsets, extents, steps, op.results[0].type.shape, kept):
+        conditions = []
+        if step != 1:
+            conditions.append(arith.cmpi(arith.CmpIPredicate.eq, arith.remui(x, index(step)), index(offset % step)))
+            x = arith.divui(x, index(step))
+        first = offset // step
+        x = _minus(x, first)
+        if first or size < -(-(whole - offset % step) // step):  # (what is before the first element is a huge number without a sign)
+            conditions.append(arith.cmpi(arith.CmpIPredicate.ult, x, index(size)))
+        at += [x] if stays else []
+        for one in conditions:
+            inside = one if inside is None else arith.andi(inside, one)
+    return at, inside
+
+
 # An element of a piece.
 
 
@@ -185,17 +258,27 @@ def _begins_at_numbers(op: ir.Operation) -> bool:
 def _of_slice(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value]:
     """Where a place of a slice is in what it is a slice of."""
     offsets, extents, steps = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_sizes", "static_strides"))
-    wanted, found, rest = list(op.results[0].type.shape), [], list(place)
-    dropped = len(extents) - len(wanted)
-    for d, (offset, size, step) in enumerate(zip(offsets, extents, steps)):
-        if dropped and size == 1 and (not wanted or wanted[0] != 1 or len(wanted) < len(extents) - d):
-            dropped -= 1
+    found, rest = [], list(place)
+    for offset, step, stays in zip(offsets, steps, _kept(extents, op.results[0].type.shape)):
+        if not stays:
             found.append(index(offset))
             continue
-        wanted.pop(0)
         x = rest.pop(0)
         x = arith.muli(x, index(step)) if step != 1 else x
         found.append(_minus(x, -offset))
+    return found
+
+
+def _kept(extents: Sequence[int], shape: Sequence[int]) -> list[bool]:
+    """Which dimensions of a slice of so many elements its own tensor has, too: some of one element are not in its ``shape``."""
+    wanted, found, dropped = list(shape), [], len(extents) - len(shape)
+    for d, size in enumerate(extents):
+        stays = not (dropped and size == 1 and (not wanted or wanted[0] != 1 or len(wanted) < len(extents) - d))
+        found.append(stays)
+        if stays:
+            wanted.pop(0)
+        else:
+            dropped -= 1
     return found
 
 

@@ -10,7 +10,7 @@ import inferno
 from inferno.schedule import elementwise, rows
 from inferno.target import find_target
 
-F, TARGET = torch.nn.functional, find_target("sm_90a")
+aten, F, TARGET = torch.ops.aten, torch.nn.functional, find_target("sm_90a")
 
 
 def swiglu(x):
@@ -68,3 +68,68 @@ def test_factors_of_products_that_begin_between_vectors_are_copied():
     x, w = torch.randn(64, 128), torch.randn(64, 32)
     kernels = inferno.compile(lambda x, w: x[:, 1:65] @ w, (x, w), target="sm_90a").explain().rows
     assert [k.kernel for k in kernels] == ["extract_slice", "matmul"] and kernels[1].generator != "universal"
+
+
+# Writes to parts of new tensors, which are one kernel with what reads them (INFERNO_UNMEASURED=1).
+
+
+def rotated(x, cos, sin):
+    y = torch.empty_like(x)
+    y[..., ::2] = x[..., ::2] * cos - x[..., 1::2] * sin
+    y[..., 1::2] = x[..., ::2] * sin + x[..., 1::2] * cos
+    return y
+
+
+def put_together(x, y):
+    z = x.new_empty(x.shape[0], x.shape[1] + y.shape[1])
+    z[:, : x.shape[1]], z[:, x.shape[1]:] = x, y
+    return z * 2
+
+
+def shifted(x):
+    y = torch.zeros_like(x)
+    y[:, 1:] = x[:, :-1]
+    y[:, 0] = 3
+    return x + y
+
+
+def over_each_other(x, y):
+    z = y.exp()
+    z[1:8:3, 2::5] = x[:3, :4]
+    z[2:, 3:9] = 7
+    z[4:6] = x[4:6, :1]
+    return z
+
+
+def columns(x, y):
+    z = torch.zeros(x.shape[0], 2, dtype=x.dtype)
+    return aten.slice_scatter(aten.slice_scatter(z, x[:, :1], 1, 0, 1), y[:, :1], 1, 1, 2)
+
+
+def flags(x):
+    remove = x > 0.5
+    remove[..., 1:] = remove[..., :-1].clone()
+    remove[..., 0] = False
+    return remove, x.masked_fill(remove, -1)
+
+
+WRITES = {
+    "neighbours": (rotated, (torch.randn(3, 4, 32), torch.randn(4, 16), torch.randn(4, 16)), 1),
+    "neighbours bf16": (rotated, tuple(torch.randn(s).bfloat16() for s in ((3, 4, 32), (4, 16), (4, 16))), 1),
+    "side by side": (put_together, (torch.randn(6, 24), torch.randn(6, 8)), 1),
+    "side by side, odd": (put_together, (torch.randn(5, 7), torch.randn(5, 12)), 1),
+    "behind a row's first": (shifted, (torch.randn(5, 24),), 1),
+    "parts that overlap": (over_each_other, (torch.randn(9, 21), torch.randn(9, 21)), 3),
+    "columns": (columns, (torch.randn(40, 3), torch.randn(40, 3)), 1),
+    "flags": (flags, (torch.rand(6, 40),), 3),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_to_parts_of_new_tensors(name, monkeypatch):
+    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
+    model, args, most = WRITES[name]
+    simulated = SimulatedModel(model, args, choose=choose, passes=PASSES, expand=True)
+    assert len(simulated.program.plan.steps) <= most
+    found = check(simulated, model, args)
+    assert found.right, str(found)

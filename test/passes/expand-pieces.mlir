@@ -111,3 +111,57 @@ module attributes {inferno.expand_pieces} {
     return %r : tensor<4x?xf32>
   }
 }
+
+// -----
+
+// Both parts of a new tensor are written: a choice by the place of neighbours, without a number for the others where there are none.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tensor.insert_slice
+// CHECK: %[[C:.*]] = linalg.index 1
+// CHECK: %[[P:.*]] = arith.remui %[[C]]
+// CHECK: %[[ODD:.*]] = arith.cmpi eq, %[[P]]
+// CHECK: %[[J:.*]] = arith.divui %[[C]]
+// CHECK: scf.if %[[ODD]]
+// CHECK: tensor.extract %arg1[%{{.*}}, %[[J]]] : tensor<4x8xf32>
+// CHECK: else
+// CHECK: tensor.extract %arg0[%{{.*}}, %{{.*}}] : tensor<4x8xf32>
+// CHECK-NOT: tensor.insert_slice
+module attributes {inferno.expand_pieces, inferno.unmeasured} {
+  func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x16xf32> {
+    %e = tensor.empty() : tensor<4x16xf32>
+    %a = tensor.insert_slice %x into %e[0, 0] [4, 8] [1, 2] : tensor<4x8xf32> into tensor<4x16xf32>
+    %b = tensor.insert_slice %y into %a[0, 1] [4, 8] [1, 2] : tensor<4x8xf32> into tensor<4x16xf32>
+    return %b : tensor<4x16xf32>
+  }
+}
+
+// -----
+
+// An argument that is returned keeps its place in memory, where a part of it is written.
+// CHECK-LABEL: func.func @main
+// CHECK: tensor.insert_slice
+module attributes {inferno.expand_pieces, inferno.unmeasured} {
+  func.func @main(%cache: tensor<4x64x8xf32>, %x: tensor<4x1x8xf32>) -> tensor<4x64x8xf32> {
+    %a = tensor.insert_slice %x into %cache[0, 5, 0] [4, 1, 8] [1, 1, 1] : tensor<4x1x8xf32> into tensor<4x64x8xf32>
+    return %a : tensor<4x64x8xf32>
+  }
+}
+
+// -----
+
+// Columns that have a dimension less are put into a table of places.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT: tensor.insert_slice
+// CHECK: %[[ROW:.*]] = linalg.index 0
+// CHECK: tensor.extract %arg1[%[[ROW]]] : tensor<40xi64>
+// CHECK: tensor.extract %arg0[%[[ROW]]] : tensor<40xi64>
+module attributes {inferno.expand_pieces, inferno.unmeasured} {
+  func.func @main(%x: tensor<40xi64>, %y: tensor<40xi64>) -> tensor<40x2xi64> {
+    %zero = arith.constant 0 : i64
+    %e = tensor.empty() : tensor<40x2xi64>
+    %f = linalg.fill ins(%zero : i64) outs(%e : tensor<40x2xi64>) -> tensor<40x2xi64>
+    %a = tensor.insert_slice %x into %f[0, 0] [40, 1] [1, 1] : tensor<40xi64> into tensor<40x2xi64>
+    %b = tensor.insert_slice %y into %a[0, 1] [40, 1] [1, 1] : tensor<40xi64> into tensor<40x2xi64>
+    return %b : tensor<40x2xi64>
+  }
+}

@@ -1,0 +1,217 @@
+"""Complex numbers as pairs of real ones: rotary embeddings by ``view_as_complex(x) * table`` are arithmetic that every generator knows.
+
+Each operation that is known here is computed of the real and imaginary parts of its arguments, and what nothing reads as a complex number any more is none.
+An argument that is read so alone comes as what ``view_as_real`` makes of it, which lies in the same memory.  What is not known stays, and gets numbers that
+are put together of their parts.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, Node
+from torch.fx.node import map_arg
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+Parts = tuple[Any, Any]  # nodes or numbers; the imaginary part of what is real is None
+
+# What does the same to both parts.
+_EACH = {
+    aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.expand.default, aten.permute.default, aten.transpose.int, aten.t.default,
+    aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.slice.Tensor, aten.select.int, aten.clone.default,
+    aten.alias.default, aten.detach.default, aten.index.Tensor, aten._unsafe_index.Tensor, aten.index_select.default, aten.flip.default,
+    aten.repeat.default, aten.roll.default, aten.cat.default, aten.stack.default, aten.neg.default, aten.sum.dim_IntList, aten.mean.dim,
+    aten.lift_fresh_copy.default, aten.resolve_neg.default,
+}
+_REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+
+
+def split_complex(graph: Graph) -> None:
+    """Rewrite ``graph`` in place."""
+    if any(_is_complex(n) for n in graph.nodes):
+        _Split(graph).run()
+
+
+def _is_complex(value: Any) -> bool:
+    example = value.meta.get("val") if isinstance(value, Node) else None
+    return isinstance(example, Tensor) and example.dtype in _REAL
+
+
+class _Split:
+    """The parts of the graph's complex numbers, as far as they are known."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._parts: dict[Node, Parts] = {}
+        self._whole: dict[Node, Node] = {}
+
+    def run(self) -> None:
+        for node in list(self._graph.nodes):
+            if node.op == "output" or not any(map(_is_complex, (node, *node.all_input_nodes))):
+                continue
+            with self._graph.inserting_after(node) if node.op == "placeholder" else self._graph.inserting_before(node):
+                self._node = node
+                self._rewrite(node)
+        output = self._graph.output_node()
+        with self._graph.inserting_before(output):
+            self._node = output
+            output.args = map_arg(output.args, self._put_together)
+        self._graph.eliminate_dead_code()
+        for node in self._graph.nodes:
+            if node.op == "placeholder" and _is_complex(node):
+                _take_real(node)
+
+    def _rewrite(self, node: Node) -> None:
+        rule = _RULES.get(node.target)
+        made = rule(self, *node.args, **node.kwargs) if rule is not None and node.op == "call_function" else None
+        if node.target in _EACH:
+            made = self._each(node)
+        if isinstance(made, tuple) and self._fits(made, node):
+            self._parts[node] = tuple(self._spread(p, node) for p in made)
+        elif isinstance(made, Node) and _describe(made.meta["val"]) == _describe(node.meta["val"]):
+            node.replace_all_uses_with(made)
+        elif node.op == "call_function":
+            node.args, node.kwargs = map_arg((node.args, node.kwargs), self._put_together)
+
+    def _each(self, node: Node) -> Parts:
+        def part(i: int) -> Node:
+            return self.call(node.target, *map_arg(node.args, lambda n: self.of(n)[i] if _is_complex(n) else n), **node.kwargs)
+
+        return part(0), part(1)
+
+    def _fits(self, made: Parts, node: Node) -> bool:
+        return _is_complex(node) and all(isinstance(p, Node) and p.meta["val"].dtype == _REAL[node.meta["val"].dtype] for p in made)
+
+    def _spread(self, part: Node, node: Node) -> Node:
+        shape = node.meta["val"].shape
+        return part if part.meta["val"].shape == shape else self.call(aten.expand.default, part, list(shape))
+
+    def _put_together(self, node: Node) -> Node:
+        """A complex number as one again, where its parts were computed."""
+        if node not in self._parts or node.op == "placeholder":
+            return node
+        if node not in self._whole:
+            self._whole[node] = self.call(aten.complex.default, *self._parts[node])
+        return self._whole[node]
+
+    def of(self, value: Any) -> Parts:
+        """The real and the imaginary part of a node or number."""
+        if not _is_complex(value):
+            return (value.real, value.imag) if isinstance(value, complex) else (value, None)
+        if value not in self._parts:
+            self._parts[value] = self.call(aten.real.default, value), self.call(aten.imag.default, value)
+        return self._parts[value]
+
+    def call(self, target: Callable, *args: Any, **kwargs: Any) -> Node:
+        made = self._graph.call_function(target, args, kwargs)
+        given, named = map_arg((args, kwargs), lambda n: n.meta["val"])
+        made.meta = _meta(self._node, target(*given, **named))
+        return made
+
+
+def _meta(node: Node, value: Any) -> dict[str, Any]:
+    return {**{k: v for k, v in node.meta.items() if k != "tensor_meta"}, "val": value}
+
+
+def _describe(value: Any) -> tuple:
+    return (value.shape, value.dtype) if isinstance(value, Tensor) else (value,)
+
+
+def _take_real(node: Node) -> None:
+    """Let an argument of which only the parts are read come as pairs."""
+    places = {aten.real.default: 0, aten.imag.default: 1}
+    if any(u.target not in places for u in node.users) or any(not isinstance(n, int) for n in node.meta["val"].shape):
+        return
+    node.meta = _meta(node, torch.view_as_real(node.meta["val"]))
+    for user in list(node.users):
+        user.target, user.args = aten.select.int, (node, node.meta["val"].dim() - 1, places[user.target])
+
+
+# What is computed of the parts.  None, or parts of another type than the result's, leave the operation as it is.
+
+
+def _sum(target: Callable) -> Callable:
+    def rule(split: _Split, x: Any, y: Any, *, alpha: Any = 1) -> Parts | None:
+        if isinstance(alpha, complex):
+            return None
+        (a, b), (c, d) = split.of(x), split.of(y)
+        real = _of_tensor(split, target, a, c, alpha)
+        if d is None:
+            return real, b
+        if b is None:
+            d = split.call(aten.mul.Tensor, d, alpha) if isinstance(d, Node) and alpha != 1 else d
+            return real, (split.call(aten.neg.default, d) if target is aten.sub.Tensor else d)
+        return real, _of_tensor(split, target, b, d, alpha)
+
+    return rule
+
+
+def _of_tensor(split: _Split, target: Callable, x: Any, y: Any, alpha: Any) -> Node | None:
+    return split.call(target, x, y, **({} if alpha == 1 else {"alpha": alpha})) if isinstance(x, Node) else None
+
+
+def _product(split: _Split, x: Any, y: Any) -> Parts | None:
+    (a, b), (c, d) = split.of(x), split.of(y)
+    if not isinstance(a, Node):
+        (a, b), (c, d) = (c, d), (a, b)
+    if d is None:
+        return split.call(aten.mul.Tensor, a, c), split.call(aten.mul.Tensor, b, c)
+    if b is None:
+        return split.call(aten.mul.Tensor, a, c), split.call(aten.mul.Tensor, a, d)
+    first, second, third, fourth = (split.call(aten.mul.Tensor, x, y) for x, y in ((a, c), (b, d), (a, d), (b, c)))
+    return split.call(aten.sub.Tensor, first, second), split.call(aten.add.Tensor, third, fourth)
+
+
+def _quotient(split: _Split, x: Any, y: Any) -> Parts | None:
+    (a, b), (c, d) = split.of(x), split.of(y)
+    return (split.call(aten.div.Tensor, a, c), split.call(aten.div.Tensor, b, c)) if d is None and b is not None else None
+
+
+def _exponential(split: _Split, x: Node) -> Parts:
+    a, b = split.of(x)
+    size = split.call(aten.exp.default, a)
+    return tuple(split.call(aten.mul.Tensor, size, split.call(f, b)) for f in (aten.cos.default, aten.sin.default))
+
+
+def _converted(split: _Split, x: Node, dtype: torch.dtype | None = None, **options: Any) -> Parts | Node | None:
+    dtype = dtype or x.meta["val"].dtype
+    if options.get("device") not in (None, x.meta["val"].device) or (dtype not in _REAL and not dtype.is_floating_point):
+        return None
+    a, b = (p if p is None else split.call(prims.convert_element_type.default, p, _REAL.get(dtype, dtype)) for p in split.of(x))
+    if dtype not in _REAL:
+        return a
+    return a, split.call(aten.zeros_like.default, a) if b is None else b
+
+
+def _pairs(split: _Split, x: Node) -> Parts:
+    """Of a row that was split into pairs every other element, which is read where it is."""
+    row = x.args[0] if x.op == "call_function" and x.target in (aten.view.default, aten._unsafe_view.default, aten.reshape.default) else None
+    if row is not None and (*row.meta["val"].shape[:-1], -1) == (*x.meta["val"].shape[:-2], -1) and row.meta["val"].shape[-1] == 2 * x.meta["val"].shape[-2]:
+        return tuple(split.call(aten.slice.Tensor, row, row.meta["val"].dim() - 1, i, row.meta["val"].shape[-1], 2) for i in (0, 1))
+    return tuple(split.call(aten.select.int, x, x.meta["val"].dim() - 1, i) for i in (0, 1))
+
+
+def _conjugate(split: _Split, x: Node) -> Parts:
+    a, b = split.of(x)
+    return a, split.call(aten.neg.default, b)
+
+
+_RULES: dict[Any, Callable] = {
+    aten.view_as_complex.default: _pairs,
+    aten.view_as_real.default: lambda split, x: split.call(aten.stack.default, list(split.of(x)), -1),
+    aten.complex.default: lambda split, a, b: (a, b),
+    aten.real.default: lambda split, x: split.of(x)[0],
+    aten.imag.default: lambda split, x: split.of(x)[1],
+    aten.add.Tensor: _sum(aten.add.Tensor),
+    aten.sub.Tensor: _sum(aten.sub.Tensor),
+    aten.mul.Tensor: _product,
+    aten.div.Tensor: _quotient,
+    aten.exp.default: _exponential,
+    aten._conj.default: _conjugate,
+    aten.conj_physical.default: _conjugate,
+    aten.resolve_conj.default: lambda split, x: split.of(x),
+    aten._to_copy.default: _converted,
+    prims.convert_element_type.default: _converted,
+}

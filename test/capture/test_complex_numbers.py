@@ -1,0 +1,81 @@
+"""Complex numbers are pairs of real ones: what is computed of them is right, and rotary embeddings by them are one kernel of real arithmetic."""
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import inferno
+from inferno.capture.complex_numbers import split_complex
+from inferno.tools.check import compare
+
+torch.manual_seed(0)
+aten = torch.ops.aten
+X, F = torch.randn(2, 6, 3, 8), torch.polar(torch.rand(6, 4) + 0.5, torch.randn(6, 4))
+REAL = torch.randn(6, 4)
+
+
+def rotate(x, f):
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * f[None, :, None]).flatten(3).type_as(x)
+
+
+CASES = {
+    "rotary": (rotate, (X, F)),
+    "rotary of 16 bits": (rotate, (X.bfloat16(), F)),
+    "pairs that are no part of a row": (lambda x, f: torch.view_as_real(torch.view_as_complex(x) * f), (torch.randn(3, 6, 4, 2), F)),
+    "with numbers": (lambda f: (f * 2, f * 2j, f / 3, 1 - f, f - 1j, 2j + f, -f), (F,)),
+    "with real tensors": (lambda f, r: (f + r, r - f, torch.sub(f, r, alpha=2), torch.sub(r, f, alpha=2), f * r[:1], r * f[:, :1], f / r), (F, REAL)),
+    "that grow": (lambda f, r: (f[:1] + r, r - f[:, :1]), (F, REAL)),
+    "parts": (lambda f: (f.real * f.imag, f.conj().imag, f.conj() * f, torch.view_as_real(f) + 1), (F,)),
+    "moved": (lambda f: (f.t()[1:], torch.cat([f, f * 2]).reshape(4, 12), f.unsqueeze(0).expand(3, 6, 4) + 1, f[torch.tensor([2, 0])], f.sum(0)), (F,)),
+    "exponentials": (lambda r: torch.exp(r * 1j).real + torch.polar(torch.ones_like(r), r).imag, (REAL,)),
+    "of other types": (lambda f, r: (f.to(torch.complex128) * 2, r.to(torch.complex64) * f, f * r.double()), (F, REAL)),
+    "with what is not known": (lambda f: (f @ f.mT.conj()).real + (f / f).sum().real, (F,)),
+    "returned as they came": (lambda f, r: (f, r * 2), (F, REAL)),
+}
+
+
+def wide(values):
+    return tuple(v.to(torch.complex128) if v.is_complex() else v.double() for v in values)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_right(name):
+    function, args = CASES[name]
+    fast = inferno.compile(function, args)
+    found = compare(fast(*args), function(*args), function(*wide(args)) if "types" not in name else function(*args))
+    assert found.right, str(found)
+
+
+def test_a_conjugate_that_nobody_has_computed_yet():
+    fast = inferno.compile(lambda f: f.imag * 2, (F,))
+    assert torch.equal(fast(F.conj()), F.conj().imag * 2)
+
+
+def test_outputs_that_eager_computes_when_they_are_read():
+    def function(f):
+        y = f * 2
+        return f.conj(), f.conj().imag, y, y.conj(), y.conj().imag
+
+    for ours, eager in zip(inferno.compile(function, (F,))(F), function(F)):
+        torch.testing.assert_close(ours.resolve_conj().resolve_neg(), eager.resolve_conj().resolve_neg())
+
+
+def test_arguments_are_pairs_and_nothing_is_complex():
+    graph = make_fx(rotate, tracing_mode="fake")(X, F).graph
+    split_complex(graph)
+    assert not any(n.meta["val"].is_complex() for n in graph.nodes if n.op != "output")
+    assert [tuple(n.meta["val"].shape) for n in graph.nodes if n.op == "placeholder"] == [(2, 6, 3, 8), (6, 4, 2)]
+
+
+def test_what_is_not_known_reads_what_is_put_together():
+    graph = make_fx(lambda f: aten.mm.default(f * 2, f), tracing_mode="fake")(F[:4]).graph
+    split_complex(graph)
+    product = graph.find_nodes(op="call_function", target=aten.mm.default)[0]
+    assert [a.target for a in product.args] == [aten.complex.default, "f_1"]
+
+
+def test_a_rotary_embedding_is_one_kernel():
+    x, f = torch.randn(2, 64, 8, 64).bfloat16(), torch.polar(torch.ones(64, 32), torch.randn(64, 32))
+    rows = inferno.compile(rotate, (x, f), target="sm_90a", fallback=False).explain().rows
+    assert [r.generator for r in rows] == ["elementwise"]
