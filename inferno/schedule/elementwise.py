@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from inferno.mlir import func, ir, owner, walk
-from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
@@ -16,8 +15,8 @@ from inferno.target import Target
 # Iterations that a thread does of a loop along which it reads or computes the same.  On an H200, with 1 and with 2: bilinear interpolation in bf16 129
 # and 95 us, gelu(x + row) 79 and 73, rotary embeddings 72.5 and 72.7.  In float32, where a copy takes twice as long, these took 128.1 and 131.6.
 ACROSS = 2
-# Of what is read at places that are computed: bilinear interpolation in float32 by 1, 2 and 4 takes 112, 81 and 77 us, in bf16 100, 80 and 76; bicubic,
-# of 16 elements, in float32 by 1 and 2 284 and 447.
+# Of what is read at places that are computed: bilinear interpolation in float32 by 1, 2 and 4 takes 112, 81 and 77 us, in bf16 100, 80 and 76.  Of
+# bicubic's 16 elements, the columns of which neighbours share, two images' by 8 points are in registers.
 ACROSS_TAPS, _MOST_TAPS = 4, 8
 # Threads of a block that reads where whole numbers say, and such numbers of each: a block's own are then read in the L1 cache.  gather of 8192x8192 in
 # bf16 took 229 us by 256 threads with 8, in float32 370 with 4, and by 512 with 8 201 and 266, with 16 187 and 253.
@@ -97,18 +96,20 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
             vector //= 2
     resizes = _resizes(point) and isinstance(point.points, int)
-    if resizes and len(taps) <= _MOST_TAPS:
+    if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * ACROSS and reused(point, ACROSS, 8) is not None:
+        vector = 8
+    if resizes:
         while vector > 1 and inner % vector:
             vector //= 2  # lanes in one row share what is computed of its number
     across = ACROSS if _narrowest(point) <= 2 else 1
     if resizes:
-        across = ACROSS_TAPS if len(taps) <= _MOST_TAPS else 1
+        across = ACROSS_TAPS if len(taps) <= _MOST_TAPS else ACROSS
     while across > 1 and (not isinstance(point.points, int) or points < _ROUNDS * target.multiprocessors * threads * vector * across
                           or reused(point, across, vector) is None):
         across //= 2
     if across == 1 and vector == 8 and threads == 256 and _computes(point) and isinstance(point.points, int):
         return Elementwise(threads=128, vector=vector, unroll=2)
-    return Elementwise(threads=threads, vector=vector, across=across, windows=resizes and takes_unmeasured(kernel.operation))
+    return Elementwise(threads=threads, vector=vector, across=across, windows=resizes)
 
 
 def _computes(point: Pointwise) -> bool:
@@ -188,13 +189,13 @@ def reused(point: Pointwise, across: int, vector: int) -> int | None:
     """The run of which a thread had best do ``across`` iterations: that along which most of what a point reads is broadcast, and of what it
     computes is the same.
 
-    None where that is less than a sixth of all, or a twelfth where places are computed, or where neighbouring blocks read the same anyway, which the
+    None where that is less than a sixth of all, or a 24th where places are computed, or where neighbouring blocks read the same anyway, which the
     L1 cache has then.
     """
     sizes, best = point.run_sizes, None
     if len(sizes) < 2 or not isinstance(point.points, int) or sizes[-1] % vector != 0:
         return None
-    work, share = _work(point), 12 if _resizes(point) else 6
+    work, share = _work(point), 24 if _resizes(point) else 6
     for run in range(len(sizes) - 1):
         saved = sum(cost for cost, runs in work if run not in runs)
         whole = point.sizes[point.runs[run][0]] % across == 0
