@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from inferno.mlir import func, ir, owner, walk
+from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width
 from inferno.schedule.pointwise import Pointwise, parse_pointwise
@@ -26,6 +27,7 @@ _ROUNDS = 4  # blocks a multiprocessor that there are at least then
 _OPERATION = 0.15  # bytes that a copy moves while a lane does one operation: 4.2 TB/s beside 28 T operations a second
 _FULL = 4  # blocks a multiprocessor, below which 8 points a thread are too many: sigmoid(x * y + z) of 256x4096 in bf16 took 3.04 us, and 2.40 with 4
 _FAR = 8192  # points between two that read the same: four blocks' own
+_NEAR_SHARE = 2
 
 
 @dataclass(frozen=True)
@@ -96,16 +98,17 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
             vector //= 2
     resizes = _resizes(point) and isinstance(point.points, int)
-    if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * ACROSS and reused(point, ACROSS, 8) is not None:
+    if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * ACROSS and reused(point, ACROSS, 8, near=False) is not None:
         vector = 8
     if resizes:
         while vector > 1 and inner % vector:
             vector //= 2  # lanes in one row share what is computed of its number
-    across = ACROSS if _narrowest(point) <= 2 else 1
+    near = takes_unmeasured(kernel.operation) and not resizes
+    across = ACROSS if _narrowest(point) <= 2 or near else 1
     if resizes:
         across = ACROSS_TAPS if len(taps) <= _MOST_TAPS else ACROSS
     while across > 1 and (not isinstance(point.points, int) or points < _ROUNDS * target.multiprocessors * threads * vector * across
-                          or reused(point, across, vector) is None):
+                          or reused(point, across, vector, near) is None):
         across //= 2
     if across == 1 and vector == 8 and threads == 256 and _computes(point) and isinstance(point.points, int):
         return Elementwise(threads=128, vector=vector, unroll=2)
@@ -185,23 +188,23 @@ def _constants_and_loops(value: ir.Value) -> tuple[list[int], set[int]]:
     return numbers, loops
 
 
-def reused(point: Pointwise, across: int, vector: int) -> int | None:
+def reused(point: Pointwise, across: int, vector: int, near: bool = True) -> int | None:
     """The run of which a thread had best do ``across`` iterations: that along which most of what a point reads is broadcast, and of what it
     computes is the same.
 
-    None where that is less than a sixth of all, or a 24th where places are computed, or where neighbouring blocks read the same anyway, which the
-    L1 cache has then.
+    None where that is less than a sixth of all, or a 24th where places are computed.  Where neighbouring blocks read the same anyway, which the L1 cache
+    has then, only if there is no other, half of all is saved, and ``near``.
     """
-    sizes, best = point.run_sizes, None
+    sizes, found = point.run_sizes, []
     if len(sizes) < 2 or not isinstance(point.points, int) or sizes[-1] % vector != 0:
         return None
     work, share = _work(point), 24 if _resizes(point) else 6
     for run in range(len(sizes) - 1):
-        saved = sum(cost for cost, runs in work if run not in runs)
-        whole = point.sizes[point.runs[run][0]] % across == 0
-        if whole and math.prod(sizes[run + 1:]) >= _FAR and share * saved >= sum(cost for cost, _ in work) and (best is None or saved > best[0]):
-            best = saved, run
-    return best[1] if best is not None else None
+        saved, far = sum(cost for cost, runs in work if run not in runs), math.prod(sizes[run + 1:]) >= _FAR
+        enough = (share if far else _NEAR_SHARE) * saved >= sum(cost for cost, _ in work)
+        if point.sizes[point.runs[run][0]] % across == 0 and (far or near) and enough:
+            found.append((far, saved, -run))
+    return -max(found)[2] if found else None
 
 
 def _work(point: Pointwise) -> list[tuple[float, set[int]]]:
