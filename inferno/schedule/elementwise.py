@@ -98,8 +98,8 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
             vector //= 2
     resizes = _resizes(point) and isinstance(point.points, int)
-    if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * ACROSS and reused(point, ACROSS, 8, near=False) is not None:
-        vector = 8
+    if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * ACROSS:
+        vector = 8 if reused(point, ACROSS, 8, near=False) is not None else vector
     if resizes:
         while vector > 1 and inner % vector:
             vector //= 2  # lanes in one row share what is computed of its number
