@@ -66,6 +66,7 @@ _PASSES = {
     "fuse-reductions": "inferno.schedule.fuse_reductions:fuse_reductions",
     "fuse-totals": "inferno.schedule.fuse_totals:fuse_totals",
     "recompute-maps": "inferno.schedule.recompute_maps:recompute_maps",
+    "hoist-vectors": "inferno.schedule.hoist_vectors:hoist_vectors",
     "merge-variances": "inferno.schedule.merge_variances:merge_variances",
     "fuse-convolutions": "inferno.schedule.fuse_convolutions:fuse_convolutions",
     "fuse-scans": "inferno.schedule.fuse_scans:fuse_scans",

@@ -16,8 +16,8 @@ from inferno.target import Target
 # Iterations that a thread does of a loop along which it reads or computes the same.  On an H200, with 1 and with 2: bilinear interpolation in bf16 129
 # and 95 us, gelu(x + row) 79 and 73, rotary embeddings 72.5 and 72.7.  In float32, where a copy takes twice as long, these took 128.1 and 131.6.
 ACROSS = 2
-# Of what is read at places that are computed: bilinear interpolation in float32 by 1, 2 and 4 takes 112, 81 and 77 us, in bf16 100, 80 and 76; bicubic,
-# of 16 elements, in float32 by 1 and 2 284 and 447.
+# Of what is read at places that are computed: bilinear interpolation in float32 by 1, 2 and 4 takes 112, 81 and 77 us, in bf16 100, 80 and 76.  Of
+# bicubic's 16 elements, the columns of which neighbours share, two images' by 8 points are in registers.
 ACROSS_TAPS, _MOST_TAPS = 4, 8
 # Threads of a block that reads where whole numbers say, and such numbers of each: a block's own are then read in the L1 cache.  gather of 8192x8192 in
 # bf16 took 229 us by 256 threads with 8, in float32 370 with 4, and by 512 with 8 201 and 266, with 16 187 and 253.
@@ -27,6 +27,7 @@ _ROUNDS = 4  # blocks a multiprocessor that there are at least then
 _OPERATION = 0.15  # bytes that a copy moves while a lane does one operation: 4.2 TB/s beside 28 T operations a second
 _FULL = 4  # blocks a multiprocessor, below which 8 points a thread are too many: sigmoid(x * y + z) of 256x4096 in bf16 took 3.04 us, and 2.40 with 4
 _FAR = 8192  # points between two that read the same: four blocks' own
+_NEAR_SHARE = 2
 
 
 @dataclass(frozen=True)
@@ -97,18 +98,21 @@ def choose(kernel: func.FuncOp, target: Target) -> Elementwise | None:
         while vector > 2 and vector * step * max(bit_width(t.results[0].type) for t in taps) > 128:
             vector //= 2
     resizes = _resizes(point) and isinstance(point.points, int)
-    if resizes and len(taps) <= _MOST_TAPS:
+    if resizes and len(taps) > _MOST_TAPS and points >= _ROUNDS * target.multiprocessors * threads * 8 * ACROSS:
+        vector = 8 if reused(point, ACROSS, 8, near=False) is not None else vector
+    if resizes:
         while vector > 1 and inner % vector:
             vector //= 2  # lanes in one row share what is computed of its number
-    across = ACROSS if _narrowest(point) <= 2 else 1
+    near = takes_unmeasured(kernel.operation) and not resizes
+    across = ACROSS if _narrowest(point) <= 2 or near else 1
     if resizes:
-        across = ACROSS_TAPS if len(taps) <= _MOST_TAPS else 1
+        across = ACROSS_TAPS if len(taps) <= _MOST_TAPS else ACROSS
     while across > 1 and (not isinstance(point.points, int) or points < _ROUNDS * target.multiprocessors * threads * vector * across
-                          or reused(point, across, vector) is None):
+                          or reused(point, across, vector, near) is None):
         across //= 2
     if across == 1 and vector == 8 and threads == 256 and _computes(point) and isinstance(point.points, int):
         return Elementwise(threads=128, vector=vector, unroll=2)
-    return Elementwise(threads=threads, vector=vector, across=across, windows=resizes and takes_unmeasured(kernel.operation))
+    return Elementwise(threads=threads, vector=vector, across=across, windows=resizes)
 
 
 def _computes(point: Pointwise) -> bool:
@@ -184,23 +188,23 @@ def _constants_and_loops(value: ir.Value) -> tuple[list[int], set[int]]:
     return numbers, loops
 
 
-def reused(point: Pointwise, across: int, vector: int) -> int | None:
+def reused(point: Pointwise, across: int, vector: int, near: bool = True) -> int | None:
     """The run of which a thread had best do ``across`` iterations: that along which most of what a point reads is broadcast, and of what it
     computes is the same.
 
-    None where that is less than a sixth of all, or a twelfth where places are computed, or where neighbouring blocks read the same anyway, which the
-    L1 cache has then.
+    None where that is less than a sixth of all, or a 24th where places are computed.  Where neighbouring blocks read the same anyway, which the L1 cache
+    has then, only if there is no other, half of all is saved, and ``near``.
     """
-    sizes, best = point.run_sizes, None
+    sizes, found = point.run_sizes, []
     if len(sizes) < 2 or not isinstance(point.points, int) or sizes[-1] % vector != 0:
         return None
-    work, share = _work(point), 12 if _resizes(point) else 6
+    work, share = _work(point), 24 if _resizes(point) else 6
     for run in range(len(sizes) - 1):
-        saved = sum(cost for cost, runs in work if run not in runs)
-        whole = point.sizes[point.runs[run][0]] % across == 0
-        if whole and math.prod(sizes[run + 1:]) >= _FAR and share * saved >= sum(cost for cost, _ in work) and (best is None or saved > best[0]):
-            best = saved, run
-    return best[1] if best is not None else None
+        saved, far = sum(cost for cost, runs in work if run not in runs), math.prod(sizes[run + 1:]) >= _FAR
+        enough = (share if far else _NEAR_SHARE) * saved >= sum(cost for cost, _ in work)
+        if point.sizes[point.runs[run][0]] % across == 0 and (far or near) and enough:
+            found.append((far, saved, -run))
+    return -max(found)[2] if found else None
 
 
 def _work(point: Pointwise) -> list[tuple[float, set[int]]]:

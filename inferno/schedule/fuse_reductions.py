@@ -146,10 +146,12 @@ def _changes_places(call: ir.Operation, kernel: func.FuncOp) -> bool:
 
 def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
     """Make a group that begins with ``head`` one kernel, if that pays; whether it was."""
-    edges = _grow(program, head)
+    edges, sums = _grow(program, head)
     if edges is None or all(_multiplies(program.kernels[callee(call)]) for call in edges.calls):
         return False  # products alone are merge-siblings'
-    joined, apart = program.estimate(edges), sum(alone(program.kernels[callee(call)], program.target) for call in edges.calls)
+    joined, apart = program.estimate(edges), _apart(program, edges)
+    if not always and joined >= apart and sums is not None and program.estimate(sums) < _apart(program, sums):
+        edges, joined, apart = sums, program.estimate(sums), _apart(program, sums)
     merged = program.merge(edges) if always or joined < apart else None
     if merged is not None and not always and program.kind(head) == "map" and _reads_apart(merged, program.target):
         merged.operation.erase()
@@ -161,6 +163,11 @@ def _fuse(program: _Program, head: ir.Operation, always: bool) -> bool:
     replace_calls(edges, merged)
     program.number()
     return True
+
+
+def _apart(program: _Program, edges: Edges) -> float:
+    """Microseconds of calls by themselves."""
+    return sum(alone(program.kernels[callee(call)], program.target) for call in edges.calls)
 
 
 def _tell(program: _Program, edges: Edges, reason: str) -> None:
@@ -195,10 +202,11 @@ def _moved_bytes(kernel: func.FuncOp) -> int:
     return count_bytes(kernel) - sum(tensor_bytes(t.type) for t in only) + sum(map(extracted_bytes, generics))
 
 
-def _grow(program: _Program, head: ir.Operation) -> Edges | None:
-    """A group of calls that can be one kernel; None if there is none."""
+def _grow(program: _Program, head: ir.Operation) -> tuple[Edges | None, Edges | None]:
+    """A group of calls that can be one kernel, and the first of these if they are several reductions of one tensor that do not wait for each other, as the
+    two sums of a batch norm's backward; None if there is none."""
     calls, refused = [head], set()
-    found = None
+    found, sums = None, None
     while len(calls) < _MOST:
         candidate = _next(program, calls, refused)
         if candidate is None:
@@ -212,7 +220,10 @@ def _grow(program: _Program, head: ir.Operation) -> Edges | None:
             refused.add(candidate)
         else:
             calls, found = trial, edges
-    return found
+            made = {r for c in calls for r in c.results}
+            if all(program.kind(c) == "reduction" for c in calls) and not any(root_of(v) in made for c in calls for v in inputs_of(c)):
+                sums = edges
+    return found, sums
 
 
 def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operation]) -> ir.Operation | None:

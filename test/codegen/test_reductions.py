@@ -115,6 +115,15 @@ def test_variances_by_one_read(dtype, mean):
         assert found.right, str(found)
 
 
+def test_what_channels_have_in_common_is_computed_once():
+    (model, args), _ = variances(torch.randn(3, 16, 5, 7).to(torch.bfloat16) + 2)
+    simulated = SimulatedModel(
+        model, args, choose=lambda k: assign.choose(k, TARGET), passes="merge-variances{target=sm_90a},hoist-vectors{target=sm_90a always=1}")
+    assert "_vectors" in simulated.program.gpu
+    found = check(simulated, model, args)
+    assert found.right, str(found)
+
+
 @pytest.mark.parametrize("model", [lambda x: x.sum(-1), lambda x: (x.amax(-1), (x * x).sum(-1)), lambda x: x.argmax(-1), lambda x: x.view(-1, 50).sum(-1)])
 def test_sums_whose_number_varies(model):
     torch.manual_seed(0)

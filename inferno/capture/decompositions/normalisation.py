@@ -20,11 +20,12 @@ def native_group_norm(
     if not x.is_floating_point() or not x.numel():
         return NotImplemented
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    count = C // group * HxW
-    rows = x.to(wide).reshape(N, group, count)
-    mean = rows.sum(-1, keepdim=True) / count
+    # Channels and pixels stay dimensions of their own: rows of an image that lies with channels last are read as they lie then.
+    rows, count = x.to(wide).reshape(N, group, C // group, *x.shape[2:]), C // group * HxW
+    terms = tuple(range(2, rows.dim()))
+    mean = rows.sum(terms, keepdim=True) / count
     centred = rows - mean
-    scale = torch.rsqrt((centred * centred).sum(-1, keepdim=True) / count + eps)
+    scale = torch.rsqrt((centred * centred).sum(terms, keepdim=True) / count + eps)
     found = (centred * scale).reshape(x.shape)
     channels = [1, C, *(1 for _ in range(2, x.dim()))]
     if weight is not None:

@@ -135,16 +135,18 @@ def _places(
 
 
 def _divided(number: Tensor, unit: int, wide: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The quotient of a number that is not negative, and what is left as a part of a unit."""
+    """The quotient of a number that is not negative, and what is left as a part of a unit: by its last bits where that can be, of which a kernel knows that
+    neighbours of a row have the same ones in every thread."""
     first = torch.div(number, unit, rounding_mode="trunc")
-    return first, (number - first * unit).to(wide) * (1 / unit)
+    rest = number - first * unit if unit & (unit - 1) else torch.bitwise_and(number, unit - 1)
+    return first, rest.to(wide) * (1 / unit)
 
 
 def _weighted(picked: Callable[[list[Tensor]], Tensor], along: Sequence, chosen: tuple, wide: torch.dtype) -> Tensor:
-    """The sum over the taps of the dimensions that are left."""
+    """The sum over the taps of the dimensions that are left, the last one outermost: what a column comes to is the same for neighbours of a row."""
     if len(chosen) == len(along):
         return picked(list(chosen)).to(wide)
-    terms = (_weighted(picked, along, (*chosen, place), wide) * weight for place, weight in along[len(chosen)])
+    terms = (_weighted(picked, along, (place, *chosen), wide) * weight for place, weight in along[-1 - len(chosen)])
     return functools.reduce(operator.add, terms)
 
 

@@ -65,7 +65,7 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
     """The mean of integers is rounded down; every place counts itself with ``include_self`` or where nothing else does."""
     if x.dtype == torch.bool and reduce != "mean":
         return aten.scatter_reduce.two(x.to(torch.int32), dim, index, src.to(torch.int32), reduce, include_self=include_self) != 0
-    if reduce == "sum" and include_self and settings().unmeasured and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
+    if reduce == "sum" and include_self and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
         return add_rows(x, dim % x.dim(), index, src)
     if reduce != "mean" or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool or not x.dim():
         return NotImplemented
@@ -85,7 +85,7 @@ def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    if settings().unmeasured and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
+    if x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
         return add_rows(x, dim % x.dim(), index, src)
     if x.device.type == "cuda" and x.dim() and _is_slow(x, dim % x.dim(), index):
         return NotImplemented  # which leaves it to torch (``library_faster``)

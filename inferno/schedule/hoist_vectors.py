@@ -1,0 +1,176 @@
+"""On a GPU, let what an elementwise kernel computes of a few elements, again for each of its many points, be computed once, by a kernel in front of it.
+
+A batch norm of an image with channels last divides two sums by their number and takes a root for each of its points, of each of which there is one a
+channel: 56 instructions a point, where memory moves one in the time of 30.  The kernel in front of it is small, and becomes part of the small one that has
+the sums (``fuse-small``).
+"""
+
+from dataclasses import dataclass, field
+from math import prod
+
+from inferno.mlir import clone_onto, func, ir, tensor
+from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
+from inferno.passes.programs import callee
+from inferno.schedule.accesses import loop_sizes
+from inferno.schedule.cost import count_bytes
+from inferno.schedule.merge_calls import inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources
+from inferno.schedule.row_work import busy
+from inferno.target import Target, find_target
+
+_FEWER = 64  # points for each element that is computed apart, at least
+# Instructions of what takes more than one, as an elementwise kernel has it: quotients are rounded as they should be, with a branch for what is out of the
+# usual range.
+_LONG = {
+    "arith.divf": 20, "math.exp": 10, "math.exp2": 10, "math.expm1": 12, "math.log": 16, "math.log1p": 20, "math.log2": 16, "math.sqrt": 12, "math.rsqrt": 8,
+    "math.erf": 20, "math.tanh": 16, "math.sin": 20, "math.cos": 20, "math.powf": 40, "arith.remf": 30,
+}
+_LEAST = 8  # instructions of what is worth a tensor of its own
+_BUSY = 0.7  # of all instructions that a multiprocessor could begin, beside loads and stores
+_KERNEL, _RATE = 1.0, 3.9e6  # microseconds of a small kernel behind others, and bytes that one moves in one
+
+
+@dataclass
+class _Value:
+    """What a value of a body is computed of: operations in order, inputs by number, and loops."""
+
+    operations: dict[ir.Operation, None] = field(default_factory=dict)
+    reads: dict[int, None] = field(default_factory=dict)
+    loops: frozenset[int] = frozenset()
+
+
+def hoist_vectors(module: ir.Module, target: str, always: str = "") -> None:
+    """Rewrite ``@main`` and its kernels; nothing for the CPU.  ``always``: "1" for not asking whether it takes less time."""
+    machine = find_target(target)
+    if machine.kind != "nvptx":
+        return
+
+    def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
+        calls = [o for o in operations_in(main) if o.name == "func.call"]
+        found = [(c, generic, parts) for c in calls for generic, parts in _parts(kernels.get(callee(c)), machine, always == "1")]
+        for call, generic, parts in found:
+            _hoist(module, kernels[callee(call)], call, generic, parts)
+        return bool(found)
+
+    merge_in(module, merge)
+
+
+def _parts(kernel: func.FuncOp | None, target: Target, always: bool) -> list[tuple[ir.Operation, dict[ir.Value, _Value]]]:
+    """The only operation of an elementwise kernel, with what is to be computed apart, of the same loops, if that pays."""
+    operations = operations_in(kernel) if may_change(kernel) else []
+    generics = [o for o in operations if o.name != "arith.constant"][:-1]
+    if len(generics) != 1 or not is_elementwise(generics[0]) or len(generics[0].results) != len(kernel.type.results):
+        return []
+    (generic,), arguments = generics, list(kernel.entry_block.arguments)
+    places = arguments[len(arguments) - len(generic.results):]
+    if outputs(generic) != places or list(operations[-1].operands) != list(generic.results) or any(v not in arguments for v in inputs(generic)):
+        return []
+    sizes, found = loop_sizes(generic), _vectors(generic)
+    for loops in sorted({v.loops for v in found.values()}, key=lambda d: -prod(sizes[i] for i in d)):
+        parts = {value: v for value, v in found.items() if v.loops == loops}
+        if always or _pays(kernel, generic, parts, prod(sizes), target):
+            return [(generic, parts)]
+    return []
+
+
+def _vectors(generic: ir.Operation) -> dict[ir.Value, _Value]:
+    """The floats that a body computes of few elements, and that are read with others."""
+    sizes, block = loop_sizes(generic), body(generic)
+    selected = [dims(m) for m in maps(generic)[: len(inputs(generic))]]
+    known = {a: _Value({}, {i: None}, frozenset(d)) for i, (a, d) in enumerate(zip(block.arguments, selected)) if d is not None}
+    known = {a: v for a, v in known.items() if _FEWER * prod(sizes[d] for d in v.loops) <= prod(sizes)}
+    found: dict[ir.Value, _Value] = {}
+    for op in [o.operation for o in block.operations]:
+        own = [v for v in op.operands if (v.owner == block if isinstance(v, ir.BlockArgument) else v.owner.operation.block == block)]
+        made = _Value()
+        for value in own:
+            if value in known:
+                made.operations.update(known[value].operations)
+                made.reads.update(known[value].reads)
+                made.loops |= known[value].loops
+        pure = op.name.startswith(("arith.", "math.")) and not len(op.regions) and len(op.results) == 1
+        if pure and all(v in known for v in own) and _FEWER * prod(sizes[d] for d in made.loops) <= prod(sizes):
+            made.operations[op] = None
+            known[op.results[0]] = made
+        else:
+            found.update((v, known[v]) for v in own if v in known)
+    return {
+        v: part for v, part in found.items() if part.reads and isinstance(v.type, (ir.F32Type, ir.F64Type)) and _cost(part.operations) >= _LEAST
+    }
+
+
+def _cost(operations: dict[ir.Operation, None] | list[ir.Operation]) -> int:
+    return sum(_LONG.get(op.name, 1) for op in operations if op.name not in ("arith.constant", "linalg.yield", "linalg.index"))
+
+
+def _pays(kernel: func.FuncOp, generic: ir.Operation, parts: dict[ir.Value, _Value], points: int, target: Target) -> bool:
+    """Whether a kernel less of work for each point, and one more, take less time: what memory takes, or the arithmetic, if that is more."""
+    whole = _cost([o.operation for o in body(generic).operations])
+    saved = _cost({op: None for part in parts.values() for op in part.operations})
+    memory = count_bytes(kernel) / _RATE
+    before, after = (max(memory, busy(points * n, target) / _BUSY) for n in (whole, whole - saved))
+    return after + _KERNEL < before
+
+
+def _hoist(module: ir.Module, kernel: func.FuncOp, call: ir.Operation, generic: ir.Operation, parts: dict[ir.Value, _Value]) -> None:
+    """Two calls in the place of one: of a kernel that computes the parts, and of one for the rest."""
+    given = [call.operands[ir.BlockArgument(v).arg_number] for v in inputs(generic)]
+    block, sizes = body(generic), loop_sizes(generic)
+    values, count = list(parts), len(inputs(generic))
+    loops = sorted(parts[values[0]].loops)
+    reads = sorted({i for part in parts.values() for i in part.reads})
+    types = [ir.RankedTensorType.get([sizes[d] for d in loops], v.type) for v in values]
+    indexing, constants = maps(generic), [o for o in operations_in(kernel) if o.name == "arith.constant"]
+    first = new_kernel(module, kernel, f"{kernel.name.value}_vectors", [given[i].type for i in reads], types)
+    with ir.InsertionPoint(first.entry_block):
+        outside: dict[ir.Value, ir.Value] = {}
+        for op in constants:
+            clone_onto(op, outside)
+        renamed = [ir.AffineDimExpr.get(loops.index(d)) if d in loops else ir.AffineConstantExpr.get(0) for d in range(len(sizes))]
+
+        def compute(arguments: list[ir.Value]) -> list[ir.Value]:
+            known = {**outside, **dict(zip((block.arguments[i] for i in reads), arguments))}
+            wanted = {op for part in parts.values() for op in part.operations}
+            for op in [o.operation for o in block.operations if o.operation in wanted]:
+                clone_onto(op, known)
+            return [known[v] for v in values]
+
+        every = [*(substitute(indexing[i], renamed, len(loops)) for i in reads), *[ir.AffineMap.get_identity(len(loops))] * len(values)]
+        own = list(first.entry_block.arguments)
+        func.ReturnOp(build(own[: len(reads)], own[len(reads):], every, [PARALLEL] * len(loops), compute, generic.location).results)
+    left = _left(block, values)
+    kept = [i for i in range(count) if block.arguments[i] in left]
+    rest = new_kernel(module, kernel, kernel.name.value, [*(given[i].type for i in kept), *types], list(kernel.type.results))
+    with ir.InsertionPoint(rest.entry_block):
+        around: dict[ir.Value, ir.Value] = {}
+        for op in constants:
+            clone_onto(op, around)
+
+        def apply(arguments: list[ir.Value]) -> list[ir.Value]:
+            known = {**around, **dict(zip([*(block.arguments[i] for i in kept), *values], arguments))}
+            for op in [o.operation for o in block.operations][:-1]:
+                if any(r in left for r in op.results):
+                    clone_onto(op, known)
+            return [known.get(v, v) for v in yielded(generic)]
+
+        place = ir.AffineMap.get(len(sizes), 0, [ir.AffineDimExpr.get(d) for d in loops])
+        every = [*(indexing[i] for i in kept), *[place] * len(values), *indexing[count:]]
+        own, inside = list(rest.entry_block.arguments), len(kept) + len(values)
+        func.ReturnOp(build(own[:inside], own[inside:], every, kinds(generic), apply, generic.location).results)
+    with ir.InsertionPoint(call), call.location:
+        made = func.CallOp(first, [*(given[i] for i in reads), *(tensor.EmptyOp(t.shape, t.element_type).result for t in types)]).operation
+        done = func.CallOp(rest, [*(given[i] for i in kept), *made.results, *list(call.operands)[len(inputs_of(call)):]]).operation
+    for new in (made, done):
+        tell_sources(new, [call])
+    for old, result in zip(call.results, done.results):
+        old.replace_all_uses_with(result)
+    call.erase()
+
+
+def _left(block: ir.Block, made: list[ir.Value]) -> set[ir.Value]:
+    """The values of a body that are still read or yielded where some are made elsewhere."""
+    left: set[ir.Value] = set()
+    for op in reversed([o.operation for o in block.operations]):
+        if op.name == "linalg.yield" or any(r in left for r in op.results):
+            inner = [v for region in op.regions for b in region.blocks for o in b.operations for v in o.operation.operands]
+            left.update(v for v in (*op.operands, *inner) if v not in made)
+    return left

@@ -1,0 +1,93 @@
+// RUN: inferno-opt -p 'hoist-vectors{target=sm_90a always=1}' %s --split-input-file | FileCheck %s
+// RUN: inferno-opt -p 'hoist-vectors{target=sm_90a}' %s --split-input-file | FileCheck %s --check-prefix=FEW
+// RUN: inferno-opt -p 'hoist-vectors{target=cpu}' %s --split-input-file | FileCheck %s --check-prefix=FEW
+
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+
+// A mean and a reciprocal root for each column are computed apart, whatever the order of operands; what else is done with a column stays.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[V:.*]]:2 = call @[[VECTORS:norm_vectors]](%arg2, %arg1, %{{.*}}, %{{.*}}) {inferno.source = ["norm"]}
+// CHECK: call @[[REST:norm_[0-9]+]](%arg0, %arg3, %[[V]]#0, %[[V]]#1, %{{.*}}) {inferno.source = ["norm"]}
+// CHECK: func.func private @[[VECTORS]]
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel"]} ins(%{{.*}}, %{{.*}} : tensor<64xf32>, tensor<64xf32>)
+// CHECK-DAG: arith.divf
+// CHECK-DAG: math.rsqrt
+// CHECK: func.func private @[[REST]]
+// CHECK-NOT: arith.divf
+// CHECK-NOT: math.rsqrt
+// CHECK: arith.extf %{{.*}} : bf16 to f32
+// CHECK: arith.subf
+// CHECK: arith.mulf
+// CHECK: arith.negf
+// CHECK: return
+// FEW-LABEL: func.func @main
+// FEW: call @norm(
+func.func @main(%x: tensor<500x64xbf16>, %s: tensor<64xf32>, %q: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<500x64xf32> {
+  %e = tensor.empty() : tensor<500x64xf32>
+  %y = call @norm(%x, %s, %q, %b, %e) {inferno.source = ["norm"]}
+      : (tensor<500x64xbf16>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<500x64xf32>) -> tensor<500x64xf32>
+  return %y : tensor<500x64xf32>
+}
+func.func private @norm(%x: tensor<500x64xbf16>, %s: tensor<64xf32>, %q: tensor<64xf32>, %b: tensor<64xf32>, %o: tensor<500x64xf32>) -> tensor<500x64xf32> {
+  %n = arith.constant 500.0 : f32
+  %eps = arith.constant 1.0e-5 : f32
+  %r = linalg.generic {indexing_maps = [#columns, #points, #columns, #columns, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%q, %x, %s, %b : tensor<64xf32>, tensor<500x64xbf16>, tensor<64xf32>, tensor<64xf32>) outs(%o : tensor<500x64xf32>) {
+  ^bb0(%squares: f32, %a: bf16, %sum: f32, %bias: f32, %old: f32):
+    %mean = arith.divf %sum, %n : f32
+    %variance = arith.divf %squares, %n : f32
+    %more = arith.addf %variance, %eps : f32
+    %root = math.rsqrt %more : f32
+    %w = arith.extf %a : bf16 to f32
+    %d = arith.subf %w, %mean : f32
+    %m = arith.mulf %d, %root : f32
+    %negative = arith.negf %bias : f32
+    %y = arith.subf %m, %negative : f32
+    linalg.yield %y : f32
+  } -> tensor<500x64xf32>
+  return %r : tensor<500x64xf32>
+}
+
+// -----
+
+#points = affine_map<(r, c) -> (r, c)>
+#columns = affine_map<(r, c) -> (c)>
+
+// Of a few rows little is computed again, and what costs little stays.
+// CHECK-LABEL: func.func @main
+// CHECK: call @quotient(
+// CHECK: call @scaled(
+// CHECK-NOT: call
+// FEW-LABEL: func.func @main
+// FEW: call @quotient(
+// FEW: call @scaled(
+func.func @main(%x: tensor<20x64xf32>, %z: tensor<500x64xf32>, %s: tensor<64xf32>) -> (tensor<20x64xf32>, tensor<500x64xf32>) {
+  %e = tensor.empty() : tensor<20x64xf32>
+  %f = tensor.empty() : tensor<500x64xf32>
+  %y = call @quotient(%x, %s, %e) : (tensor<20x64xf32>, tensor<64xf32>, tensor<20x64xf32>) -> tensor<20x64xf32>
+  %w = call @scaled(%z, %s, %f) : (tensor<500x64xf32>, tensor<64xf32>, tensor<500x64xf32>) -> tensor<500x64xf32>
+  return %y, %w : tensor<20x64xf32>, tensor<500x64xf32>
+}
+func.func private @quotient(%x: tensor<20x64xf32>, %s: tensor<64xf32>, %o: tensor<20x64xf32>) -> tensor<20x64xf32> {
+  %n = arith.constant 3.0 : f32
+  %r = linalg.generic {indexing_maps = [#points, #columns, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %s : tensor<20x64xf32>, tensor<64xf32>) outs(%o : tensor<20x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %q = arith.divf %b, %n : f32
+    %y = arith.mulf %a, %q : f32
+    linalg.yield %y : f32
+  } -> tensor<20x64xf32>
+  return %r : tensor<20x64xf32>
+}
+func.func private @scaled(%x: tensor<500x64xf32>, %s: tensor<64xf32>, %o: tensor<500x64xf32>) -> tensor<500x64xf32> {
+  %n = arith.constant 3.0 : f32
+  %r = linalg.generic {indexing_maps = [#points, #columns, #points], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %s : tensor<500x64xf32>, tensor<64xf32>) outs(%o : tensor<500x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %old: f32):
+    %q = arith.mulf %b, %n : f32
+    %y = arith.mulf %a, %q : f32
+    linalg.yield %y : f32
+  } -> tensor<500x64xf32>
+  return %r : tensor<500x64xf32>
+}
