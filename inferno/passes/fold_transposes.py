@@ -9,6 +9,7 @@ from inferno.passes.generics import (
     body, build, clone_body, covers_loops, dims, inputs, inverse, is_copy, knows_sizes, kinds, maps, outputs, substitute, yielded,
 )
 from inferno.passes.greedy import rewrite_greedily
+from inferno.passes.hoist_slices import slice_before_moving
 from inferno.passes.locations import merge
 
 
@@ -18,6 +19,7 @@ def fold_transposes(module: ir.Module) -> None:
     Reads of its result stay as they are where something else (a return, a reshape) needs the moved tensor."""
     run_upstream(module, "func.func(linalg-generalize-named-ops)")
     _restore_fills(module)
+    slice_before_moving(module)
     patterns = rewrite.RewritePatternSet(module.context)
     patterns.add("linalg.generic", _fold)
     rewrite_greedily(module, patterns)

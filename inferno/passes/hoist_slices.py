@@ -7,7 +7,7 @@ from math import prod
 
 from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.fuse_elementwise import fuse_elementwise
-from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, maps
+from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
 from inferno.passes.programs import root_of
 
 _Part = tuple[int, int, int]  # where it begins, how many there are, and how far apart
@@ -21,16 +21,32 @@ def hoist_slices(module: ir.Module) -> None:
     while pending:  # the last one first: what it reads is sliced by then
         producer = pending.pop()
         if is_elementwise(producer) and len(producer.results) == 1 and (cuts := _cuts(producer)):
-            for cut, parts in cuts:
-                with ir.InsertionPoint(cut), cut.location:
-                    made = _compute(producer, parts)
-                cut.results[0].replace_all_uses_with(made.results[0])
-                cut.erase()
-                pending.append(made)  # of which a part may be a slice again
-            producer.erase()
+            pending += _take_apart(producer, cuts)  # of which a part may be a slice again
             changed = True
     if changed:
         fuse_elementwise(module)
+
+
+def slice_before_moving(module: ir.Module) -> None:
+    """The same of what only moves elements, such as queries, keys and values that one transposition brings to the front: what reads them can take in
+    a transposition, but not a part of one."""
+    pending = [op for op in walk(module.operation, "linalg.generic") if is_copy(op)]
+    while pending:
+        producer = pending.pop()
+        if cuts := _cuts(producer):
+            pending += _take_apart(producer, cuts)
+
+
+def _take_apart(producer: ir.Operation, cuts: list[tuple[ir.Operation, list[_Part]]]) -> list[ir.Operation]:
+    """Operations that compute what the slices take of a producer, in the place of these."""
+    parts = []
+    for cut, taken in cuts:
+        with ir.InsertionPoint(cut), cut.location:
+            parts.append(_compute(producer, taken))
+        cut.results[0].replace_all_uses_with(parts[-1].results[0])
+        cut.erase()
+    producer.erase()
+    return parts
 
 
 def _cuts(producer: ir.Operation) -> list[tuple[ir.Operation, list[_Part]]]:
