@@ -129,17 +129,19 @@ def ended_convolution(op: ir.Operation | None) -> ir.Operation | None:
     return _ended(op, is_convolution)
 
 
-def ended_contraction(op: ir.Operation | None) -> ir.Operation | None:
-    """The same of contractions and convolutions."""
-    return _ended(op, lambda found: is_contraction(found) or is_convolution(found))
+def ended_contraction(op: ir.Operation | None, reshaped: bool = False) -> ir.Operation | None:
+    """The same of contractions and convolutions; ``reshaped``: also where their results have other dimensions on the way."""
+    return _ended(op, lambda found: is_contraction(found) or is_convolution(found), reshaped)
 
 
-def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool]) -> ir.Operation | None:
+def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool], reshaped: bool = False) -> ir.Operation | None:
     inside, pending, found = [], [op], None
     while pending:
         op = pending.pop()
         if is_one(op):
             found = op if found is None or found.is_before_in_block(op) else found
+        elif reshaped and op is not None and op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+            pending += [owner(op.operands[0])] if has_one_reader(op.operands[0]) else []
         elif is_elementwise(op) and op not in inside:
             inside.append(op)
             # A value may be read twice on its way, as by `x * sigmoid(x)`: what makes it is looked at with the last of its readers.
