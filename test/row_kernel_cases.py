@@ -67,10 +67,6 @@ CASES = {
     "cross_entropy": lambda: (F.cross_entropy, (randn(40, 70).to(bf16), torch.randint(0, 70, (40,)).index_fill(0, torch.tensor([3]), -100)), 2),
     # What does not go over the same rows stays apart.
     "transposed rows": lambda: (lambda x, y: torch.softmax(x, -1) + y.t().sum(-1, keepdim=True), (randn(16, 16), randn(16, 16)), 2),
-    "heads of one tensor": lambda: (
-        lambda x, w, b: tuple(F.layer_norm(t, w.shape, w, b) for t in x.unflatten(-1, (3, 4, 16)).permute(2, 0, 3, 1, 4)[:2]),
-        (randn(2, 9, 192).to(bf16), randn(16), randn(16)), 1,
-    ),
     "along the first": lambda: (lambda x: torch.softmax(x, 0), (randn(16, 16),), 4),
 }
 # Rows that begin anywhere in a vector.
