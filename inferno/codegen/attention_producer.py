@@ -1,6 +1,7 @@
 """The copies of an attention kernel: one thread starts them, for each tile its queries, and its keys and values from the last to the first."""
 
 from collections.abc import Sequence
+from math import prod
 
 from inferno.codegen import tma
 from inferno.codegen.attention_frame import Frame
@@ -10,9 +11,10 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.mbarriers import Position, Ring
 from inferno.codegen.nvvm_builder import loop
 from inferno.mlir import ir
+from inferno.schedule.accesses import row_major
 from inferno.schedule.attention_schedule import LINE, lines
 from inferno.schedule.attention_tiling import Copied, turned_lines
-from inferno.schedule.tiling import BEHIND
+from inferno.schedule.tiling import BEHIND, Axis
 
 
 class Producer:
@@ -115,11 +117,19 @@ class Producer:
     def outer(self, copied: Copied, place: Place) -> list[list[Integer]]:
         """Where each piece of the heads is, by a map's outer dimensions."""
         words, pieces = self.words, self.frame.schedule.pieces
-        where = {BEHIND: 1, **dict(zip(self.frame.tiling.grid, place.grid))}
-        outer = [where[a] for a in (copied.axes[2:] if copied.pages is None else copied.axes[2:-1])]
+        outer = [self.position(a, place) for a in (copied.axes[2:] if copied.pages is None else copied.axes[2:-1])]
         if pieces == 1:
             return [outer]
         head: Integer = 0
         for at, axis in zip(outer, copied.axes[2:]):
             head = words.add(words.mul(head, axis.size), at)
         return [[words.add(head, piece * copied.heads)] for piece in range(pieces)]
+
+    def position(self, axis: Axis, place: Place) -> Integer:
+        """Along one axis of a map, which may be several of the grid's, and longer in front."""
+        if axis == BEHIND:
+            return 1
+        own = [(a.size, at) for a, at in zip(self.frame.tiling.grid, place.grid) if set(a.dims) <= set(axis.dims)]
+        sizes = [size for size, _ in own]
+        first = axis.size - prod(sizes) if all(isinstance(n, int) for n in (axis.size, *sizes)) else 0
+        return self.words.dot([at for _, at in own], row_major(sizes), first)

@@ -38,6 +38,7 @@ _PASSES = {
     "merge-scales": "inferno.passes.merge_scales:merge_scales",
     "split-frozen": "inferno.passes.split_frozen:split_frozen",
     "hoist-frozen": "inferno.passes.hoist_frozen:hoist_frozen",
+    "compose-moves": "inferno.passes.compose_moves:compose_moves",
     "expand-pieces": "inferno.passes.expand_pieces:expand_pieces",
     "expand-windows": "inferno.passes.expand_windows:expand_windows",
     "fuse-elementwise": "inferno.passes.fuse_elementwise:fuse_elementwise",

@@ -129,26 +129,40 @@ def ended_convolution(op: ir.Operation | None) -> ir.Operation | None:
     return _ended(op, is_convolution)
 
 
-def ended_contraction(op: ir.Operation | None) -> ir.Operation | None:
-    """The same of contractions and convolutions."""
-    return _ended(op, lambda found: is_contraction(found) or is_convolution(found))
+def ended_contraction(op: ir.Operation | None, reshaped: bool = False) -> ir.Operation | None:
+    """The same of contractions and convolutions; ``reshaped``: also where their results have other dimensions on the way."""
+    return _ended(op, lambda found: is_contraction(found) or is_convolution(found), reshaped)
 
 
-def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool]) -> ir.Operation | None:
-    pending, seen, found = [op], set(), None
+def _ended(op: ir.Operation | None, is_one: Callable[[ir.Operation | None], bool], reshaped: bool = False) -> ir.Operation | None:
+    inside, pending, found = [], [op], None
     while pending:
         op = pending.pop()
         if is_one(op):
             found = op if found is None or found.is_before_in_block(op) else found
-        elif is_elementwise(op) and op.results[0] not in seen:
-            seen.add(op.results[0])
-            pending += [owner(v) for v, m in zip(inputs(op), maps(op)) if m == maps(op)[-1] and has_one_reader(v)]
+        elif reshaped and op is not None and op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
+            pending += [owner(op.operands[0])] if has_one_reader(op.operands[0]) else []
+        elif is_elementwise(op) and op not in inside:
+            inside.append(op)
+            # A value may be read twice on its way, as by `x * sigmoid(x)`: what makes it is looked at with the last of its readers.
+            own = {v for v, m in zip(inputs(op), maps(op)) if m == maps(op)[-1]}
+            pending += [owner(v) for v in own if all(r in inside and _reads_points(r, v) for r in live_readers(v))]
     return found
 
 
+def _reads_points(op: ir.Operation, value: ir.Value) -> bool:
+    """Whether an elementwise operation reads ``value`` only where it writes."""
+    return all(m == maps(op)[-1] for v, m in zip(inputs(op), maps(op)) if v == value)
+
+
+def live_readers(value: ir.Value) -> list[ir.Operation]:
+    """The operations that read a tensor, apart from those that nothing reads: what has been fused is there until the end of a rewriting."""
+    return [r for r in users(value) if len(r.results) and any(True for result in r.results for _ in result.uses)]
+
+
 def has_one_reader(value: ir.Value) -> bool:
-    """Whether one operation reads a tensor, apart from those that nothing reads: what has been fused is there until the end of a rewriting."""
-    return len({r.results[0] for r in users(value) if len(r.results) and any(True for result in r.results for _ in result.uses)}) <= 1
+    """Whether one operation reads a tensor."""
+    return len({r.results[0] for r in live_readers(value)}) <= 1
 
 
 def _is_plain(value: ir.Value, op: ir.Operation) -> bool:

@@ -43,7 +43,7 @@ def expand_piece(op: ir.Operation) -> None:
         return
     result, split = op.results[0], None
     view = only_user(result)
-    if view is not None and view.name == "tensor.collapse_shape" and (split := _collapsed(view)) is not None:
+    if view is not None and view.name == "tensor.collapse_shape" and (split := collapsed(view)) is not None:
         result = view.results[0]
     rank = result.type.rank
     before = view if split is not None else op
@@ -61,7 +61,7 @@ def expand_piece(op: ir.Operation) -> None:
     op.erase()
 
 
-def _collapsed(view: ir.Operation):
+def collapsed(view: ir.Operation):
     """From places in what a ``collapse_shape`` makes to places in what it takes; None where that needs sizes that vary."""
     groups, source = reassociation(view), view.operands[0].type
     if any(source.is_dynamic_dim(d) for group in groups for d in group[1:]):
@@ -244,7 +244,7 @@ def element_of(
     if op.name in ("tensor.expand_shape", "tensor.collapse_shape") and (found := _of_units(op, place)) is not None:
         return element_of(op.operands[0], found, op, wanted)
     if op.name == "tensor.expand_shape" and wanted is not None and op.results[0].type.has_static_shape:
-        return element_of(op.operands[0], _flattened(op, place), op, wanted)
+        return element_of(op.operands[0], flattened(op, place), op, wanted)
     if _is_computable(op) and (wanted or _is_wanted)(op, reader):
         return element_at(op, place, lambda v, at: element_of(v, at, op, wanted))
     return tensor.extract(value, place)
@@ -299,7 +299,7 @@ def _of_units(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value] | None:
     return found
 
 
-def _flattened(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value]:
+def flattened(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value]:
     """Where a place is before dimensions were split."""
     found, sizes = [], op.results[0].type.shape
     for group in reassociation(op):

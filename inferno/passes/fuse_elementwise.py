@@ -54,8 +54,8 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
             continue
         if writes and is_update(producer):
             continue
-        if walk(producer, "tensor.extract") and ended_contraction(consumer) is not None:
-            continue  # the end of a contraction reads each of its tensors at one place for each point
+        if walk(producer, "tensor.extract") and ended_contraction(consumer, reshaped=_looks_up(producer)) is not None:
+            continue  # the end of a contraction reads each of its tensors at one place for each point, and scores a bias that a table has for pairs of places
         if marked and (_keeps_end(producer, consumer, number) or _repeats_much(producer, consumer)):
             continue
         if only_user(value) is None and _meets_itself(value):
@@ -66,6 +66,15 @@ def _fuse(op, rewriter, marked: bool, writes: bool) -> bool:
         rewriter.replace_op(consumer, new)
         return False
     return True
+
+
+def _looks_up(producer: ir.Operation) -> bool:
+    """Whether it reads elements at places that another tensor says."""
+    def is_read(place: ir.Value) -> bool:
+        made = owner(place)
+        return isinstance(place, ir.BlockArgument) if made is None else any(map(is_read, made.operands))
+
+    return any(is_read(place) for pick in walk(producer, "tensor.extract") for place in list(pick.operands)[1:])
 
 
 def _meets_itself(value: ir.Value) -> bool:

@@ -7,8 +7,9 @@ from math import prod
 
 from inferno.mlir import ir, owner, tensor, users, walk
 from inferno.passes.fuse_elementwise import fuse_elementwise
-from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_elementwise, is_generic, kinds, maps
+from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
 from inferno.passes.programs import root_of
+from inferno.passes.shapes import reassociation, reassociation_attribute
 
 _Part = tuple[int, int, int]  # where it begins, how many there are, and how far apart
 
@@ -21,16 +22,53 @@ def hoist_slices(module: ir.Module) -> None:
     while pending:  # the last one first: what it reads is sliced by then
         producer = pending.pop()
         if is_elementwise(producer) and len(producer.results) == 1 and (cuts := _cuts(producer)):
-            for cut, parts in cuts:
-                with ir.InsertionPoint(cut), cut.location:
-                    made = _compute(producer, parts)
-                cut.results[0].replace_all_uses_with(made.results[0])
-                cut.erase()
-                pending.append(made)  # of which a part may be a slice again
-            producer.erase()
+            pending += _take_apart(producer, cuts)  # of which a part may be a slice again
             changed = True
     if changed:
         fuse_elementwise(module)
+
+
+def slice_before_moving(module: ir.Module) -> None:
+    """The same of what only moves elements, such as queries, keys and values that one transposition brings to the front: what reads them can take in
+    a transposition, but not a part of one."""
+    for view in walk(module.operation, "tensor.collapse_shape"):
+        if is_copy(owner(view.operands[0])):
+            _slice_before_flattening(view)
+    pending = [op for op in walk(module.operation, "linalg.generic") if is_copy(op)]
+    while pending:
+        producer = pending.pop()
+        if cuts := _cuts(producer):
+            pending += _take_apart(producer, cuts)
+
+
+def _slice_before_flattening(view: ir.Operation) -> None:
+    """Where only slices read a tensor that was flattened, and have all of the dimensions that are one now, each is flattened itself."""
+    source, made, groups = view.operands[0], view.results[0], reassociation(view)
+    cuts = [(user, _taken(user)) for user in users(made)]
+    if not source.type.has_static_shape or not made.type.has_static_shape:
+        return
+    if any(taken is None or any(len(g) > 1 and part != (0, n, 1) for g, part, n in zip(groups, taken, made.type.shape)) for _, taken in cuts):
+        return
+    for cut, taken in cuts:
+        parts = [part if len(g) == 1 else (0, source.type.shape[d], 1) for g, part in zip(groups, taken) for d in g]
+        with ir.InsertionPoint(cut), cut.location:
+            part = _extract(source, parts)
+            flat = tensor.CollapseShapeOp(cut.results[0].type, part, reassociation_attribute(groups)).result
+        cut.results[0].replace_all_uses_with(flat)
+        cut.erase()
+    view.erase()
+
+
+def _take_apart(producer: ir.Operation, cuts: list[tuple[ir.Operation, list[_Part]]]) -> list[ir.Operation]:
+    """Operations that compute what the slices take of a producer, in the place of these."""
+    parts = []
+    for cut, taken in cuts:
+        with ir.InsertionPoint(cut), cut.location:
+            parts.append(_compute(producer, taken))
+        cut.results[0].replace_all_uses_with(parts[-1].results[0])
+        cut.erase()
+    producer.erase()
+    return parts
 
 
 def _cuts(producer: ir.Operation) -> list[tuple[ir.Operation, list[_Part]]]:
@@ -88,5 +126,9 @@ def _slice(value: ir.Value, map_: ir.AffineMap, parts: list[_Part]) -> ir.Value:
     taken = [parts[ir.AffineDimExpr(e).position] if isinstance(e, ir.AffineDimExpr) else (0, n, 1) for e, n in zip(map_.results, sizes)]
     if all(part == (0, n, 1) for part, n in zip(taken, sizes)):
         return value
-    type_ = ir.RankedTensorType.get([n for _, n, _ in taken], value.type.element_type)
-    return tensor.extract_slice(type_, value, [], [], [], *([part[i] for part in taken] for i in range(3)))
+    return _extract(value, taken)
+
+
+def _extract(value: ir.Value, parts: list[_Part]) -> ir.Value:
+    type_ = ir.RankedTensorType.get([n for _, n, _ in parts], value.type.element_type)
+    return tensor.extract_slice(type_, value, [], [], [], *([part[i] for part in parts] for i in range(3)))

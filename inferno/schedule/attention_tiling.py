@@ -1,8 +1,10 @@
 """Attention's loops as axes that every tensor walks with one stride, and how the copy engine brings its operands."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
+from inferno.schedule.accesses import Access
 from inferno.schedule.attention_kernel import AttentionKernel
 from inferno.schedule.attention_schedule import Attention, most_rows
 from inferno.schedule.attention_writes import RowWrite, row_writes
@@ -73,7 +75,8 @@ def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
         if o.element.width != 16:
             axes_and_strides = _all_axes(o, tiled, grid)
         else:
-            axes_and_strides = direct(o.access, tiled[::-1] if turned else tiled, grid, 2, offset=True)
+            tiled = tiled[::-1] if turned else tiled
+            axes_and_strides = next(filter(None, (direct(a, tiled, of, 2, offset=True) for a, of in _ways(o.access, grid))), None)
         pages = o.pages if o.element.width == 16 else None
         if axes_and_strides is not None and pages is not None:
             axes_and_strides = _in_pages(*axes_and_strides, pages)
@@ -82,6 +85,25 @@ def tile_attention(a: AttentionKernel) -> AttentionTiling | None:
         found.append(Copied(*axes_and_strides, turned, pages))
     writes = row_writes(a, grid, keys, depth, width)
     return AttentionTiling(grid, queries, keys, depth, width, *found, writes) if writes is not None else None
+
+
+def _ways(access: Access, grid: tuple[Axis, ...]) -> Iterator[tuple[Access, tuple[Axis, ...]]]:
+    """How a map may have the batch: as it is; neighbouring axes that the tensor walks as one together, as the windows of all images, which only a mask tells
+    apart; and where the tensor begins as positions of an axis, as keys behind each head's queries.  Maps have few axes."""
+    yield access, grid
+    together: list[Axis] = []
+    for axis in grid:
+        step = axis.stride(access)
+        if together and step != 0 and together[-1].stride(access) == step * axis.size:
+            together[-1] = Axis((*together[-1].dims, *axis.dims), together[-1].size * axis.size)
+        else:
+            together.append(axis)
+    yield access, tuple(together)
+    for i, axis in enumerate(together):
+        step = axis.stride(access)
+        if all(isinstance(n, int) for n in (step, access.offset, axis.size)) and step > 0 and access.offset % step == 0:
+            longer = replace(axis, size=axis.size + access.offset // step)
+            yield replace(access, offset=0), (*together[:i], longer, *together[i + 1:])
 
 
 def turned_operands(a: AttentionKernel) -> tuple[bool, bool, bool]:

@@ -9,7 +9,7 @@ from inferno.mlir import func, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.cost import bit_width, clusters_at_once, extracted_bytes
 from inferno.schedule.elementwise import supported_body, supported_element
-from inferno.schedule.row_kernel import RowKernel, parse_row_kernel
+from inferno.schedule.row_kernel import RowKernel, parse_by_loops, parse_row_kernel
 from inferno.schedule.row_maxima import online_sums
 from inferno.schedule.row_work import arithmetic
 from inferno.symbolic import Int, ceildiv, hint
@@ -142,9 +142,17 @@ def choose(kernel: func.FuncOp, target: Target) -> Rows | None:
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated."""
     c = read_rows(kernel, target)
+    if c is None and (c := read_rows(kernel, target, parse_by_loops)) is not None and not _has_whole_rows(c):
+        return None
     if c is None or len(c.sizes) - 1 in c.rows:  # neighbours are of different rows
         return None
     return c if not c.joined or _reads_pieces(c, target) else None
+
+
+def _has_whole_rows(c: RowKernel) -> bool:
+    """Whether neighbours in a row are so in memory, in whatever order the rows lie, as those of a head's queries where heads are side by side."""
+    every = [*(a for s in c.steps for a in s.extras), *(d.access for d in c.destinations)]
+    return all(a.strides[-1] == 1 for a in every if c.wide(a))
 
 
 def _reads_pieces(c: RowKernel, target: Target) -> bool:

@@ -21,6 +21,7 @@ from inferno.schedule.attention_room import fits
 from inferno.schedule.attention_schedule import Attention
 from inferno.schedule.attention_support import read
 from inferno.schedule.spaces import attention as spaces
+from inferno.schedule.tiling import BEHIND
 
 F = torch.nn.functional
 
@@ -175,6 +176,35 @@ def test_rows_innermost():
     assert chosen(kernel_of(rows_innermost, large)) is not None
     built = build(kernel_of(rows_innermost, large), "attention", Attention())
     assembled(built)
+
+
+def shifted_windows(x, mask):
+    """Swin's: of one tensor queries, keys and values, and a mask for each window of an image."""
+    q, k, v = x.unflatten(-1, (3, 2, 16)).permute(2, 0, 3, 1, 4)
+    scores = (q / 4) @ k.transpose(-1, -2)
+    scores = (scores.unflatten(0, (-1, mask.shape[0])) + mask[:, None]).flatten(0, 1)
+    return (torch.softmax(scores, -1) @ v).transpose(1, 2).flatten(2)
+
+
+def windows_inside(x):
+    """Hiera's: of each image the first pixels of all windows, then the second ones."""
+    q, k, v = x.unflatten(-1, (3, 2, 16)).permute(3, 0, 4, 2, 1, 5)
+    return F.scaled_dot_product_attention(q, k, v).permute(0, 3, 2, 1, 4).flatten(3)
+
+
+@pytest.mark.parametrize("function, shapes, grid, keys, begin", [
+    (shifted_windows, ((6, 9, 96), (3, 9, 9)), [2, 3, 2], [16, 9, 6, 2, 2], 32),  # images and windows are one axis, the last one is where keys begin
+    (windows_inside, ((2, 9, 3, 96),), [2, 3, 2], [16, 9, 2, 3, 4], 0),  # keys are the third and fourth head
+])
+def test_tensor_maps_of_five_axes(function, shapes, grid, keys, begin):
+    torch.manual_seed(0)
+    args = tuple(torch.randn(shape).bfloat16() for shape in shapes)
+    with idle_context(), ir.Location.unknown():
+        module = ir.Module.parse(kernel_of(function, args))
+        a, tiling = read(kernels(module)[0], TARGET)
+    assert [axis.size for axis in tiling.grid] == grid and [axis.size for axis in tiling.k.axes] == keys
+    assert a.k.access.offset == 32 and (BEHIND in tiling.k.axes) == (begin > 0)
+    assert_close_to_float64(simulate(function, args, Attention(1, 16, turns=False)), function, args)
 
 
 def test_more_blocks_than_a_cluster_share_a_long_cache():

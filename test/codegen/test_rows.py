@@ -29,6 +29,20 @@ def test_right(name):
     assert found.right, str(found)
 
 
+def test_rows_in_another_order_than_memorys():
+    """Queries and keys of one tensor are normalized head by head: one kernel reads both where they lie."""
+    torch.manual_seed(0)
+    args = torch.randn(2, 9, 192).to(torch.bfloat16), torch.randn(16), torch.randn(16)
+
+    def norms(x, w, b):
+        return tuple(F.layer_norm(t, w.shape, w, b) for t in x.unflatten(-1, (3, 4, 16)).permute(2, 0, 3, 1, 4)[:2])
+
+    simulated = SimulatedModel(norms, args, choose=lambda k: assign.choose(k, TARGET), passes=PASSES, expand=True)
+    assert [step.kernel.startswith("rows_") for step in simulated.program.plan.steps] == [True]
+    found = check(simulated, norms, args)
+    assert found.right, str(found)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_groups_of_channels_last_to_channels_first(dtype):
     """One kernel reads the image for its statistics, one makes those of channels, and one applies and turns."""

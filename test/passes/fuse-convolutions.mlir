@@ -232,3 +232,50 @@ module attributes {inferno.expand_pieces} {
     return %y : tensor<4x6xf32>
   }
 }
+
+// -----
+
+// What reads a convolution's result twice, as `x * sigmoid(x)` does, is its end all the same: the concatenation copies what two kernels have made.
+#x = affine_map<(n, f, c) -> (n, c)>
+#w = affine_map<(n, f, c) -> (f, c)>
+#o = affine_map<(n, f, c) -> (n, f)>
+#i = affine_map<(n, f) -> (n, f)>
+module attributes {inferno.expand_pieces, inferno.convolutions} {
+  // CHECK-LABEL: func.func @main
+  // CHECK: %[[Y:.*]] = call @matmul_negf_exp_addf_divf_mulf(%arg0, %arg1, %{{.*}}) {{.*}} -> tensor<8x16xbf16>
+  // CHECK: %[[C:.*]] = call @pieces(%[[Y]], %arg2, %{{.*}}) {{.*}} -> tensor<8x32xbf16>
+  // CHECK: return %[[C]]
+  // CHECK: func.func private @pieces
+  // CHECK-NOT: math.exp
+  func.func @main(%x: tensor<8x8xf32>, %w: tensor<16x8xf32>, %o: tensor<8x16xbf16>) -> tensor<8x32xbf16> {
+    %zero = arith.constant 0.0 : f32
+    %one = arith.constant 1.0 : f32
+    %e = tensor.empty() : tensor<8x16xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x16xf32>) -> tensor<8x16xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<8x8xf32>, tensor<16x8xf32>) outs(%f : tensor<8x16xf32>) {
+    ^bb0(%a: f32, %b: f32, %c: f32):
+      %m = arith.mulf %a, %b {inferno.convolution} : f32
+      %s = arith.addf %c, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<8x16xf32>
+    %1 = linalg.generic {indexing_maps = [#i, #i], iterator_types = ["parallel", "parallel"]} ins(%0 : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+    ^bb0(%a: f32, %c: f32):
+      %n = arith.negf %a : f32
+      %x0 = math.exp %n : f32
+      %s = arith.addf %x0, %one : f32
+      %d = arith.divf %one, %s : f32
+      linalg.yield %d : f32
+    } -> tensor<8x16xf32>
+    %h = tensor.empty() : tensor<8x16xbf16>
+    %2 = linalg.generic {indexing_maps = [#i, #i, #i], iterator_types = ["parallel", "parallel"]}
+      ins(%0, %1 : tensor<8x16xf32>, tensor<8x16xf32>) outs(%h : tensor<8x16xbf16>) {
+    ^bb0(%a: f32, %b: f32, %c: bf16):
+      %m = arith.mulf %a, %b : f32
+      %t = arith.truncf %m : f32 to bf16
+      linalg.yield %t : bf16
+    } -> tensor<8x16xbf16>
+    %3 = tensor.concat dim(1) %2, %o : (tensor<8x16xbf16>, tensor<8x16xbf16>) -> tensor<8x32xbf16>
+    return %3 : tensor<8x32xbf16>
+  }
+}

@@ -48,6 +48,23 @@ def test_the_function_on_the_cpu(tmp_path, name):
     assert_close_to_float64(found[0], CASES[name][0], args)
 
 
+@pytest.mark.parametrize("flat", [True, False])
+def test_a_bias_of_a_table_is_looked_up_in_front(tmp_path, flat):
+    """Swin's windows and BEiT's have a bias for each distance of two places: not with each score, which would keep products and softmax apart."""
+    def attend(q, k, v, table, index):
+        bias = table[index.flatten()].view(12, 12, 4).permute(2, 0, 1)
+        scores = _scores(q, k).unflatten(0, (2, 1)) if flat else _scores(q, k)
+        return torch.softmax((scores + bias).reshape(2, 4, 12, 12), -1) @ v
+
+    args = (*operands("plain", torch.bfloat16), torch.randn(23, 4).bfloat16(), torch.randint(0, 23, (12, 12)))
+    path = tmp_path / "attention.mlir"
+    with idle_context(), ir.Location.unknown():
+        module = fused(attend, args)
+        assert len(calls(module)) == 1
+        path.write_text(str(module))
+    assert_close_to_float64(IrProgram.read(path, "cpu")(*args)[0], attend, args)
+
+
 def _scores(q, k):
     return q @ k.transpose(-1, -2)
 
