@@ -1,8 +1,9 @@
 """What is done with vectors of eight sums that lie along the lanes of a kernel with windows: the epilogue, loads and stores."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inferno.codegen.elements import as_vector, join, lanes_of
+from inferno.codegen.elements import as_vector, join, lanes_of, opaque_vector
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.inline import epilogue_arguments, inline_body
 from inferno.codegen.integers import Integer
@@ -23,11 +24,15 @@ class VectorResults:
     c: WindowKernel
     tensors: dict[int, Elements]
 
-    def finish(self, sums: ir.Value, at: dict[int, Integer]) -> None:
+    def constant(self, at: dict[int, Integer], moving: set[int]) -> dict[Access, ir.Value]:
+        """What the epilogue reads that is the same wherever the loops ``moving`` are, read here."""
+        return {a: opaque_vector(self.extra(a, at)) for a in self.c.contraction.extras if all(a.strides[d] == 0 for d in moving)}
+
+    def finish(self, sums: ir.Value, at: dict[int, Integer], constant: Mapping[Access, ir.Value] | None = None) -> None:
         """The epilogue of a vector of sums and the stores; ``at`` has its coordinates by loop."""
-        k, results = self.c.contraction, []
+        k, results, read = self.c.contraction, [], constant or {}
         if k.epilogue is not None:
-            arguments = epilogue_arguments(k.epilogue, sums, lambda access: self.extra(access, at))
+            arguments = epilogue_arguments(k.epilogue, sums, lambda access: read[access] if access in read else self.extra(access, at))
             results = inline_body(k.epilogue.block, arguments, (), VECTOR)
         for d in k.destinations:
             value = as_vector(sums if d.source is None else results[d.source], VECTOR)
