@@ -8,7 +8,7 @@ with a piece of zeros, on both sides.  Sums go through shared memory, warp by wa
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from inferno.codegen.elements import join, lanes_of
@@ -24,7 +24,7 @@ from inferno.codegen.nvvm_builder import (
 from inferno.codegen.tensor_core import load_matrices
 from inferno.codegen.vector_results import VECTOR, VectorResults
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, nvvm
+from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.group_tile import BYTES, Side
 from inferno.schedule.group_windows import PIECE, ROWS, GroupKernel, GroupWindows, fits, read
 from inferno.target import Target
@@ -84,7 +84,7 @@ class _Emitter:
             store(words.value(0), shared_pointer(words, words.add(self.zeros, words.shl(self.thread, 2))), 4)
         nvvm.CpAsyncCommitGroupOp()
         self.lanes = [self.lane_of(i) for i in range(0, s.own * s.features // VECTOR, s.beside)]
-        self.constant = [self.results.constant(at, k.moving) for at, _ in self.lanes]  # they are on their way as well
+        self.constant = [self.results.constant(at, k.moving) if k.last == VECTOR else {} for at, _ in self.lanes]  # they are on their way as well
         nvvm.CpAsyncWaitGroupOp(0)
         nvvm.BarrierOp()
         sums, each = self.multiply(), s.own * s.features // 8
@@ -125,9 +125,10 @@ class _Emitter:
 
     def copy_image(self) -> None:
         k, s, c, tile, words = self.k, self.s, self.c, self.tile, self.words
-        sizes = [s.images, tile.down.places, tile.along.places, s.groups, k.pieces]
+        parts, channels = PIECE // k.together, k.unit * k.size(k.channel)
+        sizes = [s.images, tile.down.places, tile.along.places, s.groups, k.pieces * parts]
         for number in self.each(prod(sizes)):
-            image, row, column, group, piece = words.split(number, sizes)
+            image, row, column, group, part = words.split(number, sizes)
             which = words.add(self.first[0], image)
             conditions = [words.less(which, k.count)] if k.count % s.images else []
             at = words.split(which, [k.size(d) for d in k.images])
@@ -138,11 +139,14 @@ class _Emitter:
                     offset = words.add(offset, words.mul(padded, c.image.strides[axis.tap] // axis.dilation))
                     if axis.checked or k.outputs(axis) % size:
                         conditions.append(words.less(words.sub(padded, axis.low), axis.size))
-            offset = words.add(offset, words.mul(words.add(self.first[4], group), c.image.strides[k.group] * k.unit))
-            offset = words.add(offset, words.mul(piece, PIECE))
+            if k.group is not None:
+                offset = words.add(offset, words.mul(words.add(self.first[4], group), c.image.strides[k.group] * k.unit))
+            offset = words.add(offset, words.mul(part, k.together))
+            if channels % PIECE:
+                conditions.append(words.less(part, channels // k.together))
             slots = words.dot([image, self.slot(row, tile.down), self.slot(column, tile.along)], [tile.image, tile.row, 1])
-            target = words.add(words.mul(slots, tile.pitch), words.mul(words.add(words.mul(group, k.pieces), piece), BYTES))
-            self.copy(c.image.argument, offset, words.add(self.image, target), self.all(conditions))
+            target = words.add(words.mul(slots, tile.pitch), words.mul(words.add(words.mul(group, k.pieces * parts), part), BYTES // parts))
+            self.copy(c.image.argument, offset, words.add(self.image, target), self.all(conditions), BYTES // parts)
 
     def slot(self, place: Integer, side: Side) -> Integer:
         """Of a place along one side of the tile."""
@@ -169,11 +173,16 @@ class _Emitter:
             lane, channel = words.add(self.first[3], feature), words.add(words.mul(piece, PIECE), words.mul(part, k.grain))
             conditions = [words.less(term, terms)] if terms < 2 * steps else []
             first = words.mul(words.add(self.first[4], group), k.unit)
+            if channels * k.unit % PIECE:
+                conditions.append(words.less(channel, channels))
+            if features * k.unit % PIECE:
+                conditions.append(words.less(lane, features))
             if k.unit > 1:  # a feature's own channels, and zeros beside them
                 mine = words.div(lane, features)
                 conditions.append(words.equal(words.div(channel, channels), mine))
                 first, lane, channel = words.add(first, mine), words.rem(lane, features), words.rem(channel, channels)
-            offset = words.dot([first, lane, *(n for _, n in taps)], [c.weight.strides[d] for d in (k.group, c.lane, *(d for d, _ in taps))], c.weight.offset)
+            taps += [(k.group, first), (c.lane, lane)]
+            offset = words.dot([n for d, n in taps if d is not None], [c.weight.strides[d] for d, _ in taps if d is not None], c.weight.offset)
             offset = words.add(offset, channel)
             target = words.mul(words.add(words.mul(group, s.features), feature), s.weight_pitch(k))
             target = words.add(target, words.mul(words.add(words.mul(turn, 2 * steps), term), BYTES))
@@ -276,7 +285,19 @@ class _Emitter:
                 parts = [load_shared(words, words.add(place, words.xor(turned, 16 * n)), ir.F32Type.get(), 4) for n in range(2)]
                 found = self.all(conditions)
                 with only_if(found[0]) if found else nullcontext():
-                    self.results.finish(self.exact(join([x for p in parts for x in lanes_of(p)]), {**at, **lane}), {**at, **lane}, constant)
+                    sums = self.exact(join([x for p in parts for x in lanes_of(p)]), {**at, **lane})
+                    self.finish_vector(sums, {**at, **lane}, constant)
+
+    def finish_vector(self, sums: ir.Value, at: dict[int, Integer], constant: dict) -> None:
+        """The last one of a group may have fewer features."""
+        if self.k.last == VECTOR:
+            self.results.finish(sums, at, constant)
+            return
+        last = scf.IfOp(self.words.at_least(at[self.c.lane], self.k.features - VECTOR), has_else=True)
+        for block, lanes in ((last.then_block, self.k.last), (last.else_block, VECTOR)):
+            with ir.InsertionPoint(block):
+                replace(self.results, lanes=lanes).finish(sums, at, constant)
+                scf.yield_([])
 
     def turned(self, output: Integer) -> Integer:
         """Whether halves of vectors of an output change places, so that lanes that read together, of one or of several outputs, read from all banks."""
@@ -289,7 +310,8 @@ class _Emitter:
         number = words.min(vector, vectors - 1) if first + s.beside > vectors else vector
         group, feature = words.split(number, [s.own, s.features // VECTOR])
         group = words.add(words.add(self.first[4], self.own), group)
-        return {k.group: words.mul(group, k.unit), self.c.lane: words.add(self.first[3], words.mul(feature, VECTOR))}, vector
+        found = {self.c.lane: words.add(self.first[3], words.mul(feature, VECTOR))}
+        return found if k.group is None else {**found, k.group: words.mul(group, k.unit)}, vector
 
     def exact(self, sums: ir.Value, at: dict[int, Integer]) -> ir.Value:
         """A vector of sums, of several groups together computed again where one may be another group's infinity, times zero."""

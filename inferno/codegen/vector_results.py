@@ -18,11 +18,12 @@ VECTOR = 8
 
 @dataclass(frozen=True)
 class VectorResults:
-    """``tensors`` are the kernel's, by argument."""
+    """``tensors`` are the kernel's, by argument; ``lanes`` of a vector are read and written."""
 
     words: Words
     c: WindowKernel
     tensors: dict[int, Elements]
+    lanes: int = VECTOR
 
     def constant(self, at: dict[int, Integer], moving: set[int]) -> dict[Access, ir.Value]:
         """What the epilogue reads that is the same wherever the loops ``moving`` are, read here."""
@@ -36,9 +37,11 @@ class VectorResults:
             results = inline_body(k.epilogue.block, arguments, (), VECTOR)
         for d in k.destinations:
             value = as_vector(sums if d.source is None else results[d.source], VECTOR)
+            if self.lanes < VECTOR:
+                value = join(lanes_of(value)[:self.lanes]) if self.lanes > 1 else lanes_of(value)[0]
             offset, step = self.offset(d.access, at), d.access.strides[self.c.lane]
             tensor = self.tensors[d.access.argument]
-            if step == 1:
+            if step == 1 or self.lanes == 1:
                 tensor.write(value, offset, 0, self.aligned(d.access))
             else:
                 for lane, x in enumerate(lanes_of(value)):
@@ -50,8 +53,13 @@ class VectorResults:
         if step == 0:
             return tensor.read(offset)
         if step == 1:
-            return tensor.read(offset, 0, VECTOR, self.aligned(access))
-        return join([tensor.read(offset, lane * step) for lane in range(VECTOR)])
+            return self.filled(tensor.read(offset, 0, self.lanes, self.aligned(access)))
+        return self.filled(join([tensor.read(offset, lane * step) for lane in range(self.lanes)]))
+
+    def filled(self, value: ir.Value) -> ir.Value:
+        """A vector whose lanes behind what is read are anything."""
+        lanes = lanes_of(value) or [value]
+        return value if self.lanes == VECTOR else join([*lanes, *lanes[:1] * (VECTOR - self.lanes)])
 
     def offset(self, access: Access, at: dict[int, Integer]) -> Integer:
         return self.words.dot(list(at.values()), [access.strides[d] for d in at], access.offset)

@@ -39,13 +39,13 @@ _ALONE = 6  # warps of a multiprocessor that take twice as long as they would be
 
 @dataclass(frozen=True)
 class GroupKernel:
-    """``group`` and ``channel`` are loops of the window kernel, ``images`` those of whole images, outermost first.
+    """``group`` and ``channel`` are loops of the window kernel, or None, ``images`` those of whole images, outermost first.
 
     ``unit`` neighbouring groups are computed as one, with zeros for the weights between a feature and another's channels, where a group alone has no whole
     pieces.  What is not finite comes out of that as NaN, and such sums are computed again."""
 
     window: WindowKernel
-    group: int
+    group: int | None
     channel: int | None
     images: tuple[int, ...]
     unit: int = 1
@@ -72,8 +72,13 @@ class GroupKernel:
 
     @property
     def pieces(self) -> int:
-        """Of a unit's channels."""
-        return self.unit * self.size(self.channel) // PIECE
+        """Of a unit's channels, of which the last one may end in zeros."""
+        return ceil(self.unit * self.size(self.channel) / PIECE)
+
+    @property
+    def together(self) -> int:
+        """Channels of the image that are copied together: those of a piece, where a unit has whole ones."""
+        return gcd(self.unit * self.size(self.channel), PIECE)
 
     @property
     def grain(self) -> int:
@@ -82,8 +87,13 @@ class GroupKernel:
 
     @property
     def features(self) -> int:
-        """Of a unit."""
-        return self.unit * self.size(self.window.lane)
+        """Of a unit, and as many as fill vectors."""
+        return PIECE * ceil(self.unit * self.size(self.window.lane) / PIECE)
+
+    @property
+    def last(self) -> int:
+        """Features of a unit's last vector."""
+        return self.unit * self.size(self.window.lane) - self.features + PIECE
 
     @property
     def moving(self) -> set[int]:
@@ -183,7 +193,9 @@ class GroupWindows:
 def choose(kernel: func.FuncOp, target: Target) -> GroupWindows | None:
     """The schedule with the lowest estimate, for groups of as many channels as were timed, where CUDA cores are not faster."""
     k = read(kernel, target)
-    if k is None or max(k.size(k.channel), k.size(k.window.lane)) > _MOST_CHANNELS or (k.unit > 1 and not settings().unmeasured):
+    if k is None or max(k.size(k.channel), k.size(k.window.lane)) > _MOST_CHANNELS:
+        return None
+    if not settings().unmeasured and (k.group is None or k.unit > 1 or k.together < PIECE or k.last < PIECE):
         return None
     time, found = pick(k, target)
     plain = windows.choose(kernel, target) if found is not None else None
@@ -200,25 +212,24 @@ def read(kernel: func.FuncOp, target: Target) -> GroupKernel | None:
         return None
     channels = [d for d in c.further if c.sizes[d] > 1]
     groups, images = ([d for d in c.others if c.image.strides[d] and bool(c.weight.strides[d]) == own] for own in (True, False))
-    if len(channels) > 1 or len(groups) != 1 or len(groups) + len(images) != len(c.others) or c.image.strides[c.lane] or not c.weight.strides[c.lane]:
+    if max(len(channels), len(groups)) > 1 or len(groups) + len(images) != len(c.others) or c.image.strides[c.lane] or not c.weight.strides[c.lane]:
         return None
-    channel = channels[0] if channels else None
-    k = GroupKernel(c, groups[0], channel, tuple(images[::-1]))
-    k = replace(k, unit=_unit(k.size(k.group), k.size(channel), k.size(c.lane)))
-    if k.unit == 0 or any(a.strides[d] != 1 for d in channels for a in (c.image, c.weight)) or (k.unit > 1 and not _neighbours(k)):
-        return None
+    group, channel = groups[0] if groups else None, channels[0] if channels else None
+    k = GroupKernel(c, group, channel, tuple(images[::-1]))
+    k = replace(k, unit=_unit(k.size(group), k.size(channel), k.size(c.lane)))
+    if any(a.strides[d] != 1 for d in channels for a in (c.image, c.weight)) or (k.unit > 1 and not _neighbours(k)) or k.together == 1:
+        return None  # (what asynchronous copies are too large for are the weights alone)
     if max(prod(a.shape) for a in (c.image, c.weight, c.out, *c.contraction.extras)) >= 2**30:
         return None
-    whole = [c.image.offset, c.image.strides[k.group] * k.unit]
-    whole += [c.image.strides[d] for d in range(len(c.sizes)) if d not in (k.channel, k.group)]
+    whole = [c.image.offset, *(c.image.strides[d] * (k.unit if d == group else 1) for d in range(len(c.sizes)) if d != channel)]
     whole += [c.image.strides[a.tap] // a.dilation for a in axes]
-    parts = [c.weight.offset, *(n for d, n in enumerate(c.weight.strides) if d != k.channel)]
-    return k if all(n % PIECE == 0 for n in whole) and all(n % k.grain == 0 for n in parts) else None
+    parts = [c.weight.offset, *(n for d, n in enumerate(c.weight.strides) if d != channel)]
+    return k if all(n % k.together == 0 for n in whole) and all(n % k.grain == 0 for n in parts) else None
 
 
 def _unit(groups: int, channels: int, features: int) -> int:
-    """How many groups have whole pieces together, of their channels and of their features; 0 where no number of them does."""
-    return next((n for n in (1, 2, 4, 8) if groups % n == channels * n % PIECE == features * n % PIECE == 0), 0)
+    """How many groups have whole pieces together, of their channels and of their features; 1 where no number of them does."""
+    return next((n for n in (1, 2, 4, 8) if groups % n == channels * n % PIECE == features * n % PIECE == 0), 1)
 
 
 def _neighbours(k: GroupKernel) -> bool:
@@ -259,7 +270,8 @@ def pick(k: GroupKernel, target: Target) -> tuple[float, GroupWindows | None]:
 def estimate(s: GroupWindows, k: GroupKernel, target: Target) -> float:
     """Microseconds: the fullest multiprocessor's blocks at the rate of tensor cores, shared memory, L2 or instructions, and what memory takes."""
     tile, steps, eights = s.tile(k), s.turns(k) * s.steps(k) * s.warps * s.own, s.features // 8
-    copied = tile.images * tile.down.places * tile.along.places * tile.pieces + s.groups * s.features * s.turns(k) * s.steps(k) * 2
+    copied = tile.images * tile.down.places * tile.along.places * tile.pieces * PIECE // k.together
+    copied += s.groups * s.features * s.turns(k) * s.steps(k) * 2 * PIECE // k.grain
     results = s.warps * s.own * s.tiles * ROWS * eights
     products, loads = steps * s.tiles * eights, steps * (s.tiles + ceil(eights / 2))
     issued = (products + 1.5 * loads + s.warps * _REST + (copied * _COPY + results * _RESULT) / 32) / 4 / _ISSUED

@@ -87,8 +87,7 @@ def test_chosen_where_it_is_faster(case, generator):
     Case((2, 48, 14, 14), (24, 24, 3, 3), padding=1, element="f32", inner=True),
     Case((2, 48, 14, 14), (24, 24, 3, 3), padding=1, last=False),
     Case((2, 48, 14, 14), (24, 24, 3, 3), padding=1),  # features innermost
-    Case((2, 12, 14, 14), (3, 3, 3, 3), padding=1, inner=True),  # channels that no number of groups has whole pieces of
-    Case((2, 24, 14, 14), (24, 24, 3, 3), padding=1, inner=True),  # one group
+    Case((2, 12, 14, 14), (3, 3, 3, 3), padding=1, inner=True),  # channels of 2 bytes
     Case((1, 32, 5, 6, 7), (16, 16, 3, 3, 3), padding=1, inner=True),
 ])
 def test_others_are_left_to_others(case):
