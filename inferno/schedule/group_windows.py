@@ -12,7 +12,7 @@ from math import ceil, gcd, inf, prod
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.schedule import windows
+from inferno.schedule import im2col, windows
 from inferno.schedule.cost import CLOCK, moved_bytes
 from inferno.schedule.group_tile import BYTES, GroupTile, Side, odd
 from inferno.schedule.window_kernel import Axis, WindowKernel, parse_windows
@@ -191,15 +191,18 @@ class GroupWindows:
 
 
 def choose(kernel: func.FuncOp, target: Target) -> GroupWindows | None:
-    """The schedule with the lowest estimate, for groups of as many channels as were timed, where CUDA cores are not faster."""
+    """The schedule with the lowest estimate, for groups of as many channels as were timed, where neither CUDA cores are faster nor tiles by the copy engine."""
     k = read(kernel, target)
     if k is None or max(k.size(k.channel), k.size(k.window.lane)) > _MOST_CHANNELS:
         return None
     if not settings().unmeasured and (k.group is None or k.unit > 1 or k.together < PIECE or k.last < PIECE):
         return None
     time, found = pick(k, target)
-    plain = windows.choose(kernel, target) if found is not None else None
-    return found if plain is None or time < windows.estimate(plain, k.window, target) else None
+    if found is None:
+        return None
+    plain, tiles = windows.choose(kernel, target), im2col.parse_unfolded(kernel, target)
+    others = windows.estimate(plain, k.window, target) if plain is not None else inf
+    return found if time < min(others, im2col.least(kernel, tiles, target)[0] if tiles is not None else inf) else None
 
 
 def read(kernel: func.FuncOp, target: Target) -> GroupKernel | None:

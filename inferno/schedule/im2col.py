@@ -42,11 +42,13 @@ def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:
     """The schedule with the lowest estimate if ``kernel`` is a convolution for Hopper's tensor cores, and of so many channels, or with so few pixels in
     a row, that it is not faster as a contraction of windows that overlap in memory, with its padding there."""
     c = parse_unfolded(kernel, target)
-    if c is None or c.varies:
-        return None
-    found = at_size(kernel, c, target)
-    time, schedule = min(found, key=lambda item: item[0], default=(inf, None))
+    time, schedule = least(kernel, c, target) if c is not None else (inf, None)
     return schedule if schedule is not None and time <= _side_by_side(kernel, c, target) else None
+
+
+def least(kernel: func.FuncOp, c: Contraction, target: Target) -> tuple[float, Im2col | None]:
+    """The schedule with the lowest estimate, in microseconds."""
+    return min(at_size(kernel, c, target) if not c.varies else [], key=lambda item: item[0], default=(inf, None))
 
 
 def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
