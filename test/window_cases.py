@@ -236,6 +236,14 @@ GROUPS = {
     "2x5 by 3, dilated by 2": Case((1, 48, 17, 21), (8, 16, 2, 5), 3, 2, 2, "f16", inner=True),
     "one dimension": Case((2, 32, 40), (16, 16, 4), 1, 3, inner=True),
     "one row of a window": Case((2, 32, 5, 12), (16, 16, 1, 3), inner=True, epilogue=False),
+    "4 of 4": Case((2, 32, 9, 10), (4, 4, 3, 3), padding=1, inner=True),
+    "4 of 2, every second, f16": Case((2, 32, 11, 9), (4, 2, 3, 3), 2, 1, element="f16", inner=True),
+    "2 of 1, 5x5 by 2": Case((2, 32, 9, 11), (2, 1, 5, 5), 2, 2, inner=True),
+    "12 of 12, dilated": Case((2, 48, 9, 8), (12, 12, 3, 3), 1, 2, 2, inner=True),
+    "18, one group": Case((2, 18, 9, 10), (18, 18, 3, 3), padding=1, inner=True),
+    "12 to 36, one group": Case((2, 12, 9, 10), (36, 12, 3, 3), 2, 1, inner=True),
+    "18 to 9, one group": Case((2, 18, 9, 10), (9, 18, 3, 3), padding=1, inner=True),
+    "20 to 10, two groups": Case((2, 40, 9, 7), (10, 20, 3, 3), padding=1, inner=True),
     "72, no epilogue": Case((1, 144, 6, 7), (72, 72, 3, 3), padding=1, epilogue=False, inner=True),
 }
 """With several channels a group, channels innermost."""

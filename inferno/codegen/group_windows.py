@@ -8,12 +8,13 @@ with a piece of zeros, on both sides.  Sums go through shared memory, warp by wa
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from inferno.codegen.elements import join, lanes_of
 from inferno.codegen.expand_math import expand_math
 from inferno.codegen.global_memory import Elements
+from inferno.codegen.group_sums import exact_sums
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, launcher, pointer
 from inferno.codegen.mma_tile import Lane, Multiplier
@@ -23,7 +24,7 @@ from inferno.codegen.nvvm_builder import (
 from inferno.codegen.tensor_core import load_matrices
 from inferno.codegen.vector_results import VECTOR, VectorResults
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, nvvm
+from inferno.mlir import arith, func, ir, nvvm, scf
 from inferno.schedule.group_tile import BYTES, Side
 from inferno.schedule.group_windows import PIECE, ROWS, GroupKernel, GroupWindows, fits, read
 from inferno.target import Target
@@ -76,16 +77,17 @@ class _Emitter:
         self.zeros = words.add(self.image, image + weights + stage)
         numbers = words.split(special_register("ctaid.x"), s.grid(k))
         self.first = [words.mul(n, each) for n, each in zip(numbers, (s.images, s.rows, s.columns, s.features, s.groups))]
-        each = s.warps // s.groups
-        self.own, self.part = words.div(self.warp, each), words.rem(self.warp, each)
+        self.own, self.part = words.mul(words.div(self.warp, s.parts), s.own), words.rem(self.warp, s.parts)
         self.copy_image()
         self.copy_weights()
         with only_if(words.less(self.thread, BYTES // 4)):
             store(words.value(0), shared_pointer(words, words.add(self.zeros, words.shl(self.thread, 2))), 4)
         nvvm.CpAsyncCommitGroupOp()
+        self.lanes = [self.lane_of(i) for i in range(0, s.own * s.features // VECTOR, s.beside)]
+        self.constant = [self.results.constant(at, k.moving) if k.last == VECTOR else {} for at, _ in self.lanes]  # they are on their way as well
         nvvm.CpAsyncWaitGroupOp(0)
         nvvm.BarrierOp()
-        sums, each = self.multiply(), s.features // 8
+        sums, each = self.multiply(), s.own * s.features // 8
         for i in range(s.tiles):
             self.finish(i, sums[i * each:(i + 1) * each])
 
@@ -108,19 +110,25 @@ class _Emitter:
         numbers = [self.words.add(self.thread, i) for i in range(0, count, self.s.threads)]
         return [*numbers[:-1], self.words.min(numbers[-1], count - 1)] if count % self.s.threads else numbers
 
-    def copy(self, argument: int, offset: Integer, target: Integer, conditions: Sequence[ir.Value]) -> None:
-        """Start a copy of a piece to shared memory, or of zeros where the condition, if there is one, does not hold."""
+    def copy(self, argument: int, offset: Integer, target: Integer, conditions: Sequence[ir.Value], count: int = BYTES) -> None:
+        """Start a copy of so many bytes to shared memory, or of zeros where the condition, if there is one, does not hold."""
         words, size = self.words, None
+        if count < 4:  # what asynchronous copies are too large for
+            value = self.tensors[argument].read(words.select(conditions[0], offset, 0) if conditions else offset)
+            value = arith.select(conditions[0], value, arith.constant(value.type, 0.0)) if conditions else value
+            store(value, shared_pointer(words, target), count)
+            return
         if conditions:
-            offset, size = words.select(conditions[0], offset, 0), words.select(conditions[0], BYTES, 0)
-        modifier = ir.Attribute.parse("#nvvm<load_cache_modifier cg>")
-        nvvm.CpAsyncOp(shared_pointer(words, target), self.tensors[argument].pointer(offset), BYTES, modifier, cpSize=size)
+            offset, size = words.select(conditions[0], offset, 0), words.select(conditions[0], count, 0)
+        modifier = ir.Attribute.parse(f"#nvvm<load_cache_modifier {'cg' if count == BYTES else 'ca'}>")
+        nvvm.CpAsyncOp(shared_pointer(words, target), self.tensors[argument].pointer(offset), count, modifier, cpSize=size)
 
     def copy_image(self) -> None:
         k, s, c, tile, words = self.k, self.s, self.c, self.tile, self.words
-        sizes = [s.images, tile.down.places, tile.along.places, s.groups, k.pieces]
+        parts, channels = PIECE // k.together, k.unit * k.size(k.channel)
+        sizes = [s.images, tile.down.places, tile.along.places, s.groups, k.pieces * parts]
         for number in self.each(prod(sizes)):
-            image, row, column, group, piece = words.split(number, sizes)
+            image, row, column, group, part = words.split(number, sizes)
             which = words.add(self.first[0], image)
             conditions = [words.less(which, k.count)] if k.count % s.images else []
             at = words.split(which, [k.size(d) for d in k.images])
@@ -131,11 +139,14 @@ class _Emitter:
                     offset = words.add(offset, words.mul(padded, c.image.strides[axis.tap] // axis.dilation))
                     if axis.checked or k.outputs(axis) % size:
                         conditions.append(words.less(words.sub(padded, axis.low), axis.size))
-            offset = words.add(offset, words.mul(words.add(self.first[4], group), c.image.strides[k.group]))
-            offset = words.add(offset, words.mul(piece, PIECE))
+            if k.group is not None:
+                offset = words.add(offset, words.mul(words.add(self.first[4], group), c.image.strides[k.group] * k.unit))
+            offset = words.add(offset, words.mul(part, k.together))
+            if channels % PIECE:
+                conditions.append(words.less(part, channels // k.together))
             slots = words.dot([image, self.slot(row, tile.down), self.slot(column, tile.along)], [tile.image, tile.row, 1])
-            target = words.add(words.mul(slots, tile.pitch), words.mul(words.add(words.mul(group, k.pieces), piece), BYTES))
-            self.copy(c.image.argument, offset, words.add(self.image, target), self.all(conditions))
+            target = words.add(words.mul(slots, tile.pitch), words.mul(words.add(words.mul(group, k.pieces * parts), part), BYTES // parts))
+            self.copy(c.image.argument, offset, words.add(self.image, target), self.all(conditions), BYTES // parts)
 
     def slot(self, place: Integer, side: Side) -> Integer:
         """Of a place along one side of the tile."""
@@ -151,27 +162,40 @@ class _Emitter:
     def copy_weights(self) -> None:
         k, s, c, words = self.k, self.s, self.c, self.words
         turns, steps, terms = s.turns(k), s.steps(k), s.terms(k)
-        sizes = [s.groups, s.features, turns, 2 * steps]
+        channels, features, parts = k.size(k.channel), k.size(c.lane), PIECE // k.grain
+        sizes = [s.groups, s.features, turns, 2 * steps, parts]
         rows, columns = k.taps
         for number in self.each(prod(sizes)):
-            group, feature, turn, term = words.split(number, sizes)
+            group, feature, turn, term, part = words.split(number, sizes)
             row, column, piece = words.split(term, [rows // turns, columns, k.pieces])
             row = words.add(words.mul(turn, rows // turns), row)
             taps = [(a.tap, at) for a, at in ((c.down, row), (c.along, column)) if a is not None]
-            at = [words.add(self.first[4], group), words.add(self.first[3], feature), *(n for _, n in taps), words.mul(piece, PIECE)]
-            offset = words.dot(at, [c.weight.strides[d] for d in (k.group, c.lane, *(d for d, _ in taps), k.channel)], c.weight.offset)
+            lane, channel = words.add(self.first[3], feature), words.add(words.mul(piece, PIECE), words.mul(part, k.grain))
+            conditions = [words.less(term, terms)] if terms < 2 * steps else []
+            first = words.mul(words.add(self.first[4], group), k.unit)
+            if channels * k.unit % PIECE:
+                conditions.append(words.less(channel, channels))
+            if features * k.unit % PIECE:
+                conditions.append(words.less(lane, features))
+            if k.unit > 1:  # a feature's own channels, and zeros beside them
+                mine = words.div(lane, features)
+                conditions.append(words.equal(words.div(channel, channels), mine))
+                first, lane, channel = words.add(first, mine), words.rem(lane, features), words.rem(channel, channels)
+            taps += [(k.group, first), (c.lane, lane)]
+            offset = words.dot([n for d, n in taps if d is not None], [c.weight.strides[d] for d, _ in taps if d is not None], c.weight.offset)
+            offset = words.add(offset, channel)
             target = words.mul(words.add(words.mul(group, s.features), feature), s.weight_pitch(k))
             target = words.add(target, words.mul(words.add(words.mul(turn, 2 * steps), term), BYTES))
-            conditions = [words.less(term, terms)] if terms < 2 * steps else []
-            self.copy(c.weight.argument, offset, words.add(self.weights, target), conditions)
+            target = words.add(target, words.mul(part, BYTES // parts))
+            self.copy(c.weight.argument, offset, words.add(self.weights, target), self.all(conditions), BYTES // parts)
 
     # Products.
 
     def multiply(self) -> list[list[ir.Value]]:
-        """Four sums for each 16 outputs and 8 features of the warp."""
+        """Four sums for each 16 outputs and 8 features of the warp's groups."""
         k, s, tile, words = self.k, self.s, self.tile, self.words
         rows, columns = k.taps
-        turns, eights = s.turns(k), s.features // 8
+        turns, eights = s.turns(k), s.own * s.features // 8
         terms = [tile.tap(r, x) + BYTES * i for r in range(rows // turns) for x in range(columns) for i in range(k.pieces)]
         half = words.shr(self.lane.number, 4)
         outputs = [self.first_tap(i) for i in range(s.tiles)]
@@ -186,11 +210,14 @@ class _Emitter:
             begin = words.mul(number, 2 * s.steps(k) * BYTES)
             for step in range(s.steps(k)):
                 pair = terms[2 * step:2 * step + 2]
-                rhs = [x for first in weights for x in load_matrices(self.pointer(words.add(first, begin), 2 * step * BYTES))]
-                for i, line in enumerate(lines):
-                    lhs = load_matrices(self.lines(line, pair, half))
-                    for j in range(eights):
-                        sums[i * eights + j] = multiplier.multiply(sums[i * eights + j], lhs, (rhs[2 * j], rhs[2 * j + 1]))
+                for own in range(s.own):
+                    found = [self.pointer(words.add(first, begin), own * s.features * s.weight_pitch(k) + 2 * step * BYTES) for first in weights]
+                    rhs = [x for pointer in found for x in load_matrices(pointer)]
+                    for i, line in enumerate(lines):
+                        lhs = load_matrices(self.lines(line, [n + own * k.pieces * BYTES for n in pair], half))
+                        for j in range(s.features // 8):
+                            at = i * eights + own * (s.features // 8) + j
+                            sums[at] = multiplier.multiply(sums[at], lhs, (rhs[2 * j], rhs[2 * j + 1]))
             return [x for four in sums for x in four]
 
         done = turn(0, *zeros) if turns == 1 else loop(words, 0, turns, 1, zeros, turn)
@@ -232,28 +259,60 @@ class _Emitter:
 
     def finish(self, i: int, sums: Sequence[Sequence[ir.Value]]) -> None:
         """The epilogue and stores of the warp's tile ``i``: register ``2 * h + e`` has output ``pair + 8 * h`` and feature ``2 * quad + e`` of eight."""
-        k, s, words = self.k, self.s, self.words
+        s, words = self.s, self.words
         nvvm.SyncWarpOp(words.value(-1))  # all lanes have read what was there before
-        begin = words.add(self.stage, words.shl(words.add(words.mul(self.lane.pair, s.stage), words.shl(self.lane.quad, 1)), 2))
+        column = words.xor(self.lane.quad, words.shl(self.turned(self.lane.pair), 1))
+        begin = words.add(self.stage, words.shl(words.add(words.mul(self.lane.pair, s.stage), words.shl(column, 1)), 2))
         for j, four in enumerate(sums):
             for h in range(2):
                 store(join(four[2 * h:2 * h + 2]), self.pointer(begin, 4 * (8 * h * s.stage + 8 * j)), 8)
         nvvm.SyncWarpOp(words.value(-1))
-        output, vector = words.mask(self.lane.number, ROWS - 1), words.shr(self.lane.number, 4)
-        number = words.add(words.mul(words.add(words.mul(self.part, s.tiles), i), ROWS), output)
-        at, inside = self.coordinates(*words.split(number, [s.images, s.rows, s.columns]))
-        if self.tile.outputs % (ROWS * s.tiles * (s.warps // s.groups)):
-            inside.append(words.less(number, self.tile.outputs))
-        at[k.group] = words.add(self.first[4], self.own)
-        source = words.add(self.stage, words.shl(words.mul(output, s.stage), 2))
-        vectors = s.features // VECTOR
-        for j in range(0, vectors, 2):
-            which = words.add(vector, j)
-            conditions = [*inside, words.less(which, vectors)] if j + 2 > vectors else inside
-            which = words.min(which, vectors - 1)
-            place = words.add(source, words.mul(which, VECTOR * 4))
-            parts = [load_shared(words, words.add(place, 16 * n), ir.F32Type.get(), 4) for n in range(2)]
-            found = self.all(conditions)
-            with only_if(found[0]) if found else nullcontext():
-                lane = words.add(self.first[3], words.mul(which, VECTOR))
-                self.results.finish(join([x for p in parts for x in lanes_of(p)]), {**at, self.c.lane: lane})
+        count, vectors = 32 // s.beside, s.own * s.features // VECTOR
+        for first in range(0, ROWS, count):
+            output = words.add(words.div(self.lane.number, s.beside), first)
+            if count > ROWS:
+                output = words.mask(output, ROWS - 1)
+            number = words.add(words.mul(words.add(words.mul(self.part, s.tiles), i), ROWS), output)
+            at, inside = self.coordinates(*words.split(number, [s.images, s.rows, s.columns]))
+            if self.tile.outputs % (ROWS * s.tiles * s.parts):
+                inside.append(words.less(number, self.tile.outputs))
+            if count > ROWS:
+                inside.append(words.less(self.lane.number, ROWS))
+            source, turned = words.add(self.stage, words.shl(words.mul(output, s.stage), 2)), words.shl(self.turned(output), 4)
+            for j, (lane, vector), constant in zip(range(0, vectors, s.beside), self.lanes, self.constant):
+                conditions = [*inside, words.less(vector, vectors)] if j + s.beside > vectors else inside
+                place = words.add(source, words.mul(words.min(vector, vectors - 1) if j + s.beside > vectors else vector, VECTOR * 4))
+                parts = [load_shared(words, words.add(place, words.xor(turned, 16 * n)), ir.F32Type.get(), 4) for n in range(2)]
+                found = self.all(conditions)
+                with only_if(found[0]) if found else nullcontext():
+                    sums = self.exact(join([x for p in parts for x in lanes_of(p)]), {**at, **lane})
+                    self.finish_vector(sums, {**at, **lane}, constant)
+
+    def finish_vector(self, sums: ir.Value, at: dict[int, Integer], constant: dict) -> None:
+        """The last one of a group may have fewer features."""
+        if self.k.last == VECTOR:
+            self.results.finish(sums, at, constant)
+            return
+        last = scf.IfOp(self.words.at_least(at[self.c.lane], self.k.features - VECTOR), has_else=True)
+        for block, lanes in ((last.then_block, self.k.last), (last.else_block, VECTOR)):
+            with ir.InsertionPoint(block):
+                replace(self.results, lanes=lanes).finish(sums, at, constant)
+                scf.yield_([])
+
+    def turned(self, output: Integer) -> Integer:
+        """Whether halves of vectors of an output change places, so that lanes that read together, of one or of several outputs, read from all banks."""
+        return self.words.mask(output if self.s.beside > 1 else self.words.shr(output, 2), 1)
+
+    def lane_of(self, first: int) -> tuple[dict[int, Integer], Integer]:
+        """Of the vectors of a warp's features from ``first`` on this lane's: where it begins, by loop, and its number, which may be that of none."""
+        k, s, words = self.k, self.s, self.words
+        vector, vectors = words.add(words.rem(self.lane.number, s.beside), first), s.own * s.features // VECTOR
+        number = words.min(vector, vectors - 1) if first + s.beside > vectors else vector
+        group, feature = words.split(number, [s.own, s.features // VECTOR])
+        group = words.add(words.add(self.first[4], self.own), group)
+        found = {self.c.lane: words.add(self.first[3], words.mul(feature, VECTOR))}
+        return found if k.group is None else {**found, k.group: words.mul(group, k.unit)}, vector
+
+    def exact(self, sums: ir.Value, at: dict[int, Integer]) -> ir.Value:
+        """A vector of sums, of several groups together computed again where one may be another group's infinity, times zero."""
+        return exact_sums(self.words, self.k, self.tensors, sums, at) if self.k.unit > 1 else sums

@@ -14,7 +14,7 @@ from inferno.codegen.tensor_core import Tile
 from inferno.codegen.nvvm_builder import Words
 from inferno.errors import CompileError
 from inferno.mlir import func, ir
-from inferno.schedule.im2col import Im2col, parse_unfolded
+from inferno.schedule.im2col import Im2col, keeps_to_group, parse_unfolded
 from inferno.schedule.tiling import tile_contraction
 from inferno.schedule.unfolded import Unfolded
 from inferno.schedule.wgmma_schedule import precision
@@ -27,7 +27,7 @@ def generate(kernel: func.FuncOp, schedule: Im2col, target: Target) -> None:
     kind = precision(kernel, c) if c is not None else None
     width = 4 if kind == "tf32" else 2
     tiling = tile_contraction(c, width, only_along_k=width == 4, rewrite=schedule.rewrite) if kind is not None else None
-    if tiling is None or schedule.swapped or schedule.threads > 384:
+    if tiling is None or schedule.swapped or schedule.threads > 384 or not keeps_to_group(schedule, c):
         raise CompileError(f"@{kernel.name.value} is not a convolution for tensor cores by {schedule}")
     wgmma.prepare_bodies(c)
     emitter = _StreamEmitter if schedule.stream else _Emitter
@@ -36,12 +36,12 @@ def generate(kernel: func.FuncOp, schedule: Im2col, target: Target) -> None:
 
 def image_map(value: ir.Value, window: Unfolded, tile: Tile, channels: int, pixels: int, kind: str) -> ir.Value:
     """The copy engine's map of an image, which brings so many channels of so many pixels at a time."""
-    strides = [tile.width]
-    for size in window.shape[:0:-1]:
+    sizes, strides = (window.shape[-1] * window.groups, *window.shape[-2::-1]), [tile.width]
+    for size in sizes[:-1]:
         strides.append(strides[-1] * size)
     lower, upper = window.corners
     return pixel_map(
-        value, sizes=window.shape[::-1], strides=strides, channels=channels, pixels=pixels, lower=lower, upper=upper, steps=window.steps[::-1],
+        value, sizes=sizes, strides=strides, channels=channels, pixels=pixels, lower=lower, upper=upper, steps=window.steps[::-1],
         element=kind, swizzle=tile.span,
     )
 
@@ -69,6 +69,8 @@ class _Unfolded:
         for axis, at in zip(outer, positions):
             if axis.dims and axis.dims[0] in taps:
                 taps[axis.dims[0]] = at
+            elif axis.dims and axis.dims[0] == window.group:
+                channel = words.add(channel, words.mul(at, window.shape[-1]))
             else:
                 pixel = words.add(pixel, words.mul(at, axis.stride(operand.access) // window.terms))
         image, *places = first_places(words, window, pixel)

@@ -1,8 +1,9 @@
 """What is done with vectors of eight sums that lie along the lanes of a kernel with windows: the epilogue, loads and stores."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from inferno.codegen.elements import as_vector, join, lanes_of
+from inferno.codegen.elements import as_vector, join, lanes_of, opaque_vector
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.inline import epilogue_arguments, inline_body
 from inferno.codegen.integers import Integer
@@ -17,23 +18,30 @@ VECTOR = 8
 
 @dataclass(frozen=True)
 class VectorResults:
-    """``tensors`` are the kernel's, by argument."""
+    """``tensors`` are the kernel's, by argument; ``lanes`` of a vector are read and written."""
 
     words: Words
     c: WindowKernel
     tensors: dict[int, Elements]
+    lanes: int = VECTOR
 
-    def finish(self, sums: ir.Value, at: dict[int, Integer]) -> None:
+    def constant(self, at: dict[int, Integer], moving: set[int]) -> dict[Access, ir.Value]:
+        """What the epilogue reads that is the same wherever the loops ``moving`` are, read here."""
+        return {a: opaque_vector(self.extra(a, at)) for a in self.c.contraction.extras if all(a.strides[d] == 0 for d in moving)}
+
+    def finish(self, sums: ir.Value, at: dict[int, Integer], constant: Mapping[Access, ir.Value] | None = None) -> None:
         """The epilogue of a vector of sums and the stores; ``at`` has its coordinates by loop."""
-        k, results = self.c.contraction, []
+        k, results, read = self.c.contraction, [], constant or {}
         if k.epilogue is not None:
-            arguments = epilogue_arguments(k.epilogue, sums, lambda access: self.extra(access, at))
+            arguments = epilogue_arguments(k.epilogue, sums, lambda access: read[access] if access in read else self.extra(access, at))
             results = inline_body(k.epilogue.block, arguments, (), VECTOR)
         for d in k.destinations:
             value = as_vector(sums if d.source is None else results[d.source], VECTOR)
+            if self.lanes < VECTOR:
+                value = join(lanes_of(value)[:self.lanes]) if self.lanes > 1 else lanes_of(value)[0]
             offset, step = self.offset(d.access, at), d.access.strides[self.c.lane]
             tensor = self.tensors[d.access.argument]
-            if step == 1:
+            if step == 1 or self.lanes == 1:
                 tensor.write(value, offset, 0, self.aligned(d.access))
             else:
                 for lane, x in enumerate(lanes_of(value)):
@@ -45,8 +53,13 @@ class VectorResults:
         if step == 0:
             return tensor.read(offset)
         if step == 1:
-            return tensor.read(offset, 0, VECTOR, self.aligned(access))
-        return join([tensor.read(offset, lane * step) for lane in range(VECTOR)])
+            return self.filled(tensor.read(offset, 0, self.lanes, self.aligned(access)))
+        return self.filled(join([tensor.read(offset, lane * step) for lane in range(self.lanes)]))
+
+    def filled(self, value: ir.Value) -> ir.Value:
+        """A vector whose lanes behind what is read are anything."""
+        lanes = lanes_of(value) or [value]
+        return value if self.lanes == VECTOR else join([*lanes, *lanes[:1] * (VECTOR - self.lanes)])
 
     def offset(self, access: Access, at: dict[int, Integer]) -> Integer:
         return self.words.dot(list(at.values()), [access.strides[d] for d in at], access.offset)

@@ -272,7 +272,7 @@ class _Parser:
     def operand(self, number: int, extend: str | None) -> Operand | None:
         value, map_ = self.op.operands[number], maps(self.op)[number]
         element = ir.RankedTensorType(value.type).element_type
-        if self.unfolded and (found := unfold(self.kernel, value, map_, self.sizes, iterators(self.op))) is not None:
+        if self.unfolded and (found := unfold(self.kernel, value, map_, self.sizes, iterators(self.op), self.shared())) is not None:
             return Operand(element, found[0], None, extend, found[1])
         if _lies_in_memory(value):
             found = placed(self.kernel, value, map_)
@@ -396,6 +396,11 @@ class _Parser:
             ir.RankedTensorType(self.op.results[0].type).element_type, epilogue, destinations,
             takes_tf32(self.op), module,
         )
+
+    def shared(self) -> set[int]:
+        """The parallel loops that both factors are walked by."""
+        lhs, rhs = ({d for part in (linear(e, self.dims) for e in m.results) if part for d, c in enumerate(part[0]) if c} for m in maps(self.op)[:2])
+        return {d for d in lhs & rhs if iterators(self.op)[d] == "parallel" and self.sizes[d] != 1}
 
     def loops(self, accesses: Sequence[Access]) -> set[int]:
         return {d for a in accesses for d in range(self.dims) if a.strides[d] != 0 and self.sizes[d] != 1}

@@ -6,16 +6,17 @@ infinity stays in its group.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product as every
-from math import ceil, inf, prod
+from math import ceil, gcd, inf, prod
 from typing import ClassVar
 
 from inferno.mlir import func
-from inferno.schedule import windows
+from inferno.schedule import im2col, windows
 from inferno.schedule.cost import CLOCK, moved_bytes
 from inferno.schedule.group_tile import BYTES, GroupTile, Side, odd
 from inferno.schedule.window_kernel import Axis, WindowKernel, parse_windows
+from inferno.settings import settings
 from inferno.target import Target
 
 PIECE = 8
@@ -24,6 +25,7 @@ ROWS = 16
 """Outputs of one product."""
 # Of a group, that were timed: with 112 mma took 76.6 us on an H100 where this takes 45.4, with 64 29 and 26.5.
 _MOST_CHANNELS = 128
+_SHARED_OUT = ((1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (4, 4), (8, 4))  # groups of a block, and of a warp
 _UNROLLED = 384  # products of a warp that are spelled out; of more there is a loop over the rows of the window
 _MOST_REGISTERS = 230
 # Estimates: microseconds of a launch; clocks of a product of 16x8x16 and of a copy's way; bytes a clock and multiprocessor of shared memory and of L2;
@@ -37,12 +39,16 @@ _ALONE = 6  # warps of a multiprocessor that take twice as long as they would be
 
 @dataclass(frozen=True)
 class GroupKernel:
-    """``group`` and ``channel`` are loops of the window kernel, ``images`` those of whole images, outermost first."""
+    """``group`` and ``channel`` are loops of the window kernel, or None, ``images`` those of whole images, outermost first.
+
+    ``unit`` neighbouring groups are computed as one, with zeros for the weights between a feature and another's channels, where a group alone has no whole
+    pieces.  What is not finite comes out of that as NaN, and such sums are computed again."""
 
     window: WindowKernel
-    group: int
-    channel: int
+    group: int | None
+    channel: int | None
     images: tuple[int, ...]
+    unit: int = 1
 
     def size(self, loop: int | None) -> int:
         return self.window.sizes[loop] if loop is not None else 1
@@ -60,14 +66,44 @@ class GroupKernel:
         return self.window.taps(self.window.down), self.window.taps(self.window.along)
 
     @property
+    def groups(self) -> int:
+        """Units of them."""
+        return self.size(self.group) // self.unit
+
+    @property
     def pieces(self) -> int:
-        """Of a group's channels."""
-        return self.size(self.channel) // PIECE
+        """Of a unit's channels, of which the last one may end in zeros."""
+        return ceil(self.unit * self.size(self.channel) / PIECE)
+
+    @property
+    def together(self) -> int:
+        """Channels of the image that are copied together: those of a piece, where a unit has whole ones."""
+        return gcd(self.unit * self.size(self.channel), PIECE)
+
+    @property
+    def grain(self) -> int:
+        """Channels of a feature's weights that are copied together: those of a piece that are of one group."""
+        return gcd(self.size(self.channel), PIECE)
 
     @property
     def features(self) -> int:
-        """Of a group."""
-        return self.size(self.window.lane)
+        """Of a unit, and as many as fill vectors."""
+        return PIECE * ceil(self.unit * self.size(self.window.lane) / PIECE)
+
+    @property
+    def last(self) -> int:
+        """Features of a unit's last vector."""
+        return self.unit * self.size(self.window.lane) - self.features + PIECE
+
+    @property
+    def moving(self) -> set[int]:
+        """Loops of the result that a warp's outputs are not the same in."""
+        return {*self.images, *(a.loop for a in (self.window.down, self.window.along) if a is not None)}
+
+    @property
+    def constant(self) -> int:
+        """Tensors that the epilogue reads of which all outputs read the same."""
+        return sum(all(a.strides[d] == 0 for d in self.moving) for a in self.window.contraction.extras)
 
     @property
     def count(self) -> int:
@@ -78,7 +114,7 @@ class GroupKernel:
 @dataclass(frozen=True)
 class GroupWindows:
     """A block computes ``rows`` x ``columns`` outputs of each of ``images`` images, ``features`` of each of ``groups`` groups, by ``warps`` warps, each of
-    which has one of the groups."""
+    which has ``own`` of the groups."""
 
     generator: ClassVar[str] = "group_windows"
     pads: ClassVar[bool] = True  # an image's padding is not read
@@ -89,6 +125,7 @@ class GroupWindows:
     groups: int = 1
     features: int = 8
     warps: int = 4
+    own: int = 1
 
     @property
     def threads(self) -> int:
@@ -97,18 +134,29 @@ class GroupWindows:
     @property
     def tiles(self) -> int:
         """Tiles of 16 outputs that a warp has."""
-        return ceil(ceil(self.images * self.rows * self.columns / ROWS) / (self.warps // self.groups))
+        return ceil(ceil(self.images * self.rows * self.columns / ROWS) / self.parts)
+
+    @property
+    def parts(self) -> int:
+        """Warps that share the outputs of a group."""
+        return self.warps * self.own // self.groups
 
     @property
     def stage(self) -> int:
-        """Numbers from one output's sums to the next one's, on their way to vectors: as many bytes are an odd number of 16."""
-        return self.features + 4
+        """Numbers from one output's sums to the next one's, on their way to vectors: an odd number of vectors."""
+        return 8 * odd(self.own * self.features // 8)
+
+    @property
+    def beside(self) -> int:
+        """Lanes that have neighbouring vectors of an output's features: as many as leave the fewest idle."""
+        vectors = self.own * self.features // 8
+        return min((1, 2, 4), key=lambda n: (ceil(vectors / n) * max(n, 2), -n))
 
     def grid(self, k: GroupKernel) -> tuple[int, ...]:
         """Blocks along images, rows, columns, features and groups; groups are the innermost, as neighbours read the same sectors."""
         rows, columns = k.places
         return (ceil(k.count / self.images), ceil(rows / self.rows), ceil(columns / self.columns), k.features // self.features,
-                k.size(k.group) // self.groups)
+                k.groups // self.groups)
 
     def tile(self, k: GroupKernel) -> GroupTile:
         sides = [Side(n, a.stride, k.window.taps(a), a.dilation) if a is not None else Side(n)
@@ -117,7 +165,7 @@ class GroupWindows:
 
     def turns(self, k: GroupKernel) -> int:
         """Parts that the sums are added up in, one after the other: rows of the window, or all at once."""
-        products = ceil(prod(k.taps) * k.pieces / 2) * self.tiles * self.features // 8
+        products = ceil(prod(k.taps) * k.pieces / 2) * self.tiles * self.own * self.features // 8
         return k.taps[0] if products > _UNROLLED else 1
 
     def terms(self, k: GroupKernel) -> int:
@@ -138,17 +186,23 @@ class GroupWindows:
 
     def registers(self, k: GroupKernel) -> int:
         """About so many a thread has."""
-        return self.tiles * (self.features // 2 + 7) + self.features // 2 + 50
+        kept = ceil(self.own * self.features / 8 / self.beside) * 4 * k.constant
+        return self.tiles * (self.own * self.features // 2 + 7) + self.features // 2 + kept + 50
 
 
 def choose(kernel: func.FuncOp, target: Target) -> GroupWindows | None:
-    """The schedule with the lowest estimate, for groups of as many channels as were timed, where CUDA cores are not faster."""
+    """The schedule with the lowest estimate, for groups of as many channels as were timed, where neither CUDA cores are faster nor tiles by the copy engine."""
     k = read(kernel, target)
-    if k is None or max(k.size(k.channel), k.features) > _MOST_CHANNELS:
+    if k is None or max(k.size(k.channel), k.size(k.window.lane)) > _MOST_CHANNELS:
+        return None
+    if not settings().unmeasured and (k.group is None or k.unit > 1 or k.together < PIECE or k.last < PIECE):
         return None
     time, found = pick(k, target)
-    plain = windows.choose(kernel, target) if found is not None else None
-    return found if plain is None or time < windows.estimate(plain, k.window, target) else None
+    if found is None:
+        return None
+    plain, tiles = windows.choose(kernel, target), im2col.parse_unfolded(kernel, target)
+    others = windows.estimate(plain, k.window, target) if plain is not None else inf
+    return found if time < min(others, im2col.least(kernel, tiles, target)[0] if tiles is not None else inf) else None
 
 
 def read(kernel: func.FuncOp, target: Target) -> GroupKernel | None:
@@ -161,22 +215,38 @@ def read(kernel: func.FuncOp, target: Target) -> GroupKernel | None:
         return None
     channels = [d for d in c.further if c.sizes[d] > 1]
     groups, images = ([d for d in c.others if c.image.strides[d] and bool(c.weight.strides[d]) == own] for own in (True, False))
-    if len(channels) != 1 or len(groups) != 1 or len(groups) + len(images) != len(c.others) or c.image.strides[c.lane] or not c.weight.strides[c.lane]:
+    if max(len(channels), len(groups)) > 1 or len(groups) + len(images) != len(c.others) or c.image.strides[c.lane] or not c.weight.strides[c.lane]:
         return None
-    if any(c.sizes[d] % PIECE for d in (channels[0], c.lane)) or any(a.strides[channels[0]] != 1 for a in (c.image, c.weight)):
-        return None
+    group, channel = groups[0] if groups else None, channels[0] if channels else None
+    k = GroupKernel(c, group, channel, tuple(images[::-1]))
+    k = replace(k, unit=_unit(k.size(group), k.size(channel), k.size(c.lane)))
+    if any(a.strides[d] != 1 for d in channels for a in (c.image, c.weight)) or (k.unit > 1 and not _neighbours(k)) or k.together == 1:
+        return None  # (what asynchronous copies are too large for are the weights alone)
     if max(prod(a.shape) for a in (c.image, c.weight, c.out, *c.contraction.extras)) >= 2**30:
         return None
-    steps = [n for a in (c.image, c.weight) for n in (a.offset, *(a.strides[d] for d in range(len(c.sizes)) if d != channels[0]))]
-    steps += [c.image.strides[a.tap] // a.dilation for a in axes]
-    return GroupKernel(c, groups[0], channels[0], tuple(images[::-1])) if all(n % PIECE == 0 for n in steps) else None
+    whole = [c.image.offset, *(c.image.strides[d] * (k.unit if d == group else 1) for d in range(len(c.sizes)) if d != channel)]
+    whole += [c.image.strides[a.tap] // a.dilation for a in axes]
+    parts = [c.weight.offset, *(n for d, n in enumerate(c.weight.strides) if d != channel)]
+    return k if all(n % k.together == 0 for n in whole) and all(n % k.grain == 0 for n in parts) else None
+
+
+def _unit(groups: int, channels: int, features: int) -> int:
+    """How many groups have whole pieces together, of their channels and of their features; 1 where no number of them does."""
+    return next((n for n in (1, 2, 4, 8) if groups % n == channels * n % PIECE == features * n % PIECE == 0), 1)
+
+
+def _neighbours(k: GroupKernel) -> bool:
+    """Whether a group follows the one before it in the image and in all that the epilogue reads and writes."""
+    c = k.window
+    results = [*c.contraction.extras, *(d.access for d in c.contraction.destinations)]
+    return c.image.strides[k.group] == k.size(k.channel) and all(a.strides[k.group] == k.size(c.lane) * a.strides[c.lane] for a in results)
 
 
 def fits(s: GroupWindows, k: GroupKernel, target: Target) -> bool:
     """Whether the generator takes the kernel with the schedule."""
-    if min(s.images, s.rows, s.columns, s.groups, s.features, s.warps) < 1 or s.warps > 32 or s.warps % s.groups:
+    if min(s.images, s.rows, s.columns, s.groups, s.features, s.warps, s.own) < 1 or s.warps > 32 or s.groups % s.own or s.warps % (s.groups // s.own):
         return False
-    if k.size(k.group) % s.groups or k.features % s.features or s.features % 8:
+    if k.groups % s.groups or k.features % s.features or s.features % 8:
         return False
     if s.images > k.count or any(n > most for n, most in zip((s.rows, s.columns), k.places)):
         return False
@@ -186,25 +256,26 @@ def fits(s: GroupWindows, k: GroupKernel, target: Target) -> bool:
 def schedules(k: GroupKernel, target: Target) -> Iterator[GroupWindows]:
     """What is worth a look."""
     rows, columns = ({ceil(n / parts) for parts in range(1, most + 1)} for n, most in zip(k.places, (16, 4)))
-    for down, along, groups, features, warps in every(rows, columns, (1, 2, 4), (k.features, 64, 32, 16), (2, 4, 7, 8)):
+    for down, along, (groups, own), features, warps in every(rows, columns, _SHARED_OUT, (k.features, 64, 32, 16), (2, 4, 7, 8)):
         whole = (down, along) == k.places
         for images in (1, 2, 4, 8) if whole else (1,):
-            s = GroupWindows(images, down, along, groups, features, warps)
+            s = GroupWindows(images, down, along, groups, features, warps, own)
             if fits(s, k, target):
                 yield s
 
 
 def pick(k: GroupKernel, target: Target) -> tuple[float, GroupWindows | None]:
     """The schedule with the least estimate, in microseconds."""
-    found = ((estimate(s, k, target), s) for s in dict.fromkeys(schedules(k, target)))
+    found = ((estimate(s, k, target), s) for s in dict.fromkeys(schedules(k, target)) if s.own == 1 or settings().unmeasured)
     return min(found, key=lambda x: (x[0], x[1].warps, x[1].groups, x[1].images, x[1].rows, x[1].columns, x[1].features), default=(inf, None))
 
 
 def estimate(s: GroupWindows, k: GroupKernel, target: Target) -> float:
     """Microseconds: the fullest multiprocessor's blocks at the rate of tensor cores, shared memory, L2 or instructions, and what memory takes."""
-    tile, steps, eights = s.tile(k), s.turns(k) * s.steps(k) * s.warps, s.features // 8
-    copied = tile.images * tile.down.places * tile.along.places * tile.pieces + s.groups * s.features * s.turns(k) * s.steps(k) * 2
-    results = s.warps * s.tiles * ROWS * eights
+    tile, steps, eights = s.tile(k), s.turns(k) * s.steps(k) * s.warps * s.own, s.features // 8
+    copied = tile.images * tile.down.places * tile.along.places * tile.pieces * PIECE // k.together
+    copied += s.groups * s.features * s.turns(k) * s.steps(k) * 2 * PIECE // k.grain
+    results = s.warps * s.own * s.tiles * ROWS * eights
     products, loads = steps * s.tiles * eights, steps * (s.tiles + ceil(eights / 2))
     issued = (products + 1.5 * loads + s.warps * _REST + (copied * _COPY + results * _RESULT) / 32) / 4 / _ISSUED
     work = max(products * _PRODUCT, (loads * 512 + copied * BYTES + results * 64) / _SHARED, copied * BYTES / _L2, issued)

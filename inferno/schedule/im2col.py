@@ -20,6 +20,7 @@ from inferno.schedule.result_parts import ROW
 from inferno.schedule.wgmma import CANDIDATES, candidates
 from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
 from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, splits
+from inferno.settings import settings
 from inferno.symbolic import hint, product
 from inferno.target import Target
 
@@ -41,11 +42,13 @@ def choose(kernel: func.FuncOp, target: Target) -> Im2col | None:
     """The schedule with the lowest estimate if ``kernel`` is a convolution for Hopper's tensor cores, and of so many channels, or with so few pixels in
     a row, that it is not faster as a contraction of windows that overlap in memory, with its padding there."""
     c = parse_unfolded(kernel, target)
-    if c is None or c.varies:
-        return None
-    found = at_size(kernel, c, target)
-    time, schedule = min(found, key=lambda item: item[0], default=(inf, None))
+    time, schedule = least(kernel, c, target) if c is not None else (inf, None)
     return schedule if schedule is not None and time <= _side_by_side(kernel, c, target) else None
+
+
+def least(kernel: func.FuncOp, c: Contraction, target: Target) -> tuple[float, Im2col | None]:
+    """The schedule with the lowest estimate, in microseconds."""
+    return min(at_size(kernel, c, target) if not c.varies else [], key=lambda item: item[0], default=(inf, None))
 
 
 def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
@@ -69,8 +72,16 @@ def _side_by_side(kernel: func.FuncOp, c: Contraction, target: Target) -> float:
 
 def at_size(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hint, most: int | None = None) -> list[tuple[float, Im2col]]:
     """Schedules with their estimates in microseconds; ``at`` and ``most`` are as ``wgmma``'s."""
+    if c.lhs.unfolded.group is not None and not settings().unmeasured:
+        return []
     found = candidates(kernel, c, target, at, most)
-    return [(time, im2col(s)) for time, s in found] + list(_others(c, target, at, [s for _, s in found])) if found else []
+    made = [(time, im2col(s)) for time, s in found] + list(_others(c, target, at, [s for _, s in found])) if found else []
+    return [(time, s) for time, s in made if keeps_to_group(s, c)]
+
+
+def keeps_to_group(s: Wgmma, c: Contraction) -> bool:
+    """Whether no step reads channels behind those of its group, which are other groups' numbers and no zeros."""
+    return c.lhs.unfolded.group is None or c.lhs.unfolded.shape[-1] * bit_width(c.lhs.element) // 8 % s.row == 0
 
 
 def _others(c: Contraction, target: Target, at: At, found: list[Wgmma]) -> Iterator[tuple[float, Im2col]]:

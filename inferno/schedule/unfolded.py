@@ -24,7 +24,8 @@ class Unfolded:
 
     ``shape`` is the image's, channels last; the other fields have one number for each spatial dimension, outermost first: ``counts`` of the
     result's pixels, ``taps``, and ``loops``: the contraction's loop of the taps, or None where it is one tap.  ``summed``: what is summed over is
-    images and places, and not taps and channels.
+    images and places, and not taps and channels.  ``groups``: a pixel has so many times the channels, of which the contraction's loop ``group``
+    picks one group's, which has a matrix of windows of its own; ``shape`` is that of its image.
     """
 
     shape: tuple[Int, ...]
@@ -35,6 +36,8 @@ class Unfolded:
     low: tuple[int, ...]
     loops: tuple[int | None, ...]
     summed: bool = False
+    groups: int = 1
+    group: int | None = None
 
     @property
     def terms(self) -> int:
@@ -58,27 +61,39 @@ class Unfolded:
         return (
             all(fits_corner(x, rank) for x in (*lower, *upper)) and all(x < 1 << BITS[rank] for x in offsets)
             and all(s <= MOST_STEP for s in self.steps) and self.shape[-1] * width % _ALIGNMENT == 0
-            and reach(product(self.shape)) * width < 2**40 and max(map(reach, self.shape)) < 2**31
+            and reach(product(self.shape)) * self.groups * width < 2**40 and max(map(reach, self.shape)) < 2**31
         )
 
 
-def unfold(kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap, sizes: tuple[Int, ...], kinds: list[str]) -> tuple[Access, Unfolded] | None:
+def unfold(
+    kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap, sizes: tuple[Int, ...], kinds: list[str], shared: set[int],
+) -> tuple[Access, Unfolded] | None:
     """How ``map_`` walks over ``value``, an argument of the kernel or that padded with zeros, through windows: the access is that of the matrix
-    of windows, with the argument's shape.  None for any other walk, also for one without windows."""
+    of windows, with the argument's shape.  None for any other walk, also for one without windows.  ``shared`` are the parallel loops of both factors."""
     turned = ["parallel" if kind == "reduction" else "reduction" for kind in kinds]
-    found = _unfold(kernel, value, map_, sizes, kinds)
-    if found is None and (found := _unfold(kernel, value, map_, sizes, turned)) is not None:
+    found = _unfold(kernel, value, map_, sizes, kinds, shared)
+    if found is None and (found := _unfold(kernel, value, map_, sizes, turned, set())) is not None:
         return found[0], replace(found[1], summed=True)
     return found
 
 
-def _unfold(kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap, sizes: tuple[Int, ...], kinds: list[str]) -> tuple[Access, Unfolded] | None:
+def _unfold(
+    kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap, sizes: tuple[Int, ...], kinds: list[str], shared: set[int],
+) -> tuple[Access, Unfolded] | None:
     found = _image(kernel, value)
     parts = [linear(e, map_.n_dims) for e in map_.results]
-    if found is None or not 3 <= len(parts) <= 5 or None in parts:
+    if found is None or not 3 <= len(parts) <= 6 or None in parts:
         return None
-    argument, shape, low = found
-    if not all(isinstance(s, int) for s in shape[1:]):
+    argument, whole, low = found
+    if not all(isinstance(s, int) for s in whole[1:]):
+        return None
+    shape, group, groups = whole, None, 1
+    if len(parts) > 3 and [d for d, c in enumerate(parts[-2][0]) if c] in [[d] for d in shared]:
+        (group,), groups = (d for d, c in enumerate(parts[-2][0]) if c), whole[-2]
+        if parts[-2][0][group] != 1 or parts[-2][1] or sizes[group] != groups or low[-1]:
+            return None
+        parts, shape, low = [*parts[:-2], parts[-1]], (*whole[:-2], whole[-1]), low[:-1]
+    if len(parts) > 5:
         return None
 
     def used(part: Linear) -> list[int]:
@@ -92,27 +107,27 @@ def _unfold(kernel: func.FuncOp, value: ir.Value, map_: ir.AffineMap, sizes: tup
     if channel is None or kinds[channel] != "reduction" or sizes[channel] != shape[-1] or (image is not None and kinds[image] != "parallel"):
         return None
     places, taps, steps, dilations, begins = zip(*spatial)
-    loops = [d for d in (image, channel, *places, *taps) if d is not None]
+    loops = [d for d in (image, channel, group, *places, *taps) if d is not None]
     counts, each = (tuple(1 if d is None else sizes[d] for d in dims) for dims in (places, taps))
     if len(set(loops)) != len(loops) or not all(isinstance(n, int) for n in (*counts, *each)):
         return None
     if shape[0] != (1 if image is None else sizes[image]):
         return None
-    window = Unfolded(shape, counts, each, steps, dilations, tuple(p - b for p, b in zip(low, begins)), tuple(taps))
+    window = Unfolded(shape, counts, each, steps, dilations, tuple(p - b for p, b in zip(low, begins)), tuple(taps), groups=groups, group=group)
     alone = all(None in (p, t) and (s, d, b) == (1, 1, 0) for p, t, s, d, b in spatial)
     if alone and isinstance(value, ir.BlockArgument):
         return None  # as any tensor
     strides: list[Int] = [0] * map_.n_dims
-    for d, step in zip((channel, *taps[::-1], *places[::-1], image), _matrix_strides(window)):
+    for d, step in zip((channel, *taps[::-1], *places[::-1], image, group), _matrix_strides(window)):
         if d is not None:
             strides[d] = step
-    return Access(argument, ir.RankedTensorType(value.type).element_type, tuple(strides), 0, shape), window
+    return Access(argument, ir.RankedTensorType(value.type).element_type, tuple(strides), 0, whole), window
 
 
 def _matrix_strides(window: Unfolded) -> list[Int]:
-    """The matrix of windows, row-major: of the channels, the taps and the places, innermost first, and the image."""
+    """The matrix of windows, row-major: of the channels, the taps and the places, innermost first, the image, and the group."""
     strides: list[Int] = [1]
-    for size in (window.shape[-1], *window.taps[::-1], *window.counts[::-1]):
+    for size in (window.shape[-1], *window.taps[::-1], *window.counts[::-1], window.shape[0]):
         strides.append(strides[-1] * size)
     return strides
 

@@ -36,6 +36,7 @@ def test_right(name, seed):
 
 @pytest.mark.parametrize("schedule", [
     GroupWindows(1, 9, 10, 1, 24, 2), GroupWindows(3, 9, 10, 2, 24, 6), GroupWindows(2, 9, 10, 2, 8, 2), GroupWindows(1, 4, 7, 1, 8, 1),
+    GroupWindows(2, 9, 10, 2, 24, 5, 2), GroupWindows(1, 4, 7, 2, 8, 1, 2),
 ])
 def test_tiles_that_end_outside(schedule):
     check(GROUPS["24 of 24"], schedule)
@@ -49,16 +50,19 @@ def test_rows_of_a_window_by_a_loop():
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
-@pytest.mark.parametrize("groups", [1, 2])
-def test_what_is_not_finite_stays_in_its_group(number, groups):
-    case = replace(GROUPS["24 of 24"], epilogue=False)
+@pytest.mark.parametrize("name, schedule", [
+    ("24 of 24", GroupWindows(1, 9, 10, 1, 24, 2)), ("24 of 24", GroupWindows(1, 9, 10, 2, 24, 2)), ("24 of 24", GroupWindows(1, 9, 10, 2, 24, 2, 2)),
+    ("4 of 4", GroupWindows(1, 9, 10, 4, 8, 2, 4)), ("12 of 12, dilated", GroupWindows(1, 9, 8, 1, 24, 2)),
+    ("2 of 1, 5x5 by 2", GroupWindows(1, 5, 6, 2, 16, 2, 2)),
+])
+def test_what_is_not_finite_stays_in_its_group(number, name, schedule):
+    case = replace(GROUPS[name], epilogue=False)
     inputs = case.inputs()
     inputs[0][1, 30, 5, 4] = number
-    inputs[1][3, 2, 1, 1] = number
-    schedule = GroupWindows(1, 9, 10, groups, 24, 2)
+    inputs[1][3, 0, 1, 1] = number
     found = case.result(Simulated(case.text(), lambda kernel: schedule)(*case.arguments(*inputs))[0])
     wanted = case.eager(*inputs)
-    assert torch.equal(found.isnan(), wanted.isnan()) and torch.equal(found.isinf(), wanted.isinf()) and (~wanted.isfinite()).sum() > 100
+    assert torch.equal(found.isnan(), wanted.isnan()) and torch.equal(found.isinf(), wanted.isinf()) and (~wanted.isfinite()).sum() > 10
 
 
 def test_products_and_addresses_are_all_there_is_in_a_step():
@@ -83,8 +87,7 @@ def test_chosen_where_it_is_faster(case, generator):
     Case((2, 48, 14, 14), (24, 24, 3, 3), padding=1, element="f32", inner=True),
     Case((2, 48, 14, 14), (24, 24, 3, 3), padding=1, last=False),
     Case((2, 48, 14, 14), (24, 24, 3, 3), padding=1),  # features innermost
-    Case((2, 24, 14, 14), (12, 12, 3, 3), padding=1, inner=True),  # channels that are no whole pieces
-    Case((2, 24, 14, 14), (24, 24, 3, 3), padding=1, inner=True),  # one group
+    Case((2, 12, 14, 14), (3, 3, 3, 3), padding=1, inner=True),  # channels of 2 bytes
     Case((1, 32, 5, 6, 7), (16, 16, 3, 3, 3), padding=1, inner=True),
 ])
 def test_others_are_left_to_others(case):

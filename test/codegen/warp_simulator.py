@@ -220,7 +220,7 @@ class WarpSimulation(Simulation):
         text = ir.StringAttr(op.attributes["asm_string"]).value
         if text.startswith(("prmt.b32", "rcp.approx.f32", "mul.wide.u32", "mul.sat.f32")):
             return super().llvm_inline_asm(op, operands, mask)
-        if text.startswith("mov.b32"):
+        if not text or text.startswith("mov.b32"):
             return [operands[0]]
         if text.startswith("cvt.rna.tf32"):
             bits = np.broadcast_to(operands[0], mask.shape).astype(np.asarray(operands[0]).dtype).view(np.int32).astype(np.int64) & 0xFFFFFFFF

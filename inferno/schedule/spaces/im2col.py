@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from inferno.mlir import func
-from inferno.schedule.im2col import Im2col, at_size, im2col, parse_unfolded
+from inferno.schedule.im2col import Im2col, at_size, im2col, keeps_to_group, parse_unfolded
 from inferno.schedule.spaces import wgmma
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.wgmma_schedule import Wgmma
@@ -16,13 +16,13 @@ def space(kernel: func.FuncOp, target: Target) -> Iterator[tuple[float, Im2col]]
     c = parse_unfolded(kernel, target)
     if c is not None and not c.varies:
         yield from at_size(kernel, c, target)
-        yield from ((time, im2col(s)) for time, s in wgmma.space_of(kernel, c, target))
+        yield from ((time, im2col(s)) for time, s in wgmma.space_of(kernel, c, target) if keeps_to_group(s, c))
 
 
 def valid(kernel: func.FuncOp, schedule: Im2col, target: Target) -> bool:
     """Whether the generator takes the kernel with it."""
     c = parse_unfolded(kernel, target)
-    if c is None or c.varies:
+    if c is None or c.varies or not keeps_to_group(schedule, c):
         return False
     alike = schedule.row == ROW and wgmma.valid_for(kernel, c, Wgmma(**asdict(schedule)), target)
     return alike or any(s == schedule for _, s in at_size(kernel, c, target))
