@@ -613,3 +613,27 @@ def test_what_is_picked_of_sorted_rows_is_dense(name, dim, keepdim):
     x = torch.randint(0, 9, (5, 4))
     for found in own()[operation](x, *k, dim, keepdim):
         assert found.is_contiguous()
+
+
+@pytest.mark.parametrize("shape, kernel, padding, stride", [
+    ((14, 14), (3, 3), (1, 1), (2, 2)), ((8, 12), (4, 2), (0, 1), (2, 2)), ((9, 9), (3, 3), (1, 1), (1, 1)), ((7, 9), (2, 2), (1, 0), (3, 3)),
+    ((5, 6), (4, 4), (3, 1), (1, 3)),
+])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_fold(shape, kernel, padding, stride, dtype):
+    """Windows that overlap, that lie side by side, and that leave something out."""
+    places = [(n + 2 * p - k) // s + 1 for n, p, k, s in zip(shape, padding, kernel, stride)]
+    x = normal(2, 3 * kernel[0] * kernel[1], places[0] * places[1]).to(dtype)
+    x[0, 0, 0] = inf
+    check(aten.col2im.default, x, shape, kernel, (1, 1), padding, stride)
+    check(aten.col2im.default, x[1], shape, kernel, (1, 1), padding, stride)
+
+
+def test_fold_is_one_kernel():
+    fold = torch.nn.Fold((14, 14), 3, padding=1, stride=2)
+    program = inferno.compile(fold, (torch.randn(2, 36, 49),), target="sm_90a", fallback=False)
+    assert program.explain().launches == 1
+
+
+def test_fold_with_gaps_is_left_alone():
+    assert own()[aten.col2im.default](torch.randn(1, 4, 4), [4, 4], [2, 2], [2, 2], [0, 0], [1, 1]) is NotImplemented

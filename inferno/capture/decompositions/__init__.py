@@ -12,7 +12,7 @@ import torch
 
 from inferno.capture.decompositions import (
     arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors, exponents, extrema,
-    fast_paths, gamma, grouped, indexing, integers, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision, ranges,
+    fast_paths, folding, gamma, grouped, indexing, integers, losses, masks, max_pooling, normalisation, ordering, padding, pooling, precision, ranges,
     reductions, registered, resampling, scalars, scattering, segments, selections, slices, transposed, views,
 )
 
@@ -21,7 +21,7 @@ def own() -> dict[Any, Callable]:
     """Inferno's decompositions, by operator overload."""
     modules = (
         scalars, precision, arithmetic, attention, bessel, bytes, conversions, convolution_gradients, cumulative, division, embedding, errors,
-        exponents, extrema, fast_paths, gamma, indexing, integers, losses, masks, normalisation, ordering, padding, pooling, max_pooling, ranges,
+        exponents, extrema, fast_paths, folding, gamma, indexing, integers, losses, masks, normalisation, ordering, padding, pooling, max_pooling, ranges,
         reductions, registered, resampling, scattering, segments, selections, slices, transposed, views,
     )
     parts = [*(m.TABLE for m in modules), grouped.table()]

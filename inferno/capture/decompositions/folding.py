@@ -1,0 +1,44 @@
+"""``F.fold``: each element is the sum of the windows' elements that lie on it.  They are few, and where they are is known, so nothing is scattered."""
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+_MOST_MET = 16  # terms of a sum, each of which is read at a place of its own; beyond them torch's decomposition scatters
+
+
+def col2im(x: Tensor, output_size: list[int], kernel_size: list[int], dilation: list[int], padding: list[int], stride: list[int]) -> Tensor:
+    """Windows that begin ``stride`` apart meet in a place at every ``stride``-th of their elements: at element r + t * stride of window q - t, where the
+    place is r elements behind the beginning of window q."""
+    met = [-(-k // s) for k, s in zip(kernel_size, stride)]
+    if x.dim() not in (2, 3) or not x.is_floating_point() or any(d != 1 for d in dilation) or met[0] * met[1] > _MOST_MET:
+        return NotImplemented
+    counts = [(n + 2 * p - k) // s + 1 for n, p, k, s in zip(output_size, padding, kernel_size, stride)]
+    if any(not isinstance(n, int) for n in (*x.shape, *counts)):
+        return NotImplemented
+    batch = x if x.dim() == 3 else x.unsqueeze(0)
+    windows = batch.unflatten(1, (-1, *kernel_size)).unflatten(-1, counts)  # [batch, channels, rows of a window, columns, windows down, windows across]
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    rows, columns = (
+        [_met(output_size[d], padding[d], stride[d], kernel_size[d], counts[d], t, x.device) for t in range(met[d])] for d in (0, 1)
+    )
+    total = None
+    for row, down, high in rows:
+        for column, across, broad in columns:
+            term = windows[:, :, row[:, None], column, down[:, None], across].to(wide)
+            term = torch.where(high[:, None] & broad, term, 0.0)
+            total = term if total is None else total + term
+    total = total.to(x.dtype)
+    return total if x.dim() == 3 else total.squeeze(0)
+
+
+def _met(size: int, pad: int, step: int, length: int, count: int, number: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """For each place the element of the ``number``-th window from the last that begins in front of it, that window, and whether there is one."""
+    place = torch.arange(size, device=device) + pad
+    element, window = place % step + number * step, place // step - number
+    inside = (element < length) & (window >= 0) & (window < count)
+    return element.clamp(0, length - 1), window.clamp(0, count - 1), inside
+
+
+TABLE = {aten.col2im.default: col2im}
