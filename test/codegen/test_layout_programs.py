@@ -2,9 +2,11 @@
 
 import re
 
+import pytest
 import torch
 from checks import assert_close_to_float64
 from layout_models import MODELS, image
+from torch import nn
 from universal_program import Simulated
 
 from inferno.capture import capture
@@ -22,3 +24,20 @@ def test_networks_are_right_on_tensor_cores():
     run = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
     (result,) = run(*(t.detach().contiguous() for t in found.signature.arguments_of((x,), {})))
     assert_close_to_float64(result, model, (x,))
+
+
+@pytest.mark.parametrize("channels", [32, 24], ids=lambda channels: f"{channels // 4} channels of a group")
+def test_group_norms_between_convolutions_are_one_kernel(channels):
+    """Which reads images as they lie, with channels last, and applies what follows."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(16, channels, 1), nn.GroupNorm(4, channels), nn.SiLU(), nn.Conv2d(channels, 16, 1)).bfloat16()
+    x = torch.randn(1, 16, 4, 4).bfloat16()
+    found = capture(model, (x,))
+    text = build_from("torch", found.text, find_target("sm_90a"), last="scheduled", signature=found.signature).stages["scheduled"]
+    run = Simulated(text, lambda kernel: from_attribute(kernel.attributes[ATTRIBUTE]))
+    (result,) = run(*(t.detach().contiguous() for t in found.signature.arguments_of((x,), {})))
+    assert_close_to_float64(result, model, (x,))
+    main = text[: text.index("func.func private")]
+    calls = re.findall(r"call @(\w+)\(", main)
+    between = calls[next(i for i, c in enumerate(calls) if "matmul" in c) + 1:]
+    assert between[0].startswith("rows_reduce") and "matmul" in between[1], calls

@@ -52,3 +52,36 @@ def test_channels_last(unmeasured, norm, shape, dtype):
 def test_lengths(shape, dtype):
     torch.manual_seed(0)
     right(softmax, (torch.randn(shape).to(dtype),))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape, groups", [((2, 320, 64, 64), 32), ((1, 960, 32, 32), 32), ((4, 96, 28, 28), 32), ((8, 64, 56, 56), 1), ((2, 64, 33, 31), 8)])
+def test_group_norms_between_convolutions(shape, groups, dtype):
+    """One kernel reads what the first convolution wrote with channels last, and writes what the second one reads."""
+    torch.manual_seed(0)
+    channels = shape[1]
+    layers = torch.nn.Conv2d(channels, channels, 1), torch.nn.GroupNorm(groups, channels), torch.nn.SiLU(), torch.nn.Conv2d(channels, channels, 1)
+    model, x = torch.nn.Sequential(*layers).cuda().to(dtype), torch.randn(shape, device="cuda", dtype=dtype)
+    with torch.no_grad():
+        compiled = inferno.compile(model, (x,))
+        found = check(compiled, model, (x,))
+    assert found.right, str(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(32, 64, 56, 56), (8, 256, 28, 28), (3, 40, 33, 31)])
+def test_batch_norms_in_training(shape, dtype):
+    """With channels last: what channels have in common is computed once, and the two sums of the backward are one kernel."""
+    torch.manual_seed(0)
+    x, gradient = ((torch.randn(shape, device="cuda") + 1).to(dtype).contiguous(memory_format=torch.channels_last) for _ in range(2))
+    weight, mean, scale = (torch.rand(shape[1], device="cuda") + 0.5 for _ in range(3))
+
+    def forward(x, w):
+        return F.relu(F.batch_norm(x, None, None, w, w, True))
+
+    def backward(gy, x, w, m, i):
+        return torch.ops.aten.native_batch_norm_backward.default(gy, x, w, None, None, m, i, True, 1e-5, [True, True, True])
+
+    for model, args in ((forward, (x, weight)), (backward, (gradient, x, weight, mean, scale))):
+        found = check(inferno.compile(model, args), model, args)
+        assert found.right, str(found)
