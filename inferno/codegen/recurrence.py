@@ -34,7 +34,7 @@ def generate(kernel: func.FuncOp, schedule: Recurrence, target: Target) -> None:
     if c is None or not s.fits(c, target):
         raise CompileError(f"@{name}: {s} does not fit " + ("it" if c is None else f"{c.rows} rows of {c.units} units"))
     expand_math(c.map.generic)
-    buffers, words, threads = parameters_of(kernel, {place for _, place in c.histories}), s.words(c), s.threads(c)
+    buffers, words, threads = parameters_of(kernel, {place for _, place, _ in c.histories}), s.words(c), s.threads(c)
     width = 32 if max(2 * words, *(b.count for b in buffers)) < 2**31 else 64
     marks = Buffer(ir.IntegerType.get_signless(32), words, False)
     with gpu_function(kernel, [*buffers, marks], threads, (), 1, dynamic=True) as function:
@@ -89,7 +89,7 @@ class _Emitter:
         known = [{a: self.read(a, own) for a in self.fixed} for own in self.owned]
         states = [[self.read(a, own) for a in c.initial] for own in self.owned]
         for own, values in zip(self.owned, states):
-            self.write(own, values, 0)
+            self.write(own, values, None)
         carried = [*(v for values in states for v in values), *(self.read(a, own) for own in self.owned for a in self.moving)]
         gpu.barrier()
         op = scf.ForOp(ints.value(0), ints.value(c.steps), ints.value(1), carried)
@@ -247,7 +247,7 @@ class _Emitter:
                 word = word if word.type == ir.F32Type.get() else arith.extf(ir.F32Type.get(), word)
                 at = ints.add(ints.mul(own.at[0], c.units), own.at[1])
                 self.marked.put(ints.add(ints.mul(step, c.rows * c.units), at), word)
-            self.write(own, new, following)
+            self.write(own, new, step)
             made += new
         with only_if(last):
             self.bring(step)
@@ -336,11 +336,14 @@ class _Emitter:
         at = ints.dot(list(own.at), a.strides, a.offset)
         return load(ints, self.buffers[a.argument], ints.add(at, ints.mul(step, self.c.strides.get(a, 0))), a.element)
 
-    def write(self, own: _Own, states: list[ir.Value], slot: Integer) -> None:
-        """To the histories of the states."""
+    def write(self, own: _Own, states: list[ir.Value], step: Integer | None) -> None:
+        """To the histories of the states: a step's, or the initial ones."""
         ints, c = self.ints, self.c
         with only_if(own.inside):
-            for state, argument in c.histories:
+            for state, argument, begins in c.histories:
+                if step is None and not begins:
+                    continue
+                slot = 0 if step is None else ints.add(step, int(begins))
                 at = ints.add(ints.mul(own.at[0], c.units), own.at[1])
                 store(ints, states[state], self.buffers[argument], ints.add(ints.mul(slot, c.rows * c.units), at))
 

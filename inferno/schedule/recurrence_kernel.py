@@ -22,7 +22,7 @@ class Recurrence:
     In each step ``map`` makes the new states, of types ``elements``.  Its sources are read by (row, unit): those with a negative argument number are sums,
     of -1 the first one of ``weights``, and those with the numbers from ``first`` on are the states.  What ``strides`` has is read so many elements further
     in every step.  A sum is over terms, of the state ``product`` and of weights by (row, unit, term), whose stride along rows is 0.
-    ``histories``: arguments to which states, by number, are written, the initial ones and then each step's.
+    ``histories``: a state, by number, the argument to which it is written in each step, and whether the initial one is in front of these.
     """
 
     steps: int
@@ -35,7 +35,7 @@ class Recurrence:
     map: Map
     first: int
     strides: dict[Access, int]
-    histories: tuple[tuple[int, int], ...]
+    histories: tuple[tuple[int, int, bool], ...]
     module: ir.Module = field(repr=False)
 
     def state(self, access: Access) -> int | None:
@@ -72,25 +72,27 @@ class _Parser:
         if len(shapes) != 1 or len(shape := shapes.pop()) != 2:
             raise NotUnderstood
         initial = [placed(self.kernel, given[i], ir.AffineMap.get_identity(2)) for i in states]
-        histories = [(written, place) for written, place in writes.values()]
-        if None in initial or not states or any(written not in [made[i] for i in states] for written, _ in histories):
+        histories = list(writes.values())
+        if None in initial or not states or any(written not in [made[i] for i in states] for written, *_ in histories):
             raise NotUnderstood
         numbers = {made[i]: n for n, i in enumerate(states)}
         self.values, self.made = [carried[i] for i in states], [made[i] for i in states]
         traced = [self.trace(step) for step in dict.fromkeys((0, min(1, end - 1), end - 1))]
-        return self.read(end, shape, initial, [(numbers[v], place) for v, place in histories], traced)
+        return self.read(end, shape, initial, [(numbers[v], *where) for v, *where in histories], traced)
 
-    def write(self, history: ir.Value, made: ir.Value, given: ir.Value) -> tuple[ir.Value, int]:
-        """The state that goes to ``history``, behind the earlier ones, and the argument that this is; the first one is the state that there was."""
+    def write(self, history: ir.Value, made: ir.Value, given: ir.Value) -> tuple[ir.Value, int, bool]:
+        """The state that goes to ``history``, behind the earlier ones, and the argument that this is; the first one may be the state that there was."""
         inserted, begun = _inserted(made), _inserted(given)
-        argument = argument_index(self.kernel, begun.operands[1]) if begun is not None else None
-        if inserted.operands[1] != history or argument is None or _offsets(inserted) != ["t + 1", 0, 0] or _offsets(begun) != [0, 0, 0]:
+        argument = argument_index(self.kernel, given if begun is None else begun.operands[1])
+        if inserted.operands[1] != history or argument is None or _offsets(inserted) != ["t" if begun is None else "t + 1", 0, 0]:
             raise NotUnderstood
-        source, first = inserted.operands[0], begun.operands[0]
-        yielded = list(self.body.operations[len(self.body.operations) - 1].operands)
-        if source not in yielded or list(self.loop.operands)[3 + yielded.index(source)] != first:
+        source, yielded = inserted.operands[0], list(self.body.operations[len(self.body.operations) - 1].operands)
+        if source not in yielded:
             raise NotUnderstood
-        return source, argument
+        first = list(self.loop.operands)[3 + yielded.index(source)]
+        if begun is not None and (begun.operands[0] != first or _offsets(begun) != [0, 0, 0]):
+            raise NotUnderstood
+        return source, argument, begun is not None
 
     def trace(self, step: int) -> tuple[Tracer, list[Expression], tuple[Loop, Loop], ir.Module]:
         """The new states of a step, as expressions of what the function is given and of the states."""
@@ -128,7 +130,7 @@ class _Parser:
             raise NotUnderstood
         return tracer, found[0], tuple(own[0] if own else None for own in found[1]), module
 
-    def read(self, steps: int, shape: Sequence[int], initial: list[Access], histories: list[tuple[int, int]], traced: list) -> Recurrence:
+    def read(self, steps: int, shape: Sequence[int], initial: list[Access], histories: list[tuple[int, int, bool]], traced: list) -> Recurrence:
         tracer, results, (row, unit), module = traced[0]
         sums: dict[Expression, int] = {}
         products: set[int] = set()
@@ -229,9 +231,9 @@ def _offsets(op: ir.Operation) -> list[int | str]:
         if offset != ir.ShapedType.get_dynamic_size():
             found.append(offset)
             continue
-        made = owner(varying.pop(0))
-        plain = made is not None and made.name == "arith.addi" and isinstance(made.operands[0], ir.BlockArgument) and _number(made.operands[1]) == 1
-        found.append("t + 1" if plain else "")
+        made = owner(value := varying.pop(0))
+        after = made is not None and made.name == "arith.addi" and isinstance(made.operands[0], ir.BlockArgument) and _number(made.operands[1]) == 1
+        found.append("t" if isinstance(value, ir.BlockArgument) else "t + 1" if after else "")
     return found
 
 

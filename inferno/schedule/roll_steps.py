@@ -15,10 +15,12 @@ from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, is_generic, kinds
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of, wants_library
+from inferno.passes.shapes import reassociation_attribute
 from inferno.schedule import recurrence
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.schedule.merge_calls import erase_unused, free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources
 from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.stacks import join_pieces, read_elements, stacked
 from inferno.target import Target, find_target
 
 # Microseconds of a kernel of a step, bytes that it moves in one, and operations: a small product on CUDA cores (H100, LSTM of 8x64x512 in float32: four kernels a
@@ -250,7 +252,10 @@ class _Roll:
                         if (number, r) not in states or not at.is_before_in_block(user):
                             return False
                         read.setdefault((number, r), []).append((step, user))
-        histories = [s for s in states if s in read]
+        whole = {call: found for call in dict.fromkeys(u for users_ in read.values() for _, u in users_)
+                 if (found := self.whole(call, steps, states, initial)) is not None}
+        begins = {s: not any(found == (s, False) for found in whole.values()) or (s, True) in whole.values() for s in states if s in read}
+        histories = list(begins.items())
         external = list(dict.fromkeys(
             v for number, call in enumerate(steps.calls[0]) for i, operand in enumerate(inputs_of(call))
             if (number, i) not in steps.carried and (v := self.path(operand)[0]) is not None and _place(steps.calls[0], v) is None
@@ -261,8 +266,26 @@ class _Roll:
         if not found or not (self.always or min(time for time, _ in found) < self.time(steps)):
             kernel.operation.erase()
             return False
-        self.replace(steps, kernel, [*external, *(initial[s] for s in states)], histories)
+        self.replace(steps, kernel, [*external, *(initial[s] for s in states)], histories, [c for c, found in whole.items() if found in histories])
         return True
+
+    def whole(
+        self, call: ir.Operation, steps: _Steps, states: list[tuple[int, int]], initial: dict[tuple[int, int], ir.Value],
+    ) -> tuple[tuple[int, int], bool] | None:
+        """The state of which a call puts together all there are, in order, and whether that is with the initial one."""
+        kernel = self.kernels.get(callee(call)) if call.name == "func.call" else None
+        pieces = stacked(kernel) if kernel is not None and may_change(kernel) else None
+        if pieces is None:
+            return None
+        given = [root_of(inputs_of(call)[n]) for n in pieces]
+        for state in states:
+            made = [self.made(steps, n, state) for n in range(len(steps.calls))]
+            shape, rows = made[0].type.shape, list(call.results[0].type.shape)
+            if call.results[0].type.element_type != made[0].type.element_type or rows not in ([len(given), *shape], [len(given) * shape[0], shape[1]]):
+                continue
+            if given in (made, [initial[state], *made]):
+                return state, len(given) > len(made)
+        return None
 
     @staticmethod
     def made(steps: _Steps, step: int, state: tuple[int, int]) -> ir.Value:
@@ -274,12 +297,13 @@ class _Roll:
         return len(steps.calls) * sum(_START + max(count_bytes(k) / _MEMORY_RATE, count_flops(k) / _FLOPS) for k in kernels)
 
     def kernel(
-        self, steps: _Steps, external: list[ir.Value], states: list[tuple[int, int]], initial: dict[tuple[int, int], ir.Value], histories: list[tuple[int, int]],
+        self, steps: _Steps, external: list[ir.Value], states: list[tuple[int, int]], initial: dict[tuple[int, int], ir.Value],
+        histories: list[tuple[tuple[int, int], bool]],
     ) -> func.FuncOp:
         """The kernel function: what the first step's calls do, in a loop."""
         count = len(steps.calls)
-        types = [self.made(steps, 0, s).type for s in histories]
-        wholes = [ir.RankedTensorType.get([count + 1, *t.shape], t.element_type) for t in types]
+        types = [self.made(steps, 0, s).type for s, _ in histories]
+        wholes = [ir.RankedTensorType.get([count + begins, *t.shape], t.element_type) for t, (_, begins) in zip(types, histories)]
         before = self.kernels[callee(steps.calls[0][0])]
         name = free_name(self.module, f"steps_{callee(steps.calls[0][0])}")
         kernel = new_kernel(self.module, before, name, [*(v.type for v in external), *(initial[s].type for s in states)], wholes)
@@ -288,13 +312,13 @@ class _Roll:
         begun, destinations = arguments[len(external):len(external) + len(states)], arguments[len(external) + len(states):]
         with ir.InsertionPoint(kernel.entry_block):
             zero, one, end = (arith.constant(ir.IndexType.get(), n) for n in (0, 1, count))
-            written = [_insert(begun[states.index(s)], d, 0) for s, d in zip(histories, destinations)]
+            written = [_insert(begun[states.index(s)], d, 0) if begins else d for (s, begins), d in zip(histories, destinations)]
             loop = scf.ForOp(zero, end, one, [*begun, *written])
             with ir.InsertionPoint(loop.body):
                 carried = list(loop.inner_iter_args)
                 made = self.body(steps, known, dict(zip(states, carried)), loop.induction_variable)
-                following = arith.addi(loop.induction_variable, one) if histories else None
-                written = [_insert(made[s], d, following) for s, d in zip(histories, carried[len(states):])]
+                now = loop.induction_variable
+                written = [_insert(made[s], d, arith.addi(now, one) if begins else now) for (s, begins), d in zip(histories, carried[len(states):])]
                 scf.yield_([*(made[s] for s in states), *written])
             func.ReturnOp(list(loop.results)[len(states):])
         return kernel
@@ -339,7 +363,10 @@ class _Roll:
 
     # The program.
 
-    def replace(self, steps: _Steps, kernel: func.FuncOp, taken: list[ir.Value], histories: list[tuple[int, int]]) -> None:
+    def replace(
+        self, steps: _Steps, kernel: func.FuncOp, taken: list[ir.Value], histories: list[tuple[tuple[int, int], bool]], stacks: list[ir.Operation],
+    ) -> None:
+        """Call the kernel; ``stacks`` are calls that make what a history is."""
         with ir.InsertionPoint(steps.calls[0][-1]):
             wholes = list(kernel.type.results)
             call = func.CallOp(kernel, [*taken, *(tensor.EmptyOp(list(t.shape), t.element_type).result for t in wholes)]).operation
@@ -347,9 +374,15 @@ class _Roll:
         self.kernels[kernel.name.value] = kernel
         every = {c for each in steps.calls for c in each}
         slices: dict[ir.Value, tuple[ir.Value, int]] = {}
-        for state, whole in zip(histories, call.results):
+        for (state, begins), whole in zip(histories, call.results):
             for step in range(len(steps.calls)):
-                slices[self.made(steps, step, state)] = whole, step + 1
+                slices[self.made(steps, step, state)] = whole, step + begins
+        for stack in stacks:
+            whole, result = slices[root_of(inputs_of(stack)[-1])][0], stack.results[0]
+            with ir.InsertionPoint.after(call):
+                whole = whole if whole.type == result.type else tensor.CollapseShapeOp(result.type, whole, reassociation_attribute([[0, 1], [2]])).result
+            result.replace_all_uses_with(whole)
+            stack.erase()
         for user in dict.fromkeys(u for v in slices for u in readers(v) if u not in every):
             if user.name == "func.call" and callee(user) in self.kernels and may_change(self.kernels[callee(user)]):
                 self.read_slices(user, slices)
@@ -362,6 +395,9 @@ class _Roll:
                     for user in list(users(result)):
                         _erase_views(user)
                 old.erase()
+        for op in self.calls():
+            if self.copies(op) and not any(True for _ in op.results[0].uses):
+                op.erase()
 
     def read_slices(self, user: ir.Operation, slices: dict[ir.Value, tuple[ir.Value, int]]) -> None:
         """Let a call read slices of histories where it lies, in a kernel of its own."""
@@ -390,6 +426,9 @@ class _Roll:
             here = dict(zip(old.entry_block.arguments, [*values, *arguments[len(kept) + len(wholes):]]))
             for op in operations_in(old):
                 clone_onto(op, here)
+        parts = {made[r]: (whole_of[slices[r][0]], slices[r][1]) for r in made}
+        read_elements(kernel, parts)
+        join_pieces(kernel, parts)
         self.kernels[kernel.name.value] = kernel
         with ir.InsertionPoint(user):
             new = func.CallOp(kernel, [*kept, *wholes, *list(user.operands)[len(given):]]).operation
