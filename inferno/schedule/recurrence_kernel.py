@@ -69,12 +69,14 @@ class _Parser:
         writes = {i: self.write(carried[i], made[i], given[i]) for i in range(len(carried)) if _inserted(made[i]) is not None}
         states = [i for i in range(len(carried)) if i not in writes]
         shapes = {tuple(carried[i].type.shape) for i in states}
-        if len(shapes) != 1 or len(shape := shapes.pop()) != 2:
+        if len(shapes) != 1 or len(shape := shapes.pop()) not in (1, 2):
             raise NotUnderstood
-        initial = [placed(self.kernel, given[i], ir.AffineMap.get_identity(2)) for i in states]
+        initial = [placed(self.kernel, given[i], ir.AffineMap.get_identity(len(shape))) for i in states]
         histories = list(writes.values())
         if None in initial or not states or any(written not in [made[i] for i in states] for written, *_ in histories):
             raise NotUnderstood
+        if len(shape) == 1:
+            shape, initial = (1, *shape), [replace(a, strides=(0, *a.strides)) for a in initial]
         numbers = {made[i]: n for n, i in enumerate(states)}
         self.values, self.made = [carried[i] for i in states], [made[i] for i in states]
         traced = [self.trace(step) for step in dict.fromkeys((0, min(1, end - 1), end - 1))]
@@ -84,13 +86,13 @@ class _Parser:
         """The state that goes to ``history``, behind the earlier ones, and the argument that this is; the first one may be the state that there was."""
         inserted, begun = _inserted(made), _inserted(given)
         argument = argument_index(self.kernel, given if begun is None else begun.operands[1])
-        if inserted.operands[1] != history or argument is None or _offsets(inserted) != ["t" if begun is None else "t + 1", 0, 0]:
+        if inserted.operands[1] != history or argument is None or _offsets(inserted)[0] != ("t" if begun is None else "t + 1"):
             raise NotUnderstood
         source, yielded = inserted.operands[0], list(self.body.operations[len(self.body.operations) - 1].operands)
         if source not in yielded:
             raise NotUnderstood
         first = list(self.loop.operands)[3 + yielded.index(source)]
-        if begun is not None and (begun.operands[0] != first or _offsets(begun) != [0, 0, 0]):
+        if begun is not None and (begun.operands[0] != first or any(_offsets(begun))) or any(_offsets(inserted)[1:]):
             raise NotUnderstood
         return source, argument, begun is not None
 
@@ -116,14 +118,15 @@ class _Parser:
         split_contractions(module)
         run_upstream(module, "func.func(linalg-generalize-named-ops,cse)")
         function = module.body.operations[0]
-        shape, tracer = list(self.values[0].type.shape), Tracer(function)
+        shape, tracer = [1, *self.values[0].type.shape][-2:], Tracer(function)
 
         def element(t: Tracer) -> tuple[list[Expression], tuple[Loop, Loop]]:
             loops = t.loops("row", shape[0]), t.loops("unit", shape[1])
             if any(len(own) > 1 for own in loops):
                 raise NotUnderstood
             last = function.entry_block.operations[len(function.entry_block.operations) - 1]
-            return [t.element(v, [place_of(own) for own in loops]) for v in last.operands], loops
+            where = [place_of(own) for own in loops][2 - self.values[0].type.rank:]
+            return [t.element(v, where) for v in last.operands], loops
 
         found = tracer.run(element)
         if found is None:

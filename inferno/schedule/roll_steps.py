@@ -15,12 +15,11 @@ from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, is_generic, kinds
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of, wants_library
-from inferno.passes.shapes import reassociation_attribute
 from inferno.schedule import recurrence
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.schedule.merge_calls import erase_unused, free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources
 from inferno.schedule.pointwise import parse_pointwise
-from inferno.schedule.stacks import join_pieces, read_elements, stacked
+from inferno.schedule.stacks import join_pieces, position, read_elements, reshaped, stacked
 from inferno.target import Target, find_target
 
 # Microseconds of a kernel of a step, bytes that it moves in one, and operations: a small product on CUDA cores (H100, LSTM of 8x64x512 in float32: four kernels a
@@ -231,7 +230,7 @@ class _Roll:
     def roll(self, steps: _Steps) -> bool:
         """Call a kernel with the loop in the place of all calls, if that takes less time than they."""
         states = list(dict.fromkeys(steps.carried.values()))
-        if not states or len({str(self.made(steps, 0, s).type.shape) for s in states}) != 1 or self.made(steps, 0, states[0]).type.rank != 2:
+        if not states or len({tuple(self.made(steps, 0, s).type.shape) for s in states}) != 1 or self.made(steps, 0, states[0]).type.rank not in (1, 2):
             return False
         initial = {}
         for (number, i), state in steps.carried.items():
@@ -280,8 +279,7 @@ class _Roll:
         given = [root_of(inputs_of(call)[n]) for n in pieces]
         for state in states:
             made = [self.made(steps, n, state) for n in range(len(steps.calls))]
-            shape, rows = made[0].type.shape, list(call.results[0].type.shape)
-            if call.results[0].type.element_type != made[0].type.element_type or rows not in ([len(given), *shape], [len(given) * shape[0], shape[1]]):
+            if call.results[0].type.element_type != made[0].type.element_type:
                 continue
             if given in (made, [initial[state], *made]):
                 return state, len(given) > len(made)
@@ -380,7 +378,7 @@ class _Roll:
         for stack in stacks:
             whole, result = slices[root_of(inputs_of(stack)[-1])][0], stack.results[0]
             with ir.InsertionPoint.after(call):
-                whole = whole if whole.type == result.type else tensor.CollapseShapeOp(result.type, whole, reassociation_attribute([[0, 1], [2]])).result
+                whole = reshaped(whole, result.type)
             result.replace_all_uses_with(whole)
             stack.erase()
         for user in dict.fromkeys(u for v in slices for u in readers(v) if u not in every):
@@ -420,8 +418,7 @@ class _Roll:
                     continue
                 whole, place = slices[r]
                 if r not in made:
-                    shape = list(r.type.shape)
-                    made[r] = tensor.ExtractSliceOp(r.type, whole_of[whole], [], [], [], [place, 0, 0], [1, *shape], [1, 1, 1]).result
+                    made[r] = position(whole_of[whole], place, r.type)
                 values.append(_viewed(v, made[r]))
             here = dict(zip(old.entry_block.arguments, [*values, *arguments[len(kept) + len(wholes):]]))
             for op in operations_in(old):
@@ -445,8 +442,7 @@ class _Roll:
         kernel = new_kernel(self.module, self.kernels[callee(call)], "extract_slice", [whole.type], [value.type])
         source, destination = kernel.entry_block.arguments
         with ir.InsertionPoint(kernel.entry_block):
-            part = tensor.ExtractSliceOp(value.type, source, [], [], [], [place, 0, 0], [1, *shape], [1, 1, 1]).result
-            func.ReturnOp([linalg.copy(part, outs=[destination])])
+            func.ReturnOp([linalg.copy(position(source, place, value.type), outs=[destination])])
         self.kernels[kernel.name.value] = kernel
         with ir.InsertionPoint.after(call):
             new = func.CallOp(kernel, [whole, tensor.EmptyOp(shape, value.type.element_type).result]).operation
@@ -468,10 +464,9 @@ def _place(calls: Sequence[ir.Operation], value: ir.Value) -> tuple[int, int] | 
 
 def _insert(value: ir.Value, into: ir.Value, at: ir.Value | int) -> ir.Value:
     """A state in its history."""
-    shape = list(value.type.shape)
-    varying = [at] if isinstance(at, ir.Value) else []
-    offsets = [ir.ShapedType.get_dynamic_size() if varying else at, 0, 0]
-    return tensor.InsertSliceOp(value, into, varying, [], [], offsets, [1, *shape], [1, 1, 1]).result
+    shape, varying = list(value.type.shape), [at] if isinstance(at, ir.Value) else []
+    begin = ir.ShapedType.get_dynamic_size() if varying else at
+    return tensor.InsertSliceOp(value, into, varying, [], [], [begin, *[0] * len(shape)], [1, *shape], [1] * (len(shape) + 1)).result
 
 
 def _slice(op: ir.Operation, source: ir.Value, moves: tuple[int, ...], begins: tuple[int, ...], step: ir.Value) -> ir.Value:

@@ -1,5 +1,7 @@
 """Kernels that put tensors one behind the other in memory, and kernels that read parts of a tensor in which they lie so."""
 
+from math import prod
+
 from inferno.mlir import arith, func, ir, owner, tensor, walk
 from inferno.passes.programs import VIEWS, root_of
 from inferno.passes.shapes import reassociation_attribute
@@ -31,24 +33,30 @@ def stacked(kernel: func.FuncOp) -> list[int] | None:
 
 def _chosen(kernel: func.FuncOp, value: ir.Value) -> list[int] | None:
     """The same of an elementwise operation that chooses pieces by their places: each row, or matrix, is an argument's."""
-    result = list(value.type.shape)
-    shapes = {tuple(a.type.shape) for a in list(kernel.entry_block.arguments)[:-1] if isinstance(a.type, ir.RankedTensorType) and a.type.rank == 2}
-    if len(shapes) != 1 or len(result) not in (2, 3):
+    result, shapes = list(value.type.shape), {tuple(a.type.shape) for a in list(kernel.entry_block.arguments)[:-1] if isinstance(a.type, ir.RankedTensorType)}
+    shape = next((s for s in shapes if len(s) in (1, 2) and list(s) == result[len(result) - len(s):]), None)  # matrices or rows, in a dimension of their own
+    if shape is None:
+        shape = next((s for s in shapes if len(s) == len(result) == 2 and s[1] == result[1] and result[0] % s[0] == 0), None)
+    if shape is None or prod(result) // prod(shape) > _MOST:
         return None
-    rows, columns = shapes.pop()
-    count = result[0] if len(result) == 3 else result[0] // rows
-    if result not in ([count, rows, columns], [count * rows, columns]) or count > _MOST:
+    lead = result[: len(result) - len(shape)]
+    if prod(lead) != max(lead, default=1):
         return None
 
     def read(tracer: Tracer) -> list[int] | None:
-        loops = [tracer.loops(name, size) for name, size in (("row", rows), ("column", columns))]
-        (row, _), (column, _) = map(place_of, loops)
+        loops = [tracer.loops(("along", d), size) for d, size in enumerate(shape)]
+        if any(len(own) > 1 for own in loops):
+            return None
+        strides = {own[0]: prod(shape[d + 1:]) for d, own in enumerate(loops) if own}
         found = []
-        for n in range(count):
-            where = [((), n), (row, 0), (column, 0)] if len(result) == 3 else [(row, n * rows), (column, 0)]
+        for n in range(prod(result) // prod(shape)):
+            where = [(place_of(own)[0], 0) for own in loops]
+            if lead:
+                where = [*(((), n if size != 1 else 0) for size in lead), *where]
+            else:
+                where[0] = where[0][0], n * shape[0]
             e = tracer.element(value, where)
-            strides = [step for own, step in zip(loops, (columns, 1)) if own]
-            if e.name != READ or e.offset != 0 or dict(e.strides) != dict(zip((own[0] for own in loops if own), strides)):
+            if e.name != READ or e.offset != 0 or dict(e.strides) != strides:
                 return None
             found.append(e.argument)
         return found
@@ -59,6 +67,25 @@ def _chosen(kernel: func.FuncOp, value: ir.Value) -> list[int] | None:
         copy = module.body.operations[0]
         value = next(o.operation.results[0] for o in copy.entry_block.operations if o.operation.name == "linalg.generic")
         return Tracer(copy).run(read)
+
+
+def position(whole: ir.Value, place: int, type_: ir.Type) -> ir.Value:
+    """One position of a tensor's first dimension, as a tensor without that."""
+    shape = list(type_.shape)
+    return tensor.ExtractSliceOp(type_, whole, [], [], [], [place, *[0] * len(shape)], [1, *shape], [1] * (len(shape) + 1)).result
+
+
+def reshaped(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """A tensor in another shape, of as many elements in the same order."""
+    if value.type == type_:
+        return value
+    rank, count = value.type.rank, prod(value.type.shape)
+    if rank > 1:
+        flat = ir.RankedTensorType.get([count], type_.element_type)
+        value = tensor.CollapseShapeOp(flat, value, reassociation_attribute([list(range(rank))])).result
+    if type_.rank == 1:
+        return value
+    return tensor.ExpandShapeOp(type_, value, reassociation_attribute([list(range(type_.rank))]), [], list(type_.shape)).result
 
 
 def read_elements(kernel: func.FuncOp, parts: Parts) -> None:
@@ -111,11 +138,11 @@ def _run(whole: ir.Value, place: int, count: int, rank: int) -> ir.Value:
     """So many parts from one on."""
     shape = [count, *list(whole.type.shape)[1:]]
     type_ = ir.RankedTensorType.get(shape, whole.type.element_type)
-    value = tensor.ExtractSliceOp(type_, whole, [], [], [], [place, 0, 0], shape, [1, 1, 1]).result
-    if rank == 3:
+    value = tensor.ExtractSliceOp(type_, whole, [], [], [], [place, *[0] * (len(shape) - 1)], shape, [1] * len(shape)).result
+    if rank == len(shape):
         return value
-    flat = ir.RankedTensorType.get([shape[0] * shape[1], shape[2]], whole.type.element_type)
-    return tensor.CollapseShapeOp(flat, value, reassociation_attribute([[0, 1], [2]])).result
+    flat = ir.RankedTensorType.get([shape[0] * shape[1], *shape[2:]], whole.type.element_type)
+    return tensor.CollapseShapeOp(flat, value, reassociation_attribute([[0, 1], *([d] for d in range(2, len(shape)))])).result
 
 
 def _erase_unused(parts: Parts) -> None:
