@@ -394,8 +394,8 @@ class _Roll:
                         _erase_views(user)
                 old.erase()
         for op in self.calls():
-            if self.copies(op) and not any(True for _ in op.results[0].uses):
-                op.erase()
+            if self.copies(op) and not any(True for _ in readers(op.results[0])):
+                _erase_views(op)
 
     def read_slices(self, user: ir.Operation, slices: dict[ir.Value, tuple[ir.Value, int]]) -> None:
         """Let a call read slices of histories where it lies, in a kernel of its own."""
