@@ -16,6 +16,7 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.generics import REDUCTION, is_generic, kinds
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of, wants_library
 from inferno.schedule import recurrence
+from inferno.schedule.batch_products import Product, Slices, batch_type, batched, needed, slices_of, take_apart
 from inferno.schedule.cost import count_bytes, count_flops
 from inferno.schedule.merge_calls import erase_unused, free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources
 from inferno.schedule.pointwise import parse_pointwise
@@ -49,10 +50,12 @@ def roll_steps(module: ir.Module, target: str, always: str = "") -> None:
 
 @dataclass
 class _Steps:
-    """Calls of each step, in the same order.  ``carried``: of a call and operand by number, the call and result of the step before that it reads."""
+    """Calls of each step, in the same order.  ``carried``: of a call and operand by number, the call and result of the step before that it reads;
+    ``apart``: operands that products make which wait for no step, of slices that move."""
 
     calls: list[list[ir.Operation]]
     carried: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    apart: set[tuple[int, int]] = field(default_factory=set)
 
 
 class _Roll:
@@ -61,6 +64,7 @@ class _Roll:
         self.texts: dict[str, tuple[str, Offsets]] = {}
         self.sums: dict[str, int] = {}
         self.maps: dict[str, bool] = {}
+        self.products: dict[str, Product | None] = {}
 
     def run(self) -> bool:
         """Whether anything was rolled."""
@@ -90,6 +94,19 @@ class _Roll:
             ops = operations_in(kernel) if kernel is not None and may_change(kernel) else []
             self.sums[name] = sum(is_generic(op) and REDUCTION in kinds(op) for op in ops)
         return self.sums[name] == 1 and len(call.results) == 1
+
+    def product(self, op: ir.Operation | None) -> Product | None:
+        """A call's kernel taken apart, if it is a product of whole arguments."""
+        if op is None or op.name != "func.call" or not self.is_product(op):
+            return None
+        if (name := callee(op)) not in self.products:
+            self.products[name] = take_apart(self.kernels[name])
+        return self.products[name]
+
+    def ends(self, call: ir.Operation, value: ir.Value) -> bool:
+        """Whether a product reads a value behind its sums alone."""
+        product = self.product(call)
+        return product is not None and all(root_of(inputs_of(call)[n]) != value for n in product.factors)
 
     def is_map(self, call: ir.Operation) -> bool:
         name = callee(call)
@@ -153,7 +170,7 @@ class _Roll:
                             needed.add(one)
                             left += [o for v in inputs_of(one) if (o := owner(root_of(v))) in behind and one != product]
                     return sorted(needed, key=lambda c: sum(c != o and not c.is_before_in_block(o) for o in needed))
-                if user not in behind and self.is_map(user) and len(behind) < 16:
+                if user not in behind and (self.is_map(user) or self.ends(user, op.results[0])) and len(behind) < 16:
                     behind[user] = set()
                     pending.append(user)
         return None
@@ -161,28 +178,29 @@ class _Roll:
     def following(self, steps: _Steps) -> list[ir.Operation] | None:
         """The next step, if there is one that is equal."""
         before, found = steps.calls[-1], []
-        carried = dict(steps.carried)
+        carried, apart = dict(steps.carried), set(steps.apart)
         for number, template in enumerate(before):
             if number == 0:
                 made = [c.results[0] for c in before]
             else:
                 made = [c.results[0] for c in found]
             candidates = [u for v in made for u in dict.fromkeys(readers(v)) if u.name == "func.call" and u not in before and u not in found]
-            match = next((u for u in candidates if self.alike(template, u) and self.fits(steps, before, found, template, u, number, carried)), None)
+            match = next((u for u in candidates if self.alike(template, u) and self.fits(steps, before, found, template, u, number, carried, apart)), None)
             if match is None:
                 return None
             found.append(match)
-        if len(steps.calls) > 1 and carried != steps.carried:
+        if len(steps.calls) > 1 and (carried, apart) != (steps.carried, steps.apart):
             return None
-        steps.carried = carried
+        steps.carried, steps.apart = carried, apart
         return found
 
     def fits(
         self, steps: _Steps, before: list[ir.Operation], found: list[ir.Operation], template: ir.Operation, call: ir.Operation, number: int,
-        carried: dict[tuple[int, int], tuple[int, int]],
+        carried: dict[tuple[int, int], tuple[int, int]], apart: set[tuple[int, int]],
     ) -> bool:
         """Whether a call reads of its step, and of the one before, what ``template`` does."""
         taken: dict[tuple[int, int], tuple[int, int]] = {}
+        alone: set[tuple[int, int]] = set()
         for i, (a, b) in enumerate(zip(inputs_of(template), inputs_of(call))):
             (from_a, path_a), (from_b, path_b) = self.path(a), self.path(b)
             if a.type != b.type or len(path_a) != len(path_b) or not all(map(self.same_view, path_a, path_b)):
@@ -194,11 +212,21 @@ class _Roll:
             elif (of_before := _place(before, from_b)) is not None:
                 taken[number, i] = of_before
             elif from_a != from_b:
-                return False
+                if not self.same_product(owner(from_a), owner(from_b)):
+                    return False
+                alone.add((number, i))
         if len(steps.calls) > 1 and taken != {key: v for key, v in steps.carried.items() if key[0] == number}:
             return False
         carried.update(taken)
+        apart.update(alone)
         return True
+
+    def same_product(self, a: ir.Operation | None, b: ir.Operation | None) -> bool:
+        """Whether two calls are one product of parts of the same tensors."""
+        if self.product(a) is None or self.product(b) is None or not self.alike(a, b):
+            return False
+        pairs = [(self.path(v), self.path(w)) for v, w in zip(inputs_of(a), inputs_of(b))]
+        return all(v == w and len(p) == len(q) and all(map(self.same_view, p, q)) for (v, p), (w, q) in pairs)
 
     def same_view(self, a: ir.Operation, b: ir.Operation) -> bool:
         if a.name != b.name or a.results[0].type != b.results[0].type or a.operands[0].type != b.operands[0].type:
@@ -207,22 +235,33 @@ class _Roll:
 
     def moves_evenly(self, steps: _Steps) -> bool:
         """Whether all slices move by as much in each step; otherwise steps behind the first uneven one are left out."""
-        count = next((i for i in range(2, len(steps.calls)) if any(
-            [y - x for x, y in zip(a, b)] != [y - x for x, y in zip(first, second)]
-            for first, second, a, b in zip(*(self.begins(steps.calls[n]) for n in (0, 1, i - 1, i)))
-        )), len(steps.calls))
+        begins = [self.begins(steps, n) for n in range(len(steps.calls))]
+        moves = [_moves(a, b) for a, b in zip(begins, begins[1:])]
+        count = next((i for i, each in enumerate(moves) if each != moves[0]), len(moves)) + 1
         del steps.calls[count:]
         return count >= _LEAST
 
-    def begins(self, calls: Sequence[ir.Operation]) -> Offsets:
-        """Where all slices of a step begin."""
-        found: Offsets = []
-        for call in calls:
-            for v in inputs_of(call):
-                for op in self.path(v)[1]:
-                    if op.name == "func.call":
-                        found += self.text(callee(op))[1]
-            found += self.text(callee(call))[1]
+    def begins(self, steps: _Steps, step: int) -> dict[tuple[ir.Operation, int], tuple[int, ...]]:
+        """Where the slices of a step begin, by the operation of the first step that has them, and which of its slices they are."""
+        found: dict[tuple[ir.Operation, int], tuple[int, ...]] = {}
+
+        def add(first: ir.Operation, own: ir.Operation) -> None:
+            found.update({(first, k): offsets for k, offsets in enumerate(self.text(callee(own))[1])})
+
+        def add_path(a: ir.Value, b: ir.Value) -> None:
+            for x, y in zip(self.path(a)[1], self.path(b)[1]):
+                if x.name == "func.call":
+                    add(x, y)
+
+        for number, (first, own) in enumerate(zip(steps.calls[0], steps.calls[step])):
+            for i, (a, b) in enumerate(zip(inputs_of(first), inputs_of(own))):
+                add_path(a, b)
+                if (number, i) in steps.apart:
+                    x, y = (owner(self.path(v)[0]) for v in (a, b))
+                    for v, w in zip(inputs_of(x), inputs_of(y)):
+                        add_path(v, w)
+                    add(x, y)
+            add(first, own)
         return found
 
     # The loop.
@@ -255,18 +294,70 @@ class _Roll:
                  if (found := self.whole(call, steps, states, initial)) is not None}
         begins = {s: not any(found == (s, False) for found in whole.values()) or (s, True) in whole.values() for s in states if s in read}
         histories = list(begins.items())
-        external = list(dict.fromkeys(
-            v for number, call in enumerate(steps.calls[0]) for i, operand in enumerate(inputs_of(call))
-            if (number, i) not in steps.carried and (v := self.path(operand)[0]) is not None and _place(steps.calls[0], v) is None
-        ))
-        kernel = self.kernel(steps, external, states, initial, histories)
+        batches = self.batches(steps)
+        if batches is None:
+            return False
+        external = self.external(steps, batches)
+        kernel = self.kernel(steps, external, batches, states, initial, histories)
         schedule = recurrence.read(kernel, self.target)
         found = recurrence.candidates(schedule, self.target) if schedule is not None else []
         if not found or not (self.always or min(time for time, _ in found) < self.time(steps)):
             kernel.operation.erase()
             return False
-        self.replace(steps, kernel, [*external, *(initial[s] for s in states)], histories, [c for c, found in whole.items() if found in histories])
+        with ir.InsertionPoint(at):
+            sums = [self.batch(op, factors, len(steps.calls)) for op, factors in batches.items()]
+        self.replace(
+            steps, kernel, [*external, *sums, *(initial[s] for s in states)], histories, [c for c, found in whole.items() if found in histories])
         return True
+
+    def batches(self, steps: _Steps) -> dict[ir.Operation, list[ir.Value | Slices]] | None:
+        """The products of the first step that wait for no state, with their factors; None where a factor is none that all steps can have together."""
+        ops = [owner(self.path(inputs_of(steps.calls[0][number])[i])[0]) for number, i in sorted(steps.apart)]
+        ops += [c for number, c in enumerate(steps.calls[0]) if number and self.is_product(c)]
+        begins = [self.begins(steps, n) for n in (0, 1)]
+        moves, found = _moves(*begins), {}
+        for op in dict.fromkeys(ops):
+            factors: list[ir.Value | Slices] = []
+            for n in self.product(op).factors:
+                value = inputs_of(op)[n]
+                root, path = self.path(value)
+                moving = [x for x in path if x.name == "func.call" and any(moves.get((x, 0), ()))]
+                factor = value if not moving else slices_of(self.kernels[callee(moving[0])], root, moves[moving[0], 0]) if path == moving else None
+                if factor is None or (_place(steps.calls[0], root) is not None):
+                    return None
+                factors.append(factor)
+            found[op] = factors
+        return found
+
+    def external(self, steps: _Steps, batches: dict[ir.Operation, list[ir.Value | Slices]]) -> list[ir.Value]:
+        """What the loop takes beside states and sums of batches."""
+        found: dict[ir.Value, None] = {}
+
+        def add(op: ir.Operation, skipped: set[int]) -> None:
+            left_out = self.product(op).factors if op in batches else ()
+            found.update({self.path(v)[0]: None for i, v in enumerate(inputs_of(op)) if i not in skipped and i not in left_out})
+
+        for number, call in enumerate(steps.calls[0]):
+            apart = {i for n, i in steps.apart if n == number}
+            for i in apart:
+                add(owner(self.path(inputs_of(call)[i])[0]), set())
+            carried = {i for n, i in steps.carried if n == number}
+            add(call, carried | apart | {i for i, v in enumerate(inputs_of(call)) if _place(steps.calls[0], self.path(v)[0]) is not None})
+        return list(found)
+
+    def batch(self, op: ir.Operation, factors: list[ir.Value | Slices], count: int) -> ir.Value:
+        """The sums of all steps, at the insertion point."""
+        product = self.product(op)
+        values, type_ = [f.whole if isinstance(f, Slices) else f for f in factors], batch_type(product, count)
+        kernel = new_kernel(self.module, self.kernels[callee(op)], callee(op), [v.type for v in values], [type_])
+        batched(kernel, product, factors, count)
+        for name in self.kernels[callee(op)].attributes:
+            if name.startswith("inferno."):
+                kernel.attributes[name] = self.kernels[callee(op)].attributes[name]
+        self.kernels[kernel.name.value] = kernel
+        call = func.CallOp(kernel, [*values, tensor.EmptyOp(list(type_.shape), type_.element_type).result]).operation
+        tell_sources(call, [op])
+        return call.results[0]
 
     def whole(
         self, call: ir.Operation, steps: _Steps, states: list[tuple[int, int]], initial: dict[tuple[int, int], ir.Value],
@@ -295,8 +386,8 @@ class _Roll:
         return len(steps.calls) * sum(_START + max(count_bytes(k) / _MEMORY_RATE, count_flops(k) / _FLOPS) for k in kernels)
 
     def kernel(
-        self, steps: _Steps, external: list[ir.Value], states: list[tuple[int, int]], initial: dict[tuple[int, int], ir.Value],
-        histories: list[tuple[tuple[int, int], bool]],
+        self, steps: _Steps, external: list[ir.Value], batches: dict[ir.Operation, list[ir.Value | Slices]], states: list[tuple[int, int]],
+        initial: dict[tuple[int, int], ir.Value], histories: list[tuple[tuple[int, int], bool]],
     ) -> func.FuncOp:
         """The kernel function: what the first step's calls do, in a loop."""
         count = len(steps.calls)
@@ -304,17 +395,19 @@ class _Roll:
         wholes = [ir.RankedTensorType.get([count + begins, *t.shape], t.element_type) for t, (_, begins) in zip(types, histories)]
         before = self.kernels[callee(steps.calls[0][0])]
         name = free_name(self.module, f"steps_{callee(steps.calls[0][0])}")
-        kernel = new_kernel(self.module, before, name, [*(v.type for v in external), *(initial[s].type for s in states)], wholes)
+        sums = [batch_type(self.product(op), count) for op in batches]
+        kernel = new_kernel(self.module, before, name, [*(v.type for v in external), *sums, *(initial[s].type for s in states)], wholes)
         arguments = list(kernel.entry_block.arguments)
-        known = dict(zip(external, arguments))
-        begun, destinations = arguments[len(external):len(external) + len(states)], arguments[len(external) + len(states):]
+        known, given = dict(zip(external, arguments)), len(external) + len(sums)
+        taken = dict(zip(batches, arguments[len(external):]))
+        begun, destinations = arguments[given:given + len(states)], arguments[given + len(states):]
         with ir.InsertionPoint(kernel.entry_block):
             zero, one, end = (arith.constant(ir.IndexType.get(), n) for n in (0, 1, count))
             written = [_insert(begun[states.index(s)], d, 0) if begins else d for (s, begins), d in zip(histories, destinations)]
             loop = scf.ForOp(zero, end, one, [*begun, *written])
             with ir.InsertionPoint(loop.body):
                 carried = list(loop.inner_iter_args)
-                made = self.body(steps, known, dict(zip(states, carried)), loop.induction_variable)
+                made = self.body(steps, known, taken, dict(zip(states, carried)), loop.induction_variable)
                 now = loop.induction_variable
                 written = [_insert(made[s], d, arith.addi(now, one) if begins else now) for (s, begins), d in zip(histories, carried[len(states):])]
                 scf.yield_([*(made[s] for s in states), *written])
@@ -322,42 +415,25 @@ class _Roll:
         return kernel
 
     def body(
-        self, steps: _Steps, known: dict[ir.Value, ir.Value], states: dict[tuple[int, int], ir.Value], step: ir.Value,
+        self, steps: _Steps, known: dict[ir.Value, ir.Value], sums: dict[ir.Operation, ir.Value], states: dict[tuple[int, int], ir.Value], step: ir.Value,
     ) -> dict[tuple[int, int], ir.Value]:
-        """What the calls of the first step do, with other values."""
+        """What the calls of the first step do, with other values; ``sums`` are those of products of all steps."""
         known, made = dict(known), {}
-        moves = [[tuple(y - x for x, y in zip(a, b)), a] for a, b in zip(*(self.begins(c) for c in steps.calls[:2]))]
+        begins = self.begins(steps, 0)
+        inline = _Inline(self, begins, _moves(begins, self.begins(steps, 1)), sums, step)
         for number, call in enumerate(steps.calls[0]):
-            values = []
+            values: list[ir.Value | None] = []
             for i, operand in enumerate(inputs_of(call)):
-                value, path = self.path(operand)
-                value = states[steps.carried[number, i]] if (number, i) in steps.carried else known[value]
-                for op in reversed(path):
-                    if op.name == "func.call":
-                        value = self.inline(op, [value], moves, step, copies=True)[0]
-                        continue
-                    clone = op.clone()
-                    clone.operands[0] = value
-                    value = clone.results[0]
-                values.append(value)
-            values += [tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in call.results]
-            for r, (result, value) in enumerate(zip(call.results, self.inline(call, values, moves, step))):
+                root, path = self.path(operand)
+                if (number, i) in steps.apart:
+                    op = owner(root)
+                    given = [inline.viewed(v, known.get(self.path(v)[0])) for v in inputs_of(op)]
+                    values.append(inline.path(inline.call(op, given)[0], path))
+                else:
+                    values.append(inline.viewed(operand, states[steps.carried[number, i]] if (number, i) in steps.carried else known.get(root)))
+            for r, (result, value) in enumerate(zip(call.results, inline.call(call, values))):
                 known[result] = made[number, r] = value
         return made
-
-    def inline(self, call: ir.Operation, values: list[ir.Value], moves: list, step: ir.Value, copies: bool = False) -> list[ir.Value]:
-        """Clone a kernel's operations; of a copy what it copies."""
-        here = dict(zip(self.kernels[callee(call)].entry_block.arguments, values))
-        for op in operations_in(self.kernels[callee(call)]):
-            if op.name == "func.return":
-                return [here[v] for v in op.operands]
-            if op.name == "tensor.extract_slice":
-                here[op.results[0]] = _slice(op, here[op.operands[0]], *moves.pop(0), step)
-            elif op.name == "linalg.copy" and copies:
-                here[op.results[0]] = here[op.operands[0]]
-            else:
-                clone_onto(op, here)
-        raise AssertionError("a kernel returns")
 
     # The program.
 
@@ -393,8 +469,8 @@ class _Roll:
                     for user in list(users(result)):
                         _erase_views(user)
                 old.erase()
-        for op in self.calls():
-            if self.copies(op) and not any(True for _ in readers(op.results[0])):
+        for op in reversed(self.calls()):
+            if (self.copies(op) or self.is_product(op)) and not any(True for _ in readers(op.results[0])):
                 _erase_views(op)
 
     def read_slices(self, user: ir.Operation, slices: dict[ir.Value, tuple[ir.Value, int]]) -> None:
@@ -455,6 +531,61 @@ class _Roll:
             view.move_after(at)
             at = view
             pending += [u for u in users(view.results[0]) if u.name in VIEWS]
+
+
+@dataclass
+class _Inline:
+    """Clones what calls do into the loop's body."""
+
+    roll: _Roll
+    begins: dict[tuple[ir.Operation, int], tuple[int, ...]]
+    moves: dict[tuple[ir.Operation, int], tuple[int, ...]]
+    sums: dict[ir.Operation, ir.Value]
+    step: ir.Value
+
+    def viewed(self, value: ir.Value, root: ir.Value | None) -> ir.Value | None:
+        """What a value is where ``root`` is what it is read of; nothing where that is not known, and a product of all steps reads it."""
+        return None if root is None else self.path(root, self.roll.path(value)[1])
+
+    def path(self, value: ir.Value, path: Path) -> ir.Value:
+        for op in reversed(path):
+            if op.name == "func.call":
+                value = self.call(op, [value])[0]
+                continue
+            clone = op.clone()
+            clone.operands[0] = value
+            value = clone.results[0]
+        return value
+
+    def call(self, call: ir.Operation, values: Sequence[ir.Value | None]) -> list[ir.Value]:
+        """The results of a kernel's operations; of a copy what it copies, of a product of all steps this one's sums."""
+        copies, sums = self.roll.copies(call), self.sums.get(call)
+        product = self.roll.product(call) if sums is not None else None
+        function = self.roll.kernels[callee(call)] if product is None else product.function
+        values = [*values, *(None if copies else tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in call.results)]
+        here = {a: v for a, v in zip(function.entry_block.arguments, values) if v is not None}
+        if product is not None:
+            type_ = product.op.results[0].type
+            offsets = [ir.ShapedType.get_dynamic_size(), *[0] * type_.rank]
+            part = tensor.ExtractSliceOp(type_, sums, [self.step], [], [], offsets, [1, *type_.shape], [1] * (type_.rank + 1)).result
+            here[product.op.results[0]] = part
+        number = 0
+        for op in operations_in(function) if product is None else needed(product):
+            if op.name == "func.return":
+                return [here[v] for v in op.operands]
+            if op.name == "tensor.extract_slice":
+                here[op.results[0]] = _slice(op, here[op.operands[0]], self.moves[call, number], self.begins[call, number], self.step)
+                number += 1
+            elif op.name == "linalg.copy" and copies:
+                here[op.results[0]] = here[op.operands[0]]
+            else:
+                clone_onto(op, here)
+        raise AssertionError("a kernel returns")
+
+
+def _moves(a: dict, b: dict) -> dict[tuple[ir.Operation, int], tuple[int, ...]]:
+    """How much further slices begin."""
+    return {key: tuple(y - x for x, y in zip(begin, b[key])) for key, begin in a.items()}
 
 
 def _place(calls: Sequence[ir.Operation], value: ir.Value) -> tuple[int, int] | None:
