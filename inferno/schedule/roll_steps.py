@@ -313,7 +313,10 @@ class _Roll:
     def batches(self, steps: _Steps) -> dict[ir.Operation, list[ir.Value | Slices]] | None:
         """The products of the first step that wait for no state, with their factors; None where a factor is none that all steps can have together."""
         ops = [owner(self.path(inputs_of(steps.calls[0][number])[i])[0]) for number, i in sorted(steps.apart)]
-        ops += [c for number, c in enumerate(steps.calls[0]) if number and self.is_product(c)]
+        for number, call in enumerate(steps.calls[0]):
+            product, given = self.product(call), inputs_of(call)
+            if product is not None and not any((number, n) in steps.carried or _place(steps.calls[0], self.path(given[n])[0]) for n in product.factors):
+                ops.append(call)
         begins = [self.begins(steps, n) for n in (0, 1)]
         moves, found = _moves(*begins), {}
         for op in dict.fromkeys(ops):
@@ -323,7 +326,7 @@ class _Roll:
                 root, path = self.path(value)
                 moving = [x for x in path if x.name == "func.call" and any(moves.get((x, 0), ()))]
                 factor = value if not moving else slices_of(self.kernels[callee(moving[0])], root, moves[moving[0], 0]) if path == moving else None
-                if factor is None or (_place(steps.calls[0], root) is not None):
+                if factor is None or _place(steps.calls[0], root) is not None:
                     return None
                 factors.append(factor)
             found[op] = factors
@@ -458,8 +461,8 @@ class _Roll:
             result.replace_all_uses_with(whole)
             stack.erase()
         for user in dict.fromkeys(u for v in slices for u in readers(v) if u not in every):
-            if user.name == "func.call" and callee(user) in self.kernels and may_change(self.kernels[callee(user)]):
-                self.read_slices(user, slices)
+            if user.name == "func.call" and callee(user) in self.kernels and may_change(self.kernels[callee(user)]) and not self.is_product(user):
+                self.read_slices(user, slices)  # (``fold-slices`` lets products read slices)
         for value, (whole, place) in slices.items():
             if any(u not in every for u in readers(value)):
                 self.copy(value, whole, place, call)
