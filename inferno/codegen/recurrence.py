@@ -8,7 +8,9 @@ Blocks wait for each other, so all have to run at once: the launch is a cooperat
 leave without waiting for anything later.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from inferno.codegen.elements import join, lanes_of, load, load_vector, splat, store
 from inferno.codegen.expand_math import expand_math
@@ -29,23 +31,48 @@ from inferno.target import Target
 
 
 def generate(kernel: func.FuncOp, schedule: Recurrence, target: Target) -> None:
-    """Add the ``gpu.module`` of a recurrence and make ``kernel`` its launcher."""
-    c, s, name = read(kernel, target), schedule, kernel.name.value
-    if c is None or not s.fits(c, target):
-        raise CompileError(f"@{name}: {s} does not fit " + ("it" if c is None else f"{c.rows} rows of {c.units} units"))
-    expand_math(c.map.generic)
-    buffers, words, threads = parameters_of(kernel, {place for _, place, _ in c.histories}), s.words(c), s.threads(c)
-    width = 32 if max(2 * words, *(b.count for b in buffers)) < 2**31 else 64
-    marks = Buffer(ir.IntegerType.get_signless(32), words, False)
+    """Add the ``gpu.module`` of recurrences, each of which has blocks of its own, and make ``kernel`` its launcher."""
+    parts, s, name = read(kernel, target), schedule, kernel.name.value
+    if not s.fits(parts, target):
+        raise CompileError(f"@{name}: {s} does not fit " + (" and ".join(f"{c.rows} rows of {c.units} units" for c in parts) or "it"))
+    for c in parts:
+        expand_math(c.map.generic)
+    buffers = parameters_of(kernel, {place for c in parts for _, place, _ in c.histories})
+    words, threads, shared = [s.words(c) for c in parts], s.threads(parts[0]), max(map(s.shared_bytes, parts))
+    width = 32 if max(2 * sum(words), *(b.count for b in buffers)) < 2**31 else 64
+    marks, blocks = Buffer(ir.IntegerType.get_signless(32), sum(words), False), [prod(s.blocks(c)) for c in parts]
     with gpu_function(kernel, [*buffers, marks], threads, (), 1, dynamic=True) as function:
         ints = integers_for(kernel, width, function.buffers)
-        _Emitter(ints, c, s, function.buffers, function.dynamic).emit()
+        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[ir.IndexType.get()]).result)
+        _emit_parts(ints, parts, s, function.buffers, function.dynamic, block, blocks, words)
     device = next(o for o in walk(kernel.operation.parent, "gpu.module") if ir.StringAttr(o.attributes["sym_name"]).value == f"{name}_gpu")
-    add_marking(device, f"{name}_mark", words)
-    rows, units = s.blocks(c)
+    add_marking(device, f"{name}_mark", sum(words))
     with launcher(kernel) as arguments:
-        memory = launch_marked(f"{name}_gpu", f"{name}_mark", words)
-        launch(f"{name}_gpu", name, [*map(parameter, arguments), memory], (rows * units, 1, 1), (threads, 1, 1), shared=s.shared_bytes(c), cooperative=True)
+        memory = launch_marked(f"{name}_gpu", f"{name}_mark", sum(words))
+        launch(f"{name}_gpu", name, [*map(parameter, arguments), memory], (sum(blocks), 1, 1), (threads, 1, 1), shared=shared, cooperative=True)
+
+
+def _emit_parts(
+    ints: Integers, parts: Sequence[Kernel], s: Recurrence, buffers: list[ir.Value], shared: ir.Value, block: ir.Value, blocks: Sequence[int],
+    words: Sequence[int],
+) -> None:
+    """The first part by the first blocks, and the others by those behind them."""
+
+    def emit(first: int) -> None:
+        own = ints.sub(block, sum(blocks[:first]))
+        emitter = lambda: _Emitter(ints, parts[first], s, buffers, shared, own, sum(words[:first])).emit()  # noqa: E731
+        if first == len(parts) - 1:
+            emitter()
+            return
+        op = scf.IfOp(ints.less(own, blocks[first]), has_else=True)
+        with ir.InsertionPoint(op.then_block):
+            emitter()
+            scf.yield_([])
+        with ir.InsertionPoint(op.else_block):
+            emit(first + 1)
+            scf.yield_([])
+
+    emit(0)
 
 
 @dataclass(frozen=True)
@@ -65,6 +92,8 @@ class _Emitter:
     s: Recurrence
     buffers: list[ir.Value]
     shared: ir.Value
+    block: Integer
+    first_word: int
     words: Words = field(default_factory=Words)
 
     def emit(self) -> None:
@@ -72,9 +101,8 @@ class _Emitter:
         self.threads, self.line = s.threads(c), s.line(c)
         self.padded = -(-s.rows // s.each) * s.each
         self.thread = ints.narrow(gpu.ThreadIdOp(gpu.Dimension.x, upper_bound=self.threads, results=[index]).result)
-        block = ints.narrow(gpu.BlockIdOp(gpu.Dimension.x, results=[index]).result)
         groups, _ = s.blocks(c)
-        self.first_row, self.first_unit = ints.mul(ints.rem(block, groups), s.rows), ints.mul(ints.div(block, groups), s.units)
+        self.first_row, self.first_unit = ints.mul(ints.rem(self.block, groups), s.rows), ints.mul(ints.div(self.block, groups), s.units)
         self.rows = s.rows if c.rows % s.rows == 0 else ints.min(s.rows, ints.sub(c.rows, self.first_row))
         warp, lane = ints.div(self.thread, WARP), ints.rem(self.thread, WARP)
         self.split, self.lane = ints.rem(warp, s.split), lane
@@ -220,7 +248,7 @@ class _Emitter:
         """What all blocks made in a step, for the next one."""
         ints, c = self.ints, self.c
         places = self.places()
-        begin = ints.add(ints.mul(step, c.rows * c.units), ints.mul(self.first_row, c.units))
+        begin = ints.add(ints.add(ints.mul(step, c.rows * c.units), ints.mul(self.first_row, c.units)), self.first_word)
         at = [ints.add(begin, ints.add(ints.mul(row, c.units), unit)) for row, unit, _ in places]
         for (row, unit, inside), value in zip(places, self.marked.wait(at, self.vector)):
             self.keep(row, unit, inside, value)
@@ -246,7 +274,7 @@ class _Emitter:
                 word = new[c.product]
                 word = word if word.type == ir.F32Type.get() else arith.extf(ir.F32Type.get(), word)
                 at = ints.add(ints.mul(own.at[0], c.units), own.at[1])
-                self.marked.put(ints.add(ints.mul(step, c.rows * c.units), at), word)
+                self.marked.put(ints.add(ints.add(ints.mul(step, c.rows * c.units), at), self.first_word), word)
             self.write(own, new, step)
             made += new
         with only_if(last):

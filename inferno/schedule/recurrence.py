@@ -3,15 +3,16 @@
 Blocks leave each other the state that products read, and wait for it, in each step.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from typing import ClassVar
 
 from inferno.mlir import func
 from inferno.passes.programs import has_few_multiprocessors
 from inferno.schedule.cost import CLOCK
 from inferno.schedule.recurrence_kernel import Recurrence as Kernel
-from inferno.schedule.recurrence_kernel import parse_recurrence
+from inferno.schedule.recurrence_kernel import parse_recurrences
 from inferno.target import Target
 
 WARP = 32
@@ -87,35 +88,40 @@ class Recurrence:
         """What blocks leave each other in all steps but the last one."""
         return max(1, c.steps - 1) * c.rows * c.units
 
-    def fits(self, c: Kernel, target: Target) -> bool:
-        if min(self.rows, self.units, self.columns, self.split) < 1 or self.rows > c.rows or self.units > c.units or self.threads(c) > WARP * _WARPS:
+    def fits(self, parts: Sequence[Kernel], target: Target) -> bool:
+        """Whether it is one of several recurrences at the same time."""
+        if not parts or min(self.rows, self.units, self.columns, self.split) < 1 or len({self.threads(c) for c in parts}) != 1:
             return False
-        rows, units = self.blocks(c)
-        return rows * units <= target.multiprocessors and self.shared_bytes(c) <= _SHARED and self.words(c) <= _WORDS
+        if any(self.rows > c.rows or self.units > c.units for c in parts) or self.threads(parts[0]) > WARP * _WARPS:
+            return False
+        blocks = sum(prod(self.blocks(c)) for c in parts)
+        return blocks <= target.multiprocessors and all(self.shared_bytes(c) <= _SHARED for c in parts) and sum(map(self.words, parts)) <= _WORDS
 
 
-def read(kernel: func.FuncOp, target: Target) -> Kernel | None:
-    """What ``kernel`` computes, if this generator could take it."""
+def read(kernel: func.FuncOp, target: Target) -> tuple[Kernel, ...]:
+    """What ``kernel`` computes, if this generator could take it; several where they do not wait for each other."""
     if target.kind != "nvptx" or target.capability < 90 or has_few_multiprocessors(kernel.operation):
-        return None
-    return parse_recurrence(kernel)
+        return ()
+    return parse_recurrences(kernel)
 
 
 def choose(kernel: func.FuncOp, target: Target) -> Recurrence | None:
-    """The schedule of the least estimate, if ``kernel`` is a recurrence whose weights all blocks together have room for."""
-    c = read(kernel, target)
-    found = candidates(c, target) if c is not None else []
+    """The schedule of the least estimate, if ``kernel`` is a recurrence, or several, whose weights all blocks together have room for."""
+    found = candidates(read(kernel, target), target)
     return min(found, key=lambda item: item[0])[1] if found else None
 
 
-def candidates(c: Kernel, target: Target) -> list[tuple[float, Recurrence]]:
+def candidates(parts: Sequence[Kernel], target: Target) -> list[tuple[float, Recurrence]]:
     """Schedules with their estimates in microseconds."""
-    found = []
-    for groups in range(1, min(c.rows, target.multiprocessors) + 1):
+    found: list[tuple[float, Recurrence]] = []
+    if not parts:
+        return found
+    c, multiprocessors = parts[0], target.multiprocessors // len(parts)
+    for groups in range(1, min(c.rows, multiprocessors) + 1):
         rows = ceil(c.rows / groups)
         if ceil(c.rows / rows) != groups:
             continue
-        units = ceil(c.units / (target.multiprocessors // groups))
+        units = ceil(c.units / (multiprocessors // groups))
         for columns in range(1, _COLUMNS + 1):
             for split in (1, 2, 4, 8, 16):
                 whole = Recurrence(rows, units, columns, split, False)
@@ -123,8 +129,8 @@ def candidates(c: Kernel, target: Target) -> list[tuple[float, Recurrence]]:
                     continue
                 room = next(n for warps, n in _HELD if whole.threads(c) <= WARP * warps)
                 s = Recurrence(rows, units, columns, split, columns * whole.chunks(c) * LANES <= room)
-                if s.fits(c, target):
-                    found.append((estimate(s, c, target), s))
+                if s.fits(parts, target):
+                    found.append((max(estimate(s, c, target) for c in parts), s))
     return found
 
 

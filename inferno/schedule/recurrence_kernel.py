@@ -1,6 +1,6 @@
 """What a kernel computes that is a recurrence: equal steps, each with products of what the step before made and elementwise functions of these.
 
-``parse_recurrence`` reads a kernel function with one ``scf.for`` (see ``roll-steps``): states are carried by the loop, and each new state is a function of
+``parse_recurrences`` reads a kernel function that is ``scf.for`` (see ``roll-steps``), one or several: states are carried by a loop, and each new state is a function of
 the states at its place, of sums of products of one state's row with columns of weights, and of what is read of other tensors, which may be a step's own.
 """
 
@@ -43,16 +43,18 @@ class Recurrence:
         return access.argument - self.first if access.argument >= self.first else None
 
 
-def parse_recurrence(kernel: func.FuncOp) -> Recurrence | None:
-    """What ``kernel`` computes, or None if it is anything else."""
-    loops = [o.operation for o in kernel.entry_block.operations if o.operation.name == "scf.for"]
-    if len(loops) != 1:
-        return None
+def parse_recurrences(kernel: func.FuncOp) -> tuple[Recurrence, ...]:
+    """What ``kernel`` computes, a loop that does not wait for the others by the other; none if it is anything else."""
+    operations = [o.operation for o in kernel.entry_block.operations]
+    loops = [o for o in operations if o.name == "scf.for"]
+    others = {"arith.constant", "tensor.empty", "tensor.insert_slice", "tensor.expand_shape", "tensor.collapse_shape", "func.return"}
+    if not loops or any(o.name not in others for o in operations if o not in loops):
+        return ()
     with kernel.context, kernel.location:
         try:
-            return _Parser(kernel, loops[0]).parse()
+            return tuple(_Parser(kernel, loop).parse() for loop in loops)
         except NotUnderstood:
-            return None
+            return ()
 
 
 class _Parser:
@@ -107,7 +109,7 @@ class _Parser:
         known.update(zip(self.values, list(block.arguments)[self.first:]))
         with ir.InsertionPoint(block):
             for op in self.kernel.entry_block.operations:
-                if op.operation.name in ("arith.constant", "tensor.empty", "tensor.expand_shape", "tensor.collapse_shape", "linalg.fill"):
+                if op.operation.name in ("arith.constant", "tensor.empty", "tensor.expand_shape", "tensor.collapse_shape"):
                     _clone(op.operation, known)
             for op in self.body.operations:
                 if op.operation.name not in ("scf.yield", "tensor.insert_slice"):

@@ -18,6 +18,7 @@ from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, ro
 from inferno.schedule import recurrence
 from inferno.schedule.batch_products import Product, Slices, batch_type, batched, needed, slices_of, take_apart
 from inferno.schedule.cost import count_bytes, count_flops
+from inferno.schedule.join_loops import join_loops
 from inferno.schedule.merge_calls import erase_unused, free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources
 from inferno.schedule.pointwise import parse_pointwise
 from inferno.schedule.stacks import join_pieces, position, read_elements, reshaped, stacked
@@ -65,6 +66,7 @@ class _Roll:
         self.sums: dict[str, int] = {}
         self.maps: dict[str, bool] = {}
         self.products: dict[str, Product | None] = {}
+        self.rolled: set[str] = set()
 
     def run(self) -> bool:
         """Whether anything was rolled."""
@@ -79,6 +81,8 @@ class _Roll:
             if steps is not None:
                 tried.update(each[0] for each in steps.calls)
             first += 1
+        if len(self.rolled) > 0:
+            join_loops(self.module, self.main, self.kernels, self.rolled, self.target, self.always)
         return changed
 
     def calls(self) -> list[ir.Operation]:
@@ -299,8 +303,7 @@ class _Roll:
             return False
         external = self.external(steps, batches)
         kernel = self.kernel(steps, external, batches, states, initial, histories)
-        schedule = recurrence.read(kernel, self.target)
-        found = recurrence.candidates(schedule, self.target) if schedule is not None else []
+        found = recurrence.candidates(recurrence.read(kernel, self.target), self.target)
         if not found or not (self.always or min(time for time, _ in found) < self.time(steps)):
             kernel.operation.erase()
             return False
@@ -449,6 +452,7 @@ class _Roll:
             call = func.CallOp(kernel, [*taken, *(tensor.EmptyOp(list(t.shape), t.element_type).result for t in wholes)]).operation
         tell_sources(call, [c for each in steps.calls[:1] for c in each])
         self.kernels[kernel.name.value] = kernel
+        self.rolled.add(kernel.name.value)
         every = {c for each in steps.calls for c in each}
         slices: dict[ir.Value, tuple[ir.Value, int]] = {}
         for (state, begins), whole in zip(histories, call.results):
