@@ -37,7 +37,7 @@ def generate(kernel: func.FuncOp, schedule: Recurrence, target: Target) -> None:
         raise CompileError(f"@{name}: {s} does not fit " + (" and ".join(f"{c.rows} rows of {c.units} units" for c in parts) or "it"))
     for c in parts:
         expand_math(c.map.generic)
-    buffers = parameters_of(kernel, {place for c in parts for _, place, _ in c.histories})
+    buffers = parameters_of(kernel, {h.argument for c in parts for h in c.histories})
     words, threads, shared = [s.words(c) for c in parts], s.threads(parts[0]), max(map(s.shared_bytes, parts))
     width = 32 if max(2 * sum(words), *(b.count for b in buffers)) < 2**31 else 64
     marks, blocks = Buffer(ir.IntegerType.get_signless(32), sum(words), False), [prod(s.blocks(c)) for c in parts]
@@ -368,12 +368,14 @@ class _Emitter:
         """To the histories of the states: a step's, or the initial ones."""
         ints, c = self.ints, self.c
         with only_if(own.inside):
-            for state, argument, begins in c.histories:
-                if step is None and not begins:
+            for h in c.histories:
+                if step is None and not h.order.initial:
                     continue
-                slot = 0 if step is None else ints.add(step, int(begins))
+                slot: Integer = h.order.place(-1, c.steps)
+                if step is not None:
+                    slot = ints.sub(c.steps - 1, step) if h.order.backwards else ints.add(step, int(h.order.initial))
                 at = ints.add(ints.mul(own.at[0], c.units), own.at[1])
-                store(ints, states[state], self.buffers[argument], ints.add(ints.mul(slot, c.rows * c.units), at))
+                store(ints, states[h.state], self.buffers[h.argument], ints.add(ints.mul(slot, c.rows * c.units), at))
 
     def word(self, x: Integer) -> Integer:
         """As 32 bits."""

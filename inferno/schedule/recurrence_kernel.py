@@ -6,6 +6,7 @@ the states at its place, of sums of products of one state's row with columns of 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import add, mul, sub
 
 from inferno.mlir import func, ir, owner, run_upstream, tensor, walk
 from inferno.schedule.accesses import Access, argument_index, placed, row_major
@@ -16,13 +17,33 @@ from inferno.schedule.expressions import CONTRACTION, INDEX, READ, Expression, L
 
 
 @dataclass(frozen=True)
+class Order:
+    """How states lie one behind the other: with ``initial`` with the one that there was before the first step, and ``backwards`` the last one first."""
+
+    initial: bool
+    backwards: bool
+
+    def place(self, step: int, steps: int) -> int:
+        """Of what a step made; of step -1 the initial one's."""
+        return steps - 1 - step if self.backwards else step + self.initial
+
+
+@dataclass(frozen=True)
+class History:
+    """A state, by number, is written to an argument in each step."""
+
+    state: int
+    argument: int
+    order: Order
+
+
+@dataclass(frozen=True)
 class Recurrence:
     """``steps`` steps of ``rows`` rows of ``units`` elements of each state, which begin as the function's arguments that ``initial`` reads, by (row, unit).
 
     In each step ``map`` makes the new states, of types ``elements``.  Its sources are read by (row, unit): those with a negative argument number are sums,
     of -1 the first one of ``weights``, and those with the numbers from ``first`` on are the states.  What ``strides`` has is read so many elements further
     in every step.  A sum is over terms, of the state ``product`` and of weights by (row, unit, term), whose stride along rows is 0.
-    ``histories``: a state, by number, the argument to which it is written in each step, and whether the initial one is in front of these.
     """
 
     steps: int
@@ -35,7 +56,7 @@ class Recurrence:
     map: Map
     first: int
     strides: dict[Access, int]
-    histories: tuple[tuple[int, int, bool], ...]
+    histories: tuple[History, ...]
     module: ir.Module = field(repr=False)
 
     def state(self, access: Access) -> int | None:
@@ -68,7 +89,7 @@ class _Parser:
             raise NotUnderstood
         carried, given = list(self.body.arguments)[1:], list(self.loop.operands)[3:]
         made = list(self.body.operations[len(self.body.operations) - 1].operands)
-        writes = {i: self.write(carried[i], made[i], given[i]) for i in range(len(carried)) if _inserted(made[i]) is not None}
+        writes = {i: self.write(carried[i], made[i], given[i], end) for i in range(len(carried)) if _inserted(made[i]) is not None}
         states = [i for i in range(len(carried)) if i not in writes]
         shapes = {tuple(carried[i].type.shape) for i in states}
         if len(shapes) != 1 or len(shape := shapes.pop()) not in (1, 2):
@@ -82,21 +103,22 @@ class _Parser:
         numbers = {made[i]: n for n, i in enumerate(states)}
         self.values, self.made = [carried[i] for i in states], [made[i] for i in states]
         traced = [self.trace(step) for step in dict.fromkeys((0, min(1, end - 1), end - 1))]
-        return self.read(end, shape, initial, [(numbers[v], *where) for v, *where in histories], traced)
+        return self.read(end, shape, initial, [History(numbers[v], *where) for v, *where in histories], traced)
 
-    def write(self, history: ir.Value, made: ir.Value, given: ir.Value) -> tuple[ir.Value, int, bool]:
-        """The state that goes to ``history``, behind the earlier ones, and the argument that this is; the first one may be the state that there was."""
+    def write(self, history: ir.Value, made: ir.Value, given: ir.Value, steps: int) -> tuple[ir.Value, int, Order]:
+        """The state that goes to ``history``, the argument that this is, and in which order; the state that there was may be in it."""
         inserted, begun = _inserted(made), _inserted(given)
         argument = argument_index(self.kernel, given if begun is None else begun.operands[1])
-        if inserted.operands[1] != history or argument is None or _offsets(inserted)[0] != ("t" if begun is None else "t + 1"):
+        order = Order(begun is not None, _offset(inserted, 0) < _offset(inserted, -1))
+        if inserted.operands[1] != history or argument is None or [_offset(inserted, n) for n in (0, steps - 1)] != [order.place(n, steps) for n in (0, steps - 1)]:
             raise NotUnderstood
         source, yielded = inserted.operands[0], list(self.body.operations[len(self.body.operations) - 1].operands)
         if source not in yielded:
             raise NotUnderstood
         first = list(self.loop.operands)[3 + yielded.index(source)]
-        if begun is not None and (begun.operands[0] != first or any(_offsets(begun))) or any(_offsets(inserted)[1:]):
+        if begun is not None and (begun.operands[0] != first or _offset(begun, 0) != order.place(-1, steps)):
             raise NotUnderstood
-        return source, argument, begun is not None
+        return source, argument, order
 
     def trace(self, step: int) -> tuple[Tracer, list[Expression], tuple[Loop, Loop], ir.Module]:
         """The new states of a step, as expressions of what the function is given and of the states."""
@@ -135,7 +157,7 @@ class _Parser:
             raise NotUnderstood
         return tracer, found[0], tuple(own[0] if own else None for own in found[1]), module
 
-    def read(self, steps: int, shape: Sequence[int], initial: list[Access], histories: list[tuple[int, int, bool]], traced: list) -> Recurrence:
+    def read(self, steps: int, shape: Sequence[int], initial: list[Access], histories: list[History], traced: list) -> Recurrence:
         tracer, results, (row, unit), module = traced[0]
         sums: dict[Expression, int] = {}
         products: set[int] = set()
@@ -228,18 +250,14 @@ def _inserted(value: ir.Value) -> ir.Operation | None:
     return op if op is not None and op.name == "tensor.insert_slice" else None
 
 
-def _offsets(op: ir.Operation) -> list[int | str]:
-    """Where a slice begins: numbers, or the step's and 1."""
-    found: list[int | str] = []
-    varying = [v for v in op.operands if isinstance(v.type, ir.IndexType)]
-    for offset in ir.DenseI64ArrayAttr(op.attributes["static_offsets"]):
-        if offset != ir.ShapedType.get_dynamic_size():
-            found.append(offset)
-            continue
-        made = owner(value := varying.pop(0))
-        after = made is not None and made.name == "arith.addi" and isinstance(made.operands[0], ir.BlockArgument) and _number(made.operands[1]) == 1
-        found.append("t" if isinstance(value, ir.BlockArgument) else "t + 1" if after else "")
-    return found
+def _offset(op: ir.Operation, step: int) -> int:
+    """Where a slice begins in the first dimension in a step; in the others at 0."""
+    first, *others = ir.DenseI64ArrayAttr(op.attributes["static_offsets"])
+    if first == ir.ShapedType.get_dynamic_size():
+        first = _evaluate(next(v for v in op.operands if isinstance(v.type, ir.IndexType)), step)
+    if first is None or any(others):
+        raise NotUnderstood
+    return first
 
 
 def _clone(op: ir.Operation, known: dict[ir.Value, ir.Value], step: int | None = None) -> None:
@@ -279,7 +297,10 @@ def _evaluate(value: ir.Value, step: int) -> int | None:
         return step
     if op.name == "arith.constant":
         return _number(value)
-    if op.name not in ("arith.addi", "arith.muli"):
+    if op.name not in _NUMBERS:
         return None
     a, b = (_evaluate(v, step) for v in op.operands)
-    return None if a is None or b is None else a + b if op.name == "arith.addi" else a * b
+    return None if a is None or b is None else _NUMBERS[op.name](a, b)
+
+
+_NUMBERS = {"arith.addi": add, "arith.subi": sub, "arith.muli": mul}

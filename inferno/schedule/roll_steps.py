@@ -21,6 +21,7 @@ from inferno.schedule.cost import count_bytes, count_flops
 from inferno.schedule.join_loops import join_loops
 from inferno.schedule.merge_calls import erase_unused, free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources
 from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.recurrence_kernel import Order
 from inferno.schedule.stacks import join_pieces, position, read_elements, reshaped, stacked
 from inferno.target import Target, find_target
 
@@ -296,8 +297,8 @@ class _Roll:
                         read.setdefault((number, r), []).append((step, user))
         whole = {call: found for call in dict.fromkeys(u for users_ in read.values() for _, u in users_)
                  if (found := self.whole(call, steps, states, initial)) is not None}
-        begins = {s: not any(found == (s, False) for found in whole.values()) or (s, True) in whole.values() for s in states if s in read}
-        histories = list(begins.items())
+        orders = {s: [order for state, order in whole.values() if state == s] for s in states if s in read}
+        histories = [(s, next(iter(found), Order(True, False))) for s, found in orders.items()]
         batches = self.batches(steps)
         if batches is None:
             return False
@@ -367,8 +368,8 @@ class _Roll:
 
     def whole(
         self, call: ir.Operation, steps: _Steps, states: list[tuple[int, int]], initial: dict[tuple[int, int], ir.Value],
-    ) -> tuple[tuple[int, int], bool] | None:
-        """The state of which a call puts together all there are, in order, and whether that is with the initial one."""
+    ) -> tuple[tuple[int, int], Order] | None:
+        """The state of which a call puts together all there are, and in which order."""
         kernel = self.kernels.get(callee(call)) if call.name == "func.call" else None
         pieces = stacked(kernel) if kernel is not None and may_change(kernel) else None
         if pieces is None:
@@ -378,8 +379,10 @@ class _Roll:
             made = [self.made(steps, n, state) for n in range(len(steps.calls))]
             if call.results[0].type.element_type != made[0].type.element_type:
                 continue
-            if given in (made, [initial[state], *made]):
-                return state, len(given) > len(made)
+            for order in (Order(False, False), Order(True, False), Order(False, True), Order(True, True)):
+                values = [initial[state], *made] if order.initial else made
+                if given == (values[::-1] if order.backwards else values):
+                    return state, order
         return None
 
     @staticmethod
@@ -393,12 +396,12 @@ class _Roll:
 
     def kernel(
         self, steps: _Steps, external: list[ir.Value], batches: dict[ir.Operation, list[ir.Value | Slices]], states: list[tuple[int, int]],
-        initial: dict[tuple[int, int], ir.Value], histories: list[tuple[tuple[int, int], bool]],
+        initial: dict[tuple[int, int], ir.Value], histories: list[tuple[tuple[int, int], Order]],
     ) -> func.FuncOp:
         """The kernel function: what the first step's calls do, in a loop."""
         count = len(steps.calls)
         types = [self.made(steps, 0, s).type for s, _ in histories]
-        wholes = [ir.RankedTensorType.get([count + begins, *t.shape], t.element_type) for t, (_, begins) in zip(types, histories)]
+        wholes = [ir.RankedTensorType.get([count + order.initial, *t.shape], t.element_type) for t, (_, order) in zip(types, histories)]
         before = self.kernels[callee(steps.calls[0][0])]
         name = free_name(self.module, f"steps_{callee(steps.calls[0][0])}")
         sums = [batch_type(self.product(op), count) for op in batches]
@@ -409,13 +412,15 @@ class _Roll:
         begun, destinations = arguments[given:given + len(states)], arguments[given + len(states):]
         with ir.InsertionPoint(kernel.entry_block):
             zero, one, end = (arith.constant(ir.IndexType.get(), n) for n in (0, 1, count))
-            written = [_insert(begun[states.index(s)], d, 0) if begins else d for (s, begins), d in zip(histories, destinations)]
+            written = [
+                _insert(begun[states.index(s)], d, order.place(-1, count)) if order.initial else d for (s, order), d in zip(histories, destinations)
+            ]
             loop = scf.ForOp(zero, end, one, [*begun, *written])
             with ir.InsertionPoint(loop.body):
                 carried = list(loop.inner_iter_args)
                 made = self.body(steps, known, taken, dict(zip(states, carried)), loop.induction_variable)
                 now = loop.induction_variable
-                written = [_insert(made[s], d, arith.addi(now, one) if begins else now) for (s, begins), d in zip(histories, carried[len(states):])]
+                written = [_insert(made[s], d, _now(now, order, count)) for (s, order), d in zip(histories, carried[len(states):])]
                 scf.yield_([*(made[s] for s in states), *written])
             func.ReturnOp(list(loop.results)[len(states):])
         return kernel
@@ -444,7 +449,7 @@ class _Roll:
     # The program.
 
     def replace(
-        self, steps: _Steps, kernel: func.FuncOp, taken: list[ir.Value], histories: list[tuple[tuple[int, int], bool]], stacks: list[ir.Operation],
+        self, steps: _Steps, kernel: func.FuncOp, taken: list[ir.Value], histories: list[tuple[tuple[int, int], Order]], stacks: list[ir.Operation],
     ) -> None:
         """Call the kernel; ``stacks`` are calls that make what a history is."""
         with ir.InsertionPoint(steps.calls[0][-1]):
@@ -455,11 +460,12 @@ class _Roll:
         self.rolled.add(kernel.name.value)
         every = {c for each in steps.calls for c in each}
         slices: dict[ir.Value, tuple[ir.Value, int]] = {}
-        for (state, begins), whole in zip(histories, call.results):
+        for (state, order), whole in zip(histories, call.results):
             for step in range(len(steps.calls)):
-                slices[self.made(steps, step, state)] = whole, step + begins
+                slices[self.made(steps, step, state)] = whole, order.place(step, len(steps.calls))
         for stack in stacks:
-            whole, result = slices[root_of(inputs_of(stack)[-1])][0], stack.results[0]
+            roots, result = map(root_of, inputs_of(stack)), stack.results[0]
+            whole = next(slices[r][0] for r in roots if r in slices)
             with ir.InsertionPoint.after(call):
                 whole = reshaped(whole, result.type)
             result.replace_all_uses_with(whole)
@@ -605,6 +611,13 @@ def _insert(value: ir.Value, into: ir.Value, at: ir.Value | int) -> ir.Value:
     shape, varying = list(value.type.shape), [at] if isinstance(at, ir.Value) else []
     begin = ir.ShapedType.get_dynamic_size() if varying else at
     return tensor.InsertSliceOp(value, into, varying, [], [], [begin, *[0] * len(shape)], [1, *shape], [1] * (len(shape) + 1)).result
+
+
+def _now(step: ir.Value, order: Order, steps: int) -> ir.Value:
+    """The place of a step's state."""
+    if order.backwards:
+        return arith.subi(arith.constant(ir.IndexType.get(), steps - 1), step)
+    return arith.addi(step, arith.constant(ir.IndexType.get(), 1)) if order.initial else step
 
 
 def _slice(op: ir.Operation, source: ir.Value, moves: tuple[int, ...], begins: tuple[int, ...], step: ir.Value) -> ir.Value:
