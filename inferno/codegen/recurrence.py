@@ -23,7 +23,7 @@ from inferno.codegen.nvvm_builder import Words, load_shared, only_if, shared_poi
 from inferno.codegen.nvvm_builder import store as store_shared
 from inferno.codegen.shuffles import exchange
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, gpu, ir, math, scf, vector, walk
+from inferno.mlir import arith, func, gpu, ir, math, scf, walk
 from inferno.schedule.accesses import Access
 from inferno.schedule.recurrence import ALONG, LANES, WARP, Recurrence, read
 from inferno.schedule.recurrence_kernel import Recurrence as Kernel
@@ -217,8 +217,7 @@ class _Emitter:
                 lanes.append(value if value.type == f32 else arith.extf(f32, value))
             return join(lanes)
 
-        places = self.places()
-        for place, (row, unit, inside) in zip(range(len(places)), places):
+        for row, unit, inside in self.places():
             self.keep(row, unit, inside, initial(row, unit))
 
     @property

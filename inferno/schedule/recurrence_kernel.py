@@ -1,7 +1,7 @@
 """What a kernel computes that is a recurrence: equal steps, each with products of what the step before made and elementwise functions of these.
 
-``parse_recurrences`` reads a kernel function that is ``scf.for`` (see ``roll-steps``), one or several: states are carried by a loop, and each new state is a function of
-the states at its place, of sums of products of one state's row with columns of weights, and of what is read of other tensors, which may be a step's own.
+``parse_recurrences`` reads a kernel function that is one ``scf.for`` (see ``roll-steps``) or several: states are carried by a loop, and each new state is a
+function of the states at its place, of sums of products of one state's row with columns of weights, and of what is read of other tensors, which may be a step's own.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from operator import add, mul, sub
 
 from inferno.mlir import func, ir, owner, run_upstream, tensor, walk
-from inferno.schedule.accesses import Access, argument_index, placed, row_major
+from inferno.schedule.accesses import Access, argument_index, placed
 from inferno.schedule.contraction import Map
 from inferno.schedule.expression_maps import make_map
 from inferno.schedule.expression_tracer import NotUnderstood, Tracer
@@ -110,7 +110,7 @@ class _Parser:
         inserted, begun = _inserted(made), _inserted(given)
         argument = argument_index(self.kernel, given if begun is None else begun.operands[1])
         order = Order(begun is not None, _offset(inserted, 0) < _offset(inserted, -1))
-        if inserted.operands[1] != history or argument is None or [_offset(inserted, n) for n in (0, steps - 1)] != [order.place(n, steps) for n in (0, steps - 1)]:
+        if inserted.operands[1] != history or argument is None or any(_offset(inserted, n) != order.place(n, steps) for n in (0, steps - 1)):
             raise NotUnderstood
         source, yielded = inserted.operands[0], list(self.body.operations[len(self.body.operations) - 1].operands)
         if source not in yielded:
