@@ -1,7 +1,8 @@
 """What a kernel computes that is a recurrence: equal steps, each with products of what the step before made and elementwise functions of these.
 
 ``parse_recurrences`` reads a kernel function that is one ``scf.for`` (see ``roll-steps``) or several: states are carried by a loop, and each new state is a
-function of the states at its place, of sums of products of one state's row with columns of weights, and of what is read of other tensors, which may be a step's own.
+function of the states at its place, of sums of products of one state's row with columns of weights, and of what is read of other tensors, which may be
+a step's own.
 """
 
 from collections.abc import Sequence

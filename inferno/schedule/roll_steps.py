@@ -7,20 +7,16 @@ States that are read elsewhere are written to a history, of all steps: readers t
 Done where a generator takes the loop and its estimate is below that of the calls that it stands for; with ``always=1`` wherever a generator takes it.
 """
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, users
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.generics import REDUCTION, is_generic, kinds
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of, wants_library
 from inferno.schedule import recurrence
-from inferno.schedule.batch_products import Product, Slices, batch_type, batched, needed, slices_of, take_apart
+from inferno.schedule.batch_products import Slices, batch_type, batched, slices_of
 from inferno.schedule.cost import count_bytes, count_flops
+from inferno.schedule.equal_steps import EqualSteps, Steps, moves_of, place_of
+from inferno.schedule.inline_steps import Inline
 from inferno.schedule.join_loops import join_loops
 from inferno.schedule.merge_calls import erase_unused, free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources
-from inferno.schedule.pointwise import parse_pointwise
 from inferno.schedule.recurrence_kernel import Order
 from inferno.schedule.stacks import join_pieces, position, read_elements, reshaped, stacked
 from inferno.target import Target, find_target
@@ -28,12 +24,6 @@ from inferno.target import Target, find_target
 # Microseconds of a kernel of a step, bytes that it moves in one, and operations of a small product on CUDA cores (H100, an LSTM of 8x64x512 in float32: 8 us a
 # step, of three kernels and a copy of its state).
 _START, _MEMORY_RATE, _FLOPS = 1.9, 3.0e6, 2.0e7
-_LEAST = 3  # steps
-_SLICE = re.compile(r"(tensor\.extract_slice %[\w#]+)\[([-\d, ]+)\]")
-
-Offsets = list[tuple[int, ...]]
-Path = list[ir.Operation]
-"""Views, and calls that copy a slice, between a value and what it is read of."""
 
 
 def roll_steps(module: ir.Module, target: str, always: str = "") -> None:
@@ -50,23 +40,10 @@ def roll_steps(module: ir.Module, target: str, always: str = "") -> None:
             deduplicate_kernels(module)
 
 
-@dataclass
-class _Steps:
-    """Calls of each step, in the same order.  ``carried``: of a call and operand by number, the call and result of the step before that it reads;
-    ``apart``: operands that products make which wait for no step, of slices that move."""
-
-    calls: list[list[ir.Operation]]
-    carried: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    apart: set[tuple[int, int]] = field(default_factory=set)
-
-
-class _Roll:
+class _Roll(EqualSteps):
     def __init__(self, module: ir.Module, main: func.FuncOp, kernels: dict[str, func.FuncOp], target: Target, always: bool) -> None:
-        self.module, self.main, self.kernels, self.target, self.always = module, main, kernels, target, always
-        self.texts: dict[str, tuple[str, Offsets]] = {}
-        self.sums: dict[str, int] = {}
-        self.maps: dict[str, bool] = {}
-        self.products: dict[str, Product | None] = {}
+        super().__init__(kernels)
+        self.module, self.main, self.target, self.always = module, main, target, always
         self.rolled: set[str] = set()
 
     def run(self) -> bool:
@@ -89,189 +66,9 @@ class _Roll:
     def calls(self) -> list[ir.Operation]:
         return [o for o in operations_in(self.main) if o.name == "func.call"]
 
-    # Kernels.
-
-    def is_product(self, call: ir.Operation) -> bool:
-        """Whether a call's kernel has one contraction, and one result."""
-        name = callee(call)
-        if name not in self.sums:
-            kernel = self.kernels.get(name)
-            ops = operations_in(kernel) if kernel is not None and may_change(kernel) else []
-            self.sums[name] = sum(is_generic(op) and REDUCTION in kinds(op) for op in ops)
-        return self.sums[name] == 1 and len(call.results) == 1
-
-    def product(self, op: ir.Operation | None) -> Product | None:
-        """A call's kernel taken apart, if it is a product of whole arguments."""
-        if op is None or op.name != "func.call" or not self.is_product(op):
-            return None
-        if (name := callee(op)) not in self.products:
-            self.products[name] = take_apart(self.kernels[name])
-        return self.products[name]
-
-    def ends(self, call: ir.Operation, value: ir.Value) -> bool:
-        """Whether a product reads a value behind its sums alone."""
-        product = self.product(call)
-        return product is not None and all(root_of(inputs_of(call)[n]) != value for n in product.factors)
-
-    def is_map(self, call: ir.Operation) -> bool:
-        name = callee(call)
-        if name not in self.maps:
-            kernel = self.kernels.get(name)
-            self.maps[name] = kernel is not None and may_change(kernel) and not self.copies(call) and parse_pointwise(kernel) is not None
-        return self.maps[name] and not self.is_product(call)
-
-    def copies(self, op: ir.Operation) -> bool:
-        """Whether a call does nothing but copy a slice."""
-        kernel = self.kernels.get(callee(op)) if op.name == "func.call" else None
-        if kernel is None or not may_change(kernel):
-            return False
-        found = [o for o in operations_in(kernel) if o.name not in (*VIEWS, "arith.constant", "func.return")]
-        return [o.name for o in found] == ["tensor.extract_slice", "linalg.copy"]
-
-    def text(self, name: str) -> tuple[str, Offsets]:
-        """A kernel without its name and without where its slices begin; and that."""
-        if name not in self.texts:
-            text = str(self.kernels[name].operation)
-            offsets = [tuple(int(n) for n in found[1].split(",")) for found in _SLICE.findall(text)]
-            self.texts[name] = _SLICE.sub(r"\1[]", text).replace(f"@{name}(", "@(", 1), offsets
-        return self.texts[name]
-
-    def alike(self, a: ir.Operation, b: ir.Operation) -> bool:
-        return callee(a) == callee(b) or (callee(b) in self.kernels and self.text(callee(a))[0] == self.text(callee(b))[0])
-
-    def path(self, value: ir.Value) -> tuple[ir.Value, Path]:
-        """What a value is read of, by views and copies of slices."""
-        found: Path = []
-        while (op := owner(value)) is not None and (op.name in VIEWS or self.copies(op)):
-            found.append(op)
-            value = op.operands[0]
-        return value, found
-
-    # Steps.
-
-    def steps_from(self, first: ir.Operation) -> _Steps | None:
-        """Steps of which the first one begins with this product."""
-        start = self.first_step(first)
-        if start is None:
-            return None
-        steps = _Steps([start])
-        while (following := self.following(steps)) is not None:
-            steps.calls.append(following)
-        return steps if len(steps.calls) >= _LEAST and self.moves_evenly(steps) else None
-
-    def first_step(self, product: ir.Operation) -> list[ir.Operation] | None:
-        """The product and the maps between it and the next product like it, in order."""
-        behind, pending = {product: set()}, [product]
-        while pending:
-            op = pending.pop(0)
-            for user in dict.fromkeys(readers(op.results[0])) if len(op.results) == 1 else ():
-                if user.name != "func.call":
-                    continue
-                if self.is_product(user) and self.alike(product, user):
-                    needed, left = set(), [op]
-                    while left:
-                        one = left.pop()
-                        if one not in needed:
-                            needed.add(one)
-                            left += [o for v in inputs_of(one) if (o := owner(root_of(v))) in behind and one != product]
-                    return sorted(needed, key=lambda c: sum(c != o and not c.is_before_in_block(o) for o in needed))
-                if user not in behind and (self.is_map(user) or self.ends(user, op.results[0])) and len(behind) < 16:
-                    behind[user] = set()
-                    pending.append(user)
-        return None
-
-    def following(self, steps: _Steps) -> list[ir.Operation] | None:
-        """The next step, if there is one that is equal."""
-        before, found = steps.calls[-1], []
-        carried, apart = dict(steps.carried), set(steps.apart)
-        for number, template in enumerate(before):
-            if number == 0:
-                made = [c.results[0] for c in before]
-            else:
-                made = [c.results[0] for c in found]
-            candidates = [u for v in made for u in dict.fromkeys(readers(v)) if u.name == "func.call" and u not in before and u not in found]
-            match = next((u for u in candidates if self.alike(template, u) and self.fits(steps, before, found, template, u, number, carried, apart)), None)
-            if match is None:
-                return None
-            found.append(match)
-        if len(steps.calls) > 1 and (carried, apart) != (steps.carried, steps.apart):
-            return None
-        steps.carried, steps.apart = carried, apart
-        return found
-
-    def fits(
-        self, steps: _Steps, before: list[ir.Operation], found: list[ir.Operation], template: ir.Operation, call: ir.Operation, number: int,
-        carried: dict[tuple[int, int], tuple[int, int]], apart: set[tuple[int, int]],
-    ) -> bool:
-        """Whether a call reads of its step, and of the one before, what ``template`` does."""
-        taken: dict[tuple[int, int], tuple[int, int]] = {}
-        alone: set[tuple[int, int]] = set()
-        for i, (a, b) in enumerate(zip(inputs_of(template), inputs_of(call))):
-            (from_a, path_a), (from_b, path_b) = self.path(a), self.path(b)
-            if a.type != b.type or len(path_a) != len(path_b) or not all(map(self.same_view, path_a, path_b)):
-                return False
-            place = _place(before, from_a)
-            if place is not None:
-                if place[0] >= len(found) or found[place[0]].results[place[1]] != from_b:
-                    return False
-            elif (of_before := _place(before, from_b)) is not None:
-                taken[number, i] = of_before
-            elif from_a != from_b:
-                if not self.same_product(owner(from_a), owner(from_b)):
-                    return False
-                alone.add((number, i))
-        if len(steps.calls) > 1 and taken != {key: v for key, v in steps.carried.items() if key[0] == number}:
-            return False
-        carried.update(taken)
-        apart.update(alone)
-        return True
-
-    def same_product(self, a: ir.Operation | None, b: ir.Operation | None) -> bool:
-        """Whether two calls are one product of parts of the same tensors."""
-        if self.product(a) is None or self.product(b) is None or not self.alike(a, b):
-            return False
-        pairs = [(self.path(v), self.path(w)) for v, w in zip(inputs_of(a), inputs_of(b))]
-        return all(v == w and len(p) == len(q) and all(map(self.same_view, p, q)) for (v, p), (w, q) in pairs)
-
-    def same_view(self, a: ir.Operation, b: ir.Operation) -> bool:
-        if a.name != b.name or a.results[0].type != b.results[0].type or a.operands[0].type != b.operands[0].type:
-            return False
-        return self.alike(a, b) if a.name == "func.call" else True
-
-    def moves_evenly(self, steps: _Steps) -> bool:
-        """Whether all slices move by as much in each step; otherwise steps behind the first uneven one are left out."""
-        begins = [self.begins(steps, n) for n in range(len(steps.calls))]
-        moves = [_moves(a, b) for a, b in zip(begins, begins[1:])]
-        count = next((i for i, each in enumerate(moves) if each != moves[0]), len(moves)) + 1
-        del steps.calls[count:]
-        return count >= _LEAST
-
-    def begins(self, steps: _Steps, step: int) -> dict[tuple[ir.Operation, int], tuple[int, ...]]:
-        """Where the slices of a step begin, by the operation of the first step that has them, and which of its slices they are."""
-        found: dict[tuple[ir.Operation, int], tuple[int, ...]] = {}
-
-        def add(first: ir.Operation, own: ir.Operation) -> None:
-            found.update({(first, k): offsets for k, offsets in enumerate(self.text(callee(own))[1])})
-
-        def add_path(a: ir.Value, b: ir.Value) -> None:
-            for x, y in zip(self.path(a)[1], self.path(b)[1]):
-                if x.name == "func.call":
-                    add(x, y)
-
-        for number, (first, own) in enumerate(zip(steps.calls[0], steps.calls[step])):
-            for i, (a, b) in enumerate(zip(inputs_of(first), inputs_of(own))):
-                add_path(a, b)
-                if (number, i) in steps.apart:
-                    x, y = (owner(self.path(v)[0]) for v in (a, b))
-                    for v, w in zip(inputs_of(x), inputs_of(y)):
-                        add_path(v, w)
-                    add(x, y)
-            add(first, own)
-        return found
-
     # The loop.
 
-    def roll(self, steps: _Steps) -> bool:
+    def roll(self, steps: Steps) -> bool:
         """Call a kernel with the loop in the place of all calls, if that takes less time than they."""
         states = list(dict.fromkeys(steps.carried.values()))
         if not states or len({tuple(self.made(steps, 0, s).type.shape) for s in states}) != 1 or self.made(steps, 0, states[0]).type.rank not in (1, 2):
@@ -314,15 +111,15 @@ class _Roll:
             steps, kernel, [*external, *sums, *(initial[s] for s in states)], histories, [c for c, found in whole.items() if found in histories])
         return True
 
-    def batches(self, steps: _Steps) -> dict[ir.Operation, list[ir.Value | Slices]] | None:
+    def batches(self, steps: Steps) -> dict[ir.Operation, list[ir.Value | Slices]] | None:
         """The products of the first step that wait for no state, with their factors; None where a factor is none that all steps can have together."""
         ops = [owner(self.path(inputs_of(steps.calls[0][number])[i])[0]) for number, i in sorted(steps.apart)]
         for number, call in enumerate(steps.calls[0]):
             product, given = self.product(call), inputs_of(call)
-            if product is not None and not any((number, n) in steps.carried or _place(steps.calls[0], self.path(given[n])[0]) for n in product.factors):
+            if product is not None and not any((number, n) in steps.carried or place_of(steps.calls[0], self.path(given[n])[0]) for n in product.factors):
                 ops.append(call)
         begins = [self.begins(steps, n) for n in (0, 1)]
-        moves, found = _moves(*begins), {}
+        moves, found = moves_of(*begins), {}
         for op in dict.fromkeys(ops):
             factors: list[ir.Value | Slices] = []
             for n in self.product(op).factors:
@@ -330,13 +127,13 @@ class _Roll:
                 root, path = self.path(value)
                 moving = [x for x in path if x.name == "func.call" and any(moves.get((x, 0), ()))]
                 factor = value if not moving else slices_of(self.kernels[callee(moving[0])], root, moves[moving[0], 0]) if path == moving else None
-                if factor is None or _place(steps.calls[0], root) is not None:
+                if factor is None or place_of(steps.calls[0], root) is not None:
                     return None
                 factors.append(factor)
             found[op] = factors
         return found
 
-    def external(self, steps: _Steps, batches: dict[ir.Operation, list[ir.Value | Slices]]) -> list[ir.Value]:
+    def external(self, steps: Steps, batches: dict[ir.Operation, list[ir.Value | Slices]]) -> list[ir.Value]:
         """What the loop takes beside states and sums of batches."""
         found: dict[ir.Value, None] = {}
 
@@ -349,7 +146,7 @@ class _Roll:
             for i in apart:
                 add(owner(self.path(inputs_of(call)[i])[0]), set())
             carried = {i for n, i in steps.carried if n == number}
-            add(call, carried | apart | {i for i, v in enumerate(inputs_of(call)) if _place(steps.calls[0], self.path(v)[0]) is not None})
+            add(call, carried | apart | {i for i, v in enumerate(inputs_of(call)) if place_of(steps.calls[0], self.path(v)[0]) is not None})
         return list(found)
 
     def batch(self, op: ir.Operation, factors: list[ir.Value | Slices], count: int) -> ir.Value:
@@ -367,7 +164,7 @@ class _Roll:
         return call.results[0]
 
     def whole(
-        self, call: ir.Operation, steps: _Steps, states: list[tuple[int, int]], initial: dict[tuple[int, int], ir.Value],
+        self, call: ir.Operation, steps: Steps, states: list[tuple[int, int]], initial: dict[tuple[int, int], ir.Value],
     ) -> tuple[tuple[int, int], Order] | None:
         """The state of which a call puts together all there are, and in which order."""
         kernel = self.kernels.get(callee(call)) if call.name == "func.call" else None
@@ -386,16 +183,16 @@ class _Roll:
         return None
 
     @staticmethod
-    def made(steps: _Steps, step: int, state: tuple[int, int]) -> ir.Value:
+    def made(steps: Steps, step: int, state: tuple[int, int]) -> ir.Value:
         return steps.calls[step][state[0]].results[state[1]]
 
-    def time(self, steps: _Steps) -> float:
+    def time(self, steps: Steps) -> float:
         """Microseconds of the calls, copies of slices not counted."""
         kernels = [self.kernels[callee(c)] for c in steps.calls[0]]
         return len(steps.calls) * sum(_START + max(count_bytes(k) / _MEMORY_RATE, count_flops(k) / _FLOPS) for k in kernels)
 
     def kernel(
-        self, steps: _Steps, external: list[ir.Value], batches: dict[ir.Operation, list[ir.Value | Slices]], states: list[tuple[int, int]],
+        self, steps: Steps, external: list[ir.Value], batches: dict[ir.Operation, list[ir.Value | Slices]], states: list[tuple[int, int]],
         initial: dict[tuple[int, int], ir.Value], histories: list[tuple[tuple[int, int], Order]],
     ) -> func.FuncOp:
         """The kernel function: what the first step's calls do, in a loop."""
@@ -426,12 +223,12 @@ class _Roll:
         return kernel
 
     def body(
-        self, steps: _Steps, known: dict[ir.Value, ir.Value], sums: dict[ir.Operation, ir.Value], states: dict[tuple[int, int], ir.Value], step: ir.Value,
+        self, steps: Steps, known: dict[ir.Value, ir.Value], sums: dict[ir.Operation, ir.Value], states: dict[tuple[int, int], ir.Value], step: ir.Value,
     ) -> dict[tuple[int, int], ir.Value]:
         """What the calls of the first step do, with other values; ``sums`` are those of products of all steps."""
         known, made = dict(known), {}
         begins = self.begins(steps, 0)
-        inline = _Inline(self, begins, _moves(begins, self.begins(steps, 1)), sums, step)
+        inline = Inline(self, begins, moves_of(begins, self.begins(steps, 1)), sums, step)
         for number, call in enumerate(steps.calls[0]):
             values: list[ir.Value | None] = []
             for i, operand in enumerate(inputs_of(call)):
@@ -449,7 +246,7 @@ class _Roll:
     # The program.
 
     def replace(
-        self, steps: _Steps, kernel: func.FuncOp, taken: list[ir.Value], histories: list[tuple[tuple[int, int], Order]], stacks: list[ir.Operation],
+        self, steps: Steps, kernel: func.FuncOp, taken: list[ir.Value], histories: list[tuple[tuple[int, int], Order]], stacks: list[ir.Operation],
     ) -> None:
         """Call the kernel; ``stacks`` are calls that make what a history is."""
         with ir.InsertionPoint(steps.calls[0][-1]):
@@ -546,66 +343,6 @@ class _Roll:
             pending += [u for u in users(view.results[0]) if u.name in VIEWS]
 
 
-@dataclass
-class _Inline:
-    """Clones what calls do into the loop's body."""
-
-    roll: _Roll
-    begins: dict[tuple[ir.Operation, int], tuple[int, ...]]
-    moves: dict[tuple[ir.Operation, int], tuple[int, ...]]
-    sums: dict[ir.Operation, ir.Value]
-    step: ir.Value
-
-    def viewed(self, value: ir.Value, root: ir.Value | None) -> ir.Value | None:
-        """What a value is where ``root`` is what it is read of; nothing where that is not known, and a product of all steps reads it."""
-        return None if root is None else self.path(root, self.roll.path(value)[1])
-
-    def path(self, value: ir.Value, path: Path) -> ir.Value:
-        for op in reversed(path):
-            if op.name == "func.call":
-                value = self.call(op, [value])[0]
-                continue
-            clone = op.clone()
-            clone.operands[0] = value
-            value = clone.results[0]
-        return value
-
-    def call(self, call: ir.Operation, values: Sequence[ir.Value | None]) -> list[ir.Value]:
-        """The results of a kernel's operations; of a copy what it copies, of a product of all steps this one's sums."""
-        copies, sums = self.roll.copies(call), self.sums.get(call)
-        product = self.roll.product(call) if sums is not None else None
-        function = self.roll.kernels[callee(call)] if product is None else product.function
-        values = [*values, *(None if copies else tensor.EmptyOp(list(r.type.shape), r.type.element_type).result for r in call.results)]
-        here = {a: v for a, v in zip(function.entry_block.arguments, values) if v is not None}
-        if product is not None:
-            type_ = product.op.results[0].type
-            offsets = [ir.ShapedType.get_dynamic_size(), *[0] * type_.rank]
-            part = tensor.ExtractSliceOp(type_, sums, [self.step], [], [], offsets, [1, *type_.shape], [1] * (type_.rank + 1)).result
-            here[product.op.results[0]] = part
-        number = 0
-        for op in operations_in(function) if product is None else needed(product):
-            if op.name == "func.return":
-                return [here[v] for v in op.operands]
-            if op.name == "tensor.extract_slice":
-                here[op.results[0]] = _slice(op, here[op.operands[0]], self.moves[call, number], self.begins[call, number], self.step)
-                number += 1
-            elif op.name == "linalg.copy" and copies:
-                here[op.results[0]] = here[op.operands[0]]
-            else:
-                clone_onto(op, here)
-        raise AssertionError("a kernel returns")
-
-
-def _moves(a: dict, b: dict) -> dict[tuple[ir.Operation, int], tuple[int, ...]]:
-    """How much further slices begin."""
-    return {key: tuple(y - x for x, y in zip(begin, b[key])) for key, begin in a.items()}
-
-
-def _place(calls: Sequence[ir.Operation], value: ir.Value) -> tuple[int, int] | None:
-    """Of which call a value is which result."""
-    return next(((n, r) for n, c in enumerate(calls) for r, result in enumerate(c.results) if result == value), None)
-
-
 def _insert(value: ir.Value, into: ir.Value, at: ir.Value | int) -> ir.Value:
     """A state in its history."""
     shape, varying = list(value.type.shape), [at] if isinstance(at, ir.Value) else []
@@ -618,18 +355,6 @@ def _now(step: ir.Value, order: Order, steps: int) -> ir.Value:
     if order.backwards:
         return arith.subi(arith.constant(ir.IndexType.get(), steps - 1), step)
     return arith.addi(step, arith.constant(ir.IndexType.get(), 1)) if order.initial else step
-
-
-def _slice(op: ir.Operation, source: ir.Value, moves: tuple[int, ...], begins: tuple[int, ...], step: ir.Value) -> ir.Value:
-    """A slice that moves from step to step."""
-    sizes, strides = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("sizes", "strides"))
-    offsets, varying = list(begins), []
-    for d, move in enumerate(moves):
-        if move:
-            at = arith.muli(step, arith.constant(ir.IndexType.get(), move))
-            varying.append(arith.addi(at, arith.constant(ir.IndexType.get(), begins[d])))
-            offsets[d] = ir.ShapedType.get_dynamic_size()
-    return tensor.ExtractSliceOp(op.results[0].type, source, varying, [], [], offsets, sizes, strides).result
 
 
 def _viewed(value: ir.Value, root: ir.Value) -> ir.Value:
