@@ -115,7 +115,7 @@ class _Emitter:
         extras = list(dict.fromkeys(a for a in c.map.sources if a is not None and 0 <= a.argument < c.first))
         self.moving, self.fixed = [a for a in extras if a in c.strides], [a for a in extras if a not in c.strides]
         known = [{a: self.read(a, own) for a in self.fixed} for own in self.owned]
-        states = [[self.read(a, own) for a in c.initial] for own in self.owned]
+        states = [[splat(e, 0) if a is None else self.read(a, own) for a, e in zip(c.initial, c.elements)] for own in self.owned]
         for own, values in zip(self.owned, states):
             self.write(own, values, None)
         carried = [*(v for values in states for v in values), *(self.read(a, own) for own in self.owned for a in self.moving)]
@@ -200,14 +200,16 @@ class _Emitter:
     def begin_state(self) -> None:
         """The initial one, among zeros."""
         ints, c, words = self.ints, self.c, self.words
-        if self.padded * self.line > self.s.rows * c.units or c.rows % self.s.rows:
+        a, f32 = c.initial[c.product], ir.F32Type.get()
+        if a is None or self.padded * self.line > self.s.rows * c.units or c.rows % self.s.rows:
             count, type_ = self.padded * self.line // LANES, ir.VectorType.get([LANES], ir.F32Type.get())
             for n in range(-(-count // self.threads)):
                 place = ints.add(self.thread, n * self.threads)
                 with only_if(ints.less(place, count)):
                     store_shared(splat(type_, 0), shared_pointer(words, words.add(self.shared, words.mul(self.word(place), 4 * LANES))), 4 * LANES)
             gpu.barrier()
-        a, f32 = c.initial[c.product], ir.F32Type.get()
+        if a is None:
+            return
 
         def initial(row: Integer, unit: Integer) -> ir.Value:
             lanes = []

@@ -46,17 +46,17 @@ def take_apart(kernel: func.FuncOp) -> Product | None:
     return Product(function, found[0], tuple(factors), module)
 
 
-def slices_of(copy: func.FuncOp, whole: ir.Value, move: Sequence[int]) -> Slices | None:
-    """What a kernel copies that moves by so much in each step."""
+def slices_of(copy: func.FuncOp, whole: ir.Value, begins: Sequence[int], move: Sequence[int]) -> Slices | None:
+    """What a kernel copies, where that begins so in the first step and moves by so much in each."""
     op = next(o.operation for o in copy.entry_block.operations if o.operation.name == "tensor.extract_slice")
-    offsets, sizes, strides = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))
+    sizes, strides = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("sizes", "strides"))
     moved = [d for d, n in enumerate(move) if n]
     if len(moved) != 1 or move[moved[0]] != 1 or set(strides) != {1} or not isinstance(op.operands[0], ir.BlockArgument) or op.operands[0].type != whole.type:
         return None
     dim = moved[0]
     if sizes[dim] != 1 or list(op.results[0].type.shape) != [n for d, n in enumerate(sizes) if d != dim]:
         return None
-    return Slices(whole, dim, tuple(offsets))
+    return Slices(whole, dim, tuple(begins))
 
 
 def batch_type(product: Product, steps: int) -> ir.Type:

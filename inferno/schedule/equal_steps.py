@@ -1,7 +1,7 @@
 """Calls of ``@main`` that are equal steps, each of which begins with a product of what the one before made."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from inferno.mlir import func, ir, owner
@@ -21,14 +21,33 @@ Path = list[ir.Operation]
 """Views, and calls that copy a slice, between a value and what it is read of."""
 
 
+State = tuple[int, int]
+"""Of a step a call and its result, by numbers."""
+
+
 @dataclass
 class Steps:
-    """Calls of each step, in the same order.  ``carried``: of a call and operand by number, the call and result of the step before that it reads;
-    ``apart``: operands that products make which wait for no step, of slices that move."""
+    """Calls of each step, in the same order.  ``carried``: of a call and operand by number, the state of the step before that it reads;
+    ``apart``: operands that products make which wait for no step, of slices that move.  ``zeros``: the states of a step in front, which other calls make, and
+    which is the same where its states are zeros."""
 
     calls: list[list[ir.Operation]]
-    carried: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    carried: dict[tuple[int, int], State] = field(default_factory=dict)
     apart: set[tuple[int, int]] = field(default_factory=set)
+    zeros: dict[State, ir.Value] = field(default_factory=dict)
+
+    @property
+    def ahead(self) -> int:
+        """Steps in front of those of the calls."""
+        return int(bool(self.zeros))
+
+    @property
+    def count(self) -> int:
+        return len(self.calls) + self.ahead
+
+    def made(self, step: int, state: State) -> ir.Value:
+        """What a step makes."""
+        return self.zeros[state] if step < self.ahead else self.calls[step - self.ahead][state[0]].results[state[1]]
 
 
 class EqualSteps:
@@ -199,7 +218,7 @@ class EqualSteps:
         return count >= _LEAST
 
     def begins(self, steps: Steps, step: int) -> Begins:
-        """Where the slices of a step begin, by the operation of the first step that has them, and which of its slices they are."""
+        """Where the slices of some step's calls begin."""
         found: Begins = {}
 
         def add(first: ir.Operation, own: ir.Operation) -> None:
@@ -220,6 +239,28 @@ class EqualSteps:
                     add(x, y)
             add(first, own)
         return found
+
+    def moving(self, steps: Steps) -> tuple[Begins, Begins]:
+        """Where the slices of the first step of all begin, and by how much further in each step."""
+        begins = self.begins(steps, 0)
+        moves = moves_of(begins, self.begins(steps, 1))
+        return {key: tuple(x - steps.ahead * y for x, y in zip(begin, moves[key])) for key, begin in begins.items()}, moves
+
+    def external(self, steps: Steps, batches: Collection[ir.Operation] = ()) -> list[ir.Value]:
+        """What the loop takes beside states and sums of batches."""
+        found: dict[ir.Value, None] = {}
+
+        def add(op: ir.Operation, skipped: set[int]) -> None:
+            left_out = self.product(op).factors if op in batches else ()
+            found.update({self.path(v)[0]: None for i, v in enumerate(inputs_of(op)) if i not in skipped and i not in left_out})
+
+        for number, call in enumerate(steps.calls[0]):
+            apart = {i for n, i in steps.apart if n == number}
+            for i in apart:
+                add(owner(self.path(inputs_of(call)[i])[0]), set())
+            carried = {i for n, i in steps.carried if n == number}
+            add(call, carried | apart | {i for i, v in enumerate(inputs_of(call)) if place_of(steps.calls[0], self.path(v)[0]) is not None})
+        return list(found)
 
 
 def moves_of(a: Begins, b: Begins) -> Begins:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferno.mlir import arith, clone_onto, ir, tensor
+from inferno.mlir import arith, clone_onto, ir, owner, tensor
 from inferno.passes.programs import callee
 from inferno.schedule.batch_products import needed
-from inferno.schedule.equal_steps import Begins, EqualSteps, Path
-from inferno.schedule.merge_calls import operations_in
+from inferno.schedule.equal_steps import Begins, EqualSteps, Path, State, Steps
+from inferno.schedule.merge_calls import inputs_of, operations_in
 
 
 @dataclass
@@ -58,6 +58,27 @@ class Inline:
             else:
                 clone_onto(op, here)
         raise AssertionError("a kernel returns")
+
+
+def inline_step(
+    found: EqualSteps, steps: Steps, known: dict[ir.Value, ir.Value], sums: dict[ir.Operation, ir.Value], states: dict[State, ir.Value], step: ir.Value,
+) -> dict[State, ir.Value]:
+    """What the calls of the first step do, with other values; ``sums`` are those of products of all steps."""
+    known, made = dict(known), {}
+    inline = Inline(found, *found.moving(steps), sums, step)
+    for number, call in enumerate(steps.calls[0]):
+        values: list[ir.Value | None] = []
+        for i, operand in enumerate(inputs_of(call)):
+            root, path = found.path(operand)
+            if (number, i) in steps.apart:
+                op = owner(root)
+                given = [inline.viewed(v, known.get(found.path(v)[0])) for v in inputs_of(op)]
+                values.append(inline.path(inline.call(op, given)[0], path))
+            else:
+                values.append(inline.viewed(operand, states[steps.carried[number, i]] if (number, i) in steps.carried else known.get(root)))
+        for r, (result, value) in enumerate(zip(call.results, inline.call(call, values))):
+            known[result] = made[number, r] = value
+    return made
 
 
 def _slice(op: ir.Operation, source: ir.Value, moves: tuple[int, ...], begins: tuple[int, ...], step: ir.Value) -> ir.Value:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from operator import add, mul, sub
 
 from inferno.mlir import func, ir, owner, run_upstream, tensor, walk
-from inferno.schedule.accesses import Access, argument_index, placed
+from inferno.schedule.accesses import Access, argument_index, filled, placed
 from inferno.schedule.contraction import Map
 from inferno.schedule.expression_maps import make_map
 from inferno.schedule.expression_tracer import NotUnderstood, Tracer
@@ -40,7 +40,8 @@ class History:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """``steps`` steps of ``rows`` rows of ``units`` elements of each state, which begin as the function's arguments that ``initial`` reads, by (row, unit).
+    """``steps`` steps of ``rows`` rows of ``units`` elements of each state, which begin as the function's arguments that ``initial`` reads, by (row, unit),
+    or as zeros.
 
     In each step ``map`` makes the new states, of types ``elements``.  Its sources are read by (row, unit): those with a negative argument number are sums,
     of -1 the first one of ``weights``, and those with the numbers from ``first`` on are the states.  What ``strides`` has is read so many elements further
@@ -51,7 +52,7 @@ class Recurrence:
     rows: int
     units: int
     elements: tuple[ir.Type, ...]
-    initial: tuple[Access, ...]
+    initial: tuple[Access | None, ...]
     product: int
     weights: tuple[Access, ...]
     map: Map
@@ -69,7 +70,7 @@ def parse_recurrences(kernel: func.FuncOp) -> tuple[Recurrence, ...]:
     """What ``kernel`` computes, a loop that does not wait for the others by the other; none if it is anything else."""
     operations = [o.operation for o in kernel.entry_block.operations]
     loops = [o for o in operations if o.name == "scf.for"]
-    others = {"arith.constant", "tensor.empty", "tensor.insert_slice", "tensor.expand_shape", "tensor.collapse_shape", "func.return"}
+    others = {"arith.constant", "tensor.empty", "tensor.insert_slice", "tensor.expand_shape", "tensor.collapse_shape", "linalg.fill", "func.return"}
     if not loops or any(o.name not in others for o in operations if o not in loops):
         return ()
     with kernel.context, kernel.location:
@@ -95,12 +96,14 @@ class _Parser:
         shapes = {tuple(carried[i].type.shape) for i in states}
         if len(shapes) != 1 or len(shape := shapes.pop()) not in (1, 2):
             raise NotUnderstood
-        initial = [placed(self.kernel, given[i], ir.AffineMap.get_identity(len(shape))) for i in states]
+        zeros = [(start := filled(given[i])) is not None and start.value == 0 and not str(start).startswith("-") for i in states]
+        initial = [None if zero else placed(self.kernel, given[i], ir.AffineMap.get_identity(len(shape))) for i, zero in zip(states, zeros)]
         histories = list(writes.values())
-        if None in initial or not states or any(written not in [made[i] for i in states] for written, *_ in histories):
+        known = states and all(a is not None or zero for a, zero in zip(initial, zeros))
+        if not known or any(written not in [made[i] for i in states] for written, *_ in histories):
             raise NotUnderstood
         if len(shape) == 1:
-            shape, initial = (1, *shape), [replace(a, strides=(0, *a.strides)) for a in initial]
+            shape, initial = (1, *shape), [a and replace(a, strides=(0, *a.strides)) for a in initial]
         numbers = {made[i]: n for n, i in enumerate(states)}
         self.values, self.made = [carried[i] for i in states], [made[i] for i in states]
         traced = [self.trace(step) for step in dict.fromkeys((0, min(1, end - 1), end - 1))]
@@ -158,7 +161,7 @@ class _Parser:
             raise NotUnderstood
         return tracer, found[0], tuple(own[0] if own else None for own in found[1]), module
 
-    def read(self, steps: int, shape: Sequence[int], initial: list[Access], histories: list[History], traced: list) -> Recurrence:
+    def read(self, steps: int, shape: Sequence[int], initial: list[Access | None], histories: list[History], traced: list) -> Recurrence:
         tracer, results, (row, unit), module = traced[0]
         sums: dict[Expression, int] = {}
         products: set[int] = set()

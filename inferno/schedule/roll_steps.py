@@ -13,8 +13,9 @@ from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, ro
 from inferno.schedule import recurrence
 from inferno.schedule.batch_products import Slices, batch_type, batched, slices_of
 from inferno.schedule.cost import count_bytes, count_flops
-from inferno.schedule.equal_steps import EqualSteps, Steps, moves_of, place_of
-from inferno.schedule.inline_steps import Inline
+from inferno.schedule.equal_steps import EqualSteps, State, Steps, place_of
+from inferno.schedule.first_steps import from_zeros, zeros_like
+from inferno.schedule.inline_steps import inline_step
 from inferno.schedule.join_loops import join_loops
 from inferno.schedule.merge_calls import erase_unused, free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources
 from inferno.schedule.recurrence_kernel import Order
@@ -71,31 +72,31 @@ class _Roll(EqualSteps):
     def roll(self, steps: Steps) -> bool:
         """Call a kernel with the loop in the place of all calls, if that takes less time than they."""
         states = list(dict.fromkeys(steps.carried.values()))
-        if not states or len({tuple(self.made(steps, 0, s).type.shape) for s in states}) != 1 or self.made(steps, 0, states[0]).type.rank not in (1, 2):
+        if not states or len({tuple(steps.made(0, s).type.shape) for s in states}) != 1 or steps.made(0, states[0]).type.rank not in (1, 2):
             return False
         initial = {}
         for (number, i), state in steps.carried.items():
             value, _ = self.path(inputs_of(steps.calls[0][number])[i])
             if initial.setdefault(state, value) != value:
                 return False
-        if any(initial[s].type != self.made(steps, 0, s).type for s in states):
+        if any(initial[s].type != steps.made(0, s).type for s in states):
             return False
-        every = {c for each in steps.calls for c in each}
-        at = steps.calls[0][-1]
-        read: dict[tuple[int, int], list[tuple[int, ir.Operation]]] = {}
-        for step, calls in enumerate(steps.calls):
-            for number, call in enumerate(calls):
-                for r, result in enumerate(call.results):
-                    for user in readers(result):
-                        if user in every:
-                            continue
-                        if (number, r) not in states or not at.is_before_in_block(user):
-                            return False
-                        read.setdefault((number, r), []).append((step, user))
-        whole = {call: found for call in dict.fromkeys(u for users_ in read.values() for _, u in users_)
+        at, front = steps.calls[0][-1], from_zeros(self, steps, initial)
+        if front:
+            steps.zeros = initial
+        every = {c for each in (front, *steps.calls) for c in each}
+        read: dict[State, list[ir.Operation]] = {}
+        values = {steps.made(n, s): s for n in range(steps.count) for s in states}
+        for value in (*values, *(r for each in steps.calls for c in each for r in c.results)):
+            for user in readers(value):
+                if user not in every:
+                    if value not in values or not at.is_before_in_block(user):
+                        return False
+                    read.setdefault(values[value], []).append(user)
+        whole = {call: found for call in dict.fromkeys(u for each in read.values() for u in each)
                  if (found := self.whole(call, steps, states, initial)) is not None}
         orders = {s: [order for state, order in whole.values() if state == s] for s in states if s in read}
-        histories = [(s, next(iter(found), Order(True, False))) for s, found in orders.items()]
+        histories = [(s, next(iter(found), Order(not front, False))) for s, found in orders.items()]
         batches = self.batches(steps)
         if batches is None:
             return False
@@ -106,9 +107,9 @@ class _Roll(EqualSteps):
             kernel.operation.erase()
             return False
         with ir.InsertionPoint(at):
-            sums = [self.batch(op, factors, len(steps.calls)) for op, factors in batches.items()]
-        self.replace(
-            steps, kernel, [*external, *sums, *(initial[s] for s in states)], histories, [c for c, found in whole.items() if found in histories])
+            sums = [self.batch(op, factors, steps.count) for op, factors in batches.items()]
+        begun = [] if front else [initial[s] for s in states]
+        self.replace(steps, front, kernel, [*external, *sums, *begun], histories, [c for c, found in whole.items() if found in histories])
         return True
 
     def batches(self, steps: Steps) -> dict[ir.Operation, list[ir.Value | Slices]] | None:
@@ -118,36 +119,22 @@ class _Roll(EqualSteps):
             product, given = self.product(call), inputs_of(call)
             if product is not None and not any((number, n) in steps.carried or place_of(steps.calls[0], self.path(given[n])[0]) for n in product.factors):
                 ops.append(call)
-        begins = [self.begins(steps, n) for n in (0, 1)]
-        moves, found = moves_of(*begins), {}
+        (begins, moves), found = self.moving(steps), {}
         for op in dict.fromkeys(ops):
             factors: list[ir.Value | Slices] = []
             for n in self.product(op).factors:
                 value = inputs_of(op)[n]
                 root, path = self.path(value)
                 moving = [x for x in path if x.name == "func.call" and any(moves.get((x, 0), ()))]
-                factor = value if not moving else slices_of(self.kernels[callee(moving[0])], root, moves[moving[0], 0]) if path == moving else None
+                factor: ir.Value | Slices | None = value
+                if moving:
+                    key = moving[0], 0
+                    factor = slices_of(self.kernels[callee(moving[0])], root, begins[key], moves[key]) if path == moving else None
                 if factor is None or place_of(steps.calls[0], root) is not None:
                     return None
                 factors.append(factor)
             found[op] = factors
         return found
-
-    def external(self, steps: Steps, batches: dict[ir.Operation, list[ir.Value | Slices]]) -> list[ir.Value]:
-        """What the loop takes beside states and sums of batches."""
-        found: dict[ir.Value, None] = {}
-
-        def add(op: ir.Operation, skipped: set[int]) -> None:
-            left_out = self.product(op).factors if op in batches else ()
-            found.update({self.path(v)[0]: None for i, v in enumerate(inputs_of(op)) if i not in skipped and i not in left_out})
-
-        for number, call in enumerate(steps.calls[0]):
-            apart = {i for n, i in steps.apart if n == number}
-            for i in apart:
-                add(owner(self.path(inputs_of(call)[i])[0]), set())
-            carried = {i for n, i in steps.carried if n == number}
-            add(call, carried | apart | {i for i, v in enumerate(inputs_of(call)) if place_of(steps.calls[0], self.path(v)[0]) is not None})
-        return list(found)
 
     def batch(self, op: ir.Operation, factors: list[ir.Value | Slices], count: int) -> ir.Value:
         """The sums of all steps, at the insertion point."""
@@ -164,8 +151,8 @@ class _Roll(EqualSteps):
         return call.results[0]
 
     def whole(
-        self, call: ir.Operation, steps: Steps, states: list[tuple[int, int]], initial: dict[tuple[int, int], ir.Value],
-    ) -> tuple[tuple[int, int], Order] | None:
+        self, call: ir.Operation, steps: Steps, states: list[State], initial: dict[State, ir.Value],
+    ) -> tuple[State, Order] | None:
         """The state of which a call puts together all there are, and in which order."""
         kernel = self.kernels.get(callee(call)) if call.name == "func.call" else None
         pieces = stacked(kernel) if kernel is not None and may_change(kernel) else None
@@ -173,93 +160,71 @@ class _Roll(EqualSteps):
             return None
         given = [root_of(inputs_of(call)[n]) for n in pieces]
         for state in states:
-            made = [self.made(steps, n, state) for n in range(len(steps.calls))]
+            made = [steps.made(n, state) for n in range(steps.count)]
             if call.results[0].type.element_type != made[0].type.element_type:
                 continue
-            for order in (Order(False, False), Order(True, False), Order(False, True), Order(True, True)):
+            for order in [Order(initial_, back) for initial_ in ((False,) if steps.zeros else (False, True)) for back in (False, True)]:
                 values = [initial[state], *made] if order.initial else made
                 if given == (values[::-1] if order.backwards else values):
                     return state, order
         return None
 
-    @staticmethod
-    def made(steps: Steps, step: int, state: tuple[int, int]) -> ir.Value:
-        return steps.calls[step][state[0]].results[state[1]]
-
     def time(self, steps: Steps) -> float:
         """Microseconds of the calls, copies of slices not counted."""
         kernels = [self.kernels[callee(c)] for c in steps.calls[0]]
-        return len(steps.calls) * sum(_START + max(count_bytes(k) / _MEMORY_RATE, count_flops(k) / _FLOPS) for k in kernels)
+        return steps.count * sum(_START + max(count_bytes(k) / _MEMORY_RATE, count_flops(k) / _FLOPS) for k in kernels)
 
     def kernel(
-        self, steps: Steps, external: list[ir.Value], batches: dict[ir.Operation, list[ir.Value | Slices]], states: list[tuple[int, int]],
-        initial: dict[tuple[int, int], ir.Value], histories: list[tuple[tuple[int, int], Order]],
+        self, steps: Steps, external: list[ir.Value], batches: dict[ir.Operation, list[ir.Value | Slices]], states: list[State],
+        initial: dict[State, ir.Value], histories: list[tuple[State, Order]],
     ) -> func.FuncOp:
         """The kernel function: what the first step's calls do, in a loop."""
-        count = len(steps.calls)
-        types = [self.made(steps, 0, s).type for s, _ in histories]
+        count = steps.count
+        types = [steps.made(0, s).type for s, _ in histories]
         wholes = [ir.RankedTensorType.get([count + order.initial, *t.shape], t.element_type) for t, (_, order) in zip(types, histories)]
         before = self.kernels[callee(steps.calls[0][0])]
         name = free_name(self.module, f"steps_{callee(steps.calls[0][0])}")
         sums = [batch_type(self.product(op), count) for op in batches]
-        kernel = new_kernel(self.module, before, name, [*(v.type for v in external), *sums, *(initial[s].type for s in states)], wholes)
+        given_states = [] if steps.zeros else [initial[s].type for s in states]
+        kernel = new_kernel(self.module, before, name, [*(v.type for v in external), *sums, *given_states], wholes)
         arguments = list(kernel.entry_block.arguments)
         known, given = dict(zip(external, arguments)), len(external) + len(sums)
         taken = dict(zip(batches, arguments[len(external):]))
-        begun, destinations = arguments[given:given + len(states)], arguments[given + len(states):]
+        begun, destinations = arguments[given:given + len(given_states)], arguments[given + len(given_states):]
         with ir.InsertionPoint(kernel.entry_block):
             zero, one, end = (arith.constant(ir.IndexType.get(), n) for n in (0, 1, count))
+            begun = begun or [zeros_like(initial[s].type) for s in states]
             written = [
                 _insert(begun[states.index(s)], d, order.place(-1, count)) if order.initial else d for (s, order), d in zip(histories, destinations)
             ]
             loop = scf.ForOp(zero, end, one, [*begun, *written])
             with ir.InsertionPoint(loop.body):
                 carried = list(loop.inner_iter_args)
-                made = self.body(steps, known, taken, dict(zip(states, carried)), loop.induction_variable)
+                made = inline_step(self, steps, known, taken, dict(zip(states, carried)), loop.induction_variable)
                 now = loop.induction_variable
                 written = [_insert(made[s], d, _now(now, order, count)) for (s, order), d in zip(histories, carried[len(states):])]
                 scf.yield_([*(made[s] for s in states), *written])
             func.ReturnOp(list(loop.results)[len(states):])
         return kernel
 
-    def body(
-        self, steps: Steps, known: dict[ir.Value, ir.Value], sums: dict[ir.Operation, ir.Value], states: dict[tuple[int, int], ir.Value], step: ir.Value,
-    ) -> dict[tuple[int, int], ir.Value]:
-        """What the calls of the first step do, with other values; ``sums`` are those of products of all steps."""
-        known, made = dict(known), {}
-        begins = self.begins(steps, 0)
-        inline = Inline(self, begins, moves_of(begins, self.begins(steps, 1)), sums, step)
-        for number, call in enumerate(steps.calls[0]):
-            values: list[ir.Value | None] = []
-            for i, operand in enumerate(inputs_of(call)):
-                root, path = self.path(operand)
-                if (number, i) in steps.apart:
-                    op = owner(root)
-                    given = [inline.viewed(v, known.get(self.path(v)[0])) for v in inputs_of(op)]
-                    values.append(inline.path(inline.call(op, given)[0], path))
-                else:
-                    values.append(inline.viewed(operand, states[steps.carried[number, i]] if (number, i) in steps.carried else known.get(root)))
-            for r, (result, value) in enumerate(zip(call.results, inline.call(call, values))):
-                known[result] = made[number, r] = value
-        return made
-
     # The program.
 
     def replace(
-        self, steps: Steps, kernel: func.FuncOp, taken: list[ir.Value], histories: list[tuple[tuple[int, int], Order]], stacks: list[ir.Operation],
+        self, steps: Steps, front: list[ir.Operation], kernel: func.FuncOp, taken: list[ir.Value], histories: list[tuple[State, Order]],
+        stacks: list[ir.Operation],
     ) -> None:
-        """Call the kernel; ``stacks`` are calls that make what a history is."""
+        """Call the kernel; ``front`` are calls of a step in front, and ``stacks`` calls that make what a history is."""
         with ir.InsertionPoint(steps.calls[0][-1]):
             wholes = list(kernel.type.results)
             call = func.CallOp(kernel, [*taken, *(tensor.EmptyOp(list(t.shape), t.element_type).result for t in wholes)]).operation
         tell_sources(call, [c for each in steps.calls[:1] for c in each])
         self.kernels[kernel.name.value] = kernel
         self.rolled.add(kernel.name.value)
-        every = {c for each in steps.calls for c in each}
+        every = {c for each in (front, *steps.calls) for c in each}
         slices: dict[ir.Value, tuple[ir.Value, int]] = {}
         for (state, order), whole in zip(histories, call.results):
-            for step in range(len(steps.calls)):
-                slices[self.made(steps, step, state)] = whole, order.place(step, len(steps.calls))
+            for step in range(steps.count):
+                slices[steps.made(step, state)] = whole, order.place(step, steps.count)
         for stack in stacks:
             roots, result = map(root_of, inputs_of(stack)), stack.results[0]
             whole = next(slices[r][0] for r in roots if r in slices)
@@ -273,7 +238,7 @@ class _Roll(EqualSteps):
         for value, (whole, place) in slices.items():
             if any(u not in every for u in readers(value)):
                 self.copy(value, whole, place, call)
-        for each in reversed(steps.calls):
+        for each in reversed([front, *steps.calls]):
             for old in reversed(each):
                 for result in old.results:
                     for user in list(users(result)):
