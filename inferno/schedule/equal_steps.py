@@ -179,9 +179,11 @@ class EqualSteps:
         alone: set[tuple[int, int]] = set()
         for i, (a, b) in enumerate(zip(inputs_of(template), inputs_of(call))):
             (from_a, path_a), (from_b, path_b) = self.path(a), self.path(b)
-            if a.type != b.type or len(path_a) != len(path_b) or not all(map(self.same_view, path_a, path_b)):
-                return False
             place = place_of(before, from_a)
+            # (The state in front of all steps may be a view of anything.)
+            free = len(steps.calls) == 1 and place is None and not path_b and place_of(before, from_b) is not None
+            if a.type != b.type or not (free or (len(path_a) == len(path_b) and all(map(self.same_view, path_a, path_b)))):
+                return False
             if place is not None:
                 if place[0] >= len(found) or found[place[0]].results[place[1]] != from_b:
                     return False
@@ -239,6 +241,20 @@ class EqualSteps:
                     add(x, y)
             add(first, own)
         return found
+
+    def initial(self, steps: Steps) -> dict[State, ir.Value] | None:
+        """The states that the first step reads; None where it reads several in the place of one."""
+        found: dict[State, ir.Value] = {}
+        for (number, i), state in steps.carried.items():
+            value = inputs_of(steps.calls[0][number])[i]
+            value = self.path(value)[0] if self.state_path(steps, number, i) else value
+            if found.setdefault(state, value) != value or value.type != steps.calls[0][state[0]].results[state[1]].type:
+                return None
+        return found
+
+    def state_path(self, steps: Steps, number: int, i: int) -> Path:
+        """By which views an operand reads a state."""
+        return self.path(inputs_of(steps.calls[0][number])[i])[1] if self.path(inputs_of(steps.calls[1][number])[i])[1] else []
 
     def moving(self, steps: Steps) -> tuple[Begins, Begins]:
         """Where the slices of the first step of all begin, and by how much further in each step."""

@@ -74,8 +74,10 @@ def inline_step(
                 op = owner(root)
                 given = [inline.viewed(v, known.get(found.path(v)[0])) for v in inputs_of(op)]
                 values.append(inline.path(inline.call(op, given)[0], path))
+            elif (number, i) in steps.carried:
+                values.append(inline.path(states[steps.carried[number, i]], found.state_path(steps, number, i)))
             else:
-                values.append(inline.viewed(operand, states[steps.carried[number, i]] if (number, i) in steps.carried else known.get(root)))
+                values.append(inline.viewed(operand, known.get(root)))
         for r, (result, value) in enumerate(zip(call.results, inline.call(call, values))):
             known[result] = made[number, r] = value
     return made

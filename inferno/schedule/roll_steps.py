@@ -74,12 +74,8 @@ class _Roll(EqualSteps):
         states = list(dict.fromkeys(steps.carried.values()))
         if not states or len({tuple(steps.made(0, s).type.shape) for s in states}) != 1 or steps.made(0, states[0]).type.rank not in (1, 2):
             return False
-        initial = {}
-        for (number, i), state in steps.carried.items():
-            value, _ = self.path(inputs_of(steps.calls[0][number])[i])
-            if initial.setdefault(state, value) != value:
-                return False
-        if any(initial[s].type != steps.made(0, s).type for s in states):
+        initial = self.initial(steps)
+        if initial is None:
             return False
         at, front = steps.calls[0][-1], from_zeros(self, steps, initial)
         if front:
