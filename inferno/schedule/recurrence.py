@@ -24,11 +24,13 @@ _COLUMNS = 4  # of a thread, at most
 _WARPS = 16
 _SHARED = 223 << 10
 # Weights in registers: floats of a thread, by warps.  Beside them are the sums, and what is read of the state.
-_HELD = ((8, 96), (_WARPS, 40))
+_HELD = ((8, 128), (_WARPS, 64))
 _WORDS = 1 << 26  # of all steps: what blocks leave each other
-# Microseconds: until what a block leaves has come to all others, and what a step takes beside products; a launch with what clears the words; bytes that L2
-# brings in one; multiply-adds of a multiprocessor and clock, with the reads of shared memory that they wait for.
-_EXCHANGE, _REST, _LAUNCH, _L2_RATE, _RATE = 1.3, 0.4, 4.0, 4.5e6, 64
+# Microseconds: until what a block leaves has come to all others, and what a step takes beside products; a launch with what marks the words.
+_EXCHANGE, _REST, _LAUNCH = 1.3, 0.4, 4.0
+# Bytes that L2 brings in one; multiply-adds of a multiprocessor and clock; clocks that a warp's vector takes in shared memory: of the state, where lanes with
+# other columns read the same, and of weights.
+_L2_RATE, _RATE, _STATE, _WEIGHTS = 4.5e6, 100, 2, 4
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,8 @@ def estimate(s: Recurrence, c: Kernel, target: Target) -> float:
     brought = blocks[0] * blocks[1] * s.rows * c.units * 4 / _L2_RATE
     rows = ceil(s.rows / s.each) * s.each
     products = rows * s.width(c) * s.line(c) / _RATE / CLOCK
-    # A vector of the state is read for all of a thread's columns, one of weights for all of its rows; a warp's vectors are four lines of 128 bytes, those
-    # of the state one.
-    vectors = s.threads(c) / WARP * s.chunks(c) * (rows / s.each) * (s.each + (0 if s.held else 4 * s.columns)) / CLOCK
+    # A vector of the state is read for all of a thread's columns, one of weights for all of its rows.
+    vectors = s.threads(c) / WARP * s.chunks(c) * (rows * _STATE + (0 if s.held else rows / s.each * _WEIGHTS * s.columns)) / CLOCK
     # What few warps do takes as long as each of them waits.
     waits = s.chunks(c) * (rows / s.each) * s.each * s.columns * LANES * 2 / CLOCK
     sums = s.parts(c) / s.threads(c) * 8 / CLOCK
