@@ -61,6 +61,7 @@ _PASSES = {
     "fuse-attention": "inferno.schedule.fuse_attention:fuse_attention",
     "fuse-attention-gradients": "inferno.schedule.fuse_attention_gradients:fuse_attention_gradients",
     "fuse-grouped": "inferno.schedule.fuse_grouped:fuse_grouped",
+    "roll-steps": "inferno.schedule.roll_steps:roll_steps",
     "fuse-duals": "inferno.schedule.fuse_duals:fuse_duals",
     "fuse-row-epilogues": "inferno.schedule.fuse_row_epilogues:fuse_row_epilogues",
     "split-terms": "inferno.schedule.split_terms:split_terms",

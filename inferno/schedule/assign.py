@@ -23,6 +23,7 @@ _CHOOSERS = {
         "inferno.schedule.windows", "inferno.schedule.by_size", "inferno.schedule.siblings",
         "inferno.schedule.im2col", "inferno.schedule.pixel_sums", "inferno.schedule.vectors", "inferno.schedule.wgmma", "inferno.schedule.attention",
         "inferno.schedule.attention_gradients",
+        "inferno.schedule.recurrence",
         "inferno.schedule.grouped", "inferno.schedule.dual", "inferno.schedule.dual_bf16x6", "inferno.schedule.dual_vectors", "inferno.schedule.wgmma_rows",
         "inferno.schedule.mma", "inferno.schedule.presplit", "inferno.schedule.bf16x6", "inferno.schedule.simt",
         "inferno.schedule.reductions", "inferno.schedule.columns", "inferno.schedule.grid_rows", "inferno.schedule.rows", "inferno.schedule.scans",

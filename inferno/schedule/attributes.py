@@ -53,6 +53,7 @@ _CLASSES = {
     "siblings": "inferno.schedule.siblings:Siblings",
     "one_block": "inferno.schedule.one_block:OneBlock",
     "bundle": "inferno.schedule.bundle:Bundle",
+    "recurrence": "inferno.schedule.recurrence:Recurrence",
 }
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from inferno.mlir import func, ir, walk
+from inferno.mlir import func, ir, owner, walk
 from inferno.passes.shapes import shape
 from inferno.schedule.kept_operands import COPY, PARTS, kept
 from inferno.symbolic import Int, hint, product
@@ -79,8 +79,20 @@ def count_flops(kernel: func.FuncOp) -> int:
     total = 0
     for op in walk(kernel):
         if op.name.startswith(("linalg.", "tm_tensor.")) and len(op.regions) and op.name != "linalg.yield":
-            total += _structured(op)
+            total += _times(op) * _structured(op)
     return total
+
+
+def _times(op: ir.Operation) -> int:
+    """How often an operation is done by the loops around it."""
+    times = 1
+    while (op := op.parent.operation).name not in ("func.func", "builtin.module"):
+        if op.name == "scf.for":
+            ends = [owner(v) for v in list(op.operands)[:3]]
+            if all(o is not None and o.name == "arith.constant" for o in ends):
+                begin, end, step = (ir.IntegerAttr(o.attributes["value"]).value for o in ends)
+                times *= len(range(begin, end, step))
+    return times
 
 
 def _structured(op: ir.Operation) -> int:

@@ -20,6 +20,8 @@ class Assembly:
             return self.copies(text, operands, mask)
         if "red.relaxed" in text:
             return self.additions(text, operands, mask)
+        if "gpu.global.b32" in text or "most" in text:
+            return self.marked(text, operands, mask)
         if "gpu.global" in text:
             return self.look_back(text, operands, mask)
         if text.startswith("mul.sat.f32"):
@@ -100,6 +102,24 @@ class Assembly:
             got = words[np.where(mask, place + int(step) // 8, 0)]
             assert (got >> 32 == 1)[mask & (wanted > int(number))].all(), "a word that nobody has written is waited for"
             found.append((got & 0xFFFFFFFF).astype(np.uint32).view(np.int32))
+        return found if len(found) == 1 else [tuple(found)]
+
+    def marked(self, text: str, operands, mask):
+        """Words that are marked until they are written, and are waited for, some neighbours at each place."""
+        words = operands[0].memory.data
+        if "st.relaxed" in text:
+            at, bits = (np.broadcast_to(v, mask.shape)[mask] for v in operands[1:])
+            assert len(np.unique(at)) == len(at) and (at >= 0).all() and (words[at] == -1).all() and (bits != -1).all(), "a word is written twice"
+            words[at] = bits
+            return []
+        lanes, found = int((re.search(r"global\.v(\d)", text) or "11")[1]), []
+        for place in operands[1:]:
+            first = np.where(mask, np.broadcast_to(place, mask.shape), 0)
+            assert (first % lanes == 0).all()
+            for i in range(lanes):
+                got = words[first + i]
+                assert (got != -1)[mask].all(), "a word that nobody has written is waited for"
+                found.append(got.astype(np.int32))
         return found if len(found) == 1 else [tuple(found)]
 
     def llvm_extractvalue(self, op, operands, mask):

@@ -1,0 +1,114 @@
+"""Products of steps that do not wait for each other, as one product of all steps: ``cell(x[:, t], h)`` multiplies all rows of ``x`` in front of the loop."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from inferno.mlir import arith, func, ir, linalg, owner, tensor
+from inferno.passes.generics import PARALLEL, REDUCTION, body, build, clone_body, inputs, is_generic, kinds, maps
+from inferno.schedule.accesses import argument_index, filled
+
+
+@dataclass(frozen=True)
+class Product:
+    """A kernel with one contraction, taken apart: ``function``, in a module of its own, ``op`` in it, and the arguments that are its factors."""
+
+    function: func.FuncOp
+    op: ir.Operation
+    factors: tuple[int, ...]
+    module: ir.Module = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Slices:
+    """One position of dimension ``dim`` of a tensor, without that dimension, from ``begins`` on; the position is the next one in each step."""
+
+    whole: ir.Value
+    dim: int
+    begins: tuple[int, ...]
+
+
+def take_apart(kernel: func.FuncOp) -> Product | None:
+    """The product that a kernel is, if its factors are whole arguments; None for any other kernel."""
+    with kernel.context, kernel.location:
+        from inferno.passes.split_contractions import split_contractions
+
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        split_contractions(module)
+    function = module.body.operations[0]
+    found = [o.operation for o in function.entry_block.operations if is_generic(o.operation) and REDUCTION in kinds(o.operation)]
+    if len(found) != 1 or len(found[0].results) != 1 or len(inputs(found[0])) != 2:
+        return None
+    factors = [argument_index(function, v) for v in inputs(found[0])]
+    start = filled(list(found[0].operands)[-1])
+    if None in factors or start is None or start.value != 0 or maps(found[0])[-1].n_dims != len(maps(found[0])[-1].results) + kinds(found[0]).count(REDUCTION):
+        return None
+    return Product(function, found[0], tuple(factors), module)
+
+
+def slices_of(copy: func.FuncOp, whole: ir.Value, begins: Sequence[int], move: Sequence[int]) -> Slices | None:
+    """What a kernel copies, where that begins so in the first step and moves by so much in each."""
+    op = next(o.operation for o in copy.entry_block.operations if o.operation.name == "tensor.extract_slice")
+    sizes, strides = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("sizes", "strides"))
+    moved = [d for d, n in enumerate(move) if n]
+    if len(moved) != 1 or move[moved[0]] != 1 or set(strides) != {1} or not isinstance(op.operands[0], ir.BlockArgument) or op.operands[0].type != whole.type:
+        return None
+    dim = moved[0]
+    if sizes[dim] != 1 or list(op.results[0].type.shape) != [n for d, n in enumerate(sizes) if d != dim]:
+        return None
+    return Slices(whole, dim, tuple(begins))
+
+
+def batch_type(product: Product, steps: int) -> ir.Type:
+    """The type of all steps' sums."""
+    type_ = product.op.results[0].type
+    return ir.RankedTensorType.get([steps, *type_.shape], type_.element_type)
+
+
+def batched(kernel: func.FuncOp, product: Product, factors: Sequence[ir.Value | Slices], steps: int) -> None:
+    """Fill in ``kernel``, which takes the factors, or what they are slices of, and makes all steps' sums."""
+    op, count = product.op, len(kinds(product.op)) + 1
+    loops = ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(d) for d in range(1, count)])
+
+    def shifted(map_: ir.AffineMap) -> list[ir.AffineExpr]:
+        return [e.compose(loops) for e in map_.results]
+
+    *given, destination = kernel.entry_block.arguments
+    values, indexing = [], []
+    with ir.InsertionPoint(kernel.entry_block):
+        for value, factor, map_ in zip(given, factors, maps(op)):
+            places = shifted(map_)
+            if isinstance(factor, Slices):
+                places.insert(factor.dim, ir.AffineExpr.get_dim(0))
+                sizes = list(factor.whole.type.shape)
+                inner = list(product.function.entry_block.arguments[product.factors[len(values)]].type.shape)
+                sizes = [*inner[:factor.dim], steps, *inner[factor.dim:]]
+                type_ = ir.RankedTensorType.get(sizes, value.type.element_type)
+                if type_ != value.type:
+                    value = tensor.ExtractSliceOp(type_, value, [], [], [], list(factor.begins), sizes, [1] * len(sizes)).result
+            values.append(value)
+            indexing.append(ir.AffineMap.get(count, 0, places))
+        indexing.append(ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(0), *shifted(maps(op)[-1])]))
+        zero = arith.constant(destination.type.element_type, 0.0)
+        start = linalg.fill(zero, outs=[destination])
+        made = build(values, [start], indexing, [PARALLEL, *map(str, _kinds(op))], lambda a: clone_body(body(op), a), op.location)
+        func.ReturnOp(list(made.results))
+
+
+def _kinds(op: ir.Operation) -> list[ir.Attribute]:
+    return list(ir.ArrayAttr(op.attributes["iterator_types"]))
+
+
+def needed(product: Product) -> list[ir.Operation]:
+    """The operations of the kernel that do not serve the contraction alone, in order."""
+    wanted: set[ir.Operation] = set()
+    operations = [o.operation for o in product.function.entry_block.operations]
+    pending = list(operations[-1].operands)
+    while pending:
+        op = owner(pending.pop())
+        if op is None or op == product.op or op in wanted:
+            continue
+        wanted.add(op)
+        pending += op.operands
+        pending += [v for region in op.regions for block in region.blocks for inner in block.operations for v in inner.operands]
+    return [op for op in operations if op in wanted and op.name != "func.return"] + [operations[-1]]

@@ -1,0 +1,152 @@
+"""Kernels that put tensors one behind the other in memory, and kernels that read parts of a tensor in which they lie so."""
+
+from math import prod
+
+from inferno.mlir import arith, func, ir, owner, tensor, walk
+from inferno.passes.programs import VIEWS, root_of
+from inferno.passes.shapes import reassociation_attribute
+from inferno.schedule.accesses import argument_index
+from inferno.schedule.expression_tracer import Tracer
+from inferno.schedule.expressions import READ, place_of
+
+_MOST = 1 << 10  # pieces
+
+Parts = dict[ir.Value, tuple[ir.Value, int]]
+"""Slices of one position of a tensor's first dimension: the tensor, and the position."""
+
+
+def stacked(kernel: func.FuncOp) -> list[int] | None:
+    """The arguments that a kernel puts one behind the other, whole, and does nothing else; None for any other kernel."""
+    if len(kernel.type.results) != 1:
+        return None
+    operations = [o.operation for o in kernel.entry_block.operations]
+    structured = [o for o in operations if o.name not in (*VIEWS, "tensor.empty", "arith.constant", "func.return")]
+    if [o.name for o in structured] == ["tensor.concat", "linalg.copy"] and structured[1].operands[0] == structured[0].results[0]:
+        if ir.IntegerAttr(structured[0].attributes["dim"]).value != 0:
+            return None
+        found = [argument_index(kernel, root_of(v)) for v in structured[0].operands]
+        return None if None in found else found
+    if [o.name for o in structured] != ["linalg.generic"]:
+        return None
+    return _chosen(kernel, structured[0].results[0])
+
+
+def _chosen(kernel: func.FuncOp, value: ir.Value) -> list[int] | None:
+    """The same of an elementwise operation that chooses pieces by their places: each row, or matrix, is an argument's."""
+    result, shapes = list(value.type.shape), {tuple(a.type.shape) for a in list(kernel.entry_block.arguments)[:-1] if isinstance(a.type, ir.RankedTensorType)}
+    shape = next((s for s in shapes if len(s) in (1, 2) and list(s) == result[len(result) - len(s):]), None)  # matrices or rows, in a dimension of their own
+    if shape is None:
+        shape = next((s for s in shapes if len(s) == len(result) == 2 and s[1] == result[1] and result[0] % s[0] == 0), None)
+    if shape is None or prod(result) // prod(shape) > _MOST:
+        return None
+    lead = result[: len(result) - len(shape)]
+    if prod(lead) != max(lead, default=1):
+        return None
+
+    def read(tracer: Tracer) -> list[int] | None:
+        loops = [tracer.loops(("along", d), size) for d, size in enumerate(shape)]
+        if any(len(own) > 1 for own in loops):
+            return None
+        strides = {own[0]: prod(shape[d + 1:]) for d, own in enumerate(loops) if own}
+        found = []
+        for n in range(prod(result) // prod(shape)):
+            where = [(place_of(own)[0], 0) for own in loops]
+            if lead:
+                where = [*(((), n if size != 1 else 0) for size in lead), *where]
+            else:
+                where[0] = where[0][0], n * shape[0]
+            e = tracer.element(value, where)
+            if e.name != READ or e.offset != 0 or dict(e.strides) != strides:
+                return None
+            found.append(e.argument)
+        return found
+
+    with kernel.context, ir.Location.unknown():
+        module = ir.Module.create()
+        module.body.append(kernel.operation.clone(ip=False))
+        copy = module.body.operations[0]
+        value = next(o.operation.results[0] for o in copy.entry_block.operations if o.operation.name == "linalg.generic")
+        return Tracer(copy).run(read)
+
+
+def position(whole: ir.Value, place: int, type_: ir.Type) -> ir.Value:
+    """One position of a tensor's first dimension, as a tensor without that."""
+    shape = list(type_.shape)
+    return tensor.ExtractSliceOp(type_, whole, [], [], [], [place, *[0] * len(shape)], [1, *shape], [1] * (len(shape) + 1)).result
+
+
+def reshaped(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """A tensor in another shape, of as many elements in the same order."""
+    if value.type == type_:
+        return value
+    rank, count = value.type.rank, prod(value.type.shape)
+    if rank > 1:
+        flat = ir.RankedTensorType.get([count], type_.element_type)
+        value = tensor.CollapseShapeOp(flat, value, reassociation_attribute([list(range(rank))])).result
+    if type_.rank == 1:
+        return value
+    return tensor.ExpandShapeOp(type_, value, reassociation_attribute([list(range(type_.rank))]), [], list(type_.shape)).result
+
+
+def read_elements(kernel: func.FuncOp, parts: Parts) -> None:
+    """Let what reads single elements of ``parts`` read them of the whole."""
+    for op in walk(kernel.operation, "tensor.extract"):
+        if op.operands[0] in parts:
+            whole, place = parts[op.operands[0]]
+            with ir.InsertionPoint(op), op.location:
+                made = tensor.ExtractOp(whole, [arith.constant(ir.IndexType.get(), place), *list(op.operands)[1:]]).result
+            op.results[0].replace_all_uses_with(made)
+            op.erase()
+    _erase_unused(parts)
+
+
+def join_pieces(kernel: func.FuncOp, parts: Parts) -> None:
+    """Let a concatenation read pieces that follow each other in a tensor as one."""
+    for op in walk(kernel.operation, "tensor.concat"):
+        found = [_part(v, parts) for v in op.operands]
+        if ir.IntegerAttr(op.attributes["dim"]).value != 0 or not any(found):
+            continue
+        pieces: list[tuple[ir.Value, int, int] | ir.Value] = []
+        for value, part in zip(op.operands, found):
+            if part is None:
+                pieces.append(value)
+            elif pieces and isinstance(pieces[-1], tuple) and pieces[-1][0] == part[0] and sum(pieces[-1][1:]) == part[1]:
+                pieces[-1] = (*pieces[-1][:2], pieces[-1][2] + 1)
+            else:
+                pieces.append((*part, 1))
+        with ir.InsertionPoint(op), op.location:
+            values = [v if isinstance(v, ir.Value) else _run(*v, op.results[0].type.rank) for v in pieces]
+            made = values[0] if len(values) == 1 else tensor.ConcatOp(op.results[0].type, 0, values).result
+        before = list(op.operands)
+        op.results[0].replace_all_uses_with(made)
+        op.erase()
+        for value in before:
+            if (view := owner(value)) is not None and view.name in VIEWS and not any(True for _ in value.uses):
+                view.erase()
+    _erase_unused(parts)
+
+
+def _part(value: ir.Value, parts: Parts) -> tuple[ir.Value, int] | None:
+    """Which part a piece is, maybe with a dimension of one in front."""
+    op = owner(value)
+    if op is not None and op.name == "tensor.expand_shape" and list(value.type.shape) == [1, *op.operands[0].type.shape]:
+        value = op.operands[0]
+    return parts.get(value)
+
+
+def _run(whole: ir.Value, place: int, count: int, rank: int) -> ir.Value:
+    """So many parts from one on."""
+    shape = [count, *list(whole.type.shape)[1:]]
+    type_ = ir.RankedTensorType.get(shape, whole.type.element_type)
+    value = tensor.ExtractSliceOp(type_, whole, [], [], [], [place, *[0] * (len(shape) - 1)], shape, [1] * len(shape)).result
+    if rank == len(shape):
+        return value
+    flat = ir.RankedTensorType.get([shape[0] * shape[1], *shape[2:]], whole.type.element_type)
+    return tensor.CollapseShapeOp(flat, value, reassociation_attribute([[0, 1], *([d] for d in range(2, len(shape)))])).result
+
+
+def _erase_unused(parts: Parts) -> None:
+    for value in list(parts):
+        if not any(True for _ in value.uses):
+            del parts[value]
+            value.owner.operation.erase()
