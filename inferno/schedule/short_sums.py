@@ -5,14 +5,16 @@ each tile should have so many rows that what is read of each column, and the fac
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import ceil
 
 from inferno.schedule.contraction import Contraction
 from inferno.schedule.cost import At, bit_width
-from inferno.schedule.result_parts import columns_together, store_maps, tile_parts
-from inferno.schedule.tiling import Tiling
-from inferno.schedule.wgmma_schedule import FEW, Wgmma
-from inferno.symbolic import bounds
+from inferno.schedule.result_parts import columns_together, in_sectors, store_maps, tile_parts, whole_lines
+from inferno.schedule.tiling import BEHIND, Tiling
+from inferno.schedule.wgmma_schedule import FEW, Wgmma, with_short_rows
+from inferno.settings import settings
+from inferno.symbolic import Int, bounds
 
 # Terms whose products an end of a few operations outlasts, in bytes.  On an H100, with batch norm and SiLU: 32x112x112x16 to 96 90.7 us where 30 are
 # those of memory, 32x14x14x112 to 672 11.7 and 3.3; with a bias alone 65536x32 to 32 9.5 and 2.8.
@@ -49,7 +51,9 @@ def short_schedules(c: Contraction, tiling: Tiling, at: At) -> Iterator[Wgmma]:
     for tile_n in widths:
         for rows in (64, 128):
             if rows * tile_n <= _SUMS:
-                yield from _of_rows(rows, tile_n, c, tiling, rewritten)
+                for s in _of_rows(rows, tile_n, c, tiling, rewritten):
+                    yield s
+                    yield from _other_ends(s, c, tiling, at) if settings().unmeasured else ()
 
 
 def _of_rows(rows: int, tile_n: int, c: Contraction, tiling: Tiling, rewritten: bool) -> Iterator[Wgmma]:
@@ -60,6 +64,29 @@ def _of_rows(rows: int, tile_n: int, c: Contraction, tiling: Tiling, rewritten: 
         yield Wgmma(tile_m, tile_n, _STAGES, 2, pingpong=pingpong, raw=raw, buffers=_buffers(s, c, tiling))
     if rewritten:
         yield Wgmma(rows, tile_n, _STAGES, 1, raw=raw, helpers=2)
+
+
+def _other_ends(s: Wgmma, c: Contraction, tiling: Tiling, at: At) -> Iterator[Wgmma]:
+    """``s`` with other ways of results to memory, and with a rhs that is kept."""
+    steps = tiling.k_steps(with_short_rows(s, c, tiling, at).row // 2)
+    line, threads = whole_lines(c, tiling, s.tile_n), s.tile_n % 16 == 0 and in_sectors(c, tiling)
+    for kept in (0, steps) if may_keep(s, tiling) else (0,):
+        yield from (replace(s, kept=kept),) if kept else ()
+        yield from (replace(s, kept=kept, line=line, buffers=2),) if line else ()
+        yield from (replace(s, kept=kept, by_threads=True),) if threads else ()
+
+
+def fits_ends(s: Wgmma, c: Contraction, tiling: Tiling, steps: Int) -> bool:
+    """Whether results can be written, and the rhs kept, as ``s`` says."""
+    plain = not (s.swapped or s.registers or s.bring or s.stream) and s.split == s.cluster == 1
+    line = not s.line or s.line == whole_lines(c, tiling, s.tile_n)
+    threads = not s.by_threads or (s.tile_n % 16 == 0 and in_sectors(c, tiling))
+    return plain and line and threads and not (s.line and s.by_threads) and (not s.kept or (s.kept == steps and may_keep(s, tiling)))
+
+
+def may_keep(s: Wgmma, tiling: Tiling) -> bool:
+    """Whether all tiles have the same columns of one rhs, which comes as it is."""
+    return tiling.n.size <= s.tile_n and tiling.rhs.raw is None and not tiling.steps and s.chunks == 1 and set(tiling.rhs.axes[2:]) <= {BEHIND}
 
 
 def _buffers(s: Wgmma, c: Contraction, tiling: Tiling) -> int:

@@ -42,7 +42,13 @@ def scaled(x, scale, w):
 
 def run(monkeypatch, layer, args, schedule):
     monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=2))
-    made = SimulatedModel(layer, tuple(args), choose=lambda kernel: schedule)
+
+    def choose(kernel):
+        if args[0].dtype == torch.float32:
+            kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32")
+        return schedule
+
+    made = SimulatedModel(layer, tuple(args), choose=choose)
     expected, own = layer(*(a.double() for a in args)), layer(*args)
     for result, bound in ((made(*args).double(), 2**-7), (own.double(), 1.0)):
         assert ((result - expected).norm() / expected.norm()) < bound
@@ -58,6 +64,27 @@ def test_numbers_of_short_rows(monkeypatch, m, k, n, schedule):
     vectors = [torch.randn(n).bfloat16(), 1 + torch.rand(n).bfloat16(), torch.randn(n).bfloat16()]
     made = run(monkeypatch, normalized, [4 * torch.randn(m, k).bfloat16(), torch.randn(n, k).bfloat16(), *vectors], schedule)
     assert f"swizzle = {schedule.row}" in made.program.gpu
+
+
+# Whole lines in one piece of memory, of one buffer or two, an odd number of 8 columns, and rows that hang over; threads that write sectors; and a rhs that
+# is kept, in one step and in two.
+@pytest.mark.parametrize("m, k, n, schedule", [
+    (300, 16, 96, Wgmma(64, 96, 4, 2, pingpong=True, row=32, line=192, kept=1)), (330, 24, 24, Wgmma(128, 24, 3, 2, line=48, buffers=1)),
+    (200, 72, 144, Wgmma(128, 144, 3, 2, line=288, kept=2)), (600, 32, 72, Wgmma(128, 72, 4, 2, row=64, pingpong=True, line=144)),
+    (600, 16, 96, Wgmma(128, 96, 4, 2, row=32, pingpong=True, by_threads=True, kept=1)), (200, 40, 116, Wgmma(128, 64, 4, 2, by_threads=True)),
+    (329, 72, 72, Wgmma(128, 80, 4, 2, pingpong=True, by_threads=True, kept=2)),
+], ids=["a piece", "one buffer", "two steps", "pieces of 128 rows", "threads", "threads at edges", "beyond the columns"])
+def test_numbers_of_other_ends(monkeypatch, m, k, n, schedule):
+    torch.manual_seed(3)
+    vectors = [torch.randn(n).bfloat16(), 1 + torch.rand(n).bfloat16(), torch.randn(n).bfloat16()]
+    made = run(monkeypatch, normalized, [4 * torch.randn(m, k).bfloat16(), torch.randn(n, k).bfloat16(), *vectors], schedule)
+    assert ("cp.async.bulk.global.shared.cta" in made.program.gpu) == (schedule.line > 0)
+
+
+def test_numbers_of_a_piece_of_floats(monkeypatch):
+    torch.manual_seed(4)
+    x, w = torch.randn(150, 24), torch.randn(40, 24)
+    run(monkeypatch, torch.nn.functional.linear, [x, w], Wgmma(64, 40, 4, 2, pingpong=True, line=160, kept=1))
 
 
 def test_numbers_of_short_rows_with_columns_innermost(monkeypatch):
