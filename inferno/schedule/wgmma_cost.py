@@ -6,10 +6,11 @@ from inferno.schedule.contraction import Contraction, Operand
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.result_parts import ROW, brought_tensors
 from inferno.schedule.shared_tiles import height, line_factors, panel, read_again, shared_memory_clocks, waiting_factor
-from inferno.schedule.short_sums import is_short
+from inferno.schedule.short_sums import copy_clocks, is_short
 from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
 from inferno.schedule.tiling import Tiling
 from inferno.schedule.wgmma_schedule import FEW, Wgmma, is_of_bytes, leaves_half
+from inferno.settings import settings
 from inferno.symbolic import hint, product
 from inferno.target import Target
 
@@ -166,6 +167,7 @@ def estimate(
     short = is_short(c, tiling, at, s.swapped)
     if second is None and (short or (not few and are_long(c))):
         clocks += _ends(s, c, tiling, rounds, ceil(at(tiling.k_steps(depth)) / s.split) * step, finish, short)
+        clocks = max(clocks, rounds * copy_clocks(s, c, tiling, at(tiling.k_steps(depth)))) if short and settings().unmeasured else clocks
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW
     clocks += _HOT * products / target.multiprocessors
     held = {a.argument for a in c.rhs.reads}  # two chunks of one tensor are all of it
