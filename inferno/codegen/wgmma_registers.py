@@ -70,7 +70,7 @@ class RegisterEmitter(Emitter):
         t, s = self.tiling, self.schedule
         if self.kind != "tf32" or t.lhs.along_k or not t.rhs.along_k or any(o.raw is not None or o.copied for o in (t.lhs, t.rhs)):
             raise CompileError(f"@{self.name}: {s} is for a TF32 lhs whose terms are not innermost")
-        if s.tile_m != 64 * s.consumers or s.pingpong or s.across or s.chunks > 1 or s.lhs_rows or s.inside or s.bring:
+        if s.tile_m != 64 * s.consumers or s.pingpong or s.cluster > 1 or s.chunks > 1 or s.lhs_rows or s.inside or s.bring:
             raise CompileError(f"@{self.name}: {s} has a lhs in registers and what that is not made for")
         self.lhs = Tile(s.tile_m, 4, False, s.row, _PANEL)
         super().prepare()

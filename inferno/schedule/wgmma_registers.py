@@ -7,11 +7,9 @@ from math import ceil
 
 from inferno.schedule.contraction import Contraction, oriented
 from inferno.schedule.cost import At, bit_width, moved_bytes
-from inferno.schedule.shared_tiles import shares
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma_cost import MEMORY_RATE, estimate
 from inferno.schedule.wgmma_schedule import Wgmma, fit, splits, streams
-from inferno.settings import settings
 from inferno.target import Target
 
 _LEAST = 9  # rows: fewer are ``vectors``'
@@ -54,8 +52,7 @@ def by_registers(c: Contraction, target: Target, at: At) -> Iterator[tuple[float
             continue
         dealt = (replace(s, stream=True),) if split == 1 and streams(s, tiling, target) else ()
         twice = (replace(s, resident=2),) if split == consumers == 1 and tile_n <= 64 else ()
-        shared = [replace(s, cluster=n) for n in (2, 4) if split == 1 and settings().unmeasured]
-        for each in (s, *twice, *dealt, *(x for x in shared if shares(x, tiling))):
+        for each in (s, *twice, *dealt):
             if (made := fit(each, turned, tiling, target)) is not None:
                 more = _PARTS * (split > 1) + _WIDE * memory * (consumers > 1)
                 time = estimate(made, 1.0, turned, tiling, target, at) * (_DEALT if made.stream and rows <= _MEMORY_BOUND else 1)

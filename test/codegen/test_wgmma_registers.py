@@ -29,10 +29,10 @@ def layer(x, w, bias, added):
 
 @pytest.mark.parametrize("batch, m, n, schedule", [
     ((), 13, 100, by_registers(64, 16, 2)), ((), 40, 136, by_registers(128, 40, 3, split=2)), ((3,), 60, 132, by_registers(128, 64, 2, split=2, spread=True)),
-    ((), 75, 260, by_registers(128, 32, 2)), ((), 45, 260, by_registers(64, 16, 3, cluster=2)), ((2,), 32, 512, by_registers(128, 32, 2, cluster=4)),
-], ids=["edges", "cluster", "spread", "rows", "a shared factor", "shared by four"])
+    ((), 75, 260, by_registers(128, 32, 2)),
+], ids=["edges", "cluster", "spread", "rows"])
 def test_numbers(monkeypatch, batch, m, n, schedule):
-    monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=4 * schedule.cluster))
+    monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=4))
     torch.manual_seed(5)
     args = [torch.randn(*batch, m, 172), torch.randn(*batch, 172, n) / 8, torch.randn(n), torch.randn(*batch, m, n)]
 
