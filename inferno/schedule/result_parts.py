@@ -103,7 +103,7 @@ def whole_lines(c: Contraction, tiling: Axes, tile_n: int) -> int:
     size, line = _bytes(access), tiling.m.stride(access) if tiling.m.size != 1 else tile_n
     begins = [access.offset, line, *(a.stride(access) for a in tiling.grid)]
     plain = len(c.destinations) == 1 and str(access.element) in _FLOATS and tiling.n.stride(access) == 1
-    return size * line if plain and tiling.n.size == tile_n == line and all(is_multiple(x * size, 16) for x in begins) else 0
+    return size * line if plain and tile_n % 8 == 0 and tiling.n.size == tile_n == line and all(is_multiple(x * size, 16) for x in begins) else 0
 
 
 def in_sectors(c: Contraction, tiling: Axes) -> bool:

@@ -13,11 +13,10 @@ from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.shared_tiles import height
 from inferno.schedule.tiling import Tiling
-from inferno.symbolic import bounds, hint, product, reach
+from inferno.symbolic import bounds, product, reach
 from inferno.target import Target
 
 FEW = 64  # rows that are multiplied together, however few there are
-_MOST_STAGES = 24  # of short rows
 
 @dataclass(frozen=True)
 class Shared:
@@ -192,17 +191,6 @@ def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | Non
         if shared.total <= shared_of_block(s, target):
             return made if s.split == 1 or s.tile_m * s.tile_n * 4 <= shared.results else None
     return None
-
-
-def with_short_rows(s: Wgmma, c: Contraction, tiling: Tiling, at: At = hint) -> Wgmma:
-    """``s`` with rows that are all terms of a short k, and with more slots: what lies behind them would be copied and multiplied as zeros.
-    (On an H100, with batch norm and SiLU, 32x128x128x16 to 64 features 96.4 us in rows of 128 bytes and 54.1 in rows of 32; but 32x56x56x24 to 144
-    29.2 in rows of 128 and 45.4 in rows of 64, which 24 terms do not fill.)  Of few rows, and of what windows make, all is as it was measured."""
-    terms = bounds(tiling.k.size)[1] * bit_width(c.lhs.element) // 8
-    row = next((row for row in (32, 64) if terms == row), ROW)
-    if row >= s.row or s.chunks > 1 or s.split > 1 or s.stream or at(tiling.m.size) <= FEW or c.lhs.unfolded is not None or c.rhs.unfolded is not None:
-        return s
-    return replace(s, row=row, stages=min(_MOST_STAGES, s.stages * s.row // row))
 
 
 def leaves_half(s: Wgmma, target: Target) -> bool:
