@@ -50,6 +50,12 @@ def store_box(words: Words, map_: ir.Value, coordinates: Sequence[Integer], sour
     nvvm.CpAsyncBulkCommitGroupOp()
 
 
+def store_piece(words: Words, target: ir.Value, source: Integer, size: Integer) -> None:
+    """Start the copy of so many bytes, a multiple of 16 from addresses that are such, from shared to global memory, as a group of its own."""
+    nvvm.CpAsyncBulkSharedCTAToGlobalOp(target, shared_pointer(words, source), words.value(size))
+    nvvm.CpAsyncBulkCommitGroupOp()
+
+
 def await_stores(pending: int, read: bool) -> None:
     """Until at most ``pending`` of this thread's stores are under way, or with ``read`` have yet to read shared memory."""
     nvvm.CpAsyncBulkWaitGroupOp(pending, read=read or None)

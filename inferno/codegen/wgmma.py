@@ -37,6 +37,7 @@ from inferno.schedule.accesses import Access
 from inferno.schedule.contraction import Contraction, oriented, parse_contraction
 from inferno.schedule.cost import clusters_at_once
 from inferno.schedule.result_parts import brought_tensors, store_maps, written_in_lines
+from inferno.schedule.short_sums import fits_ends
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma_schedule import Shared, Wgmma, lies_inside, precision, raw_bytes
 from inferno.symbolic import Int, ceildiv
@@ -161,6 +162,8 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
             raise CompileError(f"@{self.name}: {s} has no equal shares of columns, or no room for its sums")
         if s.inside and not lies_inside(s, c, t):
             raise CompileError(f"@{self.name}: {s} would compute rows twice that may not be")
+        if (s.line or s.by_threads or s.kept) and not fits_ends(s, c, t, self.steps):
+            raise CompileError(f"@{self.name}: {s} does not have the tensors' whole lines, or its rhs is not the same for all tiles")
         if s.pingpong and not (known and isinstance(self.tiles, int)):
             raise CompileError(f"@{self.name}: {s} needs to know how many tiles and steps there are")
 
@@ -228,6 +231,7 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
         self.ring = Ring(words, barriers, s.stages, self.releases, s.cluster, self.fillers)
         self.turns = Barriers(words, words.add(barriers, 16 * s.stages))
         self.raw = Ring(words, words.add(barriers, 16 * s.stages + 16), s.raw, self.raw_readers)
+        self.kept = Barriers(words, words.add(device.shared, self.layout.total - 8))
         with only_if(words.equal(self.thread, 0)):
             for m in self.maps:
                 tma.prefetch(m)
@@ -239,6 +243,8 @@ class Emitter(Launch, Producer, Rewriter, Consumer, TileCopies, BroughtTiles, Sp
                     self.turns.initialize(i, 1)
             if self.brought:
                 self.initialize_brought()
+            if s.kept:
+                self.kept.initialize(0, 1)
             nvvm.FenceMbarrierInitOp()
         self.meet(aligned=True)
         # From here on global memory is read and written (see ``await-kernels``).

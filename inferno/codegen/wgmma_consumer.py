@@ -9,7 +9,6 @@ from inferno.codegen.nvvm_builder import loop, only_if
 from inferno.codegen.tensor_core import Multiplier, matrix_address
 from inferno.codegen.wgmma_epilogue import Epilogue, Warpgroup
 from inferno.mlir import ir
-from inferno.schedule.result_parts import ROW
 
 
 class Consumer:
@@ -23,6 +22,8 @@ class Consumer:
         # In MN-major order a panel of 64 rows is as large as 64 rows of 128 bytes, so both orders begin at the same place.
         self.lhs_base = matrix_address(words, words.add(words.add(self.device.shared, layout.lhs), words.mul(own, self.lhs.row)))
         self.rhs_base = matrix_address(words, words.add(self.device.shared, layout.rhs))
+        if s.kept:
+            self.kept.wait(0, 0)
         start = self.ring.start()
         if s.pingpong:
             second = words.equal(self.number, 1)
@@ -41,17 +42,18 @@ class Consumer:
         s, words = self.schedule, self.words
         self.number = words.sub(self.warpgroup, self.helpers)
         self.member = words.mask(self.thread, 127)
-        staging = words.add(words.add(self.device.shared, self.layout.results), words.mul(self.number, s.buffers * 64 * ROW))
+        staging = words.add(words.add(self.device.shared, self.layout.results), words.mul(self.number, s.staging))
         group = Warpgroup(self.number, self.member, words.mask(self.warp, 3), words.mask(self.thread, 31), staging)
         maps = {i: m for i, m in zip(self.stores, self.maps[len(self.factors):])}
         self.epilogue = self.epilogue_type(words, self.contraction, self.tiling, self.finished, self.tensors, group, maps)
         if self.epilogue_type.emit is Epilogue.emit:
             self.epilogue.lines = self.lines
+            self.epilogue.quads = s.by_threads
         if self.brought:
             self.epilogue.brought = self.brought_parts(group)
 
     def end_consumer(self) -> None:
-        if self.stores:
+        if self.stores or self.schedule.line:
             with only_if(self.words.equal(self.member, 0)):
                 tma.await_stores(0, read=True)  # a block's shared memory goes when it ends
 
@@ -68,15 +70,18 @@ class Consumer:
         m0 = m0 if s.pingpong else words.add(m0, words.mul(self.number, s.rows))
         if self.brought:
             self.epilogue.brought.begin(self.tile_of_consumer(number))
+        if s.line:
+            turn = words.rem(self.tile_of_consumer(number), s.buffers)
+            self.epilogue.piece = words.add(self.epilogue.group.staging, words.mul(turn, s.staging // s.buffers))
         self.epilogue.begin_early(grid, m0, n0, self.registers[1] - self.rhs.rows * s.rows // 128)
         ring.await_full(at)
-        sums = self.multiply(at.slot, multiplier.start(s.rows // 64), first=True)
+        sums = self.multiply(at.slot, multiplier.start(s.rows // 64), 0, first=True)
         previous, at = at.slot, ring.next(at)
 
-        def step(_, slot: ir.Value, parity: ir.Value, previous: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+        def step(number: ir.Value, slot: ir.Value, parity: ir.Value, previous: ir.Value, *sums: ir.Value) -> list[ir.Value]:
             here = Position(slot, parity)
             ring.await_full(here)
-            sums = self.multiply(slot, sums, first=False)
+            sums = self.multiply(slot, sums, number, first=False)
             multiplier.await_groups(1)
             ring.release(previous, self.member)
             return [*ring.next(here).values, slot, *sums]
@@ -100,8 +105,9 @@ class Consumer:
         self.ring.release(previous, self.member)
         self.epilogue.emit(values)
 
-    def multiply(self, slot: ir.Value, sums: Sequence[ir.Value], first: bool) -> list[ir.Value]:
-        words = self.words
-        lhs = words.add(self.lhs_base, words.mul(slot, self.schedule.chunks * self.lhs.bytes >> 4))
-        rhs = words.add(self.rhs_base, words.mul(slot, self.schedule.chunks * self.rhs.bytes >> 4))
-        return self.multiplier.multiply(sums, lhs, rhs, first, self.schedule.chunks)
+    def multiply(self, slot: ir.Value, sums: Sequence[ir.Value], step: Integer, first: bool) -> list[ir.Value]:
+        """Add what is in a slot, and of a rhs that is kept in shared memory the tile of this ``step``."""
+        words, s = self.words, self.schedule
+        lhs = words.add(self.lhs_base, words.mul(slot, s.chunks * self.lhs.bytes >> 4))
+        rhs = words.add(self.rhs_base, words.mul(step if s.kept else slot, s.chunks * self.rhs.bytes >> 4))
+        return self.multiplier.multiply(sums, lhs, rhs, first, s.chunks)

@@ -15,6 +15,7 @@ from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words, only_if, operation, shared_pointer, store
 from inferno.codegen.pair_epilogue import PairEpilogue
 from inferno.codegen.result_lines import ResultLines
+from inferno.codegen.result_pieces import ResultPieces
 from inferno.codegen.tensor_core import store_matrices
 from inferno.mlir import ir, nvvm
 from inferno.schedule.accesses import Access
@@ -36,8 +37,9 @@ class Warpgroup:
 
 
 @dataclass
-class Epilogue(PairEpilogue, ResultLines):
-    """Of a consumer's tile.  ``maps`` has a tensor map for each destination that is staged; ``lines`` are those that warps write."""
+class Epilogue(PairEpilogue, ResultLines, ResultPieces):
+    """Of a consumer's tile.  ``maps`` has a tensor map for each destination that is staged; ``lines`` are those that warps write.  ``piece``: where this
+    tile's results are staged if they are one piece of memory; ``quads``: threads write sectors of 32 bytes together."""
 
     apart: ClassVar[int] = 8
 
@@ -45,6 +47,8 @@ class Epilogue(PairEpilogue, ResultLines):
     maps: dict[int, ir.Value]
     brought: Any = None  # ``BroughtParts``: what comes to shared memory of what the epilogue reads
     lines: frozenset[int] = frozenset()
+    piece: Integer | None = None
+    quads: bool = False
     _begun: bool = field(default=False, init=False)
 
     def begin_early(self, grid: Sequence[Integer], m0: Integer, n0: Integer, registers: int) -> None:
@@ -114,6 +118,10 @@ class Epilogue(PairEpilogue, ResultLines):
                 elif number in self.lines:
                     self.write_lines(destination.access, block, begin, pairs, written)
                     written += 1
+                elif self.piece is not None:
+                    if (begin, block) == (0, 0):
+                        self.await_piece()
+                    self.stage_piece(block, begin, pairs)
                 else:
                     self.write_halves(destination.access, 64 * block, begin // 8, pairs)
             if self.brought is not None:
@@ -121,6 +129,8 @@ class Epilogue(PairEpilogue, ResultLines):
                     tma.fence_shared()
                     self.barrier()
                 self.brought.release()
+        if self.piece is not None:
+            self.write_piece()
 
     @property
     def loaded(self) -> Sequence[Access]:
@@ -135,8 +145,13 @@ class Epilogue(PairEpilogue, ResultLines):
 
     def write_halves(self, access: Access, down: int, first: int, pairs: Sequence[Sequence[ir.Value]]) -> None:
         """Both rows' pairs of 64 rows, from ``8 first`` columns on."""
+        quads = self.quads and self.in_quads(access)
         for half in self.halves:
-            self.write(access, down + self.apart * half, first, [each[half] for each in pairs])
+            row, values = down + self.apart * half, [each[half] for each in pairs]
+            if quads:
+                self.write_quads(access, row, first, values, self.words.mask(self.group.lane, 3))
+            else:
+                self.write(access, row, first, values)
 
     @property
     def halves(self) -> Sequence[int]:

@@ -16,7 +16,8 @@ class Producer:
     @property
     def direct_bytes(self) -> int:
         """Bytes of a slot that the copy engine fills."""
-        return self.schedule.chunks * sum(tile.bytes for tile, raw in zip((self.lhs, self.rhs), self.raw_bytes) if not raw)
+        tiles = (self.lhs,) if self.schedule.kept else (self.lhs, self.rhs)
+        return self.schedule.chunks * sum(tile.bytes for tile, raw in zip(tiles, self.raw_bytes) if not raw)
 
     def produce(self) -> None:
         words, carried = self.words, [*self.ring.start().values, *self.raw.start().values]
@@ -26,7 +27,18 @@ class Producer:
             return loop(words, self.first, self.end, 1, at, lambda step, *at: self.fill(
                 grid, m0, n0, step, Position(*at[:2]), Position(*at[2:])))
 
+        if self.schedule.kept:
+            self.keep_rhs()
         self.each_tile(self.worker, self.workers, carried, tile)
+
+    def keep_rhs(self) -> None:
+        """Start the copies of all steps of the rhs, which all tiles have."""
+        words, (map_, tile, source, _, base, *_) = self.words, self.operands(0, 0)[1]
+        self.kept.expect(0, self.schedule.kept * tile.bytes)
+        outer = [{BEHIND: 1}[a] for a in source.axes[2:]]
+        for step in range(self.schedule.kept):
+            target = words.add(self.device.shared, base + step * tile.bytes)
+            self.copy_tile(map_, tile, outer, 0, step * tile.depth, target, self.kept.at(0), 1)
 
     def place(self, grid: Sequence[Integer], step: ir.Value) -> tuple[dict[Axis, Integer], Integer]:
         """Where a step along k is: the positions of all axes that are not tiled, and the first k."""
@@ -51,7 +63,7 @@ class Producer:
         """Start the copies of both tiles of one step along k: raw tiles, and then, when a slot is free, the others."""
         words, ring = self.words, self.ring
         where, k0 = self.place(grid, step)
-        operands = self.operands(m0, n0)
+        operands = self.operands(m0, n0)[:1 if self.schedule.kept else None]
         if self.rewrites:
             self.raw.acquire(raw)
             self.raw.full.expect(raw.slot, sum(self.raw_bytes))

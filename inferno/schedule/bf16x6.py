@@ -48,6 +48,9 @@ class Bf16x6:
     chunks: ClassVar[int] = 1
     pingpong: ClassVar[bool] = False
     bring: ClassVar[int] = 0
+    line: ClassVar[int] = 0
+    by_threads: ClassVar[bool] = False
+    kept: ClassVar[int] = 0
     spread: ClassVar[bool] = False
     across: ClassVar[bool] = False
     inside: ClassVar[bool] = False
@@ -91,10 +94,15 @@ class Bf16x6:
     def threads(self) -> int:
         return 128 * (self.consumers + self.helpers)
 
+    @property
+    def staging(self) -> int:
+        """Bytes of a consumer's buffers for results."""
+        return self.buffers * 64 * ROW
+
     def shared(self, raw_bytes: int) -> Shared:
         """Three tiles of bf16 a slot, staging for results, ``raw`` slots of ``raw_bytes``, then barriers."""
         results = self.stages * 3 * self.tile_n * DEPTH * 2
-        raw = results + self.consumers * self.buffers * 64 * ROW
+        raw = results + self.consumers * self.staging
         barriers = raw + self.raw * raw_bytes
         return Shared(0, 0, results, raw, barriers, barriers + 16 * self.stages + 16 + 16 * self.raw)
 

@@ -28,8 +28,8 @@ class StoreMap:
 
 def store_maps(c: Contraction, tiling: Axes, schedule: Any) -> dict[int, StoreMap]:
     """The maps of the destinations that are staged, by number: a tile has to consist of lines that a swizzle knows."""
-    if schedule.generator == "wgmma" and schedule.registers:
-        return {}  # the rows of a thread are neighbours there
+    if schedule.generator == "wgmma" and (schedule.registers or schedule.by_threads or schedule.line):
+        return {}  # (with ``registers`` the rows of a thread are neighbours)
     if schedule.generator == "grouped":
         return {}  # of a tile's rows only some are written
     found = {i: m for i, m in ((i, _store_map(d, tiling, schedule.swapped)) for i, d in enumerate(c.destinations)) if m is not None}
@@ -85,7 +85,7 @@ def written_in_lines(c: Contraction, tiling: Axes, schedule: Any) -> frozenset[i
     width = columns_together(c, tiling, schedule)
     if schedule.generator not in ("wgmma", "dual", "grouped") or schedule.swapped or store_maps(c, tiling, schedule):
         return frozenset()
-    if not {width, schedule.tile_n % width} <= {0, 32, 64}:
+    if schedule.by_threads or schedule.line or not {width, schedule.tile_n % width} <= {0, 32, 64}:
         return frozenset()
     return frozenset(i for i, d in enumerate(c.destinations) if _has_lines(d.access, tiling))
 
@@ -95,6 +95,24 @@ def _has_lines(access: Access, tiling: Axes) -> bool:
     strides = [a.stride(access) for a in (tiling.m, tiling.n)]
     known = isinstance(tiling.n.size, int) and all(isinstance(s, int) for s in strides)
     return str(access.element) in _FLOATS[:2] and known and strides[1] == 1 and 0 < strides[0] < _NEAR and reach(product(access.shape)) < 2**31
+
+
+def whole_lines(c: Contraction, tiling: Axes, tile_n: int) -> int:
+    """Bytes of a line of the only result, where a tile has whole lines and those are neighbours in memory; else 0."""
+    access = c.destinations[0].access
+    size, line = _bytes(access), tiling.m.stride(access) if tiling.m.size != 1 else tile_n
+    begins = [access.offset, line, *(a.stride(access) for a in tiling.grid)]
+    plain = len(c.destinations) == 1 and str(access.element) in _FLOATS and tiling.n.stride(access) == 1
+    return size * line if plain and tile_n % 8 == 0 and tiling.n.size == tile_n == line and all(is_multiple(x * size, 16) for x in begins) else 0
+
+
+def in_sectors(c: Contraction, tiling: Axes) -> bool:
+    """Whether neighbouring threads have neighbouring columns of all results, which they write 8 bytes each."""
+    for access in (d.access for d in c.destinations):
+        begins = [access.offset, tiling.n.size, *(a.stride(access) for a in (*tiling.grid, tiling.m))]
+        if str(access.element) not in _FLOATS or tiling.n.stride(access) != 1 or not all(is_multiple(x * _bytes(access), 8) for x in begins):
+            return False
+    return True
 
 
 @dataclass(frozen=True)

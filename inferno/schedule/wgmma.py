@@ -10,14 +10,14 @@ from inferno.schedule.contraction import Contraction, oriented, parse_contractio
 from inferno.schedule.cost import At, bit_width, clusters_at_once
 from inferno.schedule.result_parts import ROW, brought_tensors, columns_together
 from inferno.schedule.shared_tiles import begins_inside_of_sectors, shares
-from inferno.schedule.short_sums import SHARE, short_schedules
+from inferno.schedule.short_sums import SHARE, short_schedules, with_few_terms
 from inferno.schedule.thin import beside_each_other, thin_schedules
 from inferno.schedule.tile_ends import are_long
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma_cost import estimate
 from inferno.schedule.wgmma_registers import by_registers
 from inferno.schedule.wgmma_schedule import (
-    FEW, Wgmma, fit, is_of_bytes, lies_inside, precision, raw_bytes, rows_there_are, splits, supported, with_short_rows,
+    FEW, Wgmma, fit, is_of_bytes, lies_inside, precision, raw_bytes, rows_there_are, splits, supported,
 )
 from inferno.settings import settings
 from inferno.symbolic import hint
@@ -103,7 +103,7 @@ def candidates(kernel: func.FuncOp, c: Contraction, target: Target, at: At = hin
             if (s.split > 1 and not splits(s, tiling, width, target, at)) or not shares(s, tiling):
                 continue
             s = replace(s, rewrite=rewrite, lhs_rows=s.lhs_rows or rows_there_are(s, tiling), inside=lies_inside(s, c, tiling))
-            s = fit(with_short_rows(s, c, tiling, at), c, tiling, target)
+            s = fit(with_few_terms(s, c, tiling, at), c, tiling, target)
             if s is not None:
                 found.append((estimate(s, share, c, tiling, target, at), s))
     mine = [*by_registers(c, target, at)]  # faster than tiles that are turned in shared memory, which take longer than estimated
@@ -142,7 +142,7 @@ def bringing(c: Contraction, target: Target) -> Iterator[tuple[float, Wgmma]]:
     for s, share in (*CANDIDATES, *_PAIRS):
         s = replace(s, inside=lies_inside(s, c, tiling))
         for bring in slots_to_bring(s, c, tiling):
-            if (made := fit(with_short_rows(replace(s, bring=bring), c, tiling), c, tiling, target)) is not None:
+            if (made := fit(with_few_terms(replace(s, bring=bring), c, tiling), c, tiling, target)) is not None:
                 yield estimate(made, share, c, tiling, target), made
 
 
@@ -201,7 +201,7 @@ def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgm
     if tiling is None or any(o.copied or o.raw is not None for o in (tiling.lhs, tiling.rhs)):
         return
     for s, _ in _cut(tiling, target, at, are_long(c)):
-        if (made := fit(with_short_rows(replace(s, swapped=True), turned, tiling, at), turned, tiling, target)) is not None:
+        if (made := fit(with_few_terms(replace(s, swapped=True), turned, tiling, at), turned, tiling, target)) is not None:
             yield estimate(made, _share_of(made), turned, tiling, target, at), made
     rows = at(tiling.n.size)
     if rows not in _TURNED or rows % 64 == 0:
@@ -213,7 +213,7 @@ def _turned(c: Contraction, target: Target, at: At) -> Iterator[tuple[float, Wgm
         first = Wgmma(tile_m, tile_n, 8, tile_m // 64, persistent=split == 1, split=split, spread=split > 1, swapped=True)
         if split > 1 and not splits(first, tiling, width, target, at):
             continue
-        if (s := fit(with_short_rows(first, turned, tiling, at), turned, tiling, target)) is not None:
+        if (s := fit(with_few_terms(first, turned, tiling, at), turned, tiling, target)) is not None:
             yield estimate(s, _share_of(s), turned, tiling, target, at), s
 
 

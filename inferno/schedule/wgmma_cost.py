@@ -6,7 +6,7 @@ from inferno.schedule.contraction import Contraction, Operand
 from inferno.schedule.cost import CLOCK, At, bit_width, clusters_at_once, moved_bytes
 from inferno.schedule.result_parts import ROW, brought_tensors
 from inferno.schedule.shared_tiles import height, line_factors, panel, read_again, shared_memory_clocks, waiting_factor
-from inferno.schedule.short_sums import is_short
+from inferno.schedule.short_sums import clocks_of_shared_rows, ends_beside, is_short
 from inferno.schedule.tile_ends import are_long, read_clocks, work_clocks
 from inferno.schedule.tiling import Tiling
 from inferno.schedule.wgmma_schedule import FEW, Wgmma, is_of_bytes, leaves_half
@@ -14,7 +14,9 @@ from inferno.symbolic import hint, product
 from inferno.target import Target
 
 _START = 2.0  # microseconds of a kernel that does next to nothing (fitted to weights of 4096 x 4096 and 4096 x 11008: 10.6 and 24.4 us)
-_COPY_RATE = 70  # bytes a clock that a multiprocessor gets from L2 (fitted like the tiles' shares)
+# Bytes a clock that a multiprocessor gets from L2 (fitted like the tiles' shares), and of numbers of four bytes (on an H100, TF32, 2048^3 in 128x256 44.6 us,
+# which the tensor core takes, in 128x128 51.6, 64x256 57.3, 64x128 66.9, 128x96 74.2).
+_COPY_RATE, _WIDE_COPY_RATE = 70, 55
 # Times longer the rhs takes where its lines are a tile's columns, and every other tile begins inside of 128 bytes (columns innermost, 4096^3 in 128x160
 # 217 us, in 128x128 180; 3072^3 102 and 80, 8192^3 1739 and 1388; 768x11008x1024 in two parts of 128x96 47.7, of 128x128 32.5).
 _STRADDLING = 1.5
@@ -120,7 +122,8 @@ def _step(s: Wgmma, share: float, c: Contraction, tiling: Tiling, at: At, rounds
     tall, wide = s.lhs_height * lines[0], wide * max(lines[1], _STRADDLING if straddling else 1)
     copied = s.chunks * (tall / lhs + wide / rhs) * s.row
     copied *= _ALONE if s.consumers == 1 and not few and second is None else 1
-    step = max(multiply, copied / _COPY_RATE, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
+    rate = _WIDE_COPY_RATE if width == 4 and not s.registers else _COPY_RATE
+    step = max(multiply, copied / rate, _rewriting(s, c, tiling, depth, few, multiply), _LATENCY / (s.stages - 1))
     step = step if s.row == ROW else max(step, s.chunks * _ISSUE)
     if (tiling.lhs.raw is not None or tiling.rhs.raw is not None) and is_short(c, tiling, at):
         step = max(step, _LATENCY / (s.raw - 1))
@@ -150,7 +153,9 @@ def estimate(
     step = _step(s, share, c, tiling, at, rounds, second)
     out = sum(bit_width(d.access.element) // 8 for d in c.destinations)
     finish = s.tile_m * s.tile_n * out / STORE_RATE / (1 if second is None else 2)
-    shown = 0 if s.pingpong else 0.3  # what of a tile's end is not hidden behind the next one's products
+    short = is_short(c, tiling, at, s.swapped)
+    # What of a tile's end is not hidden behind the next one's products.
+    shown = 0 if s.pingpong or (short and ends_beside(s, rounds)) else 0.3
     finish *= ceil(s.tile_n / s.share / s.split) * s.share / s.tile_n if s.spread else 1
     clocks = rounds * ceil(at(tiling.k_steps(depth)) / s.split) * step + finish * (1 + shown * (rounds - 1))
     sums, after = s.tile_m * s.tile_n * 4, 0.0
@@ -163,7 +168,7 @@ def estimate(
         after = FEW_EXCHANGE + (s.split - 1) * sums * warps / FEW_EXCHANGE_RATE
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
-    short = is_short(c, tiling, at, s.swapped)
+    clocks += rounds * clocks_of_shared_rows(s, tiling) if short else 0
     if second is None and (short or (not few and are_long(c))):
         clocks += _ends(s, c, tiling, rounds, ceil(at(tiling.k_steps(depth)) / s.split) * step, finish, short)
     products = at(tiling.tiles(s.tile_m, s.tile_n)) * at(tiling.k_steps(depth)) * s.chunks * s.tile_m * s.tile_n * 4 / 128 * s.row / ROW

@@ -13,11 +13,10 @@ from inferno.schedule.elementwise import supported_body, supported_element
 from inferno.schedule.result_parts import ROW
 from inferno.schedule.shared_tiles import height
 from inferno.schedule.tiling import Tiling
-from inferno.symbolic import bounds, hint, product, reach
+from inferno.symbolic import bounds, product, reach
 from inferno.target import Target
 
 FEW = 64  # rows that are multiplied together, however few there are
-_MOST_STAGES = 24  # of short rows
 
 @dataclass(frozen=True)
 class Shared:
@@ -56,6 +55,9 @@ class Wgmma:
     ``registers``: the lhs, TF32 with its terms outermost, goes to the tensor core by registers.  ``rewrite``: prologues are applied to tiles in shared
     memory, by warps of the first ``helpers`` warpgroups, from ``raw`` slots; otherwise they are computed to temporaries first.
     ``row``: bytes along k of a tile's row, 32, 64 or 128, and the span of its swizzle.
+    ``line``: if not 0, a tile has whole lines of the result, of so many bytes, which are neighbours in memory: what a consumer has of a tile is written
+    as one piece.  ``by_threads``: threads write results, sectors of 32 bytes, without staging.
+    ``kept``: if not 0, all tiles have the same columns, whose so many steps of the rhs are brought to shared memory once.
     """
 
     generator: ClassVar[str] = "wgmma"
@@ -85,6 +87,9 @@ class Wgmma:
     bring: int = 0
     registers: bool = False
     row: int = ROW
+    line: int = 0
+    by_threads: bool = False
+    kept: int = 0
 
     @property
     def rows(self) -> int:
@@ -115,16 +120,21 @@ class Wgmma:
         """Rows of the lhs's tile in shared memory."""
         return self.lhs_rows or self.tile_m
 
+    @property
+    def staging(self) -> int:
+        """Bytes of a consumer's buffers for results: 64 rows of up to 128 bytes, or all its rows."""
+        return 0 if self.by_threads else self.buffers * (self.rows * self.line or 64 * ROW)
+
     def shared(self, raw_bytes: int = 0, rhs_height: int = 0) -> Shared:
         """Slots for the operands, staging for results (64 rows of up to 128 bytes each), as much for what is brought, ``raw`` slots of
         ``raw_bytes``, then barriers.  ``rhs_height``: rows of the rhs's tile, if they are more than ``tile_n``."""
         slots = self.stages * self.chunks * self.row
         rhs = _aligned(slots * self.lhs_height)
-        results = rhs + _aligned(slots * (rhs_height or self.tile_n))
-        brought = results + self.consumers * self.buffers * 64 * ROW
+        results = rhs + _aligned((self.kept * self.row or slots) * (rhs_height or self.tile_n))
+        brought = results + self.consumers * self.staging
         raw = brought + self.consumers * self.bring * 64 * ROW
         barriers = raw + self.raw * raw_bytes
-        total = barriers + 16 * self.stages + 16 + 16 * self.raw + 16 * self.consumers * self.bring
+        total = barriers + 16 * self.stages + 16 + 16 * self.raw + 16 * self.consumers * self.bring + (8 if self.kept else 0)
         return Shared(0, rhs, results, raw, barriers, total, brought)
 
 
@@ -181,17 +191,6 @@ def fit(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> Wgmma | Non
         if shared.total <= shared_of_block(s, target):
             return made if s.split == 1 or s.tile_m * s.tile_n * 4 <= shared.results else None
     return None
-
-
-def with_short_rows(s: Wgmma, c: Contraction, tiling: Tiling, at: At = hint) -> Wgmma:
-    """``s`` with rows that are all terms of a short k, and with more slots: what lies behind them would be copied and multiplied as zeros.
-    (On an H100, with batch norm and SiLU, 32x128x128x16 to 64 features 96.4 us in rows of 128 bytes and 54.1 in rows of 32; but 32x56x56x24 to 144
-    29.2 in rows of 128 and 45.4 in rows of 64, which 24 terms do not fill.)  Of few rows, and of what windows make, all is as it was measured."""
-    terms = bounds(tiling.k.size)[1] * bit_width(c.lhs.element) // 8
-    row = next((row for row in (32, 64) if terms == row), ROW)
-    if row >= s.row or s.chunks > 1 or s.split > 1 or s.stream or at(tiling.m.size) <= FEW or c.lhs.unfolded is not None or c.rhs.unfolded is not None:
-        return s
-    return replace(s, row=row, stages=min(_MOST_STAGES, s.stages * s.row // row))
 
 
 def leaves_half(s: Wgmma, target: Target) -> bool:

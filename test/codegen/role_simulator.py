@@ -398,6 +398,21 @@ class Role(WarpSimulation):
             self.stores[-1].append(copy)
         return []
 
+    def nvvm_cp_async_bulk_global_shared_cta(self, op, operands, mask):
+        assert mask.sum() == 1, "a copy that several threads start"
+        target, source, size = operands
+        to, at, size = int(target.at[mask][0]), int(source.at[mask][0]), int(np.broadcast_to(size, mask.shape)[mask][0])
+        assert to % 16 == at % 16 == size % 16 == 0 and size > 0 and target.writable and 0 <= to and to + size <= target.data.size and at + size <= self.shared
+
+        def copy() -> None:
+            target.data.reshape(-1)[to:to + size] = self.launch.memory[self.number_of_block, at:at + size]
+
+        if self.early:
+            copy()
+        else:
+            self.stores[-1].append(copy)
+        return []
+
     def nvvm_cp_async_bulk_commit_group(self, op, operands, mask):
         self.stores.append([])
         return []

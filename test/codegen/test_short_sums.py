@@ -42,7 +42,13 @@ def scaled(x, scale, w):
 
 def run(monkeypatch, layer, args, schedule):
     monkeypatch.setitem(TARGETS, "sm_90a", dataclasses.replace(TARGETS["sm_90a"], multiprocessors=2))
-    made = SimulatedModel(layer, tuple(args), choose=lambda kernel: schedule)
+
+    def choose(kernel):
+        if args[0].dtype == torch.float32:
+            kernel.attributes["inferno.precision"] = ir.StringAttr.get("tf32")
+        return schedule
+
+    made = SimulatedModel(layer, tuple(args), choose=choose)
     expected, own = layer(*(a.double() for a in args)), layer(*args)
     for result, bound in ((made(*args).double(), 2**-7), (own.double(), 1.0)):
         assert ((result - expected).norm() / expected.norm()) < bound
@@ -60,13 +66,37 @@ def test_numbers_of_short_rows(monkeypatch, m, k, n, schedule):
     assert f"swizzle = {schedule.row}" in made.program.gpu
 
 
+# Whole lines in one piece of memory, of one buffer or two, an odd number of 8 columns, and rows that hang over; threads that write sectors; and a rhs that
+# is kept, in one step and in two.
+@pytest.mark.parametrize("m, k, n, schedule", [
+    (300, 16, 96, Wgmma(64, 96, 4, 2, pingpong=True, row=32, line=192, kept=1)), (330, 24, 24, Wgmma(128, 24, 3, 2, line=48, buffers=1)),
+    (200, 72, 144, Wgmma(128, 144, 3, 2, line=288, kept=2)), (600, 32, 72, Wgmma(128, 72, 4, 2, row=64, pingpong=True, line=144)),
+    (600, 16, 96, Wgmma(128, 96, 4, 2, row=32, pingpong=True, by_threads=True, kept=1)), (200, 40, 116, Wgmma(128, 64, 4, 2, by_threads=True)),
+    (329, 72, 72, Wgmma(128, 80, 4, 2, pingpong=True, by_threads=True, kept=2)), (300, 16, 8, Wgmma(64, 8, 4, 2, pingpong=True, row=32, line=16, kept=1)),
+    (300, 24, 40, Wgmma(128, 40, 4, 2, row=64, line=80, kept=1, inside=True)),
+], ids=["a piece", "one buffer", "two steps", "pieces of 128 rows", "threads", "threads at edges", "beyond the columns", "8 columns", "inside"])
+def test_numbers_of_other_ends(monkeypatch, m, k, n, schedule):
+    torch.manual_seed(3)
+    vectors = [torch.randn(n).bfloat16(), 1 + torch.rand(n).bfloat16(), torch.randn(n).bfloat16()]
+    made = run(monkeypatch, normalized, [4 * torch.randn(m, k).bfloat16(), torch.randn(n, k).bfloat16(), *vectors], schedule)
+    assert ("cp.async.bulk.global.shared.cta" in made.program.gpu) == (schedule.line > 0)
+
+
+def test_numbers_of_a_piece_of_floats(monkeypatch):
+    torch.manual_seed(4)
+    x, w = torch.randn(150, 24), torch.randn(40, 24)
+    run(monkeypatch, torch.nn.functional.linear, [x, w], Wgmma(64, 40, 4, 2, pingpong=True, line=160, kept=1))
+
+
 def test_numbers_of_short_rows_with_columns_innermost(monkeypatch):
     torch.manual_seed(4)
     run(monkeypatch, untransposed, [torch.randn(150, 16).bfloat16(), torch.randn(16, 128).bfloat16()], Wgmma(64, 128, 4, 2, pingpong=True, row=32))
 
 
-@pytest.mark.parametrize("schedule", [Wgmma(64, 16, 4, 2, pingpong=True, row=64, raw=4), Wgmma(128, 16, 4, 1, row=64, raw=4, helpers=2)],
-                         ids=["in turns", "two warpgroups rewrite"])
+@pytest.mark.parametrize("schedule", [
+    Wgmma(64, 16, 4, 2, pingpong=True, row=64, raw=4), Wgmma(128, 16, 4, 1, row=64, raw=4, helpers=2),
+    Wgmma(64, 16, 4, 2, pingpong=True, row=64, raw=4, kept=1, by_threads=True),
+], ids=["in turns", "two warpgroups rewrite", "the rhs is kept"])
 def test_numbers_of_short_rows_that_are_scaled(monkeypatch, schedule):
     torch.manual_seed(5)
     image = torch.randn(2, 32, 10, 13).bfloat16().to(memory_format=torch.channels_last)
@@ -85,11 +115,26 @@ def chosen(m: int, k: int, n: int, **more) -> tuple[Wgmma, list[Wgmma]]:
 
 @pytest.mark.parametrize("k, row", [(16, 32), (24, 128), (32, 64), (40, 128), (64, 128), (4096, 128)])
 def test_terms_fill_rows(k, row):
-    best, found = chosen(100352, k, 96)
+    best, found = chosen(100352, k, 512)
     assert best.row == row and {s.row for s in found if s.split == 1 and not s.stream and s.chunks == 1} == {row}
 
 
-@pytest.mark.parametrize("k, n, width", [(16, 96, 96), (32, 16, 16), (32, 24, 32), (24, 144, 144), (32, 32, 32)])
+def test_rows_of_what_is_kept_need_not_be_full():
+    best, found = chosen(100352, 24, 96)
+    assert best.kept and {(s.row, s.kept) for s in found if s.split == 1 and not s.stream and s.chunks == 1} == {(64, 1), (128, 0)}
+
+
+# What an H100 took the least with (``short_sums.py``): boxes of several lines of 64 bytes, lines in one piece, and threads where L2 has all results.
+@pytest.mark.parametrize("m, k, n, expected", [
+    (401408, 16, 96, (256, 96, 0, False, 1)), (100352, 24, 144, (128, 144, 288, False, 1)), (25088, 40, 240, (64, 240, 480, False, 1)),
+    (524288, 16, 64, (256, 64, 0, False, 1)), (6272, 112, 672, (128, 96, 0, True, 0)), (131072, 64, 256, (64, 256, 0, False, 1)),
+])
+def test_ends_of_tiles(m, k, n, expected):
+    best, _ = chosen(m, k, n, results=("bf16",), body=SILU)
+    assert (best.tile_m, best.tile_n, best.line, best.by_threads, best.kept) == expected
+
+
+@pytest.mark.parametrize("k, n, width", [(16, 96, 96), (32, 16, 16), (32, 24, 24), (24, 144, 144), (32, 32, 32)])
 def test_no_more_columns_than_there_are(k, n, width):
     best, _ = chosen(100352, k, n, results=("bf16",), body=SILU)
     assert best.tile_n == width and best.consumers == 2

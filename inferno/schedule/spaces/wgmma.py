@@ -10,10 +10,11 @@ from inferno.mlir import func
 from inferno.schedule.contraction import Contraction, parse_contraction
 from inferno.schedule.cost import bit_width
 from inferno.schedule.shared_tiles import height, shares
+from inferno.schedule.short_sums import fits_ends, with_few_terms
 from inferno.schedule.tiling import Tiling, tile_contraction
 from inferno.schedule.wgmma import CANDIDATES, candidates, slots_to_bring
 from inferno.schedule.wgmma_cost import estimate
-from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, precision, raw_bytes, splits, streams, supported, with_short_rows
+from inferno.schedule.wgmma_schedule import Wgmma, fit, lies_inside, precision, raw_bytes, splits, streams, supported
 from inferno.settings import settings
 from inferno.symbolic import hint
 from inferno.target import Target
@@ -53,7 +54,7 @@ def forms(c: Contraction, tiling: Tiling, rewrite: bool, target: Target) -> Iter
     for ((consumers, rows, n), share), form in itertools.product(_SHARES.items(), _FORMS):
         m = rows if form.pingpong else rows * consumers
         first = replace(form, tile_m=m, tile_n=n, stages=12, consumers=consumers, rewrite=rewrite)
-        first = with_short_rows(replace(first, inside=lies_inside(first, c, tiling)), c, tiling)
+        first = with_few_terms(replace(first, inside=lies_inside(first, c, tiling)), c, tiling)
         if form.split == 1 or splits(first, tiling, bit_width(c.lhs.element) // 8, target, hint):
             yield from ((share, s) for s in _variants(first, c, tiling, target))
 
@@ -113,6 +114,8 @@ def works(s: Wgmma, c: Contraction, tiling: Tiling, target: Target) -> bool:
     if s.stages < 2 or min(s.buffers, s.raw, s.group, s.cluster, s.split) < 1 or shared > target.shared or s.resident != 1:
         return False
     if s.inside and not lies_inside(s, c, tiling):
+        return False
+    if (s.line or s.by_threads or s.kept) and not fits_ends(s, c, tiling, tiling.k_steps(depth)):
         return False
     if s.bring and s.bring not in slots_to_bring(s, c, tiling):
         return False
