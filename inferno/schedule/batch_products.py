@@ -20,11 +20,27 @@ class Product:
 
 @dataclass(frozen=True)
 class Slices:
-    """One position of dimension ``dim`` of a tensor, without that dimension, from ``begins`` on; the position is the next one in each step."""
+    """A slice of a tensor from ``begins`` on that moves by one position along dimension ``dim`` in each step, of which it has no dimension; ``kept`` are those
+    that it has, and ``sizes`` those of all."""
 
     whole: ir.Value
     dim: int
     begins: tuple[int, ...]
+    sizes: tuple[int, ...]
+    kept: tuple[int, ...]
+
+    @property
+    def place(self) -> int:
+        """Where the dimension of steps is among those that are kept."""
+        return sum(d < self.dim for d in self.kept)
+
+    def of_all(self, value: ir.Value, steps: int) -> ir.Value:
+        """What all steps have."""
+        sizes = [steps if d == self.dim else n for d, n in enumerate(self.sizes)]
+        type_ = ir.RankedTensorType.get([n for d, n in enumerate(sizes) if d == self.dim or d in self.kept], value.type.element_type)
+        if type_ == value.type:
+            return value
+        return tensor.ExtractSliceOp(type_, value, [], [], [], list(self.begins), sizes, [1] * len(sizes)).result
 
 
 def take_apart(kernel: func.FuncOp) -> Product | None:
@@ -53,10 +69,13 @@ def slices_of(copy: func.FuncOp, whole: ir.Value, begins: Sequence[int], move: S
     moved = [d for d, n in enumerate(move) if n]
     if len(moved) != 1 or move[moved[0]] != 1 or set(strides) != {1} or not isinstance(op.operands[0], ir.BlockArgument) or op.operands[0].type != whole.type:
         return None
-    dim = moved[0]
-    if sizes[dim] != 1 or list(op.results[0].type.shape) != [n for d, n in enumerate(sizes) if d != dim]:
-        return None
-    return Slices(whole, dim, tuple(begins))
+    dim, kept, wanted = moved[0], [], list(op.results[0].type.shape)
+    for d, size in enumerate(sizes):
+        if d != dim and len(kept) < len(wanted) and size == wanted[len(kept)]:
+            kept.append(d)
+        elif size != 1:
+            return None
+    return Slices(whole, dim, tuple(begins), tuple(sizes), tuple(kept)) if len(kept) == len(wanted) else None
 
 
 def batch_type(product: Product, steps: int) -> ir.Type:
@@ -79,13 +98,8 @@ def batched(kernel: func.FuncOp, product: Product, factors: Sequence[ir.Value | 
         for value, factor, map_ in zip(given, factors, maps(op)):
             places = shifted(map_)
             if isinstance(factor, Slices):
-                places.insert(factor.dim, ir.AffineExpr.get_dim(0))
-                sizes = list(factor.whole.type.shape)
-                inner = list(product.function.entry_block.arguments[product.factors[len(values)]].type.shape)
-                sizes = [*inner[:factor.dim], steps, *inner[factor.dim:]]
-                type_ = ir.RankedTensorType.get(sizes, value.type.element_type)
-                if type_ != value.type:
-                    value = tensor.ExtractSliceOp(type_, value, [], [], [], list(factor.begins), sizes, [1] * len(sizes)).result
+                places.insert(factor.place, ir.AffineExpr.get_dim(0))
+                value = factor.of_all(value, steps)
             values.append(value)
             indexing.append(ir.AffineMap.get(count, 0, places))
         indexing.append(ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(0), *shifted(maps(op)[-1])]))

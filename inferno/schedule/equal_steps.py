@@ -233,7 +233,8 @@ class EqualSteps:
 
         for number, (first, own) in enumerate(zip(steps.calls[0], steps.calls[step])):
             for i, (a, b) in enumerate(zip(inputs_of(first), inputs_of(own))):
-                add_path(a, b)
+                if (number, i) not in steps.carried or self.state_path(steps, number, i):
+                    add_path(a, b)
                 if (number, i) in steps.apart:
                     x, y = (owner(self.path(v)[0]) for v in (a, b))
                     for v, w in zip(inputs_of(x), inputs_of(y)):
