@@ -6,6 +6,7 @@ them are arithmetic on places, by numbers that are known.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import EXPAND, collapsed, flattened
@@ -37,7 +38,8 @@ def compose_moves(module: ir.Module) -> None:
 def _is_of_norm(op: ir.Operation, chain: Sequence[ir.Operation]) -> bool:
     """Whether what is moved, by reshapes alone in front of it, is a norm of rows that nothing else reads."""
     value = chain[-1].operands[0] if chain else inputs(op)[0]
-    return owner(value) is not None and only_user(value) is not None and is_norm(value)
+    moved = prod(op.results[0].type.shape) <= prod(value.type.shape)  # and not repeated
+    return moved and owner(value) is not None and only_user(value) is not None and is_norm(value)
 
 
 @dataclass(frozen=True)

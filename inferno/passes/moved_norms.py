@@ -5,6 +5,7 @@ What makes rows of rows, and nothing else, is computed anew of moved ones.  It i
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from inferno.mlir import ir, linalg, owner, tensor, users, walk
 from inferno.passes.generics import REDUCTION, body, build, clone_body, inputs, is_elementwise, is_generic, kinds, maps, outputs
@@ -24,8 +25,9 @@ class _Rows:
 
 
 def compute_moved(value: ir.Value, rows: Sequence[int], move: Callable[[ir.Value], ir.Value]) -> ir.Value | None:
-    """``value`` with rows of these sizes, at the insertion point, of what ``move`` makes of the tensors that it is computed of; None where it is no norm."""
-    found = _of_rows(value)
+    """``value`` with rows of these sizes, at the insertion point, of what ``move`` makes of the tensors that it is computed of; None where it is no norm, or
+    rows would be more."""
+    found = _of_rows(value) if prod(rows) <= prod(value.type.shape[:-1]) else None
     if found is None:
         return None
     known = {leaf: move(leaf) for leaf in found.leaves}
