@@ -6,10 +6,12 @@ them are arithmetic on places, by numbers that are known.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from inferno.mlir import arith, ir, linalg, owner, tensor, users, walk
 from inferno.passes.expand_pieces import EXPAND, collapsed, flattened
-from inferno.passes.generics import PARALLEL, body, build, dims, element_at, index, inputs, is_copy, is_elementwise, maps, only_user, yielded
+from inferno.passes.generics import PARALLEL, body, build, clone_body, dims, element_at, index, inputs, is_copy, is_elementwise, maps, only_user, yielded
+from inferno.passes.moved_norms import compute_moved, is_norm
 from inferno.passes.shapes import reassociation
 
 _LINE = 64  # bytes of a row, from which on rows in any order are read as fast as in memory's
@@ -29,8 +31,15 @@ def compose_moves(module: ir.Module) -> None:
             _replace(op, roll.value, _chain(roll.value, roll.slices), roll.slices, roll.source)
         elif is_copy(op) and _moves_rows(op):
             chain = _chain(inputs(op)[0])
-            if any(o.name == "linalg.generic" for o in chain):
+            if any(o.name == "linalg.generic" for o in chain) or _is_of_norm(op, chain):
                 _replace(op, op.results[0], [op, *chain])
+
+
+def _is_of_norm(op: ir.Operation, chain: Sequence[ir.Operation]) -> bool:
+    """Whether what is moved, by reshapes alone in front of it, is a norm of rows that nothing else reads."""
+    value = chain[-1].operands[0] if chain else inputs(op)[0]
+    moved = prod(op.results[0].type.shape) <= prod(value.type.shape)  # and not repeated
+    return moved and owner(value) is not None and only_user(value) is not None and is_norm(value)
 
 
 @dataclass(frozen=True)
@@ -120,18 +129,42 @@ def _replace(
     op: ir.Operation, value: ir.Value, chain: Sequence[ir.Operation], slices: Sequence[ir.Operation] = (), before: Callable[[list], list] = list,
 ) -> None:
     """Put an operation in the place of ``op`` that reads what the ``chain`` begins with, where it has what ``value`` has at the place that ``before`` says."""
-    type_ = op.results[0].type
+    def fill(_: list[ir.Value]) -> list[ir.Value]:
+        return [_element(value, before([linalg.IndexOp(d).result for d in range(op.results[0].type.rank)]), chain)]
+
     with ir.InsertionPoint(op), op.location:
-        out = tensor.EmptyOp(list(type_.shape), type_.element_type).result
-
-        def fill(_: list[ir.Value]) -> list[ir.Value]:
-            return [_element(value, before([linalg.IndexOp(d).result for d in range(type_.rank)]), chain)]
-
-        made = build([], [out], [ir.AffineMap.get_identity(type_.rank)], [PARALLEL] * type_.rank, fill, op.location)
+        made = _points(op.results[0].type, fill)
     op.results[0].replace_all_uses_with(made.results[0])
     for gone in (op, *slices, *(o for o in chain if o != op)):  # how many readers there are says what may be computed elsewhere
         if not any(True for _ in gone.results[0].uses):
             gone.erase()
+    table = _extract(made).operands[0]
+    if only_user(table) is not None and owner(table) is not None:
+        with ir.InsertionPoint(made), made.location:
+            norm = compute_moved(table, made.results[0].type.shape[:-1], lambda other: _moved_alike(made, other))
+        if norm is not None:
+            made.results[0].replace_all_uses_with(norm)
+            made.erase()
+
+
+def _points(type_: ir.RankedTensorType, fill: Callable[[list[ir.Value]], list[ir.Value]]) -> ir.Operation:
+    """An operation without inputs."""
+    out = tensor.EmptyOp(list(type_.shape), type_.element_type).result
+    return build([], [out], [ir.AffineMap.get_identity(type_.rank)], [PARALLEL] * type_.rank, fill, ir.Location.current)
+
+
+def _moved_alike(op: ir.Operation, other: ir.Value) -> ir.Value:
+    """What reads ``other``, which has the same rows, at the places that an operation reads."""
+    shape = op.results[0].type.shape
+    loops = [ir.AffineDimExpr.get(d) for d in range(len(shape))]
+
+    def fill(arguments: list[ir.Value]) -> list[ir.Value]:
+        pick = owner(clone_body(body(op), arguments, loops)[0])
+        place = list(pick.operands)[1:]
+        pick.erase()
+        return [tensor.extract(other, place)]
+
+    return _points(ir.RankedTensorType.get([*shape[:-1], other.type.shape[-1]], other.type.element_type), fill).results[0]
 
 
 def _element(value: ir.Value, place: list[ir.Value], chain: Sequence[ir.Operation]) -> ir.Value:

@@ -31,11 +31,11 @@ class Shifted(nn.Module):
 
 @pytest.mark.parametrize("dtype, width", [(torch.float32, 16), (torch.bfloat16, 40)])
 def test_shifted_windows(dtype, width):
-    """The norm's statistics, what it makes in windows, the product, and all behind it."""
+    """The norm in windows, the product, and all behind it."""
     torch.manual_seed(0)
     model, args = Shifted(width, 3, 1).to(dtype).requires_grad_(False), (torch.randn(2, 6, 9, width).to(dtype),)
     simulated = SimulatedModel(model, args, choose=lambda k: assign.choose(k, TARGET), passes="fuse-reductions{target=sm_90a always=1}", expand=True)
-    assert len(simulated.program.plan.steps) == 4
+    assert len(simulated.program.plan.steps) == 3
     found = check(simulated, model, args)
     assert found.right, str(found)
 
@@ -45,3 +45,15 @@ def test_channels_are_rolled_as_they_were():
     args = (torch.randn(3, 40),)
     simulated = SimulatedModel(lambda x: torch.roll(torch.roll(x, 3, 0), 5, 1), args, choose=lambda k: assign.choose(k, TARGET), expand=True)
     assert torch.equal(simulated(*args), torch.roll(args[0], (3, 5), (0, 1)))
+
+
+def test_a_norm_that_is_repeated_is_computed_once():
+    """A token that every row gets is normalized in front."""
+    args = (torch.randn(2, 1, 32),)
+    simulated = SimulatedModel(
+        lambda x: F.layer_norm(x, (32,)).expand(2, 6, 32).reshape(2, 2, 3, 32).transpose(1, 2).contiguous(), args,
+        choose=lambda k: assign.choose(k, TARGET), passes="fuse-reductions{target=sm_90a always=1}", expand=True)
+    assert simulated.program.gpu.count("math.rsqrt") == 1
+    assert len(simulated.program.plan.steps) == 2
+    found = check(simulated, lambda x: F.layer_norm(x, (32,)).expand(2, 6, 32).reshape(2, 2, 3, 32).transpose(1, 2), args)
+    assert found.right, str(found)

@@ -84,3 +84,42 @@ module attributes {inferno.expand_pieces} {
     return %r, %s, %u, %t : tensor<4x32xf32>, tensor<4x32xf32>, tensor<4x4xf32>, tensor<2x2x32xf32>
   }
 }
+
+// -----
+
+// A norm of rows that are moved behind it is computed of moved ones: its sum and what it makes of it go over rows of windows, and read the one that x has there.
+// CHECK-LABEL: func.func @norm
+// CHECK: %[[M:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<2x3x2x2x32xf32>)
+// CHECK: tensor.extract %arg0[%{{.*}}, %{{.*}}] : tensor<24x32xf32>
+// CHECK: %[[S:.*]] = linalg.generic {{.*}}"reduction"]} ins(%[[M]] : tensor<2x3x2x2x32xf32>) outs(%{{.*}} : tensor<2x3x2x2xf32>)
+// CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[M]], %[[S]], %arg1 : tensor<2x3x2x2x32xf32>, tensor<2x3x2x2xf32>, tensor<32xf32>)
+// CHECK: return %[[Y]], %arg0
+module attributes {inferno.expand_pieces} {
+  func.func @norm(%x: tensor<24x32xf32>, %w: tensor<32xf32>) -> (tensor<2x3x2x2x32xf32>, tensor<24x32xf32>) {
+    %zero = arith.constant 0.0 : f32
+    %se = tensor.empty() : tensor<24xf32>
+    %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<24xf32>) -> tensor<24xf32>
+    %sum = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<24x32xf32>) outs(%sf : tensor<24xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %a = arith.addf %in, %out : f32
+      linalg.yield %a : f32
+    } -> tensor<24xf32>
+    %ye = tensor.empty() : tensor<24x32xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x, %sum, %w : tensor<24x32xf32>, tensor<24xf32>, tensor<32xf32>) outs(%ye : tensor<24x32xf32>) {
+    ^bb0(%in: f32, %s: f32, %c: f32, %out: f32):
+      %a = arith.divf %in, %s : f32
+      %b = arith.mulf %a, %c : f32
+      linalg.yield %b : f32
+    } -> tensor<24x32xf32>
+    %e = tensor.expand_shape %y [[0, 1, 2, 3], [4]] output_shape [2, 2, 3, 2, 32] : tensor<24x32xf32> into tensor<2x2x3x2x32xf32>
+    %o = tensor.empty() : tensor<2x3x2x2x32xf32>
+    %t = linalg.generic {indexing_maps = [affine_map<(a, b, c, d, e) -> (a, c, b, d, e)>, affine_map<(a, b, c, d, e) -> (a, b, c, d, e)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%e : tensor<2x2x3x2x32xf32>) outs(%o : tensor<2x3x2x2x32xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    } -> tensor<2x3x2x2x32xf32>
+    return %t, %x : tensor<2x3x2x2x32xf32>, tensor<24x32xf32>
+  }
+}
