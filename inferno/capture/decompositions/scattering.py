@@ -67,7 +67,7 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
         return aten.scatter_reduce.two(x.to(torch.int32), dim, index, src.to(torch.int32), reduce, include_self=include_self) != 0
     if reduce == "sum" and include_self and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
         return add_rows(x, dim % x.dim(), index, src)
-    if reduce == "mean" and settings().unmeasured and x.is_floating_point() and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
+    if reduce == "mean" and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
         return _mean_of_rows(x, dim % x.dim(), index, src, include_self)
     if reduce != "mean" or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool or not x.dim():
         return NotImplemented
