@@ -210,7 +210,7 @@ def _is_of_numbers(op: ir.Operation) -> bool:
 def _in_part(op: ir.Operation, place: Sequence[ir.Value]) -> tuple[list[ir.Value], ir.Value | None]:
     """Where a place is in what is written by an ``insert_slice``, and whether it is; None where every place is."""
     offsets, extents, steps = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_sizes", "static_strides"))
-    at, inside, kept = [], None, _kept(extents, op.operands[0].type.shape)
+    at, inside, kept = [], None, kept_dimensions(extents, op.operands[0].type.shape)
     for x, offset, size, step, whole, stays in zip(place, offsets, extents, steps, op.results[0].type.shape, kept):
         conditions = []
         if step != 1:
@@ -259,7 +259,7 @@ def _of_slice(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value]:
     """Where a place of a slice is in what it is a slice of."""
     offsets, extents, steps = (list(ir.DenseI64ArrayAttr(op.attributes[n])) for n in ("static_offsets", "static_sizes", "static_strides"))
     found, rest = [], list(place)
-    for offset, step, stays in zip(offsets, steps, _kept(extents, op.results[0].type.shape)):
+    for offset, step, stays in zip(offsets, steps, kept_dimensions(extents, op.results[0].type.shape)):
         if not stays:
             found.append(index(offset))
             continue
@@ -269,7 +269,7 @@ def _of_slice(op: ir.Operation, place: list[ir.Value]) -> list[ir.Value]:
     return found
 
 
-def _kept(extents: Sequence[int], shape: Sequence[int]) -> list[bool]:
+def kept_dimensions(extents: Sequence[int], shape: Sequence[int]) -> list[bool]:
     """Which dimensions of a slice of so many elements its own tensor has, too: some of one element are not in its ``shape``."""
     wanted, found, dropped = list(shape), [], len(extents) - len(shape)
     for d, size in enumerate(extents):

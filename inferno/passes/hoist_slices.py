@@ -6,6 +6,7 @@ The parts are taken of what it reads, which costs nothing where they are read in
 from math import prod
 
 from inferno.mlir import ir, owner, tensor, users, walk
+from inferno.passes.expand_pieces import kept_dimensions
 from inferno.passes.fuse_elementwise import fuse_elementwise
 from inferno.passes.generics import REDUCTION, body, build, clone_body, dims, inputs, is_copy, is_elementwise, is_generic, kinds, maps
 from inferno.passes.programs import root_of
@@ -21,7 +22,7 @@ def hoist_slices(module: ir.Module) -> None:
     pending = walk(module.operation, "linalg.generic")
     while pending:  # the last one first: what it reads is sliced by then
         producer = pending.pop()
-        if is_elementwise(producer) and len(producer.results) == 1 and (cuts := _cuts(producer)):
+        if is_elementwise(producer) and len(producer.results) == 1 and (cuts := _cuts(producer, drops=True)):
             pending += _take_apart(producer, cuts)  # of which a part may be a slice again
             changed = True
     if changed:
@@ -65,14 +66,15 @@ def _take_apart(producer: ir.Operation, cuts: list[tuple[ir.Operation, list[_Par
     for cut, taken in cuts:
         with ir.InsertionPoint(cut), cut.location:
             parts.append(_compute(producer, taken))
-        cut.results[0].replace_all_uses_with(parts[-1].results[0])
+            cut.results[0].replace_all_uses_with(_dropped(parts[-1].results[0], cut))
         cut.erase()
     producer.erase()
     return parts
 
 
-def _cuts(producer: ir.Operation) -> list[tuple[ir.Operation, list[_Part]]]:
-    """The slices that read it with what they take of each loop; none where something else does, or it cannot be computed in parts."""
+def _cuts(producer: ir.Operation, drops: bool = False) -> list[tuple[ir.Operation, list[_Part]]]:
+    """The slices that read it with what they take of each loop; none where something else does, or it cannot be computed in parts.  With ``drops`` slices may
+    leave out dimensions."""
     type_ = producer.results[0].type
     simple = all(isinstance(e, (ir.AffineDimExpr, ir.AffineConstantExpr)) for m in maps(producer) for e in m.results)
     if not simple or not all(t.has_static_shape for t in map(_type, producer.operands) if t is not None):
@@ -82,7 +84,7 @@ def _cuts(producer: ir.Operation) -> list[tuple[ir.Operation, list[_Part]]]:
     found = []
     order = dims(maps(producer)[-1])
     for user in users(producer.results[0]):
-        taken = _taken(user)
+        taken = _taken(user, drops)
         if taken is None:
             return []
         found.append((user, [taken[order.index(d)] for d in range(len(order))]))
@@ -98,11 +100,25 @@ def _ends_sum(value: ir.Value) -> bool:
     return is_generic(made) and REDUCTION in kinds(made)
 
 
-def _taken(op: ir.Operation) -> list[_Part] | None:
-    """What a slice takes of each dimension, if that are numbers and it keeps all dimensions."""
-    if op.name != "tensor.extract_slice" or len(op.operands) != 1 or op.results[0].type.rank != op.operands[0].type.rank:
+def _taken(op: ir.Operation, drops: bool = False) -> list[_Part] | None:
+    """What a slice takes of each dimension, if that are numbers and it keeps all dimensions, or ``drops`` some."""
+    if op.name != "tensor.extract_slice" or len(op.operands) != 1 or (op.results[0].type.rank != op.operands[0].type.rank and not drops):
         return None
     return list(zip(*(list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides"))))
+
+
+def _dropped(value: ir.Value, cut: ir.Operation) -> ir.Value:
+    """The part without those dimensions of one element that the slice leaves out."""
+    stays = kept_dimensions(value.type.shape, cut.results[0].type.shape)
+    if all(stays):
+        return value
+    groups: list[list[int]] = []
+    for d in range(len(stays)):  # what is left out goes with the next one, and at the end with the last one
+        if groups and (not any(stays[e] for e in groups[-1]) or not any(stays[d:])):
+            groups[-1].append(d)
+        else:
+            groups.append([d])
+    return tensor.collapse_shape(cut.results[0].type, value, reassociation_attribute(groups if any(stays) else []))
 
 
 def _compute(producer: ir.Operation, parts: list[_Part]) -> ir.Operation:

@@ -35,19 +35,27 @@ _CACHED = 1 << 23  # bytes that lie in the L2 cache, where sectors are read agai
 
 @dataclass
 class _Program:
-    """``places`` are the operations of ``main`` by their order, ``kinds`` what is known of kernels by their names, ``estimates`` of those that
-    several calls would be, by their patterns: the layers of a model ask for the same ones."""
+    """``places`` are the operations of ``main`` by their order, ``sums`` the reductions that read a value, ``kinds`` what is known of kernels by their names,
+    ``estimates`` of those that several calls would be, by their patterns: the layers of a model ask for the same ones."""
 
     module: ir.Module
     main: func.FuncOp
     kernels: dict[str, func.FuncOp]
     target: Target
     places: dict[ir.Operation, int] = field(default_factory=dict)
+    sums: dict[ir.Value, list[ir.Operation]] = field(default_factory=dict)
     kinds: dict[str, str | None] = field(default_factory=dict)
     estimates: dict[Hashable, float | None] = field(default_factory=dict)
 
     def number(self) -> None:
         self.places = {o.operation: i for i, o in enumerate(self.main.regions[0].blocks[0].operations)}
+        self.sums = {}
+
+    def reductions(self, value: ir.Value) -> list[ir.Operation]:
+        """Those that read a value; that may be one which hundreds of calls read, each step of a loop its weights."""
+        if value not in self.sums:
+            self.sums[value] = [u for u in readers(value) if self.kind(u) == "reduction"]
+        return self.sums[value]
 
     def kind(self, call: ir.Operation) -> str | None:
         """"reduction" or "map" for a call that may be part of a group; not for a product of two matrices, whose elements are read again and again."""
@@ -232,7 +240,7 @@ def _next(program: _Program, calls: list[ir.Operation], refused: set[ir.Operatio
     made = {r for c in calls for r in c.results}
     shared = {root_of(v) for c in calls for v in inputs_of(c)}
     candidates = {u for r in made for u in readers(r)}
-    candidates |= {u for v in shared for u in readers(v) if program.kind(u) == "reduction"}
+    candidates |= {u for v in shared for u in program.reductions(v)}
     if program.permutes(calls[0]):
         candidates |= {u for v in shared for u in readers(v) if program.permutes(u)}
     first = program.places[calls[0]]

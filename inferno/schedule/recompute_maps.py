@@ -6,6 +6,7 @@ exponentials of a softmax along the first dimension are written in float32, and 
 wide or half of it.
 """
 
+from collections.abc import Hashable
 from dataclasses import replace
 from math import prod
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from inferno.schedule.accesses import filled, loop_sizes
 from inferno.schedule.assign import choose
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.merge_calls import (
-    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, tell_sources,
+    Edges, edges_of, empty_like, inputs_of, joint_name, may_change, merge_in, merged_kernel, operations_in, pattern, tell_sources,
 )
 from inferno.schedule.row_work import body_instructions, busy
 from inferno.target import Target, find_target
@@ -41,9 +42,10 @@ def recompute_maps(module: ir.Module, target: str) -> None:
 
     def merge(main: func.FuncOp, kernels: dict[str, func.FuncOp]) -> bool:
         changed, place, operations = False, 0, operations_in(main)
+        refused: set[Hashable] = set()  # the steps of a loop ask for the same ones
         while place < len(operations):
             op = operations[place]
-            if op.name == "func.call" and _is_map(kernels.get(callee(op))) and _recompute(module, kernels, op, machine):
+            if op.name == "func.call" and _is_map(kernels.get(callee(op))) and _recompute(module, kernels, op, machine, refused):
                 changed, operations = True, operations_in(main)  # and the next one is here
             else:
                 place += 1
@@ -68,19 +70,22 @@ def _is_map(kernel: func.FuncOp | None) -> bool:
     return plain and bool(inputs(generics[0])) and not walk(generics[0], "tensor.extract", "scf.if")
 
 
-def _recompute(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target) -> bool:
-    """Let the readers of a map compute it, if that pays; whether they do."""
+def _recompute(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Operation, target: Target, refused: set[Hashable]) -> bool:
+    """Let the readers of a map compute it, if that pays; whether they do.  ``refused``: the patterns of those that do not."""
     result = call.results[0]
     readers = list(dict.fromkeys(users(result)))
     if not 1 < len(readers) <= _MOST or any(r.name != "func.call" or result not in inputs_of(r) or not may_change(kernels.get(callee(r))) for r in readers):
         return False
     if any(_size(kernels[callee(r)]) + inputs_of(r).count(result) * _size(kernels[callee(call)]) > _LARGEST for r in readers):
         return False
+    pairs = [edges_of([call, reader], views=True) for reader in readers]
+    pairs = [replace(edges, exported=tuple(v for v in edges.exported if v != result)) for edges in pairs]
+    asked = tuple(map(pattern, pairs))
+    if asked in refused:
+        return False
     before = _time(kernels[callee(call)], target) + sum(_time(kernels[callee(r)], target) for r in readers)
     made: list[tuple[ir.Operation, Edges, func.FuncOp]] = []
-    for reader in readers:
-        edges = edges_of([call, reader], views=True)
-        edges = replace(edges, exported=tuple(v for v in edges.exported if v != result))
+    for reader, edges in zip(readers, pairs):
         kernel = merged_kernel(kernels, edges, joint_name(module, edges.calls))
         made.append((reader, edges, kernel))
         own = len(_generics(kernels[callee(reader)]))
@@ -96,6 +101,7 @@ def _recompute(module: ir.Module, kernels: dict[str, func.FuncOp], call: ir.Oper
             return True
     for _, _, kernel in made:
         kernel.operation.erase()
+    refused.add(asked)
     return False
 
 

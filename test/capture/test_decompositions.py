@@ -637,3 +637,17 @@ def test_fold_is_one_kernel():
 
 def test_fold_with_gaps_is_left_alone():
     assert own()[aten.col2im.default](torch.randn(1, 4, 4), [4, 4], [2, 2], [2, 2], [0, 0], [1, 1]) is NotImplemented
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("dim, dtype", [(0, torch.float32), (1, torch.float64), (0, torch.bfloat16)])
+def test_means_of_rows_count_each_row_once(include_self, dim, dtype):
+    from inferno.capture.decompositions.scattering import _mean_of_rows
+
+    x, src, row = torch.randn(9, 9, 4).to(dtype), torch.randn(70, 70, 4).to(dtype), torch.randint(0, 7, (70,))
+    src = src[:, :9] if dim == 0 else src[:9]
+    index = row.reshape([-1 if d == dim else 1 for d in range(3)]).expand(src.shape)
+    wide = (x.double(), dim, index, src.double())
+    expected = wide[0].scatter_reduce(*wide[1:], "mean", include_self=include_self)
+    eager = x.scatter_reduce(dim, index, src, "mean", include_self=include_self)
+    assert compare(_mean_of_rows(x, dim, index, src, include_self), eager, expected).right

@@ -115,3 +115,39 @@ func.func @counts() -> tensor<6xindex> {
   %s = tensor.extract_slice %y[2] [6] [1] : tensor<8xindex> to tensor<6xindex>
   return %s : tensor<6xindex>
 }
+
+// -----
+
+// One column, without its dimension: of the rows' numbers nothing is repeated.
+// CHECK-LABEL: func.func @column
+// CHECK-NOT: tensor<8x16xi64>
+// CHECK: tensor.collapse_shape %{{.*}} {{\[}}[0, 1]] : tensor<8x1xi64> into tensor<8xi64>
+func.func @column(%x: tensor<8xi64>) -> tensor<8xi64> {
+  %e = tensor.empty() : tensor<8x16xi64>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<8xi64>) outs(%e : tensor<8x16xi64>) {
+  ^bb0(%u: i64, %o: i64):
+    linalg.yield %u : i64
+  } -> tensor<8x16xi64>
+  %s = tensor.extract_slice %y[0, 3] [8, 1] [1, 1] : tensor<8x16xi64> to tensor<8xi64>
+  return %s : tensor<8xi64>
+}
+
+// -----
+
+// A row in the middle, and an element of nothing but ones.
+// CHECK-LABEL: func.func @inside
+// CHECK: tensor.collapse_shape %{{.*}} {{\[}}[0], [1, 2]] : tensor<4x1x8xf32> into tensor<4x8xf32>
+// CHECK: tensor.collapse_shape %{{.*}} [] : tensor<1x1x1xf32> into tensor<f32>
+func.func @inside(%x: tensor<4x6x8xf32>) -> (tensor<4x8xf32>, tensor<f32>) {
+  %e = tensor.empty() : tensor<4x6x8xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, j, k)>, affine_map<(i, j, k) -> (i, j, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%x : tensor<4x6x8xf32>) outs(%e : tensor<4x6x8xf32>) {
+  ^bb0(%u: f32, %o: f32):
+    %v = math.exp %u : f32
+    linalg.yield %v : f32
+  } -> tensor<4x6x8xf32>
+  %s = tensor.extract_slice %y[0, 2, 0] [4, 1, 8] [1, 1, 1] : tensor<4x6x8xf32> to tensor<4x8xf32>
+  %t = tensor.extract_slice %y[1, 2, 3] [1, 1, 1] [1, 1, 1] : tensor<4x6x8xf32> to tensor<f32>
+  return %s, %t : tensor<4x8xf32>, tensor<f32>
+}

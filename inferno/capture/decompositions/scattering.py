@@ -67,6 +67,8 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
         return aten.scatter_reduce.two(x.to(torch.int32), dim, index, src.to(torch.int32), reduce, include_self=include_self) != 0
     if reduce == "sum" and include_self and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
         return add_rows(x, dim % x.dim(), index, src)
+    if reduce == "mean" and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
+        return _mean_of_rows(x, dim % x.dim(), index, src, include_self)
     if reduce != "mean" or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool or not x.dim():
         return NotImplemented
     dim = dim % x.dim()
@@ -74,6 +76,15 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
     start = x if include_self else torch.where(count > 0, 0, x)
     total = start.scatter_add(dim, index, src)
     return torch.div(total, count + 1 if include_self else count.clamp(min=1), rounding_mode="floor")
+
+
+def _mean_of_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool) -> Tensor:
+    """The sum of rows, and how many they are, which is counted once for each row."""
+    row = index[tuple(slice(None) if d == dim else 0 for d in range(x.dim()))]
+    along = [-1 if d == dim else 1 for d in range(x.dim())]
+    count = torch.zeros(x.shape[dim], device=x.device).index_add(0, row, torch.ones(row.shape[0], device=x.device)).reshape(along)
+    start = x if include_self else torch.where(count > 0, 0, x)
+    return (add_rows(start, dim, index, src) / (count + 1 if include_self else count.clamp(min=1))).to(x.dtype)
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
