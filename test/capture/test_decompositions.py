@@ -524,6 +524,23 @@ def test_group_norm_channels_last(monkeypatch, dtype):
             check(aten.native_group_norm.default, x, weight, bias, 2, 6, x[0, 0].numel(), 3, 1e-5)
 
 
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_sums_and_means_of_rows(dim, reduce, include_self):
+    """What a graph's nodes get of their edges; the last node has none."""
+    from inferno.capture.decompositions.scattering import _reduce_rows
+
+    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+        x, row = normal(4, 5, 6).to(dtype), torch.randint(0, 3, (40,))
+        src = normal(*(40 if d == dim else n for d, n in enumerate(x.shape))).to(dtype)
+        index = row.reshape([-1 if d == dim else 1 for d in range(3)]).expand(src.shape)
+        mine = _reduce_rows(x, dim, index, src, reduce, include_self)
+        eager, exact = (y.scatter_reduce(dim, index, z, reduce, include_self=include_self) for y, z in ((x, src), (x.double(), src.double())))
+        compared = compare(mine, eager, exact)
+        assert compared.right and mine.dtype == dtype, str(compared)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 def test_group_norm_that_turns_images(dtype):
     from inferno.capture.decompositions.normalisation import turned_group_norm
