@@ -1,7 +1,7 @@
 """Which operations torch's library does faster than our generators, by their sizes in the example.
 
-Long sorts (see ``library_sorts``).  On a GPU also sums of many elements that meet in memory, long running sums along a size that varies, and
-products of groups of rows (see ``library_grouped``).
+Long sorts (see ``library_sorts``).  On a GPU also sums and other reductions of many elements that meet in memory, long running sums along a size that
+varies, and products of groups of rows (see ``library_grouped``).
 """
 
 from math import gcd, prod
@@ -28,6 +28,8 @@ _PUTS = {aten.index_put.default, aten._unsafe_index_put.default}
 _MEETING, _RECEIVING, _NARROW_RECEIVING, _MEETING_CALL = {4: 3e-6, 2: 6e-6, 1: 2.5e-5}, 1.9e-6, 3.8e-6, 7.0
 _ONE_BY_ONE, _TOTALS = 4.4e-4, 1 << 28  # narrow numbers that are not added up in float32: of bf16 67M took 30 ms; and the most bytes that others are
 _MEETING_LEAST, _MEETING_ELEMENT = 20.0, {4: 7e-6, 2: 7e-6, 1: 1.5e-5}
+# Of elements that meet otherwise: extrema of floats and products, which memory does not combine, look for each other, and others have a table of places.
+_ORDERED, _TABLE = 1 << 11, 1 << 20
 # Of an element of a running sum along a size that varies: 8192x8192 in float32 took 2.46 ms and torch's 0.4, in bf16 0.77 and 0.37; 256x4096 in
 # bf16 14 us and 34.
 _SCAN, _NARROW_SCAN, _SCAN_LEAST, _SCAN_ELEMENT = 3.6e-5, 1.15e-5, 30.0, 5.5e-6
@@ -45,6 +47,8 @@ def preference(node: Node, device: torch.device) -> str | None:
         return library_grouped.REASON
     if node.target in _MEETINGS or (node.target in _PUTS and node.args[3:4] == (True,)):
         return MEETINGS if _many_meet(node) else None
+    if node.target is aten.scatter_reduce.two:
+        return MEETINGS if _many_reduce(node) else None
     return SCANS if node.target is aten.cumsum.default and _is_long_scan(node) else None
 
 
@@ -81,6 +85,13 @@ def _many_meet(node: Node) -> bool:
         return False  # torch's sorts them: 33.5M in float32 took it 11.7 ms, a sum element by element takes 0.45
     ours = _MEETING_CALL + elements * (_ONE_BY_ONE if one_by_one else _MEETING[lanes]) + received * (_NARROW_RECEIVING if narrow else _RECEIVING)
     return ours > _MEETING_LEAST + elements * _MEETING_ELEMENT[lanes] + received * _RECEIVING * value.dtype.itemsize / 4
+
+
+def _many_reduce(node: Node) -> bool:
+    """Whether so many elements are reduced where they meet that torch's kernel, which updates memory by each, is the faster one."""
+    floats, kind = _value(node.args[3]).dtype.is_floating_point, node.args[4]
+    ordered = kind == "prod" or (floats and kind in ("amax", "amin"))
+    return prod(_sizes(_value(node.args[2]))) > (_ORDERED if ordered else _TABLE)
 
 
 def _is_known(node: Node) -> bool:

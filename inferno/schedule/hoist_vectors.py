@@ -8,7 +8,7 @@ the sums (``fuse-small``).
 from dataclasses import dataclass, field
 from math import prod
 
-from inferno.mlir import clone_onto, func, ir, tensor
+from inferno.mlir import clone_onto, func, ir, tensor, walk
 from inferno.passes.generics import PARALLEL, body, build, dims, inputs, is_elementwise, kinds, maps, outputs, substitute, yielded
 from inferno.passes.programs import callee
 from inferno.schedule.accesses import loop_sizes
@@ -60,6 +60,8 @@ def _parts(kernel: func.FuncOp | None, target: Target, always: bool) -> list[tup
     generics = [o for o in operations if o.name != "arith.constant"][:-1]
     if len(generics) != 1 or not is_elementwise(generics[0]) or len(generics[0].results) != len(kernel.type.results):
         return []
+    if walk(generics[0], "tensor.extract", "scf.if"):
+        return []  # which read other tensors, and values from around them
     (generic,), arguments = generics, list(kernel.entry_block.arguments)
     places = arguments[len(arguments) - len(generic.results):]
     if outputs(generic) != places or list(operations[-1].operands) != list(generic.results) or any(v not in arguments for v in inputs(generic)):

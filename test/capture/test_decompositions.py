@@ -524,6 +524,23 @@ def test_group_norm_channels_last(monkeypatch, dtype):
             check(aten.native_group_norm.default, x, weight, bias, 2, 6, x[0, 0].numel(), 3, 1e-5)
 
 
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_sums_and_means_of_rows(dim, reduce, include_self):
+    """What a graph's nodes get of their edges; the last node has none."""
+    from inferno.capture.decompositions.scattering import _reduce_rows
+
+    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+        x, row = normal(4, 5, 6).to(dtype), torch.randint(0, 3, (40,))
+        src = normal(*(40 if d == dim else n for d, n in enumerate(x.shape))).to(dtype)
+        index = row.reshape([-1 if d == dim else 1 for d in range(3)]).expand(src.shape)
+        mine = _reduce_rows(x, dim, index, src, reduce, include_self)
+        eager, exact = (y.scatter_reduce(dim, index, z, reduce, include_self=include_self) for y, z in ((x, src), (x.double(), src.double())))
+        compared = compare(mine, eager, exact)
+        assert compared.right and mine.dtype == dtype, str(compared)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
 def test_group_norm_that_turns_images(dtype):
     from inferno.capture.decompositions.normalisation import turned_group_norm
@@ -642,7 +659,7 @@ def test_fold_with_gaps_is_left_alone():
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("dim, dtype", [(0, torch.float32), (1, torch.float64), (0, torch.bfloat16)])
 def test_means_of_rows_count_each_row_once(include_self, dim, dtype):
-    from inferno.capture.decompositions.scattering import _mean_of_rows
+    from inferno.capture.decompositions.scattering import _reduce_rows
 
     x, src, row = torch.randn(9, 9, 4).to(dtype), torch.randn(70, 70, 4).to(dtype), torch.randint(0, 7, (70,))
     src = src[:, :9] if dim == 0 else src[:9]
@@ -650,4 +667,4 @@ def test_means_of_rows_count_each_row_once(include_self, dim, dtype):
     wide = (x.double(), dim, index, src.double())
     expected = wide[0].scatter_reduce(*wide[1:], "mean", include_self=include_self)
     eager = x.scatter_reduce(dim, index, src, "mean", include_self=include_self)
-    assert compare(_mean_of_rows(x, dim, index, src, include_self), eager, expected).right
+    assert compare(_reduce_rows(x, dim, index, src, "mean", include_self), eager, expected).right

@@ -78,6 +78,17 @@ def test_sums_that_meet(rows, dtype):
     assert not reasons(lambda x, i, y: x.index_put((i,), y), x, i, terms)
 
 
+@pytest.mark.parametrize("kind, dtype, few, many", [
+    ("amax", torch.float32, 8, 200), ("amin", torch.bfloat16, 8, 200), ("prod", torch.int64, 8, 200), ("amax", torch.int64, 200, 1 << 17),
+    ("mean", torch.float32, 200, 1 << 17),
+])
+def test_others_that_meet(kind, dtype, few, many):
+    """What memory combines has a table of places, the rest waits for each other."""
+    for rows, faster in ((few, False), (many, True)):
+        args = empty(1000, 64, dtype=dtype), empty(rows, 64, dtype=torch.int64), empty(rows, 64, dtype=dtype)
+        assert bool(reasons(lambda x, i, y: x.scatter_reduce(0, i, y, kind), *args)) == faster
+
+
 def test_running_sums():
     long, short = empty(4096, 4096), empty(64, 1024)
     varying = {"dynamic_shapes": ({0: Dim("n", max=8192)},)}

@@ -65,10 +65,8 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
     """The mean of integers is rounded down; every place counts itself with ``include_self`` or where nothing else does."""
     if x.dtype == torch.bool and reduce != "mean":
         return aten.scatter_reduce.two(x.to(torch.int32), dim, index, src.to(torch.int32), reduce, include_self=include_self) != 0
-    if reduce == "sum" and include_self and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
-        return add_rows(x, dim % x.dim(), index, src)
-    if reduce == "mean" and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
-        return _mean_of_rows(x, dim % x.dim(), index, src, include_self)
+    if reduce in ("sum", "mean") and x.device.type == "cuda" and x.dim() and adds_rows(x, dim % x.dim(), index):
+        return _reduce_rows(x, dim % x.dim(), index, src, reduce, include_self)
     if reduce != "mean" or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool or not x.dim():
         return NotImplemented
     dim = dim % x.dim()
@@ -78,13 +76,18 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
     return torch.div(total, count + 1 if include_self else count.clamp(min=1), rounding_mode="floor")
 
 
-def _mean_of_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool) -> Tensor:
-    """The sum of rows, and how many they are, which is counted once for each row."""
+def _reduce_rows(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
+    """Sums or means of rows: how many there are of each is counted once, and not for each of its elements."""
+    if reduce == "sum" and include_self:
+        return add_rows(x, dim, index, src)
     row = index[tuple(slice(None) if d == dim else 0 for d in range(x.dim()))]
-    along = [-1 if d == dim else 1 for d in range(x.dim())]
-    count = torch.zeros(x.shape[dim], device=x.device).index_add(0, row, torch.ones(row.shape[0], device=x.device)).reshape(along)
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32  # (in 16 bits there are no more than 256 or 2048)
+    count = aten.index_put.default(row.new_zeros(x.shape[dim], dtype=wide), [row], torch.ones_like(row, dtype=wide), True)
+    count = count.reshape([-1 if d == dim else 1 for d in range(x.dim())])
     start = x if include_self else torch.where(count > 0, 0, x)
-    return (add_rows(start, dim, index, src) / (count + 1 if include_self else count.clamp(min=1))).to(x.dtype)
+    if reduce == "sum":
+        return add_rows(start, dim, index, src)
+    return (add_rows(start.to(wide), dim, index, src.to(wide)) / (count + include_self).clamp(min=1)).to(x.dtype)
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
