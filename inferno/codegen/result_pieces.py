@@ -1,7 +1,7 @@
 """Results of which a tile has whole lines that are neighbours in memory: what a consumer has of a tile is one piece of it.
 
-It is put together in shared memory as it lies in memory, without a swizzle, and one copy writes it.  The copy engine's boxes would be lines of up to 128
-bytes, each of which takes it as long as a whole one.
+It is put together in shared memory as it lies in memory, without a swizzle, and one copy writes it.  Of lines that are no multiple of 64 bytes the copy
+engine's boxes would be cut, or have columns twice.
 """
 
 from collections.abc import Sequence
