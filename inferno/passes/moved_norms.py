@@ -101,4 +101,7 @@ def _rebuild(op: ir.Operation, count: int, rows: Sequence[int], known: dict[ir.V
         [known.get(v, v) for v in inputs(op)], [out], [moved(m) for m in maps(op)], [*[kinds(op)[0]] * len(rows), *kinds(op)[count:]],
         lambda arguments: clone_body(body(op), arguments), op.location,
     )
+    for name in op.attributes:
+        if name not in made.attributes:
+            made.attributes[name] = op.attributes[name]
     known[op.results[0]] = made.results[0]
