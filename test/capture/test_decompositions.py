@@ -404,6 +404,10 @@ def test_bytes_have_no_sign():
     same(aten.div.Scalar_mode, x, 3, rounding_mode="floor")
     same(aten.remainder.Scalar, x, 7)
     same(aten.bitwise_or.Scalar, x, 129)
+    for shift in (aten.__rshift__, aten.__lshift__):
+        same(shift.Scalar, x, 4)
+        same(shift.Tensor, x, torch.tensor([0, 1, 3, 4, 7, 8], dtype=torch.uint8))
+        same(shift.Tensor, x, torch.arange(6))
     same(aten.scatter_reduce.two, x, 0, torch.tensor([0, 0, 1, 1, 2, 2]), x.flip(0), "amax")
     assert own()[aten.eq.Scalar](x.int(), 200) is NotImplemented
 

@@ -51,6 +51,7 @@ TABLE: dict[Any, Callable] = {
         aten.gt.Scalar, aten.gt.Tensor, aten.ge.Scalar, aten.ge.Tensor, aten.abs.default, aten.sign.default, aten.scatter_reduce.two,
         aten.div.Tensor, aten.div.Scalar, aten.div.Tensor_mode, aten.div.Scalar_mode, aten.remainder.Tensor, aten.remainder.Scalar,
         aten.fmod.Tensor, aten.fmod.Scalar, aten.bitwise_right_shift.Tensor, aten.cummax.default, aten.cummin.default,
+        aten.__rshift__.Scalar, aten.__rshift__.Tensor, aten.__lshift__.Scalar, aten.__lshift__.Tensor,
     )
 }
 TABLE.update({
