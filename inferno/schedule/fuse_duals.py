@@ -15,12 +15,13 @@ from itertools import combinations
 from inferno.mlir import func, ir, owner
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.programs import callee, main_and_kernels, readers, root_of, wants_library
-from inferno.schedule import bf16x6, dual, dual_bf16x6, dual_vectors, presplit, simt, vectors, wgmma
+from inferno.schedule import dual, dual_bf16x6, dual_vectors
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.join_epilogues import join_epilogues
 from inferno.schedule.merge_calls import Edges, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
 from inferno.schedule.pointwise import parse_pointwise
+from inferno.schedule.product_times import product_time
 from inferno.schedule.split_chunks import Chunks
 from inferno.symbolic import Undecided
 from inferno.target import Target, find_target
@@ -118,12 +119,9 @@ class _Fuse:
         return self.times[name]
 
     def estimate(self, kernel: func.FuncOp) -> tuple[bool, float] | None:
-        c = parse_contraction(kernel)
-        if c is not None:
-            found = [*wgmma.candidates(kernel, c, self.target), *vectors.candidates(c, self.target)]
-            if str(c.lhs.element) == "f32" and not c.varies:
-                found += [*bf16x6.candidates(kernel, c, self.target), *presplit.candidates(kernel, c, self.target), *simt.candidates(c, self.target)]
-            return (True, min(time for time, _ in found)) if found else None
+        if parse_contraction(kernel) is not None:
+            time = product_time(kernel, self.target)
+            return None if time is None else (True, time)
         point = parse_pointwise(kernel)
         return (False, _START + count_bytes(kernel) / _MEMORY_RATE) if point is not None else None
 

@@ -13,19 +13,20 @@ from inferno.passes.deduplicate_kernels import deduplicate_kernels
 from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of, takes_unmeasured, wants_library
 from inferno.schedule import recurrence
 from inferno.schedule.batch_products import Slices, batch_type, batched, slices_of
-from inferno.schedule.cost import count_bytes, count_flops
+from inferno.schedule.cost import count_bytes
 from inferno.schedule.equal_steps import EqualSteps, State, Steps, place_of
 from inferno.schedule.first_steps import from_zeros, zeros_like
 from inferno.schedule.inline_steps import inline_step
 from inferno.schedule.join_loops import join_loops
 from inferno.schedule.merge_calls import erase_unused, free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources
+from inferno.schedule.product_times import product_time
 from inferno.schedule.recurrence_kernel import Order
 from inferno.schedule.stacks import join_pieces, position, read_elements, reshaped, stacked
 from inferno.target import Target, find_target
 
-# Microseconds of a kernel of a step, bytes that it moves in one, and operations of a small product on CUDA cores (H100, an LSTM of 8x64x512 in float32: 8 us a
-# step, of three kernels and a copy of its state).
-_START, _MEMORY_RATE, _FLOPS = 1.9, 3.0e6, 2.0e7
+# Microseconds of a kernel of a step, and bytes that it moves in one (H100, an LSTM of 8x64x512 in float32: 8 us a step, of three kernels and a copy of its
+# state).
+_START, _MEMORY_RATE = 1.9, 3.0e6
 
 
 def roll_steps(module: ir.Module, target: str, always: str = "") -> None:
@@ -167,9 +168,11 @@ class _Roll(EqualSteps):
         return None
 
     def time(self, steps: Steps) -> float:
-        """Microseconds of the calls, copies of slices not counted."""
-        kernels = [self.kernels[callee(c)] for c in steps.calls[0]]
-        return steps.count * sum(_START + max(count_bytes(k) / _MEMORY_RATE, count_flops(k) / _FLOPS) for k in kernels)
+        """Microseconds of the calls, copies of slices and products that wait for no step not counted."""
+        return steps.count * sum(self.estimate(self.kernels[callee(c)]) for c in steps.calls[0])
+
+    def estimate(self, kernel: func.FuncOp) -> float:
+        return max(product_time(kernel, self.target) or 0.0, _START + count_bytes(kernel) / _MEMORY_RATE)
 
     def kernel(
         self, steps: Steps, external: list[ir.Value], batches: dict[ir.Operation, list[ir.Value | Slices]], states: list[State],
