@@ -4,13 +4,12 @@ A step begins with a product of what the step before made, and is that and the e
 their kernels are, but for where slices begin, if that moves by as much in each step.  What a step makes for the next one is a state, which the loop carries.
 States that are read elsewhere are written to a history, of all steps: readers take slices of it.
 
-Done where the module takes what no GPU has run yet, a generator takes the loop, and its estimate is below that of the calls that it stands for; with
-``always=1`` wherever a generator takes it.
+Done where a generator takes the loop and its estimate is below that of the calls that it stands for; with ``always=1`` wherever a generator takes it.
 """
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, users
 from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of, takes_unmeasured, wants_library
+from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of, wants_library
 from inferno.schedule import recurrence
 from inferno.schedule.batch_products import Slices, batch_type, batched, slices_of
 from inferno.schedule.cost import count_bytes
@@ -32,7 +31,7 @@ _START, _MEMORY_RATE = 1.9, 3.0e6
 def roll_steps(module: ir.Module, target: str, always: str = "") -> None:
     """Rewrite ``@main`` and its kernels.  ``always``: "1" for rolling wherever a generator takes it."""
     machine = find_target(target)
-    if machine.kind != "nvptx" or machine.capability < 90 or wants_library(module) or not (always == "1" or takes_unmeasured(module.operation)):
+    if machine.kind != "nvptx" or machine.capability < 90 or wants_library(module):
         return
     main, kernels = main_and_kernels(module)
     if main is None:
