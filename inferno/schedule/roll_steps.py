@@ -4,8 +4,7 @@ A step begins with a product of what the step before made, and is that and the e
 their kernels are, but for where slices begin, if that moves by as much in each step.  What a step makes for the next one is a state, which the loop carries.
 States that are read elsewhere are written to a history, of all steps: readers take slices of it.
 
-Done where the module takes what no GPU has run yet, a generator takes the loop, and its estimate is below that of the calls that it stands for; with
-``always=1`` wherever a generator takes it.
+Done where a generator takes the loop and its estimate is below that of the calls that it stands for; with ``always=1`` wherever a generator takes it.
 """
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, users

@@ -29,7 +29,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_right_and_the_same(unmeasured, name):
+def test_right_and_the_same(name):
     torch.manual_seed(0)
     model, args = CASES[name]()
     model = model.cuda()
@@ -42,7 +42,7 @@ def test_right_and_the_same(unmeasured, name):
         torch.testing.assert_close(first, other, rtol=0, atol=0)
 
 
-def test_in_a_graph_and_beside_each_other(unmeasured):
+def test_in_a_graph_and_beside_each_other():
     torch.manual_seed(0)
     model, args = CASES["lstm"]()
     compiled, streams = assert_right(model.cuda(), args), [torch.cuda.Stream() for _ in range(2)]
