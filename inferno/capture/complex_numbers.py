@@ -124,7 +124,7 @@ def _take_real(node: Node) -> None:
     places = {aten.real.default: 0, aten.imag.default: 1}
     if any(u.target not in places for u in node.users) or any(not isinstance(n, int) for n in node.meta["val"].shape):
         return
-    node.meta = _meta(node, torch.view_as_real(node.meta["val"]))
+    node.meta = _meta(node, torch.view_as_real(node.meta["val"].resolve_conj()))  # (which is resolved at the call, too)
     for user in list(node.users):
         user.target, user.args = aten.select.int, (node, node.meta["val"].dim() - 1, places[user.target])
 

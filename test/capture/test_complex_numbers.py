@@ -61,6 +61,20 @@ def test_outputs_that_eager_computes_when_they_are_read():
         torch.testing.assert_close(ours.resolve_conj().resolve_neg(), eager.resolve_conj().resolve_neg())
 
 
+def test_gradients():
+    """What a backward gets may be a conjugate that nobody has computed yet."""
+    def loss(x, w):
+        return rotate(x, F).square().sum() + ((w * w).conj() * w).real.sum()
+
+    found = []
+    for function in (loss, torch.compile(loss, backend="inferno")):
+        x, w = X.clone().requires_grad_(), F.clone().requires_grad_()
+        function(x, w).backward()
+        found.append((x.grad, w.grad))
+    for eager, ours in zip(*found):
+        torch.testing.assert_close(ours, eager)
+
+
 def test_arguments_are_pairs_and_nothing_is_complex():
     graph = make_fx(rotate, tracing_mode="fake")(X, F).graph
     split_complex(graph)
