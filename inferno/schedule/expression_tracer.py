@@ -21,6 +21,8 @@ from inferno.symbolic import Int, Size, Undecided, bounds, in_steps, quotient
 _REDUCTIONS = {"arith.maximumf": (MAXIMUM, float("-inf")), "arith.maxnumf": (MAXIMUM, float("-inf")), "arith.addf": (SUM, 0.0)}
 _QUOTIENTS = ("arith.divui", "arith.remui", "arith.divsi", "arith.remsi")
 _WIDENED = ("arith.addf", "arith.subf", "arith.mulf", "arith.divf")  # of 16 bits: those of float32, rounded
+# Values that are computed one of the other: the steps of a loop are thousands, and Python follows a thousand calls.
+_DEEPEST = 150
 
 
 class NotUnderstood(Exception):
@@ -49,10 +51,12 @@ class Tracer(Expressions):
         self.cuts: dict[Hashable, set[Int]] = {}
         self.rows_of: Loops | None = None  # the loops that reductions go over
         self._bodies: dict[Hashable, Expression] = {}
+        self._depth = 0
 
     def run(self, read: Callable[["Tracer"], object]) -> object:
         """What ``read`` returns, with loops cut as it turns out that they must be; None where something is not understood."""
         while True:
+            self._depth = 0
             try:
                 return read(self)
             except _Cut:
@@ -224,7 +228,11 @@ class Tracer(Expressions):
         """What a value of a body, or a constant outside of it, is at these numbers of the generic's loops."""
         key = (value, loops)
         if key not in self._bodies:
+            self._depth += 1
+            if self._depth > _DEEPEST:
+                raise NotUnderstood
             self._bodies[key] = self._compute(generic, value, loops)
+            self._depth -= 1
         return self._bodies[key]
 
     def _compute(self, generic: ir.Operation, value: ir.Value, loops: tuple[Place, ...]) -> Expression:

@@ -9,16 +9,17 @@ def order_by_need(block: ir.Block) -> None:
     operations = [o.operation for o in block.operations]
     end, placed = operations[-1], set()
 
-    def place(op: ir.Operation) -> None:
-        for value in outside_values(op):
-            made = owner(value)
-            if made is not None and made.block == block and made not in placed:
-                place(made)
+    pending = [(end, iter(outside_values(end)))]  # what is needed is looked for without recursion: the steps of a loop need each other
+    while pending:
+        op, values = pending[-1]
+        made = next((m for m in map(owner, values) if m is not None and m.block == block and m not in placed), None)
+        if made is not None:
+            pending.append((made, iter(outside_values(made))))
+            continue
+        pending.pop()
         placed.add(op)
         if op != end:
             op.move_before(end)
-
-    place(end)
     for op in reversed(operations):
         if op not in placed:
             op.erase()

@@ -69,7 +69,14 @@ def _scores(q, k):
     return q @ k.transpose(-1, -2)
 
 
+def _in_steps(scores, steps):
+    for _ in range(steps):
+        scores = scores * 0.9 + scores.sin()
+    return scores
+
+
 APART = {
+    "hundreds of steps": lambda q, k, v: torch.softmax(_in_steps(_scores(q, k), 300), -1) @ v,
     "weights are returned": lambda q, k, v: (torch.softmax(_scores(q, k), -1), torch.softmax(_scores(q, k), -1) @ v),
     "scores are returned": lambda q, k, v: (_scores(q, k), torch.softmax(_scores(q, k), -1) @ v),
     "dropout": lambda q, k, v: torch.softmax(_scores(q, k), -1) * (v[..., :1].transpose(-1, -2) > 0) / 0.8 @ v,
