@@ -17,6 +17,8 @@ _START = 2.0  # microseconds of a kernel that does next to nothing (fitted to we
 # Bytes a clock that a multiprocessor gets from L2 (fitted like the tiles' shares), and of numbers of four bytes (on an H100, TF32, 2048^3 in 128x256 44.6 us,
 # which the tensor core takes, in 128x128 51.6, 64x256 57.3, 64x128 66.9, 128x96 74.2).
 _COPY_RATE, _WIDE_COPY_RATE = 70, 55
+# Times longer a product of such numbers takes in parts (640x2048x2048 in two of 128x160 28.6 us, whole in 128x80 19.7: 25 are estimated without it, for both).
+_WIDE_PARTS = 1.2
 # Times longer the rhs takes where its lines are a tile's columns, and every other tile begins inside of 128 bytes (columns innermost, 4096^3 in 128x160
 # 217 us, in 128x128 180; 3072^3 102 and 80, 8192^3 1739 and 1388; 768x11008x1024 in two parts of 128x96 47.7, of 128x128 32.5).
 _STRADDLING = 1.5
@@ -166,6 +168,7 @@ def estimate(
     elif s.split > 1:
         warps = ceil((s.lhs_rows or s.tile_m) / 16) / (s.tile_m // 16)  # that have rows of the tensor
         after = FEW_EXCHANGE + (s.split - 1) * sums * warps / FEW_EXCHANGE_RATE
+    clocks *= _WIDE_PARTS if s.split > 1 and width == 4 and not s.registers else 1
     if s.stream:  # a tile's sums there and back again
         clocks += 2 * sums / _EXCHANGE_RATE
     clocks += rounds * clocks_of_shared_rows(s, tiling) if short else 0
