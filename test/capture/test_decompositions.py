@@ -1,56 +1,13 @@
 """The decompositions as functions: each against torch's operator and float64, also of NaN, infinities, ties and empty tensors."""
 
-import math
-
 import pytest
 import torch
-from torch.utils._pytree import tree_leaves
+from decomposition_checks import EDGES, OF_NUMBERS, aten, check, inf, nan, normal, same, whole
 
 import inferno
 from inferno.capture.decompositions import own
 from inferno.tools.check import compare, to_float64
 
-aten = torch.ops.aten
-nan, inf = math.nan, math.inf
-EDGES = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.5, 3.5, 1e-4, -1e-4, 11.9, 12.1, -40.0, inf, -inf, nan])
-
-
-# Functions of numbers, whose results are floating-point for integers too.
-OF_NUMBERS = ("lgamma", "digamma", "i0", "special_i0e", "special_i1", "special_i1e", "erfc", "erfinv", "special_erfcx",
-              "special_log_ndtr", "special_modified_bessel_i0", "special_modified_bessel_i1", "sinh", "cosh", "elu")
-
-
-def name_of(op):
-    return op.overloadpacket.__name__
-
-
-def normal(*shape, scale=1.0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(1)) * scale
-
-
-def whole(*shape, low=0, high=5):
-    return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(2))
-
-
-def check(op, *args, unit=None, **kwargs):
-    """Ours is right by the project's rule, with dtypes and shapes of torch's."""
-    mine = own()[op](*args, **kwargs)
-    assert mine is not NotImplemented
-    exact = [a.double() if isinstance(a, torch.Tensor) and name_of(op) in OF_NUMBERS else a for a in to_float64(args)]
-    compared = compare(mine, op(*args, **kwargs), op(*exact, **to_float64(kwargs)), unit)
-    assert compared.right, f"{op}: {compared}"
-    return mine
-
-
-def same(op, *args, **kwargs):
-    """Ours is torch's, element for element; for what rounds nothing."""
-    mine, theirs = own()[op](*args, **kwargs), op(*args, **kwargs)
-    assert mine is not NotImplemented
-    for a, b in zip(tree_leaves(mine), tree_leaves(theirs), strict=True):
-        assert a.dtype == b.dtype and a.shape == b.shape
-        assert torch.equal(torch.nan_to_num(a, 7.25), torch.nan_to_num(b, 7.25)), f"{op}: {a} where torch has {b}"
-        if a.is_floating_point():
-            assert torch.equal(torch.isnan(a), torch.isnan(b))
 
 
 @pytest.mark.parametrize("name", OF_NUMBERS)
@@ -445,31 +402,6 @@ def test_powers_of_booleans():
         same(aten.pow.Tensor_Scalar, whole(5, high=2).bool(), exponent)
 
 
-@pytest.mark.parametrize("name,dims", [("upsample_linear1d", 1), ("upsample_bilinear2d", 2), ("upsample_trilinear3d", 3), ("upsample_bicubic2d", 2)])
-@pytest.mark.parametrize("align_corners", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_interpolation(name, dims, align_corners, dtype):
-    packet = getattr(aten, name)
-    for size in (4, 1, 7):
-        x = normal(2, 3, *[size] * dims).to(dtype)
-        for count in (6, 3, 1, 13):
-            check(packet.default, x, [count] * dims, align_corners)
-        check(packet.vec, x, None, align_corners, [1.7] * dims)
-        check(packet.vec, x, [5] * dims, align_corners, None)
-    x = normal(2, 3, *[4] * dims).to(memory_format={2: torch.channels_last, 3: torch.channels_last_3d}.get(dims, torch.contiguous_format))
-    assert own()[packet.default](x, [5] * dims, align_corners).stride() == packet.default(x, [5] * dims, align_corners).stride()
-
-
-@pytest.mark.parametrize("name", ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"])
-@pytest.mark.parametrize("align", [True, False])
-def test_antialiased_resizing(name, align):
-    op = getattr(aten, name).default
-    for size in ([4, 5], [20, 11], [1, 9], [9, 7]):
-        check(op, normal(2, 3, 9, 7), size, align)
-    if not align:
-        check(op, normal(2, 3, 9, 7), [4, 14], align, 0.5, 2.0)
-
-
 def test_sums_of_products():
     for dtype in (torch.float32, torch.float16):
         check(aten.addbmm.default, normal(30, 40).to(dtype), normal(3, 30, 5).to(dtype), normal(3, 5, 40).to(dtype), beta=0.5, alpha=2)
@@ -483,49 +415,8 @@ def test_distances_of_pairs():
     check(aten._euclidean_dist.default, normal(3, 30, 4), normal(3, 40, 4))
 
 
-def test_integer_maxima_of_windows():
-    x = whole(2, 3, 9, 7, low=-50, high=50)
-    for args in (([2],), ([3, 2], [2, 1], [1, 1]), ([2], [2], [0], [1], True), ([3], [2], [1], [1], True)):
-        same(aten.max_pool2d_with_indices.default, x, *args)
-
-
-@pytest.mark.parametrize("args", [
-    ([2], [2], [0], [1], False), ([3, 3], [2, 2], [1, 1], [1, 1], False), ([3], [2], [1], [2], True), ([2], [3], [0], [1], False),
-    ([2, 3], [1, 2], [1, 0], [1, 1], True), ([4], [1], [2], [1], False),
-], ids=str)
-def test_gradients_of_maxima_of_windows(args):
-    x = normal(2, 3, 9, 7)
-    places = aten.max_pool2d_with_indices.default(x, *args)[1]
-    for dtype in (torch.float32, torch.bfloat16):
-        check(aten.max_pool2d_with_indices_backward.default, normal(*places.shape).to(dtype), x.to(dtype), *args, places)
-
-
-def test_windows_that_meet_too_often_are_left_alone():
-    x = normal(1, 1, 9, 9)
-    value, places = aten.max_pool2d_with_indices.default(x, [5], [1])
-    assert own()[aten.max_pool2d_with_indices_backward.default](value, x, [5], [1], [0], [1], False, places) is NotImplemented
-
-
 def test_rolls_of_scalars():
     same(aten.roll.default, torch.tensor(2.5), [3], [])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_group_norm(dtype):
-    for shape, offset in (((2, 6, 5, 4), 0), ((1, 6, 3), 100), ((3, 6), 0)):
-        x = (normal(*shape) + offset).to(dtype)
-        size = x[0, 0].numel()
-        for weight, bias in ((None, None), (normal(6).to(dtype), normal(6).to(dtype))):
-            check(aten.native_group_norm.default, x, weight, bias, shape[0], 6, size, 3, 1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_group_norm_channels_last(monkeypatch, dtype):
-    monkeypatch.setenv("INFERNO_UNMEASURED", "1")
-    for shape, order in (((2, 6, 5, 4), torch.channels_last), ((2, 6, 3, 2, 4), torch.channels_last_3d), ((2, 6, 1, 1), torch.channels_last)):
-        x = (normal(*shape) + 1).to(dtype).contiguous(memory_format=order)
-        for weight, bias in ((None, None), (normal(6).to(dtype), normal(6).to(dtype))):
-            check(aten.native_group_norm.default, x, weight, bias, 2, 6, x[0, 0].numel(), 3, 1e-5)
 
 
 @pytest.mark.parametrize("include_self", [True, False])
@@ -543,36 +434,6 @@ def test_sums_and_means_of_rows(dim, reduce, include_self):
         eager, exact = (y.scatter_reduce(dim, index, z, reduce, include_self=include_self) for y, z in ((x, src), (x.double(), src.double())))
         compared = compare(mine, eager, exact)
         assert compared.right and mine.dtype == dtype, str(compared)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
-def test_group_norm_that_turns_images(dtype):
-    from inferno.capture.decompositions.normalisation import turned_group_norm
-
-    for shape, order in (((2, 6, 5, 4), torch.channels_last), ((2, 6, 3, 2, 4), torch.channels_last_3d)):
-        x = (normal(*shape) + 1).to(dtype).contiguous(memory_format=order)
-        for weight, bias in ((None, None), (normal(6).to(dtype), normal(6).to(dtype)), (normal(6).to(dtype), None)):
-            mine, exact = turned_group_norm(x, 3, weight, bias, 1e-5), to_float64((x, weight, bias))
-            compared = compare(mine, aten.group_norm.default(x, 3, weight, bias), aten.group_norm.default(exact[0], 3, *exact[1:]))
-            assert compared.right and mine.is_contiguous(), str(compared)
-
-
-@pytest.mark.parametrize("shape, order, dtype, turned", [
-    ((2, 64, 8, 8), torch.channels_last, torch.float32, True),
-    ((2, 64, 8, 8), torch.channels_last, torch.bfloat16, False),
-    ((2, 64, 8, 8), torch.contiguous_format, torch.float32, False),
-    ((2, 32, 8, 8), torch.channels_last, torch.float32, False),  # 32 bytes of a pixel
-    ((0, 64, 8, 8), torch.channels_last, torch.float32, False),
-])
-def test_group_norm_of_images_on_a_gpu(shape, order, dtype, turned):
-    """Which torch would copy to channels first; its result has them first in any case."""
-    from torch._subclasses import FakeTensorMode
-
-    with FakeTensorMode():
-        x = torch.empty(shape, dtype=dtype, device="cuda", memory_format=order)
-        found = own()[aten.group_norm.default](x, 4)
-    assert (found is not NotImplemented) == turned
-    assert not turned or (found.stride() == (4096, 64, 8, 1) and found.device.type == "cuda")
 
 
 def test_slices_at_places_of_one_dimension():
@@ -634,41 +495,3 @@ def test_what_is_picked_of_sorted_rows_is_dense(name, dim, keepdim):
     x = torch.randint(0, 9, (5, 4))
     for found in own()[operation](x, *k, dim, keepdim):
         assert found.is_contiguous()
-
-
-@pytest.mark.parametrize("shape, kernel, padding, stride", [
-    ((14, 14), (3, 3), (1, 1), (2, 2)), ((8, 12), (4, 2), (0, 1), (2, 2)), ((9, 9), (3, 3), (1, 1), (1, 1)), ((7, 9), (2, 2), (1, 0), (3, 3)),
-    ((5, 6), (4, 4), (3, 1), (1, 3)),
-])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_fold(shape, kernel, padding, stride, dtype):
-    """Windows that overlap, that lie side by side, and that leave something out."""
-    places = [(n + 2 * p - k) // s + 1 for n, p, k, s in zip(shape, padding, kernel, stride)]
-    x = normal(2, 3 * kernel[0] * kernel[1], places[0] * places[1]).to(dtype)
-    x[0, 0, 0] = inf
-    check(aten.col2im.default, x, shape, kernel, (1, 1), padding, stride)
-    check(aten.col2im.default, x[1], shape, kernel, (1, 1), padding, stride)
-
-
-def test_fold_is_one_kernel():
-    fold = torch.nn.Fold((14, 14), 3, padding=1, stride=2)
-    program = inferno.compile(fold, (torch.randn(2, 36, 49),), target="sm_90a", fallback=False)
-    assert program.explain().launches == 1
-
-
-def test_fold_with_gaps_is_left_alone():
-    assert own()[aten.col2im.default](torch.randn(1, 4, 4), [4, 4], [2, 2], [2, 2], [0, 0], [1, 1]) is NotImplemented
-
-
-@pytest.mark.parametrize("include_self", [True, False])
-@pytest.mark.parametrize("dim, dtype", [(0, torch.float32), (1, torch.float64), (0, torch.bfloat16)])
-def test_means_of_rows_count_each_row_once(include_self, dim, dtype):
-    from inferno.capture.decompositions.scattering import _reduce_rows
-
-    x, src, row = torch.randn(9, 9, 4).to(dtype), torch.randn(70, 70, 4).to(dtype), torch.randint(0, 7, (70,))
-    src = src[:, :9] if dim == 0 else src[:9]
-    index = row.reshape([-1 if d == dim else 1 for d in range(3)]).expand(src.shape)
-    wide = (x.double(), dim, index, src.double())
-    expected = wide[0].scatter_reduce(*wide[1:], "mean", include_self=include_self)
-    eager = x.scatter_reduce(dim, index, src, "mean", include_self=include_self)
-    assert compare(_reduce_rows(x, dim, index, src, "mean", include_self), eager, expected).right
