@@ -6,12 +6,11 @@ A kernel in front clears the words.
 
 from collections.abc import Sequence
 
+from inferno.codegen.filled_words import add_filling, launch_filled
 from inferno.codegen.integers import Integer, Integers
-from inferno.codegen.launcher import launch, pointer, temporary
 from inferno.codegen.nvvm_builder import only_if
 from inferno.mlir import arith, ir, llvm, memref
 
-_CLEARED = 256  # words that a block of the kernel in front clears
 
 
 def word_type() -> ir.Type:
@@ -25,29 +24,12 @@ def halves(type_: ir.Type) -> int:
 
 def add_clearing(module: ir.Operation, name: str, count: int) -> None:
     """A kernel ``@name`` in a ``gpu.module`` that clears ``count`` words."""
-    text = f"""gpu.module @shell {{ gpu.func @"{name}"(%w: memref<{count}xi64, 1> {{llvm.noalias}}) kernel
-        attributes {{known_block_size = array<i32: {_CLEARED}, 1, 1>}} {{
-      %zero = arith.constant 0 : i64
-      %each = arith.constant {_CLEARED} : index
-      %count = arith.constant {count} : index
-      %thread = gpu.thread_id x
-      %block = gpu.block_id x
-      %first = arith.muli %block, %each : index
-      %at = arith.addi %first, %thread : index
-      %inside = arith.cmpi ult, %at, %count : index
-      scf.if %inside {{ memref.store %zero, %w[%at] : memref<{count}xi64, 1> }}
-      gpu.return
-    }} }}"""
-    parsed = ir.Module.parse(text, module.context)
-    function = parsed.body.operations[0].regions[0].blocks[0].operations[0].operation
-    module.regions[0].blocks[0].append(function.detach_from_parent())
+    add_filling(module, name, count, 64, 0)
 
 
 def launch_cleared(module: str, name: str, count: int) -> ir.Value:
     """In a launcher: the words as a parameter, once that kernel has cleared them."""
-    memory = pointer(temporary((count,), word_type()))
-    launch(module, name, [memory], (-(-count // _CLEARED), 1, 1), (_CLEARED, 1, 1))
-    return memory
+    return launch_filled(module, name, count, 64)
 
 
 class FlaggedWords:

@@ -7,39 +7,21 @@ written once, and each by itself, so nothing needs an order.
 from collections.abc import Sequence
 
 from inferno.codegen.elements import join
+from inferno.codegen.filled_words import add_filling, launch_filled
 from inferno.codegen.integers import Integer, Integers
-from inferno.codegen.launcher import launch, pointer, temporary
 from inferno.mlir import arith, ir, llvm, memref
 
-_FILLED = 256  # words that a block of the kernel in front fills
 _MARK, _OTHER = -1, 0x7FFFFFFF  # as bits
 
 
 def add_marking(module: ir.Operation, name: str, count: int) -> None:
     """A kernel ``@name`` in a ``gpu.module`` that marks ``count`` words."""
-    text = f"""gpu.module @shell {{ gpu.func @"{name}"(%w: memref<{count}xi32, 1> {{llvm.noalias}}) kernel
-        attributes {{known_block_size = array<i32: {_FILLED}, 1, 1>}} {{
-      %mark = arith.constant {_MARK} : i32
-      %each = arith.constant {_FILLED} : index
-      %count = arith.constant {count} : index
-      %thread = gpu.thread_id x
-      %block = gpu.block_id x
-      %first = arith.muli %block, %each : index
-      %at = arith.addi %first, %thread : index
-      %inside = arith.cmpi ult, %at, %count : index
-      scf.if %inside {{ memref.store %mark, %w[%at] : memref<{count}xi32, 1> }}
-      gpu.return
-    }} }}"""
-    parsed = ir.Module.parse(text, module.context)
-    function = parsed.body.operations[0].regions[0].blocks[0].operations[0].operation
-    module.regions[0].blocks[0].append(function.detach_from_parent())
+    add_filling(module, name, count, 32, _MARK)
 
 
 def launch_marked(module: str, name: str, count: int) -> ir.Value:
     """In a launcher: the words as a parameter, once that kernel has marked them."""
-    memory = pointer(temporary((count,), ir.IntegerType.get_signless(32)))
-    launch(module, name, [memory], (-(-count // _FILLED), 1, 1), (_FILLED, 1, 1))
-    return memory
+    return launch_filled(module, name, count, 32)
 
 
 class MarkedWords:

@@ -22,7 +22,9 @@ def hoist_slices(module: ir.Module) -> None:
     pending = walk(module.operation, "linalg.generic")
     while pending:  # the last one first: what it reads is sliced by then
         producer = pending.pop()
-        if is_elementwise(producer) and len(producer.results) == 1 and (cuts := _cuts(producer, drops=True)):
+        # (Each row of a tensor that is turned would be looked up by an operation of its own: steps that go backwards would no longer be equal.)
+        drops = is_elementwise(producer) and not walk(producer, "tensor.extract")
+        if is_elementwise(producer) and len(producer.results) == 1 and (cuts := _cuts(producer, drops)):
             pending += _take_apart(producer, cuts)  # of which a part may be a slice again
             changed = True
     if changed:
