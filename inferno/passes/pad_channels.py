@@ -51,14 +51,14 @@ def _missing(op: ir.Operation) -> int:
 
 
 def _are_read(op: ir.Operation) -> bool:
-    """Whether the generator for groups takes the channels as they are: 16 bits, known sizes, and one or two dimensions of places."""
+    """Whether the generator for groups takes the channels as they are: 16 bits, known sizes, and places in two dimensions."""
     image, window = maps(op)[:2]
     type_, kind, order = op.operands[1].type, kinds(op), dims(window)
     sizes = dict(zip(order, type_.shape))
     parallel = [d for d in order if "parallel" in kind[d]]
     groups = [d for d in parallel if any(d in loops_in(e) for e in image.results)]
     places = type_.rank - len(parallel) - 1
-    if type_.element_type.width != 16 or not all(v.type.has_static_shape for v in op.operands) or not 1 <= places <= 2:
+    if type_.element_type.width != 16 or not all(v.type.has_static_shape for v in op.operands) or places != 2:
         return False
     if len(parallel) - len(groups) != 1 or len(groups) > 1:
         return False

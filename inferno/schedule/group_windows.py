@@ -29,6 +29,7 @@ _MOST_CHANNELS = 128
 _SHARED_OUT = ((1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (4, 4), (8, 4))  # groups of a block, and of a warp
 _UNROLLED = 384  # products of a warp that are spelled out; of more there is a loop over the rows of the window
 _MOST_REGISTERS = 230
+_LARGE = 112  # places along a side, of which parts of it are no small tiles
 # Fitted to 210 kernels of 22 layers measured on an H100, 12% off on average: microseconds of a launch; clocks of a multiprocessor for a copied piece of the
 # weights, a byte and a line of the image, a product of 16x8x16, a load of its factors, a warp, a line of results, a turn of a warp's results, and that much
 # more where sums may have to be computed again; a warp's work that hides behind no other.
@@ -267,7 +268,8 @@ def fits(s: GroupWindows, k: GroupKernel, target: Target) -> bool:
 
 def schedules(k: GroupKernel, target: Target) -> Iterator[GroupWindows]:
     """What is worth a look."""
-    rows, columns = ({ceil(n / parts) for parts in range(1, most + 1)} for n, most in zip(k.places, (16, 4)))
+    rows, columns = ({ceil(n / parts) for parts in range(1, most + 1)} | ({each, 2 * each} if n > _LARGE else set())
+                     for n, most, each in zip(k.places, (16, 4), (8, 16)))
     for down, along, (groups, own), features, warps in every(rows, columns, _SHARED_OUT, (k.features, 64, 32, 16), (2, 4, 7, 8)):
         whole = (down, along) == k.places
         for images in (1, 2, 4, 8) if whole else (1,):
