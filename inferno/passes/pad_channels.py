@@ -2,14 +2,14 @@
 
 The first convolution of a network for images has three channels.  With zeros behind them, and around the image for its padding, the terms along a row of the
 window lie side by side in memory, and the convolution is a product of matrices whose rows overlap; or the copy engine reads each tap by itself.
-What makes the padded image - it lies channels last only now - is one elementwise operation.
+What makes the padded image - it lies channels last only now - is one elementwise operation.  What tensor cores read as it is keeps its channels.
 """
 
 from collections.abc import Sequence
 
 from inferno.mlir import arith, ir, owner, walk
 from inferno.passes.contraction import CONVOLUTIONS, has_windows, is_exact, pads_convolutions
-from inferno.passes.convolution import is_small
+from inferno.passes.convolution import is_small, leaves_channels, loops_in
 from inferno.passes.generics import dims, kinds, knows_sizes, maps
 from inferno.passes.movements import pad
 from inferno.passes.padding import padding
@@ -45,9 +45,25 @@ def _missing(op: ir.Operation) -> int:
         terms *= size if "reduction" in kind[d] else 1
     whole = _ALIGNMENT * 8 // type_.element_type.width
     wanted = -(-channels // whole) * whole
-    if is_small(channels, terms) or wanted > _GROWTH * channels:
+    if is_small(channels, terms) or wanted > _GROWTH * channels or _are_read(op):
         return 0
     return wanted - channels
+
+
+def _are_read(op: ir.Operation) -> bool:
+    """Whether the generator for groups takes the channels as they are: 16 bits, known sizes, and places in two dimensions."""
+    image, window = maps(op)[:2]
+    type_, kind, order = op.operands[1].type, kinds(op), dims(window)
+    sizes = dict(zip(order, type_.shape))
+    parallel = [d for d in order if "parallel" in kind[d]]
+    groups = [d for d in parallel if any(d in loops_in(e) for e in image.results)]
+    places = type_.rank - len(parallel) - 1
+    if type_.element_type.width != 16 or not all(v.type.has_static_shape for v in op.operands) or places != 2:
+        return False
+    if len(parallel) - len(groups) != 1 or len(groups) > 1:
+        return False
+    (feature,) = (d for d in parallel if d not in groups)
+    return leaves_channels(sizes[groups[0]] if groups else 1, type_.shape[type_.rank - 1], sizes[feature])
 
 
 def _pad(op: ir.Operation, more: int) -> None:

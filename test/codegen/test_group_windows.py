@@ -76,6 +76,15 @@ def test_products_and_addresses_are_all_there_is_in_a_step():
 @pytest.mark.parametrize("case, generator", [
     (Case((32, 336, 14, 14), (24, 24, 3, 3), padding=1, inner=True), "GroupWindows"),
     (Case((16, 512, 14, 14), (256, 256, 3, 3), padding=1, inner=True), "NoneType"),  # tiles of as many channels are faster
+    (Case((32, 512, 14, 14), (64, 64, 3, 3), padding=1, inner=True), "NoneType"),
+    (Case((32, 512, 14, 14), (16, 16, 3, 3), padding=1, inner=True), "GroupWindows"),
+    (Case((32, 64, 56, 56), (32, 32, 3, 3), padding=1, inner=True), "GroupWindows"),
+    (Case((32, 128, 56, 56), (4, 4, 3, 3), padding=1, inner=True), "GroupWindows"),  # CUDA cores took 127 us, this 29
+    (Case((32, 48, 56, 56), (2, 1, 7, 7), 2, 3, inner=True), "GroupWindows"),
+    (Case((32, 120, 28, 28), (12, 12, 3, 3), padding=1, inner=True), "GroupWindows"),
+    (Case((32, 18, 56, 56), (18, 18, 3, 3), padding=1, inner=True), "GroupWindows"),
+    (Case((32, 96, 28, 28), (2, 2, 3, 3), padding=1, inner=True), "NoneType"),  # not timed
+    (Case((32, 64, 28, 28), (32, 64, 3, 3), padding=1, inner=True), "NoneType"),  # one group of whole pieces
 ])
 def test_chosen_where_it_is_faster(case, generator):
     with idle_context(), ir.Location.unknown():

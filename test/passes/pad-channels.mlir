@@ -74,3 +74,72 @@ module attributes {inferno.convolutions} {
     return %0, %1, %2 : tensor<32x8xf32>, tensor<32x8xf32>, tensor<32x8xf32>
   }
 }
+
+// -----
+
+// Of 16 bits, 18 channels stay, which tensor cores read as they are, and 12 in two groups; not 12 in three, nor as many as 42.
+#x = affine_map<(y, x, f, r, s, c) -> (y + r, x + s, c)>
+#w = affine_map<(y, x, f, r, s, c) -> (f, r, s, c)>
+#o = affine_map<(y, x, f, r, s, c) -> (y, x, f)>
+#gx = affine_map<(y, x, g, f, r, s, c) -> (y + r, x + s, g, c)>
+#gw = affine_map<(y, x, g, f, r, s, c) -> (g, f, r, s, c)>
+#go = affine_map<(y, x, g, f, r, s, c) -> (y, x, g, f)>
+module attributes {inferno.convolutions} {
+  // CHECK-LABEL: @main
+  // CHECK-NOT: tensor.pad
+  // CHECK: linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<34x34x18xbf16>, tensor<18x3x3x18xbf16>)
+  // CHECK-NOT: tensor.pad
+  // CHECK: linalg.generic {{.*}} ins(%arg2, %arg3 : tensor<34x34x2x12xbf16>, tensor<2x12x3x3x12xbf16>)
+  // CHECK: linalg.generic {{.*}} : tensor<34x34x3x16xbf16>, tensor<3x12x3x3x16xbf16>)
+  // CHECK: linalg.generic {{.*}} : tensor<34x34x48xbf16>, tensor<42x3x3x48xbf16>)
+  func.func @main(%x0: tensor<34x34x18xbf16>, %w0: tensor<18x3x3x18xbf16>, %x1: tensor<34x34x2x12xbf16>, %w1: tensor<2x12x3x3x12xbf16>,
+      %x2: tensor<34x34x3x12xbf16>, %w2: tensor<3x12x3x3x12xbf16>, %x3: tensor<34x34x42xbf16>, %w3: tensor<42x3x3x42xbf16>)
+      -> (tensor<32x32x18xf32>, tensor<32x32x2x12xf32>, tensor<32x32x3x12xf32>, tensor<32x32x42xf32>) {
+    %zero = arith.constant 0.0 : f32
+    %e0 = tensor.empty() : tensor<32x32x18xf32>
+    %f0 = linalg.fill ins(%zero : f32) outs(%e0 : tensor<32x32x18xf32>) -> tensor<32x32x18xf32>
+    %0 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%x0, %w0 : tensor<34x34x18xbf16>, tensor<18x3x3x18xbf16>) outs(%f0 : tensor<32x32x18xf32>) {
+    ^bb0(%a: bf16, %b: bf16, %t: f32):
+      %l = arith.extf %a : bf16 to f32
+      %r = arith.extf %b : bf16 to f32
+      %m = arith.mulf %l, %r {inferno.convolution} : f32
+      %s = arith.addf %t, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<32x32x18xf32>
+    %e1 = tensor.empty() : tensor<32x32x2x12xf32>
+    %f1 = linalg.fill ins(%zero : f32) outs(%e1 : tensor<32x32x2x12xf32>) -> tensor<32x32x2x12xf32>
+    %1 = linalg.generic {indexing_maps = [#gx, #gw, #go], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%x1, %w1 : tensor<34x34x2x12xbf16>, tensor<2x12x3x3x12xbf16>) outs(%f1 : tensor<32x32x2x12xf32>) {
+    ^bb0(%a: bf16, %b: bf16, %t: f32):
+      %l = arith.extf %a : bf16 to f32
+      %r = arith.extf %b : bf16 to f32
+      %m = arith.mulf %l, %r {inferno.convolution} : f32
+      %s = arith.addf %t, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<32x32x2x12xf32>
+    %e2 = tensor.empty() : tensor<32x32x3x12xf32>
+    %f2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<32x32x3x12xf32>) -> tensor<32x32x3x12xf32>
+    %2 = linalg.generic {indexing_maps = [#gx, #gw, #go], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%x2, %w2 : tensor<34x34x3x12xbf16>, tensor<3x12x3x3x12xbf16>) outs(%f2 : tensor<32x32x3x12xf32>) {
+    ^bb0(%a: bf16, %b: bf16, %t: f32):
+      %l = arith.extf %a : bf16 to f32
+      %r = arith.extf %b : bf16 to f32
+      %m = arith.mulf %l, %r {inferno.convolution} : f32
+      %s = arith.addf %t, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<32x32x3x12xf32>
+    %e3 = tensor.empty() : tensor<32x32x42xf32>
+    %f3 = linalg.fill ins(%zero : f32) outs(%e3 : tensor<32x32x42xf32>) -> tensor<32x32x42xf32>
+    %3 = linalg.generic {indexing_maps = [#x, #w, #o], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%x3, %w3 : tensor<34x34x42xbf16>, tensor<42x3x3x42xbf16>) outs(%f3 : tensor<32x32x42xf32>) {
+    ^bb0(%a: bf16, %b: bf16, %t: f32):
+      %l = arith.extf %a : bf16 to f32
+      %r = arith.extf %b : bf16 to f32
+      %m = arith.mulf %l, %r {inferno.convolution} : f32
+      %s = arith.addf %t, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<32x32x42xf32>
+    return %0, %1, %2, %3 : tensor<32x32x18xf32>, tensor<32x32x2x12xf32>, tensor<32x32x3x12xf32>, tensor<32x32x42xf32>
+  }
+}
