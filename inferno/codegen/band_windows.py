@@ -13,6 +13,7 @@ from itertools import product
 
 from inferno.codegen.elements import join, lanes_of, splat
 from inferno.codegen.expand_math import expand_math
+from inferno.codegen.finite_sums import unless_finite
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.launcher import launch, launcher, pointer
@@ -21,7 +22,7 @@ from inferno.codegen.nvvm_builder import (
 )
 from inferno.codegen.vector_results import VECTOR, VectorResults
 from inferno.errors import CompileError
-from inferno.mlir import arith, func, ir, llvm, math, nvvm, scf
+from inferno.mlir import arith, func, ir, llvm, nvvm
 from inferno.schedule.accesses import Access
 from inferno.schedule.band_windows import CHANNELS, LINES, OUTPUTS, BandWindows, fits, read
 from inferno.schedule.window_kernel import Axis, WindowKernel
@@ -256,16 +257,7 @@ class _Emitter:
 
     def exact(self, sums: ir.Value, at: dict[int, Integer]) -> ir.Value:
         """The sums, computed again where one is not finite: it may be so by an element of the image that is beside the window, times zero."""
-        wide = ir.F32Type.get()
-        zero, total = arith.constant(wide, 0.0), arith.constant(wide, 0.0)
-        for x in lanes_of(sums):
-            total = math.fma(x, zero, total)
-        again = scf.IfOp(arith.cmpf(arith.CmpFPredicate.UNE, total, zero), [sums.type], has_else=True)
-        with ir.InsertionPoint(again.then_block):
-            scf.yield_([self.directly(at, sums.type)])
-        with ir.InsertionPoint(again.else_block):
-            scf.yield_([sums])
-        return again.results[0]
+        return unless_finite(sums, lambda: self.directly(at, sums.type))
 
     def directly(self, at: dict[int, Integer], type_: ir.Type) -> ir.Value:
         """The sums of one vector of outputs, one product after the other."""

@@ -3,27 +3,19 @@
 The weights between a feature and another group's channels are zeros, and zero times infinity is NaN.  Such a sum is added up term by term, of the group's own.
 """
 
-from inferno.codegen.elements import join, lanes_of, splat
+from inferno.codegen.elements import join, splat
+from inferno.codegen.finite_sums import unless_finite
 from inferno.codegen.global_memory import Elements
 from inferno.codegen.integers import Integer
 from inferno.codegen.nvvm_builder import Words, loop
 from inferno.codegen.vector_results import VECTOR
-from inferno.mlir import arith, ir, math, scf
+from inferno.mlir import arith, ir
 from inferno.schedule.group_windows import GroupKernel
 
 
 def exact_sums(words: Words, k: GroupKernel, tensors: dict[int, Elements], sums: ir.Value, at: dict[int, Integer]) -> ir.Value:
     """A vector of sums, of neighbouring features; ``at`` has the first one's coordinates by loop."""
-    wide = ir.F32Type.get()
-    zero, total = arith.constant(wide, 0.0), arith.constant(wide, 0.0)
-    for x in lanes_of(sums):
-        total = math.fma(x, zero, total)
-    again = scf.IfOp(arith.cmpf(arith.CmpFPredicate.UNE, total, zero), [sums.type], has_else=True)
-    with ir.InsertionPoint(again.then_block):
-        scf.yield_([_one_by_one(words, k, tensors, at)])
-    with ir.InsertionPoint(again.else_block):
-        scf.yield_([sums])
-    return again.results[0]
+    return unless_finite(sums, lambda: _one_by_one(words, k, tensors, at))
 
 
 def _one_by_one(words: Words, k: GroupKernel, tensors: dict[int, Elements], at: dict[int, Integer]) -> ir.Value:
