@@ -79,6 +79,8 @@ def parse_convolution(kernel: func.FuncOp) -> Convolution | None:
         return None
     if types[0].element_type != types[1].element_type:
         return None
+    if begin.biased is not None and ir.RankedTensorType(kernel.type.inputs[begin.argument]).element_type != types[0].element_type:
+        return None  # torch takes no bias of another type
     return _read_maps(op, types, image, weight, begin, pad)
 
 

@@ -107,3 +107,42 @@ func.func private @conv(%x: tensor<8x32x32xf32>, %w: tensor<16x8x3x3xf32>, %out:
   } -> tensor<16x30x30xf32>
   return %1 : tensor<16x30x30xf32>
 }
+
+// -----
+
+#image = affine_map<(f, y, x, c, i, j) -> (c, y + i, x + j)>
+#weight = affine_map<(f, y, x, c, i, j) -> (f, c, i, j)>
+#out = affine_map<(f, y, x, c, i, j) -> (f, y, x)>
+#bias = affine_map<(f, y, x) -> (f)>
+#same = affine_map<(f, y, x) -> (f, y, x)>
+
+// Torch takes no float32 bias for images in 16 bits.
+// CHECK-LABEL: func.func @main
+// CHECK: call @bias(
+// CHECK: call @conv(
+func.func @main(%x: tensor<8x32x32xbf16>, %w: tensor<16x8x3x3xbf16>, %b: tensor<16xf32>) -> tensor<16x30x30xf32> {
+  %e0 = tensor.empty() : tensor<16x30x30xf32>
+  %s = call @bias(%b, %e0) : (tensor<16xf32>, tensor<16x30x30xf32>) -> tensor<16x30x30xf32>
+  %e1 = tensor.empty() : tensor<16x30x30xf32>
+  %r = call @conv(%x, %w, %s, %e1) : (tensor<8x32x32xbf16>, tensor<16x8x3x3xbf16>, tensor<16x30x30xf32>, tensor<16x30x30xf32>) -> tensor<16x30x30xf32>
+  return %r : tensor<16x30x30xf32>
+}
+func.func private @bias(%b: tensor<16xf32>, %out: tensor<16x30x30xf32>) -> tensor<16x30x30xf32> {
+  %0 = linalg.generic {indexing_maps = [#bias, #same], iterator_types = ["parallel", "parallel", "parallel"]} ins(%b : tensor<16xf32>) outs(%out : tensor<16x30x30xf32>) {
+  ^bb0(%in: f32, %o: f32):
+    linalg.yield %in : f32
+  } -> tensor<16x30x30xf32>
+  return %0 : tensor<16x30x30xf32>
+}
+func.func private @conv(%x: tensor<8x32x32xbf16>, %w: tensor<16x8x3x3xbf16>, %s: tensor<16x30x30xf32>, %out: tensor<16x30x30xf32>) -> tensor<16x30x30xf32> {
+  %0 = linalg.copy ins(%s : tensor<16x30x30xf32>) outs(%out : tensor<16x30x30xf32>) -> tensor<16x30x30xf32>
+  %1 = linalg.generic {indexing_maps = [#image, #weight, #out], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<8x32x32xbf16>, tensor<16x8x3x3xbf16>) outs(%0 : tensor<16x30x30xf32>) {
+  ^bb0(%a: bf16, %c: bf16, %o: f32):
+    %2 = arith.extf %a : bf16 to f32
+    %3 = arith.extf %c : bf16 to f32
+    %4 = arith.mulf %2, %3 : f32
+    %5 = arith.addf %o, %4 : f32
+    linalg.yield %5 : f32
+  } -> tensor<16x30x30xf32>
+  return %1 : tensor<16x30x30xf32>
+}
