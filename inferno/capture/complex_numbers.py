@@ -142,7 +142,7 @@ def _sum(target: Callable) -> Callable:
             return real, b
         if b is None:
             d = split.call(aten.mul.Tensor, d, alpha) if isinstance(d, Node) and alpha != 1 else d
-            return real, (split.call(aten.neg.default, d) if target is aten.sub.Tensor else d)
+            return real, (_negated(split, d) if target is aten.sub.Tensor else d)
         return real, _of_tensor(split, target, b, d, alpha)
 
     return rule
@@ -195,7 +195,11 @@ def _pairs(split: _Split, x: Node) -> Parts:
 
 def _conjugate(split: _Split, x: Node) -> Parts:
     a, b = split.of(x)
-    return a, split.call(aten.neg.default, b)
+    return a, _negated(split, b)
+
+
+def _negated(split: _Split, x: Node | float) -> Node | float:
+    return split.call(aten.neg.default, x) if isinstance(x, Node) else -x
 
 
 _RULES: dict[Any, Callable] = {

@@ -283,7 +283,7 @@ def test_explain_names_library_calls_by_their_kernels():
     def two(x, w, v, image, filters):
         return torch.relu(x @ w) + 1, x @ v, torch.conv2d(image, filters)
 
-    example = (torch.randn(64, 32), torch.randn(32, 48), torch.randn(32, 16), torch.randn(2, 8, 16, 16), torch.randn(4, 8, 3, 3))
+    example = (torch.randn(64, 32), torch.randn(32, 48), torch.randn(32, 16), torch.randn(2, 8, 40, 40), torch.randn(4, 8, 3, 3))
     compiled = inferno.compile(two, example, target="cpu")
     rows = {row.kernel: row for row in compiled.explain().rows}
     assert set(rows) == set(compiled.program.kernels) and len(rows) == 3
