@@ -56,8 +56,9 @@ def _generate_convolution(kernel: func.FuncOp) -> None:
         options = {
             "image": found.image_shape, "weight": found.weight_shape, "groups": found.groups, "strides": found.strides, "padding": found.padding,
             "dilations": found.dilations, "bias": found.bias,
-            **{f"{name}_{part}": getattr(getattr(found, f"{name}_lies"), part) for name in ("image", "weight", "result") for part in ("sizes", "order")},
         }
+        for name, lies in (("image", found.image_lies), ("weight", found.weight_lies), ("result", found.result_lies)):
+            options |= {f"{name}_sizes": lies.sizes, f"{name}_order": lies.order}
         host.library([host.pointer(arguments[i]) for i in operands], "convolution", options)
 
 

@@ -105,12 +105,8 @@ def batched(kernel: func.FuncOp, product: Product, factors: Sequence[ir.Value | 
         indexing.append(ir.AffineMap.get(count, 0, [ir.AffineExpr.get_dim(0), *shifted(maps(op)[-1])]))
         zero = arith.constant(destination.type.element_type, 0.0)
         start = linalg.fill(zero, outs=[destination])
-        made = build(values, [start], indexing, [PARALLEL, *map(str, _kinds(op))], lambda a: clone_body(body(op), a), op.location)
+        made = build(values, [start], indexing, [PARALLEL, *kinds(op)], lambda a: clone_body(body(op), a), op.location)
         func.ReturnOp(list(made.results))
-
-
-def _kinds(op: ir.Operation) -> list[ir.Attribute]:
-    return list(ir.ArrayAttr(op.attributes["iterator_types"]))
 
 
 def needed(product: Product) -> list[ir.Operation]:

@@ -201,8 +201,7 @@ def _channels_first(heads: list[int | None], roles: dict[int, tuple[bool, bool]]
     if not moving or any(roles.get(d, (False,))[0] for d in heads[:moving[0]]):
         return list(range(len(heads)))
     behind = [i for i in range(moving[-1] + 1, len(heads)) if roles.get(heads[i], (False,))[0]]
-    batch = [i for i in range(moving[0])]
-    return [*batch, *behind, *(i for i in range(len(heads)) if i not in batch and i not in behind)]
+    return [*range(moving[0]), *behind, *(i for i in range(moving[0], len(heads)) if i not in behind)]
 
 
 def _of_image(ends: list[int], shape: list[int], lies: Lies) -> list[int] | None:

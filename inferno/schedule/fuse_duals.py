@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from inferno.mlir import func, ir, owner
-from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import callee, main_and_kernels, readers, root_of, wants_library
+from inferno.passes.programs import callee, readers, root_of, wants_library
 from inferno.schedule import dual, dual_bf16x6, dual_vectors
 from inferno.schedule.contraction import parse_contraction
 from inferno.schedule.cost import count_bytes
 from inferno.schedule.join_epilogues import join_epilogues
-from inferno.schedule.merge_calls import Edges, edges_of, erase_unused, free_name, inputs_of, merged_kernel, replace_calls
+from inferno.schedule.merge_calls import Edges, edges_of, free_name, inputs_of, merge_in, merged_kernel, replace_calls
 from inferno.schedule.pointwise import parse_pointwise
 from inferno.schedule.product_times import product_time
 from inferno.schedule.split_chunks import Chunks
@@ -40,13 +39,7 @@ def fuse_duals(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if machine.kind != "nvptx" or not machine.hopper or wants_library(module):
         return
-    main, kernels = main_and_kernels(module)
-    if main is None:
-        return
-    with module.context, ir.Location.unknown():
-        if _Fuse(module, main, kernels, machine, always == "1").run():
-            erase_unused(module, main)
-            deduplicate_kernels(module)
+    merge_in(module, lambda main, kernels: _Fuse(module, main, kernels, machine, always == "1").run())
 
 
 class _Fuse:

@@ -8,8 +8,7 @@ Done where a generator takes the loop and its estimate is below that of the call
 """
 
 from inferno.mlir import arith, clone_onto, func, ir, linalg, owner, scf, tensor, users
-from inferno.passes.deduplicate_kernels import deduplicate_kernels
-from inferno.passes.programs import VIEWS, callee, main_and_kernels, readers, root_of, wants_library
+from inferno.passes.programs import VIEWS, callee, readers, root_of, wants_library
 from inferno.schedule import recurrence
 from inferno.schedule.batch_products import Slices, batch_type, batched, slices_of
 from inferno.schedule.cost import count_bytes
@@ -17,7 +16,7 @@ from inferno.schedule.equal_steps import EqualSteps, State, Steps, place_of
 from inferno.schedule.first_steps import from_zeros, zeros_like
 from inferno.schedule.inline_steps import inline_step
 from inferno.schedule.join_loops import join_loops
-from inferno.schedule.merge_calls import erase_unused, free_name, inputs_of, may_change, new_kernel, operations_in, tell_sources
+from inferno.schedule.merge_calls import free_name, inputs_of, may_change, merge_in, new_kernel, operations_in, tell_sources
 from inferno.schedule.product_times import product_time
 from inferno.schedule.recurrence_kernel import Order
 from inferno.schedule.stacks import join_pieces, position, read_elements, reshaped, stacked
@@ -33,13 +32,7 @@ def roll_steps(module: ir.Module, target: str, always: str = "") -> None:
     machine = find_target(target)
     if machine.kind != "nvptx" or machine.capability < 90 or wants_library(module):
         return
-    main, kernels = main_and_kernels(module)
-    if main is None:
-        return
-    with module.context, ir.Location.unknown():
-        if _Roll(module, main, kernels, machine, always == "1").run():
-            erase_unused(module, main)
-            deduplicate_kernels(module)
+    merge_in(module, lambda main, kernels: _Roll(module, main, kernels, machine, always == "1").run())
 
 
 class _Roll(EqualSteps):

@@ -1,4 +1,4 @@
-"""What tests of rows that are added to others share: their models, and a model with a generator's schedule for its sums."""
+"""What tests of scatters share: models that add rows to others, and a model with a generator's schedule for what it scatters."""
 
 from universal_program import SimulatedModel
 

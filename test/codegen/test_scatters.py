@@ -1,31 +1,17 @@
 """Scatters into rows that lie in shared memory: their numbers on a simulated GPU, and which there are."""
 
+from functools import partial
+
 import pytest
 import torch
+from added_row_cases import simulated_with
 from checks import check
-from universal_program import SimulatedModel
 
 from inferno.schedule import scatters
 from inferno.schedule.scatters import Scatters
 from inferno.target import find_target
 
-PASSES = "fuse-scatters{target=sm_90a always=1}"
-
-
-def simulated(model, args, schedule=None):
-    """The model with a schedule for its scatters, or with the chosen ones."""
-    used = []
-
-    def choose(kernel):
-        found = scatters.fit(kernel)
-        if found is None:
-            return None
-        used.append(schedule or found[1])
-        return used[-1]
-
-    made = SimulatedModel(model, args, choose=choose, passes=PASSES)
-    assert used
-    return made
+simulated = partial(simulated_with, scatters)
 
 
 def add(dim):
