@@ -23,7 +23,7 @@ def run_decompositions(program: ExportedProgram, table: dict[Any, Callable]) -> 
     """``program`` decomposed by ``table``; composite operations that are not in it stay."""
     if not _has_parts():
         return program.run_decompositions(table)
-    plain = frozenset(op for op, call in table.items() if isinstance(call, functools.partial) and call.keywords == {"kernel": op})
+    plain = frozenset(op for op, call in table.items() if _is_own(op, call))
     kept, own, usual, others = _split(registered(), frozenset(table), plain)
     called = {n.target for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes}
     composite = {**{op: table[op] for op in own | usual & called}, **dict.fromkeys(kept, exported_program._special_op_to_preserve_cia)}
@@ -32,6 +32,12 @@ def run_decompositions(program: ExportedProgram, table: dict[Any, Callable]) -> 
             program, cia_to_decomp=composite, python_decomp_table={op: table[op] for op in others}, joint_loss_index=None,
             decompose_custom_triton_ops=False,
         )
+
+
+def _is_own(op: Any, call: Callable) -> bool:
+    """Whether ``call``, or what it wraps, takes ``op`` apart as the operation itself does."""
+    call = getattr(call, "__wrapped__", call)
+    return isinstance(call, functools.partial) and call.keywords == {"kernel": op}
 
 
 @functools.cache
