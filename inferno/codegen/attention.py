@@ -89,7 +89,9 @@ class Emitter:
         self.layout = s.shared(t.depth.size, t.width.size)
         self.brought = brought_masks(a, t) if s.masks else []
         apart = {b.access for b in self.brought}
-        read = (*(x for x in a.score_extras if x not in apart), *a.extras, *([a.sink] if a.sink is not None else []), *(p.table for p in a.pages if s.pieces == 1))
+        read = (
+            *(x for x in a.score_extras if x not in apart), *a.extras, *([a.sink] if a.sink is not None else []), *(p.table for p in a.pages if s.pieces == 1),
+        )
         plain = {x.argument: x.element for x in (*read, *(() if a.dropout is None else (a.dropout.seed,)))}
         plain.update({d.access.argument: d.access.element for i, d in enumerate(a.destinations) if i not in self.stores})
         self.pieces = Pieces(self.words, [a.q, a.k, a.v], [t.q, t.k, t.v], s.pieces)

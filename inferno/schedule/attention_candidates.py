@@ -11,7 +11,6 @@ from inferno.schedule.attention_room import fits, held
 from inferno.schedule.attention_schedule import Attention, pieces_of
 from inferno.schedule.attention_tiling import AttentionTiling
 from inferno.schedule.cost import At, clusters_at_once
-from inferno.settings import settings
 from inferno.symbolic import hint
 from inferno.target import Target
 
@@ -24,7 +23,7 @@ _WIDE = 256
 def candidates(a: AttentionKernel, tiling: AttentionTiling, target: Target, at: At = hint) -> list[Attention]:
     """Schedules that may be the best; where sizes vary, ``at`` says which ones."""
     found, pieces = [], pieces_of(a)
-    masks = len(brought_masks(a, tiling)) if settings().unmeasured else 0
+    masks = len(brought_masks(a, tiling))
     for consumers, keys, brought in itertools.product((2, 3, 1), range(192, 0, -16), (0, masks) if masks else (0,)):
         if consumers > ceil(at(tiling.queries.size) / 64):
             continue
