@@ -12,7 +12,7 @@ from typing import NamedTuple
 from inferno.codegen import tma
 from inferno.codegen.attention_dropout import Drops
 from inferno.codegen.attention_frame import Frame
-from inferno.codegen.attention_masks import take_masks
+from inferno.codegen.attention_masks import Masks
 from inferno.codegen.attention_products import Products, awaited, fence
 from inferno.codegen.attention_results import Results, result_axes, result_schedule
 from inferno.codegen.attention_scores import Scores
@@ -63,7 +63,8 @@ class Consumer:
         self.turns = Turns(words, self.number, f.schedule.consumers, f.schedule.turns)
         self.member = words.mask(f.thread, 127)
         warp, lane = words.mask(f.warp, 3), words.mask(f.thread, 31)
-        self.warp, self.lane = warp, lane
+        self.lane = lane
+        self.masks = None if f.masks is None else Masks(f, self.number, warp, lane)
         self.products = Products(f, self.number)
         self.scores = Scores(f, words.mul(self.number, 64), warp, lane)
         halves = HALVES if f.schedule.shares == 1 else [half for half in HALVES if 8 * half < f.tiling.rows]
@@ -132,9 +133,7 @@ class Consumer:
 
     def brought(self, at: Position) -> Callable[[PairEpilogue], None] | None:
         """What gives a score function that which came with the keys."""
-        if self.frame.masks is None:
-            return None
-        return partial(take_masks, self.frame, self.number, self.warp, self.lane, at)
+        return None if self.masks is None else partial(self.masks.take, at)
 
     def sink(self, place: Place) -> State | None:
         """The state of rows that have a score without a value, which one of the threads that share a row adds, of the first part."""

@@ -68,7 +68,6 @@ class Frame:
         self.values = Ring(words, words.add(barriers, 16 * s.stages), s.stages, s.consumers)
         self.queries = Ring(words, words.add(barriers, 32 * s.stages), s.consumers, 4 if self.early else 1)
         self.masks = Ring(words, words.add(self.shared, s.mask_barriers(self.layout.barriers)), s.stages, 4 * s.consumers) if s.masks else None
-        self.mask_bytes = s.masks * lines(s.keys) * s.queries * ROW  # of a slot
         numbers = words.add(barriers, 32 * s.stages + 16 * s.consumers)
         self.numbers = TileNumbers(words, self.queries, numbers, self.counter, self.worker, self.workers, self.order.count)
 

@@ -54,7 +54,7 @@ class Attention(Consumers):
     ``splits``: so many of these clusters share them, and the last one to arrive adds up what all have left in memory.
     ``bounded``: keys beyond those that the kernel reads to be the last ones, at the call, are not looked at.
     ``pieces``: float32 operands are sums of so many bf16 ones, which a launch in front makes: 3 hold all of their bits, 2 more than TF32 does.
-    ``masks``: so many tensors that are read for scores come to shared memory, as many slots of them as of keys.
+    ``masks``: the bytes of an element of each of the tensors that are read for scores and come to shared memory, as many slots of them as of keys.
     ``staged``: results are stored by the copy engine, by way of shared memory; otherwise by the threads that have them.
     """
 
@@ -71,7 +71,7 @@ class Attention(Consumers):
     bounded: bool = False
     pieces: int = 1
     staged: bool = True
-    masks: int = 0
+    masks: str = ""
 
     @property
     def queries(self) -> int:
@@ -88,9 +88,19 @@ class Attention(Consumers):
         values = keys + self.pieces * self.stages * self.keys * lines(depth) * 128
         results = values + self.pieces * self.stages * self.keys * lines(width) * 128
         masks = results + (self.consumers * min(2, lines(width)) * 64 * 128 if self.apart else 0)
-        barriers = masks + self.masks * self.stages * lines(self.keys) * self.queries * 128
+        barriers = masks + self.stages * self.mask_bytes
         total = self.mask_barriers(barriers) + 16 * self.stages if self.masks else barriers + 32 * self.stages + 20 * self.consumers
         return Shared(keys, values, results, masks, barriers, total)
+
+    @property
+    def mask_lines(self) -> list[int]:
+        """Lines of shared memory that a query's numbers for a block of keys take, of each tensor."""
+        return [ceil(self.keys * int(size) / 128) for size in self.masks.split()]
+
+    @property
+    def mask_bytes(self) -> int:
+        """Of a slot."""
+        return sum(self.mask_lines) * self.queries * 128
 
     def mask_barriers(self, barriers: int) -> int:
         """Where those of masks are: behind the others, and the numbers of tiles."""

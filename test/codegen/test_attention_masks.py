@@ -10,7 +10,7 @@ from test_wgmma import assembled
 
 from inferno.mlir import idle_context, ir
 from inferno.schedule.assign import kernels
-from inferno.schedule.attention_masks import brought_masks
+from inferno.schedule.attention_masks import brought_masks, widths
 from inferno.schedule.attention_room import fits
 from inferno.schedule.attention_schedule import Attention
 from inferno.schedule.attention_support import read
@@ -26,7 +26,9 @@ def masked_and_biased(q, k, v, mask, bias):
     return torch.softmax(q @ k.transpose(-1, -2) * 0.3 + mask + bias, -1) @ v
 
 
-@pytest.mark.parametrize("schedule, early", [(Attention(2, 64, masks=1), False), (Attention(1, 48, 3, turns=False, masks=1), True)], ids=["tiles", "blocks"])
+@pytest.mark.parametrize("schedule, early", [
+    (Attention(2, 64, masks="2"), False), (Attention(1, 48, 3, turns=False, masks="2"), True),
+], ids=["tiles", "blocks"])
 @pytest.mark.parametrize("of", [(1, 1), (1, 2), (2, 1)], ids=["all", "heads", "batch"])
 def test_numbers(schedule, early, of):
     """Of a number of keys that no line and no block divides: what is behind the last one is none of it."""
@@ -37,19 +39,37 @@ def test_numbers(schedule, early, of):
     assert_close_to_float64(simulate(masked, (q, k, v, mask), schedule, early), masked, (q, k, v, mask))
 
 
+def chosen_and_biased(q, k, v, mask, bias):
+    return torch.softmax(torch.where(mask, q @ k.transpose(-1, -2) * 0.3 + bias, float("-inf")), -1).to(v.dtype) @ v
+
+
+@pytest.mark.parametrize("schedule", [Attention(2, 48, masks="4 1"), Attention(1, 112, 2, turns=False, masks="4 1")], ids=["tiles", "blocks"])
+def test_bools_and_float32(schedule):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, rows, 16).bfloat16() for rows in (100, 176, 176))
+    args = q, k, v, torch.rand(1, 1, 100, 176) > 0.3, torch.randn(1, 2, 100, 176)
+    assert_close_to_float64(simulate(chosen_and_biased, args, schedule), chosen_and_biased, args)
+
+
+def test_more_bytes_than_a_line():
+    torch.manual_seed(0)
+    args = *(torch.randn(1, 1, rows, 16).bfloat16() for rows in (64, 288, 288)), torch.rand(64, 288) > 0.3
+    assert_close_to_float64(simulate(masked, args, Attention(1, 144, 2, turns=False, masks="1")), masked, args)
+
+
 def test_two_and_one_that_is_read():
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 2, 70, 16).bfloat16() for _ in range(3))
     wide = torch.randn(1, 2, 70, 72).bfloat16()
-    for bias, masks in ((torch.randn(2, 1, 70, 72).bfloat16()[..., :70], 2), (torch.randn(2, 1, 1, 70).bfloat16(), 1)):
+    for bias, masks in ((torch.randn(2, 1, 70, 72).bfloat16()[..., :70], "2 2"), (torch.randn(2, 1, 1, 70).bfloat16(), "2")):
         args = q, k, v, wide[..., :70], bias
         assert_close_to_float64(simulate(masked_and_biased, args, Attention(2, 32, masks=masks)), masked_and_biased, args)
 
 
 @pytest.mark.parametrize("mask, brought", [
-    (empty(500, 768), 1), (empty(2, 4, 500, 768), 1), (empty(500, 772), 0), (empty(4, 1, 768), 0), (empty(500, 768, dtype=torch.bool), 0),
-    (empty(768, 500).t(), 0), (empty(500, 768, dtype=torch.float32), 0),
-], ids=["all", "heads", "lines of other lengths", "keys", "bool", "turned", "float32"])
+    (empty(500, 768), "2"), (empty(2, 4, 500, 768), "2"), (empty(500, 772), ""), (empty(4, 1, 768), ""), (empty(500, 768, dtype=torch.bool), "1"),
+    (empty(500, 776, dtype=torch.bool), ""), (empty(768, 500).t(), ""), (empty(500, 768, dtype=torch.float32), "4"),
+], ids=["all", "heads", "lines of other lengths", "keys", "bool", "lines of other lengths of bools", "turned", "float32"])
 def test_which(mask, brought):
     def function(q, k, v, mask):
         return masked(q, k, v, mask if mask.dtype == torch.bool else mask.to(q.dtype))
@@ -57,11 +77,11 @@ def test_which(mask, brought):
     with idle_context(), ir.Location.unknown():
         module = ir.Module.parse(kernel_of(function, (*heads(500, mask.shape[-1], 64), mask)))
         a, tiling = read(kernels(module)[0], TARGET)
-        assert len(brought_masks(a, tiling)) == brought
-        assert [fits(Attention(keys=64, masks=n), a, TARGET) for n in (0, 1, 2)] == [True, brought == 1, False]
+        assert widths(brought_masks(a, tiling)) == brought
+        assert [fits(Attention(keys=64, masks=each), a, TARGET) for each in ("", "2", "2 2")] == [True, brought == "2", False]
 
 
 def test_nothing_is_read_of_memory():
-    built = build(kernel_of(masked, (*heads(1024, 1024, 64), empty(1024, 1024))), "attention", Attention(masks=1))
+    built = build(kernel_of(masked, (*heads(1024, 1024, 64), empty(1024, 1024))), "attention", Attention(masks="2"))
     assert not built.accesses("global") and built.count("ldmatrix") == 2 * 8  # of the first block, and of the loop
     assembled(built)

@@ -40,8 +40,8 @@ def hidden(mask):
 
 @pytest.mark.parametrize("size", [64, 128])
 @pytest.mark.parametrize("schedule", [
-    Attention(2, 64, masks=1), Attention(1, 48, 3, turns=False, masks=1), Attention(3, 32, order="dynamic", masks=1),
-    Attention(2, 64, 2, "static", apart=False, masks=1),
+    Attention(2, 64, masks="2"), Attention(1, 48, 3, turns=False, masks="2"), Attention(3, 32, order="dynamic", masks="2"),
+    Attention(2, 64, 2, "static", apart=False, masks="2"),
 ], ids=["tiles", "blocks", "counter", "in place"])
 def test_schedules(schedule, size):
     torch.manual_seed(0)
@@ -66,9 +66,23 @@ def test_schedules(schedule, size):
 def test_broadcasts(lengths, of):
     queries, keys = lengths
     compiled = assert_right(masked, (randn(3, 8, queries, 64), randn(3, 8, keys, 64), randn(3, 8, keys, 64), hidden(randn(*of, queries, keys))))
-    assert "masks = 1" in compiled.ir("scheduled")
+    assert 'masks = "2"' in compiled.ir("scheduled")
 
 
 def test_a_mask_and_a_bias_by_hand():
     compiled = assert_right(biased, (*(randn(4, 8, 512, 64) for _ in range(3)), hidden(randn(4, 1, 512, 512)), randn(1, 8, 512, 512)))
-    assert "masks = 2" in compiled.ir("scheduled")
+    assert 'masks = "2 2"' in compiled.ir("scheduled")
+
+
+def chosen(q, k, v, mask, bias):
+    return torch.softmax(torch.where(mask, q @ k.transpose(-1, -2) * 0.125 + bias, float("-inf")), -1).to(v.dtype) @ v
+
+
+@pytest.mark.parametrize("size", [64, 128])
+def test_bools_and_float32(size):
+    mask = torch.rand(4, 1, 512, 512, device="cuda") > 0.3
+    mask[..., 61, :] = False
+    args = *(randn(4, 8, 512, size) for _ in range(3)), mask
+    assert "masks = \"1\"" in assert_right(masked, args).ir("scheduled")
+    args[3][..., 61, :] = True
+    assert "masks = \"4 1\"" in assert_right(chosen, (*args, randn(1, 8, 512, 512).float())).ir("scheduled")
