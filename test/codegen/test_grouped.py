@@ -51,6 +51,7 @@ def test_few_rows(ends, rows):
     right(grouped, operands(ends, rows, 136, 72), Grouped(64, 64, 3, 1))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("turned", [True, False])
 @pytest.mark.parametrize("schedule", [Grouped(128, 64, 3, 2), Grouped(64, 128, 2, 1), Grouped(64, 32, 4, 1)])
 def test_tiles(schedule, turned):
@@ -63,6 +64,7 @@ def test_weights_of_rows():
     right(weighted, (x, w, ends, torch.rand(160)), Grouped(64, 64, 3, 1))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("turned", [True, False])
 @pytest.mark.parametrize("schedule", [Grouped(64, 64, 3, 1), Grouped(128, 64, 2, 2), Grouped(64, 128, 2, 1)])
 def test_two_chunks(schedule, turned):
@@ -102,6 +104,7 @@ def empty(*shape, dtype=torch.bfloat16):
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("function", [gated, mixed])
 @pytest.mark.parametrize("turned", [True, False])
 def test_assembles_without_spills(function, turned):
