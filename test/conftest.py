@@ -1,6 +1,7 @@
 """Make ``checks`` importable from every test folder, and runs repeatable: each test starts from the same random state, and
 without the cache on disk, which would hand a test what an earlier one compiled.  A test of the cache asks for ``cache_folder``."""
 
+import gc
 import os
 import sys
 from collections import Counter, defaultdict
@@ -36,6 +37,12 @@ def pytest_collection_modifyitems(config, items):
     config.hook.pytest_deselected(items=left)
     left = set(left)
     items[:] = [item for item in items if item not in left]
+
+
+def pytest_collection_finish():
+    """What has been imported stays: the garbage collector need not look at it again, which takes 0.3 s each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def _covering(items: list) -> list:
