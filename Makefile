@@ -27,8 +27,9 @@ lint: $(STAMP)
 lit: $(STAMP)
 	$(BIN)/lit -sv -j $(JOBS) test
 
+# Each process has tests that follow each other, which often compile the same operations.
 pytest: $(STAMP)
-	$(BIN)/pytest -q -n $(JOBS)
+	$(BIN)/pytest -q -n $(JOBS) --dist worksteal
 
 demo: $(STAMP)
 	$(BIN)/python -m inferno.tools.demo

@@ -162,7 +162,8 @@ def clone_onto(op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Operatio
     """``op`` cloned at the insertion point, with all that is inside it, on the values that ``known`` has for its operands; its results
     are added there."""
     clone = op.clone()
-    for inner in walk(clone):
+    # Most have no regions, and are cloned by the thousand where long bodies are fused.
+    for inner in walk(clone) if len(clone.regions) else (clone,):
         for i, value in enumerate(inner.operands):
             if value in known:
                 inner.operands[i] = known[value]

@@ -1,8 +1,11 @@
 """Make ``checks`` importable from every test folder, and runs repeatable: each test starts from the same random state, and
 without the cache on disk, which would hand a test what an earlier one compiled.  A test of the cache asks for ``cache_folder``."""
 
+import gc
 import os
 import sys
+from collections import Counter, defaultdict
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,59 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ["INFERNO_CACHE"] = "0"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all-combinations", action="store_true", help="run what tests that are marked `covering` leave out")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "covering(also=None): of all combinations of the test's lists of parameters run so many that each value is in "
+                                       "one, and those for whose parameters ``also`` is true")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out combinations that repeat a path, of tests that are marked so; all are run with ``--all-combinations``."""
+    if config.getoption("--all-combinations"):
+        return
+    groups = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("covering") is not None:
+            groups[item.nodeid.partition("[")[0]].append(item)
+    kept = {item for group in groups.values() for item in _covering(group)}
+    left = [item for group in groups.values() for item in group if item not in kept]
+    config.hook.pytest_deselected(items=left)
+    left = set(left)
+    items[:] = [item for item in items if item not in left]
+
+
+def pytest_collection_finish():
+    """What has been imported stays: the garbage collector need not look at it again, which takes 0.3 s each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def _covering(items: list) -> list:
+    """So many that each value of each list is in one, and none much more often than the others; new pairs of values come first."""
+    also = items[0].get_closest_marker("covering").kwargs.get("also", lambda **_: False)
+    lists = [[name.strip() for name in (m.args[0].split(",") if isinstance(m.args[0], str) else m.args[0])] for m in items[0].iter_markers("parametrize")]
+    values = {item: [(i, repr([item.callspec.params[n] for n in names])) for i, names in enumerate(lists)] for item in items}
+    chosen, counts, pairs = [], Counter(), set()
+
+    def take(item) -> None:
+        chosen.append(item)
+        counts.update(values[item])
+        pairs.update(combinations(values[item], 2))
+
+    def gain(item) -> tuple:
+        return sum(not counts[v] for v in values[item]), len(set(combinations(values[item], 2)) - pairs), -sum(counts[v] for v in values[item])
+
+    for item in items:
+        if also(**item.callspec.params):
+            take(item)
+    while gain(best := max(items, key=gain))[0]:
+        take(best)
+    return chosen
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,7 @@ def run_decompositions(program: ExportedProgram, table: dict[Any, Callable]) -> 
     """``program`` decomposed by ``table``; composite operations that are not in it stay."""
     if not _has_parts():
         return program.run_decompositions(table)
-    plain = frozenset(op for op, call in table.items() if _is_own(op, call))
-    kept, own, usual, others = _split(registered(), frozenset(table), plain)
+    kept, own, usual, others = _split_of(table)
     called = {n.target for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes}
     composite = {**{op: table[op] for op in own | usual & called}, **dict.fromkeys(kept, exported_program._special_op_to_preserve_cia)}
     with torch._subclasses.fake_tensor.unset_fake_temporarily():
@@ -52,6 +51,19 @@ def registered() -> tuple:
     """What tells that operations were registered: libraries do at any time."""
     spaces = tuple((name, len(getattr(torch.ops, name)._dir)) for name in torch.ops._dir if hasattr(torch.ops, name))
     return spaces, tuple(torch._C._dispatch_get_registrations_for_dispatch_key(_COMPOSITE))
+
+
+_last: tuple[Any, ...] = (None, None, None)
+
+
+def _split_of(table: dict[Any, Callable]) -> tuple[frozenset, frozenset, frozenset, frozenset]:
+    """``_split`` of a table, which is most often the one of the last time."""
+    global _last
+    known, (before, same, split) = registered(), _last
+    if same is not table or before != known:
+        split = _split(known, frozenset(table), frozenset(op for op, call in table.items() if _is_own(op, call)))
+        _last = known, table, split
+    return split
 
 
 @functools.lru_cache(maxsize=4)

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from checks import assert_right
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("widths", [(1, -1), (-2, 2, 3, -1), (-1, -1), (0, 2, -3, 3)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int32], ids=str)
 def test_widths_of_both_signs(widths, dtype):
@@ -13,6 +14,7 @@ def test_widths_of_both_signs(widths, dtype):
     assert_right(lambda x: F.pad(x, widths, value=-2), (x,), target="cpu")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 @pytest.mark.parametrize("shape, widths", [
     ((2, 3, 5, 7), (3, 2, 1, 4)), ((3, 6), (2, 0)), ((2, 3, 4, 5, 6), (1, 2, 0, 1, 2, 1)), ((2, 3, 5, 7), (-1, 2, 1, -2)),
@@ -27,6 +29,7 @@ def test_rolls_beyond_the_length(shifts, dims):
     assert_right(lambda x: x.roll(shifts, dims), (torch.randn(2, 5),), target="cpu")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("factor, mode", [(2, "nearest"), ((4, 1), "nearest"), (2, "nearest-exact"), (3, "nearest"), (1.5, "nearest")], ids=str)
 @pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last], ids=str)
 def test_nearest(factor, mode, format):
@@ -39,6 +42,7 @@ def test_booleans_are_compared_with_integers():
     assert_right(lambda x: ((x > 3) >= x, (x > 3) < x, x <= (x > 3), (x > 3) > x.long()), (x,), target="cpu")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("dim", [0, -1])
 def test_scatters(dtype, dim):

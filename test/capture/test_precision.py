@@ -52,6 +52,7 @@ def test_sums_of_bfloat16(name):
     assert_right(model, (x.bfloat16(),), target="cpu")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_that_the_type_does_not_have(name, dtype):

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 
 from inferno.mlir import ir, idle_context
@@ -15,12 +16,18 @@ TARGET = find_target("sm_90a")
 
 @dataclass(frozen=True)
 class Built:
-    """``schedule`` as chosen, the module after generation as text, the PTX, and ptxas's report (None where there is none)."""
+    """``schedule`` as chosen, the module after generation as text, the PTX, and, where it is asked for, ptxas's report (None where there is none)."""
 
     schedule: object
     gpu: str
     ptx: str
-    resources: nvptx.Resources | None
+    name: str
+    target: Target
+
+    @cached_property
+    def resources(self) -> nvptx.Resources | None:
+        assembled = nvptx.assemble(self.ptx, self.target)
+        return assembled[1][self.name] if assembled else None
 
     def accesses(self, space: str = "global") -> set[str]:
         """The distinct loads and stores in the PTX."""
@@ -48,7 +55,7 @@ def check_arrivals(ptx: str) -> tuple[int, int]:
 
 
 def build(text: str, generator: str, schedule: object = None, target: Target = TARGET) -> Built:
-    """Schedule, generate, lower and assemble the only kernel function of ``text``."""
+    """Schedule, generate and lower the only kernel function of ``text``."""
     context = idle_context()
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
@@ -63,8 +70,7 @@ def build(text: str, generator: str, schedule: object = None, target: Target = T
         run_pipeline(module, "inferno-lower")
         device = next(o for o in module.body.operations if o.operation.name == "gpu.module")
         ptx = nvptx.to_ptx(nvptx.llvm_text(device.operation), target)
-        assembled = nvptx.assemble(ptx, target)
-    return Built(schedule, generated, ptx, assembled[1][name] if assembled else None)
+    return Built(schedule, generated, ptx, name, target)
 
 
 def choose(text: str, generator: str, target: Target = TARGET) -> object:

@@ -36,6 +36,7 @@ def test_right(name, vector):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", [n for n in CASES if n.startswith("rope")] + ["of broadcasts"])
 @pytest.mark.parametrize("vector, across", [(8, 2), (2, 4)])
 def test_reads_what_is_broadcast_once(name, vector, across, monkeypatch):

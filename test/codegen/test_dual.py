@@ -83,6 +83,7 @@ SCHEDULES = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize(
     "schedule", SCHEDULES, ids=lambda s: f"{s.tile_m}x{s.tile_n}{'c' * (s.cluster - 1)}{'p' * s.pingpong}{'s' * (s.split - 1)}{'r' * (s.lhs_rows > 0)}")

@@ -49,6 +49,7 @@ SCHEDULES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", ROWS_OF_KNOWN_LENGTH)
 def test_rows_of_which_there_are_any_number(name, schedule):
@@ -85,6 +86,7 @@ def test_what_follows_a_sum_of_any_length_is_part_of_it(name):
     assert simulated.program.gpu.count('"inferno.launch"') == 1
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("length", COMPILED_FOR)
 @pytest.mark.parametrize("name", LONG)
 def test_sums_are_as_exact_however_long_the_call_makes_them(name, length):

@@ -223,6 +223,7 @@ def test_gelu_of_16_bits(scale):
     assert bool(((own - exact).abs() <= (1 / 256 + 1e-3) * exact.abs().clamp(min=1e-8)).all())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("number", [
     lambda i: i // 4 * 3 + i % 4, lambda i: (i - 100) // 8 + (i - 100) % 8, lambda i: (i * 300_000_007 >> 3) + (i * 300_000_007) % 8,
     lambda i: (i >> 2 & 1) + (i & 3) * 2,
@@ -270,6 +271,7 @@ def test_a_tensor_full_of_a_constant_is_a_constant():
     assert built.count(r"ld\.global") == 1 and "0f40000000" in built.ptx
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("unroll", [1, 2])
 @pytest.mark.parametrize("size", [3, 255, 256, 257, 511, 512, 513, 515, 1024, 1025])
 def test_no_point_outside(size, unroll):

@@ -52,6 +52,7 @@ def test_right(name, schedule):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["softmax f32", "layer_norm", "residual and rms_norm"])
 @pytest.mark.parametrize("columns", [1283, 2049])
 def test_rows_that_begin_anywhere(name, columns):

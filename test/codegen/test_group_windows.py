@@ -25,6 +25,7 @@ def check(case, schedule, early=False):
     assert_close_to_float64(found, case.eager, tuple(inputs))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", GROUPS)
 @pytest.mark.parametrize("seed", range(3))
 def test_right(name, seed):
@@ -49,6 +50,7 @@ def test_rows_of_a_window_by_a_loop():
     check(case, schedule)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
 @pytest.mark.parametrize("name, schedule", [
     ("24 of 24", GroupWindows(1, 9, 10, 1, 24, 2)), ("24 of 24", GroupWindows(1, 9, 10, 2, 24, 2)), ("24 of 24", GroupWindows(1, 9, 10, 2, 24, 2, 2)),

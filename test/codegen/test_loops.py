@@ -71,6 +71,7 @@ def test_the_stages_mean_the_same(name):
         assert found.problem == "" or found.error < 1e-6, f"{stage}: {found}"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("shape, dim", [((3, 70001), 1), ((70001, 3), 0), ((5, 300, 7), 1), ((2, 3, 400, 9), (0, 2)), ((300000,), 0), ((40, 1), 1)])
 def test_sums_of_any_length(shape, dim, dtype):
@@ -84,6 +85,7 @@ def test_largest_and_smallest_with_nan(dtype):
     assert_right(lambda x: (x.amax(1), x.amin(1), x.amax(0), x.max()), x)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.int8])
 @pytest.mark.parametrize("shape, dim", [((70, 1000), 1), ((70, 1000), 0), ((5, 6, 333), -1), ((4, 5, 6), 1), ((1000,), 0)])
 def test_places_of_the_largest_and_smallest(shape, dim, dtype):
@@ -99,6 +101,7 @@ def test_places_of_the_largest_and_smallest(shape, dim, dtype):
             assert torch.equal(ours.nan_to_num(), eager.nan_to_num())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shape", [(40, 50), (33, 65), (3, 40, 50), (129, 8), (7, 300)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
 def test_transposes_in_tiles(shape, dtype):
@@ -172,6 +175,7 @@ def test_angles_of_any_size(name):
     assert_right(function, x.bfloat16().nan_to_num())
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_matmuls_are_the_librarys(dtype, transposed):
@@ -218,6 +222,7 @@ def test_a_kernel_may_be_called_like_a_function_of_libm():
         assert [s.entry for s in steps] == ["powf__loops"] and "math.powf" in str(built)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("reduce", ["mean", "sum", "amax"])
 @pytest.mark.parametrize("include_self", [True, False])
 def test_scatters_of_constants(reduce, include_self):

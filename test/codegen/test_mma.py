@@ -149,6 +149,7 @@ def assembled(built) -> None:
 SHAPES = {"bf16": "m16n8k16.row.col.f32.bf16", "tf32": "m16n8k8.row.col.f32.tf32", "f64": "m8n8k4.row.col.f64", "s8": "m16n8k32.row.col.s32.s8"}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target(target, kind):

@@ -36,6 +36,7 @@ def test_right(name):
     right(name)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["last, odd", "middle", "argmax, no numbers", "argmin, first"])
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 def test_schedules(name, schedule):

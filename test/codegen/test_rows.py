@@ -53,6 +53,7 @@ def test_groups_of_channels_last_to_channels_first(dtype):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["softmax bf16", "batch_norm, odd sizes", "what neighbours share"])
 @pytest.mark.parametrize("schedule", [s for s in SCHEDULES if s != "chosen"])
 def test_schedules(name, schedule):
@@ -107,6 +108,7 @@ def test_exponentials_below_the_largest(shift):
         torch.testing.assert_close(simulated(x), model(x), equal_nan=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "cross_entropy"])
 @pytest.mark.parametrize("approximate", [False, True])
 def test_sums_taken_with_the_largest(name, approximate):
@@ -123,6 +125,7 @@ def test_sums_taken_with_the_largest(name, approximate):
         torch.testing.assert_close(once(given), model(given), equal_nan=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rows, columns", [(40, 70), (530, 8200), (520, 8193)])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_losses(rows, columns, reduction):

@@ -79,6 +79,7 @@ def test_columns(columns):
     assert found.right, str(found)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("type_", [torch.float32, torch.bfloat16, torch.bool, torch.uint8, torch.int64], ids=str)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_put(dim, type_):

@@ -40,6 +40,7 @@ def normal(*shape, dtype=torch.float32):
     return torch.randn(shape).to(dtype)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rows, dtype", [(1, torch.float32), (3, bf16), (8, torch.float32)])
 @pytest.mark.parametrize("number", [0, 1])
 def test_projections(rows, dtype, number):

@@ -31,6 +31,7 @@ def test_small_sizes_split_the_sum_inside_the_block():
         assert built.resources.spills == 0 and built.resources.shared <= 48 * 1024
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("lhs", ["m,k", "k,m"])
 @pytest.mark.parametrize("rhs", ["k,n", "n,k"])
 @pytest.mark.parametrize("schedule", [LARGE, replace(LARGE, tile_m=64, slices=2), Simt(32, 32, 64, 4, 4, 4)])

@@ -51,6 +51,7 @@ def simulate(function, args):
     return simulated
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("m, k, n, dtype", [(1, 512, 40, torch.float32), (3, 264, 36, torch.bfloat16), (8, 136, 24, torch.float32)])
 @pytest.mark.parametrize("turned", [False, True], ids=["kn", "nk"])
 def test_layouts(m, k, n, dtype, turned):

@@ -72,6 +72,7 @@ def test_no_schedule_spills(schedule):
     assert (".multicast" in built.ptx) == (schedule.cluster > 1)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["nk", "kn"])
 @pytest.mark.parametrize("schedule", [Wgmma(64, 88, 8, 1, lhs_rows=8), Wgmma(64, 24, 12, 1, lhs_rows=16, chunks=2), Wgmma(128, 160, 4, 2)],
                          ids=lambda s: f"{s.tile_m}x{s.tile_n}")
@@ -172,6 +173,7 @@ def test_prologues_are_applied_in_shared_memory(lhs):
     assembled(built)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("k, n, weights", [(4096, 11008, "nk"), (4096, 11008, "kn"), (336, 528, "nk")])
 @pytest.mark.parametrize("convert", ["sitofp", "uitofp"])
 def test_weights_of_bytes_for_few_rows(k, n, weights, convert):

@@ -76,6 +76,8 @@ def _name(op: ir.Operation) -> str:
 class SimulatedModel:
     """A model, called like it; ``passes`` are behind the ``fused`` stage, and with ``expand`` concatenations and paddings are elementwise."""
 
+    simulated = True
+
     def __init__(
         self, model: Callable, args: tuple, dynamic_shapes=None, choose: Callable | None = None, early: bool = False, passes: str = "",
         expand: bool = False,

@@ -1,4 +1,7 @@
-"""150 random programs, 40 around matrix products, and 10 as for a GPU, the same ones in every run; ``python -m fuzz`` runs as many others as wanted."""
+"""30 random programs, 10 around matrix products, and 4 as for a GPU, the same ones in every run; with FUZZ=10 in the environment ten times as many, and
+``python -m fuzz`` runs as many others as wanted."""
+
+import os
 
 from hypothesis import HealthCheck, given, settings
 
@@ -9,22 +12,24 @@ from fuzz.simulated import compiler as simulated
 from fuzz.strategy import programs
 from fuzz.verdict import judge
 
+_TIMES = int(os.environ.get("FUZZ", 1))
 
-@settings(max_examples=80, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+@settings(max_examples=30 * _TIMES, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(programs(most_lines=6))
 def test_random_programs(program: Program):
     verdict = judge(program, compiler("cpu"))
     assert verdict.kind == "right", f"{verdict.kind}: {verdict.text}\n{program}"
 
 
-@settings(max_examples=20, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10 * _TIMES, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(contractions())
 def test_random_contractions(program: Program):
     verdict = judge(program, compiler("cpu"))
     assert verdict.kind == "right", f"{verdict.kind}: {verdict.text}\n{program}"
 
 
-@settings(max_examples=8, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4 * _TIMES, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(programs(most_lines=6))
 def test_random_schedules(program: Program):
     verdict = judge(program, simulated(0))

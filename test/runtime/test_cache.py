@@ -322,6 +322,6 @@ def test_many_processes_and_kills():
     script = Path(__file__).with_name("stress_cache.py")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "INFERNO_WORKERS": "1"}
     done = subprocess.run(
-        [sys.executable, str(script), "--processes", "4", "--kills", "4"], capture_output=True, text=True, check=False, timeout=500, env=environment,
+        [sys.executable, str(script), "--processes", "3", "--kills", "2"], capture_output=True, text=True, check=False, timeout=500, env=environment,
     )
     assert done.returncode == 0, done.stdout + done.stderr

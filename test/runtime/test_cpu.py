@@ -146,6 +146,7 @@ CONVOLUTIONS = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("images", [1, 3])
 @pytest.mark.parametrize("arguments", CONVOLUTIONS, ids=str)
 def test_convolutions(arguments, images):

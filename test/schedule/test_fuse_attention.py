@@ -13,7 +13,7 @@ from inferno.capture import capture
 from inferno.runtime.workers import jobs
 
 # Layers with attention, and kernels that there are of it.
-MODELS = {"bert": (2, 1), "gpt2": (2, 1), "llama": (2, 1), "llama-padded": (2, 1), "gemma2": (2, 2), "t5": (6, 3), "clip": (4, 2)}
+MODELS = {"bert": (2, 1), "gpt2": (2, 1), "llama-padded": (2, 1), "gemma2": (2, 2), "t5": (6, 3), "clip": (4, 2)}
 
 
 @pytest.mark.parametrize("name", MODELS)
