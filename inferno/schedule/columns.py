@@ -1,14 +1,19 @@
 """The schedule of kernels that go over rows whose neighbours in memory are other rows: norms of images with channels last, softmax along the first
-dimension."""
+dimension.
 
-from dataclasses import dataclass
-from math import ceil, prod
+Where a few neighbours are of one row, as the channels of a group norm's group are, they are rows of their own here, which share their reductions
+(``group_channels.py``).
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, gcd, prod
 from typing import ClassVar
 
 from inferno.mlir import func, walk
 from inferno.passes.programs import takes_unmeasured
 from inferno.schedule.accesses import Access, merge
 from inferno.schedule.cost import bit_width
+from inferno.schedule.group_channels import channels_of_groups, pick_side
 from inferno.schedule.row_kernel import RowKernel, parse_by_loops
 from inferno.schedule.rows import estimated, read_rows, row_bytes
 from inferno.target import Target
@@ -21,6 +26,7 @@ _FEWEST = 64  # threads of a block: of fewer points than those of a row, more ar
 _SECTOR = 32  # bytes that memory moves at least
 _BLOCK = 70_000  # bytes that a block keeps, so that three are on a multiprocessor
 _MOST = 220_000
+_THREADS, _HELD = 512, 190_000  # of a block whose rows share their reductions, which leave parts in shared memory, too
 _PORTABLE = 8
 # Points of a row, and of all, from which rows were timed that are written one behind the other: on an H200 an instance norm of 64x256x64x64 with
 # channels last took 117 us in bf16 and 230 in float32, 352 and 261 with transpositions; of 128x512x28x28 86 and 129, 271 and 202.
@@ -65,6 +71,16 @@ class Columns:
     def blocks(self, c: RowKernel) -> int:
         return ceil(c.count // self.vector / self.across) * self.cluster
 
+    @property
+    def by_shuffles(self) -> bool:
+        """Whether threads of a warp bring together what they have; otherwise all leave it in shared memory."""
+        return 32 % self.across == 0
+
+    def fits(self, c: RowKernel) -> bool:
+        side = self.across * self.vector
+        whole = self.threads % 32 == 0 and c.count % self.vector == 0 and side <= self.threads and side % c.together == 0
+        return whole and (self.threads & (self.threads - 1) == 0 if self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
+
 
 def row_runs(c: RowKernel) -> list[list[int]]:
     """The loops of rows, merged where every tensor walks them with one stride."""
@@ -86,7 +102,9 @@ def choose(kernel: func.FuncOp, target: Target) -> Columns | None:
 def read(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     """What ``kernel`` computes if that is of a kind that can be generated, and was timed or is asked for."""
     c = parse(kernel, target)
-    return c if c is not None and (not turns(c) or _is_timed(c) or takes_unmeasured(kernel.operation)) else None
+    if c is None or takes_unmeasured(kernel.operation):
+        return c
+    return c if c.together == 1 and (not turns(c) or _is_timed(c)) else None
 
 
 def _is_timed(c: RowKernel) -> bool:
@@ -104,6 +122,8 @@ def parse(kernel: func.FuncOp, target: Target) -> RowKernel | None:
     if c is None:  # of one image with channels last, which its reductions read as it lies, and maps by rows
         c = read_rows(kernel, target, parse_by_loops)
         c = c if c is not None and c.rows and c.rows[-1] != len(c.sizes) - 1 else None
+    if c is not None and (channels := channels_of_groups(c)) is not None and pick_side(channels, lanes(channels), target) is not None:
+        c = channels
     if c is None or c.varies or c.joined or not c.rows or (lanes(c) == 1 and c.count * c.width > _FEW):
         return None
     if c.rows[-1] != len(c.sizes) - 1 and not turns(c):
@@ -136,6 +156,8 @@ def lanes(c: RowKernel) -> int:
 def pick(c: RowKernel, target: Target) -> Columns:
     """The schedule that the rows' length and their number ask for."""
     vector = lanes(c)
+    if c.together > 1:
+        return _pick_groups(c, target)
     side = _side(c) if vector > 1 else 32
     while not turns(c) and side * vector * 2 <= _FEWEST and _FEWEST // side >= 2 * c.width:
         side *= 2
@@ -151,6 +173,20 @@ def pick(c: RowKernel, target: Target) -> Columns:
     s = Columns(threads, across, vector, cluster, max(1, min(4, own // (threads // across))), 1)
     each = s.kept_bytes(c)
     return Columns(threads, across, vector, cluster, s.unroll, min(s.rounds(c), _MOST // each) if each else 0)
+
+
+def _pick_groups(c: RowKernel, target: Target) -> Columns:
+    """The same of rows that share their reductions."""
+    vector = lanes(c)
+    across, cluster = pick_side(c, vector, target)
+    own = ceil(c.width / cluster)
+    step = 1 if 32 % across == 0 else 32 // gcd(32, across)  # threads are whole warps
+    along = _THREADS // across if step == 1 else max(1, _THREADS // (across * step)) * step
+    while across * along > _FEWEST and along * 4 > own and along % (2 * step) == 0:
+        along //= 2
+    s = Columns(across * along, across, vector, cluster, max(1, min(4, own // along)), 1)
+    each = s.kept_bytes(c)
+    return replace(s, kept=min(s.rounds(c), _HELD // each) if each else 0)
 
 
 def _side(c: RowKernel) -> int:

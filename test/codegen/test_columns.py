@@ -3,7 +3,7 @@
 import pytest
 import torch
 from checks import check
-from column_cases import CASES, SCHEDULES, TURNED, choose
+from column_cases import CASES, GROUPED, SCHEDULES, TURNED, choose
 from row_kernel_cases import PASSES
 from universal_program import SimulatedModel, assert_assembles
 
@@ -49,6 +49,11 @@ def test_turned(unmeasured, name):
 def test_turned_by_two_blocks(unmeasured):
     simulated = right("threads of no row", "two blocks", TURNED)
     assert_assembles(simulated.program.gpu, find_target("sm_90a"))
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_groups(unmeasured, name):
+    right(name, cases=GROUPED)
 
 
 def test_assembles():
