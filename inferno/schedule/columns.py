@@ -21,6 +21,7 @@ from inferno.target import Target
 # Of the rate of a copy: on an H200 a softmax of 8192x8192 along the first dimension took 154 us in bf16 and 259 in float32 (316 and 398 as kernels of
 # their own), a batch norm of 64x256x64x64 with channels last 302 and 631, which is read three times.
 _RATE = 0.45
+_GROUPED = 0.75  # what rows that share their reductions are expected to have, whose vectors and sectors are whole on both sides; not timed yet
 _SIDE = 4  # threads side by side: 64 bytes of a line
 _FEWEST = 64  # threads of a block: of fewer points than those of a row, more are side by side (256x2x1024 took an H100 20.3 us by 4, of which 14 idle)
 _SECTOR = 32  # bytes that memory moves at least
@@ -200,4 +201,5 @@ def estimate(s: Columns, c: RowKernel, target: Target) -> float:
     kept = set(kept_accesses(c)) if s.kept >= s.rounds(c) else set()
     every = [a for p in range(c.phases) for a in c.needed(p)[0]]
     again = sum(row_bytes(c, a) for a in every if a not in kept) - sum(row_bytes(c, a) for a in set(every) - kept)
-    return estimated(c, s.blocks(c), s.cluster, 0, _RATE, target, beside=True) + again / (_RATE * 4e6)
+    rate = _GROUPED if c.together > 1 and not turns(c) else _RATE
+    return estimated(c, s.blocks(c), s.cluster, 0, rate, target, beside=True) + again / (rate * 4e6)
