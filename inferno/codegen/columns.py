@@ -37,7 +37,7 @@ def generate(kernel: func.FuncOp, schedule: Columns, target: Target) -> None:
     c, s, name = parse(kernel, target), schedule, kernel.name.value
     if c is None:
         raise CompileError(f"@{name} does not go over rows side by side")
-    if not s.fits(c):
+    if not s.fits(c) or c.run_sizes[-1] % s.run:
         raise CompileError(f"@{name}: {s} does not fit {c.count} rows of {c.width}")
     for step in c.steps:
         recognise_maximum(step.generic)
@@ -120,6 +120,16 @@ class _Columns(ColumnTotals, Emitter):
     def all_turns(self, reducing: list[RowStep], running: list[tuple[int, Combiner]], stored: list) -> list[ir.Value]:
         return self.again(reducing, running, stored)
 
+    def place_turn(self, turn: ir.Value, begin: int, end: int) -> None:
+        ints, s = self.ints, self.s
+        if s.run == 1:
+            super().place_turn(turn, begin, end)
+            return
+        first = ints.mul(ints.add(ints.mul(turn, self.stride * (s.unroll // s.run)), self.first), s.run)
+        for u in range(s.unroll):
+            at = ints.add(first, u // s.run * self.stride * s.run + u % s.run)
+            self.place(u, at, None if end * self.stride * s.unroll > self.c.width else -1)
+
     def place(self, chunk: object, point: Integer, number: int | None) -> None:
         inside = None
         if number is None:
@@ -182,25 +192,40 @@ class _Columns(ColumnTotals, Emitter):
                     self.kept.store(at, chunk, self._points[key])
         return self._points[key]
 
-    def write(self, stored: list, chunk: object) -> None:
-        point, inside = self._chunk[chunk]
-        values = [as_vector(self.value(d.source, chunk), self.s.vector) for d in stored]
+    def write(self, stored: list, chunk: int) -> None:
+        if not stored or (chunk + 1) % self.s.run:
+            return
+        chunks = range(chunk + 1 - self.s.run, chunk + 1)
+        inside = self._chunk[chunk][1]  # so are the points beside it
+        values = [[as_vector(self.value(d.source, i), self.s.vector) for i in chunks] for d in stored]
 
         def put() -> None:
-            for d, value in zip(stored, values):
-                self.put(d.access, self.offset(d.access, point), value)
+            for d, run in zip(stored, values):
+                self.put(d.access, [self.offset(d.access, self._chunk[i][0]) for i in chunks], run)
 
-        if stored:
-            self.where([x for x in (inside, self.mine) if x is not None], put)
+        self.where([x for x in (inside, self.mine) if x is not None], put)
 
-    def put(self, at: Access, offset: Integer, value: ir.Value) -> None:
-        """Write a vector's rows; one by one where they lie apart, which a warp's points make whole sectors of."""
-        buffer, step = self.buffers[at.argument], at.strides[self.c.rows[-1]]
+    def put(self, at: Access, offsets: list[Integer], values: list[ir.Value]) -> None:
+        """Write a vector's rows, of neighbouring points; where rows lie apart one by one, a warp's points of each being whole sectors."""
+        buffer, step, point = self.buffers[at.argument], at.strides[self.c.rows[-1]], at.strides[self.c.runs[-1][-1]]
         if step == 1:
-            store_vector(self.ints, value, buffer, offset, self.alignment(at))
+            for offset, value in zip(offsets, values):
+                store_vector(self.ints, value, buffer, offset, self.alignment(at))
             return
-        for i, x in enumerate(lanes_of(value)):
-            store(self.ints, x, buffer, self.ints.add(offset, i * step))
+        lanes, wide = [lanes_of(v) for v in values], len(values) > 1 and point == 1
+        for i in range(self.s.vector):
+            if wide:
+                store_vector(self.ints, join([x[i] for x in lanes]), buffer, self.ints.add(offsets[0], i * step), self.aligned_points(at))
+                continue
+            for offset, x in zip(offsets, lanes):
+                store(self.ints, x[i], buffer, self.ints.add(offset, i * step))
+
+    def aligned_points(self, at: Access) -> int:
+        """Neighbouring points of a row that are aligned together where a thread's run begins."""
+        aligned, strides = 1, [at.strides[d] for d in (*self.row, self.c.rows[-1], *(run[-1] for run in self.c.runs[:-1]))]
+        while aligned < self.s.run and all(x % (2 * aligned) == 0 for x in (at.offset, *strides)):
+            aligned *= 2
+        return aligned
 
     def put_row(self, at: Access, value: ir.Value) -> None:
         vector = as_vector(value, self.s.vector)

@@ -41,7 +41,8 @@ _FEW = 1 << 20  # points that may be read one by one, where rows side by side ar
 @dataclass(frozen=True)
 class Columns:
     """A block of ``threads`` has ``across`` vectors of ``vector`` rows that are neighbours; the other threads, and the blocks of a ``cluster``, have
-    other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory."""
+    other points of the same rows.  Each goes over its points in turns of ``unroll``, of which the first ``kept`` stay in shared memory.  ``run`` of these are
+    neighbours in their row, which a thread writes together where rows are written one behind the other."""
 
     generator: ClassVar[str] = "columns"
     ragged: ClassVar[bool] = False
@@ -53,6 +54,7 @@ class Columns:
     cluster: int = 1
     unroll: int = 4
     kept: int = 0
+    run: int = 1
 
     @property
     def along(self) -> int:
@@ -80,6 +82,7 @@ class Columns:
     def fits(self, c: RowKernel) -> bool:
         side = self.across * self.vector
         whole = self.threads % 32 == 0 and c.count % self.vector == 0 and side <= self.threads and side % c.together == 0
+        whole = whole and self.unroll % self.run == 0 and c.width % self.run == 0
         return whole and (self.threads & (self.threads - 1) == 0 if self.by_shuffles else c.together > 1 and self.threads % self.across == 0)
 
 

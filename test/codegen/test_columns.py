@@ -46,6 +46,18 @@ def test_turned(unmeasured, name):
     right(name, cases=TURNED)
 
 
+@pytest.mark.parametrize("name", ["bf16", "float32", "threads of no row", "to float32"])
+@pytest.mark.parametrize("run", [2, 4])
+def test_turned_in_runs(unmeasured, monkeypatch, name, run):
+    """What a thread writes of a row are neighbours; of 35 points there are none."""
+    monkeypatch.setitem(SCHEDULES, "run", {"unroll": 4, "run": run, "kept": 1})
+    if name == "bf16":
+        with pytest.raises(CompileError, match="does not fit"):
+            right(name, "run", TURNED)
+    else:
+        assert "vector.store" in str(right(name, "run", TURNED).program.gpu)
+
+
 def test_turned_by_two_blocks(unmeasured):
     simulated = right("threads of no row", "two blocks", TURNED)
     assert_assembles(simulated.program.gpu, find_target("sm_90a"))
