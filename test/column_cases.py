@@ -64,6 +64,7 @@ GROUPED = {
     "halves of vectors": grouped(3, 33, 16, 4, torch.float16),
     "ten channels": grouped(2, 70, 32, 10, bf16),
     "ten channels in float32": grouped(1, 130, 32, 10, torch.float32),
+    "threads of no row": grouped(11, 70, 6, 8, bf16),
     "thirty channels": grouped(1, 64, 32, 30, bf16),
     "more blocks than groups": grouped(1, 500, 16, 8, torch.float32),
     "written one behind the other": lambda: (first, (randn(3, 32, 9, 8).contiguous(memory_format=LAST) + 1,)),

@@ -16,6 +16,7 @@ _MOST = 32  # vectors side by side
 _BLOCK, _LARGEST = 70_000, 190_000  # bytes that a block keeps, so that three are on a multiprocessor, and that one may keep
 _SECTOR, _PIECE = 32, 64  # bytes that memory moves at least, and at a time
 _PORTABLE = 8  # blocks of a cluster
+_LEAST = 0.3  # of what memory moves, with which it is worth while; not timed yet
 
 
 def channels_of_groups(c: RowKernel) -> RowKernel | None:
@@ -54,4 +55,4 @@ def pick_side(c: RowKernel, vector: int, target: Target) -> tuple[int, int] | No
         share = width / moved * min(1.0, width / _PIECE) ** 0.25 * min(1.0, blocks * cluster / target.multiprocessors)
         if best is None or share > best[0] + 0.01:
             best = share, (across, cluster)
-    return best[1] if best is not None and best[0] >= 0.4 else None
+    return best[1] if best is not None and best[0] >= _LEAST else None
