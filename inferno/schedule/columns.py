@@ -184,10 +184,13 @@ def _pick_groups(c: RowKernel, target: Target) -> Columns:
     vector = lanes(c)
     across, cluster = pick_side(c, vector, target)
     own = ceil(c.width / cluster)
-    step = 1 if 32 % across == 0 else 32 // gcd(32, across)  # threads are whole warps
-    along = _THREADS // across if step == 1 else max(1, _THREADS // (across * step)) * step
-    while across * along > _FEWEST and along * 4 > own and along % (2 * step) == 0:
-        along //= 2
+    if 32 % across == 0:
+        along = _THREADS // across
+        while across * along > _FEWEST and along * 4 > own:
+            along //= 2
+    else:  # threads are whole warps
+        step = 32 // gcd(32, across)
+        along = step * max(1, min(_THREADS // (across * step), ceil(own / (4 * step))))
     s = Columns(across * along, across, vector, cluster, max(1, min(4, own // along)), 1)
     each = s.kept_bytes(c)
     return replace(s, kept=min(s.rounds(c), _HELD // each) if each else 0)
